@@ -1,0 +1,120 @@
+import type { Diagnostic, Discovered } from '../code-host/code-host.js';
+
+/**
+ * What the service knows besides events: tenants, keys, artefacts, bindings, projections, secrets. Each is an entity with a
+ * version of its own, kept by the fenced log of `statefold.catalog`; the fold of that log is in memory.
+ */
+export interface Entities {
+  /** id: tenantId */
+  tenant: TenantEntity;
+  /** id: keyId */
+  key: KeyEntity;
+  /** id: reducerId */
+  reducer: ReducerEntity;
+  /** id: `<tenantId>/<aggregateType>` */
+  binding: BindingEntity;
+  /** id: projectionId */
+  projection: ProjectionEntity;
+}
+export type EntityKind = keyof Entities;
+
+export interface TenantEntity {
+  readonly tenantId: string;
+  readonly name: string;
+  readonly createdAt: string;
+  readonly partitions: number;
+  /** Shared webhook secrets, newest first, sealed (`catalog/sealing.ts`). */
+  readonly webhookSecrets: readonly SealedSecret[];
+}
+export interface SealedSecret {
+  readonly sealed: string;
+  readonly createdAt: string;
+  /** Signs until then; absent on the current one. */
+  readonly expiresAt?: string;
+}
+export interface KeyEntity {
+  readonly keyId: string;
+  readonly tenantId: string;
+  /** Hex SHA-256 of the whole key. */
+  readonly hash: string;
+  /** What may be shown of it, e.g. `sf_a1b2c3d4`. */
+  readonly prefix: string;
+  readonly createdAt: string;
+  readonly revokedAt?: string;
+}
+export interface ArtefactFields {
+  readonly tenantId: string;
+  readonly createdAt: string;
+  readonly compiledAt?: string;
+  /** Id under which sources and assembly lie in `statefold.artefacts`. */
+  readonly artefactId: string;
+  readonly discovered?: readonly Discovered[];
+  readonly compilationError?: string;
+  readonly diagnostics?: readonly Diagnostic[];
+}
+export interface ReducerEntity extends ArtefactFields {
+  readonly reducerId: string;
+  readonly status: 'pending_compilation' | 'compiled' | 'failed';
+}
+export interface BindingEntity {
+  readonly tenantId: string;
+  readonly aggregateType: string;
+  readonly reducerId: string;
+  readonly className: string;
+  readonly boundAt: string;
+  /** Counts the bindings of the type, so that states of an earlier one are told apart. */
+  readonly generation: number;
+}
+export interface ProjectionEntity extends ArtefactFields {
+  readonly projectionId: string;
+  readonly status: 'compiling' | 'compiled' | 'failed';
+  readonly revision: number;
+  readonly sse: boolean;
+  readonly webhook?: {
+    readonly url: string;
+    readonly isolated: boolean;
+    /** Isolated secrets, newest first; empty when shared. */
+    readonly secrets: readonly SealedSecret[];
+    /** Set when the endpoint answered 410. */
+    readonly disabledAt?: string;
+  };
+}
+
+export interface Entry<K extends EntityKind> {
+  readonly id: string;
+  /** 1 for the first; a write names the version that it replaces, 0 to create. */
+  readonly version: number;
+  readonly value: Entities[K];
+}
+
+export interface CatalogChange<K extends EntityKind = EntityKind> {
+  readonly kind: K;
+  readonly id: string;
+  /** Undefined: deleted. */
+  readonly value: Entities[K] | undefined;
+  readonly previous: Entities[K] | undefined;
+}
+
+export interface Catalog {
+  get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined;
+  /** Ascending by id (ids are UUIDv7 or names); of one tenant unless undefined. */
+  list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[];
+  /** @throws StatefoldError ALREADY_EXISTS when `expected` is not the entity's version; resolves when durable. */
+  put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void>;
+  delete(kind: EntityKind, id: string, expected: number): Promise<void>;
+  /** Reads, changes and puts until no other write came between; `change` gives undefined to leave it as it is. */
+  update<K extends EntityKind>(kind: K, id: string, change: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]>;
+  /** The key that hashes to it, revoked ones too. */
+  keyByHash(hash: string): KeyEntity | undefined;
+  /** Called after each accepted change, in log order, on the same turn. */
+  onChange(listener: (change: CatalogChange) => void): void;
+  /** Sources and assemblies, in chunks on `statefold.artefacts`. */
+  readonly artefacts: ArtefactStore;
+  close(): Promise<void>;
+}
+
+export interface ArtefactStore {
+  put(artefactId: string, part: 'sources' | 'assembly', bytes: Buffer): Promise<void>;
+  get(artefactId: string, part: 'sources' | 'assembly'): Promise<Buffer | undefined>;
+  delete(artefactId: string): Promise<void>;
+}

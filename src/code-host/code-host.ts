@@ -1,0 +1,123 @@
+import type { Fault } from '../core/event.js';
+
+/**
+ * The port to compiled tenant code. Whatever the code does (throws, hangs, crashes its process, answers garbage) comes back
+ * as a value: a call rejects only when the host is closed, or cannot start the process at all (`UNAVAILABLE`).
+ */
+export interface CodeHost {
+  compile(request: CompileRequest): Promise<CompileResult>;
+  /** The tenant's runner. Its process starts with the first call and is stopped when idle. */
+  runner(tenantId: string): Runner;
+  /** Ends the tenant's process and forgets its artefacts. */
+  dispose(tenantId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface CompileRequest {
+  readonly kind: 'reducer' | 'projection';
+  /** Paths as in the archive, with `/`; UTF-8 text. */
+  readonly sources: readonly { readonly path: string; readonly text: string }[];
+}
+
+export interface Diagnostic {
+  readonly severity: 'error' | 'warning';
+  /** e.g. `CS1002`, `SF0001`. */
+  readonly code: string;
+  readonly message: string;
+  readonly file: string | null;
+  /** 1-based. */
+  readonly line: number | null;
+  readonly column: number | null;
+}
+
+export interface Discovered {
+  /** Namespace-qualified. */
+  readonly className: string;
+  readonly stateTypeName: string;
+  readonly kind: 'reducer' | 'projection';
+  /** Reducers only, resolved from `[AggregateType]` or the class's name. */
+  readonly aggregateType?: string;
+}
+
+export type CompileResult =
+  | { readonly ok: true; readonly assembly: Buffer; readonly discovered: readonly Discovered[]; readonly diagnostics: readonly Diagnostic[] }
+  | { readonly ok: false; readonly compilationError: string; readonly diagnostics: readonly Diagnostic[] };
+
+/** A class of an artefact, as the runner addresses it. */
+export interface Unit {
+  readonly artefactId: string;
+  readonly className: string;
+}
+
+export interface HostEvent {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly eventType: string;
+  readonly version: number;
+  readonly timestamp: number;
+  readonly correlationId: string | undefined;
+  readonly causationId: string | undefined;
+  readonly data: Buffer;
+  readonly metadata: Buffer | undefined;
+}
+
+/** A state as JSON bytes; null: the code gave none. */
+export type State = Buffer | null;
+
+export interface FoldItem {
+  readonly unit: Unit;
+  readonly aggregateId: string;
+  /** Version of the state that the events are folded onto; 0: none yet. */
+  readonly baseVersion: number;
+  /** Called when the runner does not hold the state at `baseVersion`. */
+  readonly baseState: () => State;
+  readonly events: readonly HostEvent[];
+  /** Versions after which the state is asked for, ascending; the last event's is always answered. */
+  readonly stateAt: readonly number[];
+}
+
+export interface FoldOutcome {
+  /** One a version of `stateAt` that was reached, then the last; in order. */
+  readonly states: readonly { readonly version: number; readonly state: State }[];
+  /** Set when an event stopped the fold; `states` then ends with the last good version. */
+  readonly fault?: Fault;
+}
+
+/** One projection class to be fed. `id` keeps the states of generations apart: `<projectionId>@<revision>`. */
+export interface ProjectionUnit extends Unit {
+  readonly id: string;
+}
+
+export interface ProjectRequest {
+  readonly units: readonly ProjectionUnit[];
+  readonly events: readonly HostEvent[];
+  /** The state of a key that the runner does not hold; `faulted` keys park their events. Asked once a key and batch at most. */
+  readonly stateOf: (unit: number, key: string) => { readonly state: State; readonly faulted: boolean };
+  /** `each`: a change for every event and key whose state's bytes changed. `last`: only the state of each touched key after the batch. */
+  readonly reply: 'each' | 'last';
+}
+
+export interface ProjectChange {
+  /** Indices into the request's lists. With `reply: 'last'`: of the last event that touched the key. */
+  readonly event: number;
+  readonly unit: number;
+  readonly key: string;
+  /** `changed`: state after the event. `faulted`: the event threw, state is the last good one. `parked`: the key was faulted before. */
+  readonly outcome: 'changed' | 'faulted' | 'parked';
+  readonly state: State;
+  readonly fault?: Fault;
+}
+
+export interface Runner {
+  /** Makes the classes of an artefact callable; kept over restarts of the process until unloaded. */
+  load(artefactId: string, assembly: Buffer): void;
+  has(artefactId: string): boolean;
+  unload(artefactId: string): void;
+  /** Items are independent (no aggregate twice for one unit); outcomes in their order. Calls are served in order. */
+  fold(items: readonly FoldItem[]): Promise<FoldOutcome[]>;
+  /** Events in order; changes ordered by event, unit, then the order of the keys that the code gave. */
+  project(request: ProjectRequest): Promise<ProjectChange[]>;
+  /** Forgets cached states of the unit id (projection generations) or of all; the next call asks for them again. */
+  forget(unitId?: string): void;
+}

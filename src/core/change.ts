@@ -1,0 +1,25 @@
+import type { Fault } from './event.js';
+
+/** Why a projection's state changed; absent for a live event. */
+export type ChangeCause = 'build' | 'redeploy' | 'retry' | 'skip';
+
+/** One accepted change of a projection's state: what every channel of notification carries. */
+export interface Change {
+  /** Offset in the tenant's changes topic, from 1 on; gaps are normal. */
+  readonly sequence: number;
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly className: string;
+  readonly key: string;
+  /** Of the event that made the change (for a build: the last event of the key). */
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly version: number;
+  /** JSON text of the state after the change; null: the code gave none. */
+  readonly state: Buffer | null;
+  readonly timestamp: number;
+  readonly cause: ChangeCause | undefined;
+  /** Set when the event stopped the key; `state` is then the last good one. Not pushed to subscribers. */
+  readonly fault: Fault | undefined;
+}

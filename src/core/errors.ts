@@ -1,0 +1,72 @@
+/** Every code that an answer of the service can carry. `docs/reference/errors.md` documents each; a test compares the two. */
+export const ERROR_CODES = [
+  'ALREADY_EXISTS',
+  'AGGREGATE_TYPE_MISMATCH',
+  'CURSOR_EXPIRED',
+  'GONE',
+  'IDEMPOTENCY_KEY_REUSED',
+  'INTERNAL',
+  'INVALID_ARCHIVE',
+  'INVALID_REQUEST',
+  'METHOD_NOT_ALLOWED',
+  'NO_REDUCER_BOUND',
+  'NOT_FOUND',
+  'PAYLOAD_TOO_LARGE',
+  'RATE_LIMITED',
+  'REDUCER_CLASS_AMBIGUOUS',
+  'REDUCER_CLASS_NOT_FOUND',
+  'REDUCER_NOT_COMPILED',
+  'SSE_DISABLED',
+  'UNAUTHENTICATED',
+  'UNAVAILABLE',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'VERSION_CONFLICT',
+  'WEBHOOK_NOT_CONFIGURED',
+  'WEBHOOK_SECRET_SHARED',
+  'WEBHOOK_URL_REFUSED',
+] as const;
+
+export type ErrorCode = (typeof ERROR_CODES)[number];
+
+/** A fault in one place of a request body: `pointer` is an RFC 6901 JSON pointer. */
+export interface FieldError {
+  readonly pointer: string;
+  readonly message: string;
+}
+
+export interface StatefoldErrorOptions {
+  readonly cause?: unknown;
+  /** The same request may succeed later, unchanged. */
+  readonly retryable?: boolean;
+  readonly errors?: readonly FieldError[];
+  /** Further members of the problem document, e.g. `currentVersion`. */
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly retryAfterSeconds?: number;
+}
+
+/** The one error base. The HTTP status is chosen at the edge (`src/http/problem.ts`), from the code alone. */
+export class StatefoldError extends Error {
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly errors: readonly FieldError[] | undefined;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: StatefoldErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'StatefoldError';
+    this.code = code;
+    this.retryable = options.retryable ?? (code === 'UNAVAILABLE' || code === 'RATE_LIMITED');
+    this.errors = options.errors;
+    this.details = options.details;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/** An invariant of the service itself is broken: the process must not go on with what it believes. */
+export class InvariantError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'InvariantError';
+  }
+}

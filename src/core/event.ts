@@ -1,0 +1,90 @@
+/** What a version check may ask of the aggregate: an exact version (0: it must not exist), or a condition. */
+export type ExpectedVersion = number | 'any' | 'none' | 'exists';
+
+/** One event of an append, before it has a version. `data` is the JSON object exactly as the client sent it (UTF-8). */
+export interface NewEvent {
+  readonly eventType: string;
+  readonly data: Buffer;
+}
+
+/** One append as the edge hands it over; ids, types and JSON are already validated. */
+export interface AppendCommand {
+  /** Identity of the command: the Idempotency-Key where `keyed`, else made at the edge. */
+  readonly commandId: string;
+  /** True when the client gave the id (an Idempotency-Key header). */
+  readonly keyed: boolean;
+  /** SHA-256 of method, path and body; compared when a keyed command is repeated. Empty when not keyed. */
+  readonly requestHash: Buffer;
+  readonly aggregateId: string;
+  /** Undefined: the stored type of the aggregate, else inferred from the id. */
+  readonly aggregateType: string | undefined;
+  readonly expectedVersion: ExpectedVersion;
+  readonly correlationId: string | undefined;
+  readonly causationId: string | undefined;
+  /** JSON object as sent, or undefined. Belongs to every event of the append. */
+  readonly metadata: Buffer | undefined;
+  readonly events: readonly NewEvent[];
+}
+
+/** Why a 201 carries no `state` though a reducer is bound. */
+export type StateStatus = 'deadline' | 'faulted' | 'superseded' | 'unavailable';
+
+export interface AppendResult {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  /** Version of the first and of the last event. */
+  readonly startVersion: number;
+  readonly endVersion: number;
+  /** One a event, in order. */
+  readonly eventIds: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  /** JSON text of the state at exactly `endVersion` (`null` as JSON where the reducer gave none); absent when no reducer is bound or `stateStatus` says why. */
+  readonly state?: Buffer;
+  readonly stateStatus?: StateStatus;
+}
+
+/** An accepted event as every reader sees it. */
+export interface StoredEvent {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly eventType: string;
+  readonly version: number;
+  /** Milliseconds since the epoch, never decreasing within an aggregate. */
+  readonly timestamp: number;
+  readonly correlationId: string | undefined;
+  readonly causationId: string | undefined;
+  readonly data: Buffer;
+  readonly metadata: Buffer | undefined;
+}
+
+/** A commit that the fold accepted, with the place in the log that makes it so. */
+export interface StoredCommit {
+  readonly offset: number;
+  readonly commandId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly baseVersion: number;
+  readonly timestamp: number;
+  readonly correlationId: string | undefined;
+  readonly causationId: string | undefined;
+  readonly metadata: Buffer | undefined;
+  readonly events: readonly { readonly eventId: string; readonly eventType: string; readonly data: Buffer }[];
+}
+
+/** Where tenant code stopped: the state stays at the last good version until a retry, a skip or a new artefact. */
+export interface Fault {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly version: number;
+  readonly className: string;
+  readonly message: string;
+  readonly file: string | null;
+  readonly line: number | null;
+  /** ISO 8601 UTC. */
+  readonly at: string;
+}
+
+/** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
+export const isoTimestamp = (milliseconds: number): string => new Date(milliseconds).toISOString();

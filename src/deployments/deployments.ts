@@ -1,0 +1,30 @@
+import type { BindingEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+
+/** A checked archive: only `.cs` files, paths with `/`, sizes within the limits. */
+export interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface NotificationConfig {
+  readonly webhookUrl: string | undefined;
+  readonly isolateSecret: boolean;
+  readonly sse: boolean;
+}
+
+/** Uploads, compilation, bindings, the life of a projection. Compilation goes on after the upload has been answered. */
+export interface Deployments {
+  uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity>;
+  /** `projectionId`: redeploys that one (`NOT_FOUND` when it isn't the tenant's). `secret` is the active webhook secret, in clear. */
+  uploadProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    projectionId: string | undefined,
+  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
+  deleteProjection(tenantId: string, projectionId: string): Promise<void>;
+  bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity>;
+  /** New secret in clear. `WEBHOOK_SECRET_SHARED` when the projection uses the tenant's. */
+  rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string>;
+  rotateTenantSecret(tenantId: string): Promise<string>;
+}

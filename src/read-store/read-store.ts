@@ -1,0 +1,72 @@
+/**
+ * The read-store port: a rebuildable copy of the log for analysts. Writes are idempotent by (key, offset); nothing that
+ * the service answers rests on it. Every adapter passes `test/contracts/read-store.contract.ts`.
+ */
+export interface ReadStore {
+  /** Creates databases and tables that are missing. @throws StatefoldError UNAVAILABLE while the engine is away. */
+  ensureSchema(): Promise<void>;
+  /** One block; resolves when the engine has taken all its rows. The same rows again are absorbed. */
+  insert(block: Block): Promise<void>;
+  /** How far (exclusive log offset) the tenant's stream is in the store; 0 when never written. Written after the rows it covers. */
+  watermark(tenantId: string, stream: SinkStream): Promise<number>;
+  setWatermark(tenantId: string, stream: SinkStream, offset: number): Promise<void>;
+  /** Runs one statement of the owner and streams the answer in ClickHouse's named format. */
+  query(sql: string, format: string): Promise<NodeJS.ReadableStream>;
+  /** Drops all rows and watermarks, of one tenant or of all. */
+  reset(tenantId?: string): Promise<void>;
+  ping(): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** `events` and `states` follow the events topic, `changes` the changes topic. */
+export type SinkStream = 'events' | 'states' | 'changes';
+
+export type Block =
+  | { readonly table: 'events'; readonly rows: readonly EventRow[] }
+  | { readonly table: 'aggregate_states'; readonly rows: readonly AggregateStateRow[] }
+  | { readonly table: 'projection_states'; readonly rows: readonly ProjectionStateRow[] }
+  | { readonly table: 'notifications'; readonly rows: readonly NotificationRow[] };
+
+/** Column names are those of the tables. Buffers are JSON text as sent; timestamps milliseconds since the epoch. */
+export interface EventRow {
+  readonly tenant: string;
+  readonly aggregate_type: string;
+  readonly aggregate_id: string;
+  readonly version: number;
+  readonly event_id: string;
+  readonly event_type: string;
+  readonly timestamp: number;
+  readonly correlation_id: string;
+  readonly causation_id: string;
+  readonly data: Buffer;
+  readonly metadata: Buffer | null;
+  readonly log_offset: number;
+}
+
+export interface AggregateStateRow {
+  readonly tenant: string;
+  readonly aggregate_type: string;
+  readonly aggregate_id: string;
+  readonly version: number;
+  readonly state: Buffer | null;
+  readonly last_modified: number;
+  readonly log_offset: number;
+}
+
+export interface ProjectionStateRow {
+  readonly tenant: string;
+  readonly projection_id: string;
+  readonly class_name: string;
+  readonly key: string;
+  readonly state: Buffer | null;
+  readonly sequence: number;
+  readonly last_modified: number;
+}
+
+export interface NotificationRow extends ProjectionStateRow {
+  readonly aggregate_id: string;
+  readonly aggregate_type: string;
+  readonly version: number;
+  readonly event_id: string;
+  readonly cause: string;
+}

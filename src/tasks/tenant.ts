@@ -1,0 +1,107 @@
+import type { Change } from '../core/change.js';
+import type { AppendCommand, AppendResult, Fault, StoredEvent } from '../core/event.js';
+
+/**
+ * One tenant's engine as the edge and the notifier see it. Reads see every append answered before they were asked.
+ * All calls reject with a `StatefoldError`; `UNAVAILABLE` while the tenant is restored or after its task has stopped.
+ */
+export interface Tenant {
+  readonly tenantId: string;
+  append(command: AppendCommand): Promise<AppendResult>;
+  listEvents(query: EventsQuery): Promise<EventsPage>;
+  listAggregates(query: AggregatesQuery): Promise<AggregatesPage>;
+  aggregateTypes(): Promise<readonly AggregateTypeSummary[]>;
+  /** `NOT_FOUND` without the aggregate (or with another type), `NO_REDUCER_BOUND` without a binding. */
+  aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState>;
+  catchUp(aggregateType: string): CatchUp | undefined;
+  /** Keys of all classes of a projection, ascending by (key, className). */
+  projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
+  projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
+  projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]>;
+  /** Progress of a projection's build over history; undefined when it is live. */
+  projectionBuild(projectionId: string): CatchUp | undefined;
+  readonly changes: ChangeFeed;
+}
+
+/** The accepted changes of one tenant, in order. */
+export interface ChangeFeed {
+  /** Highest sequence that was acknowledged; 0 before the first. */
+  head(): number;
+  /**
+   * Changes of a projection with a sequence past `after`, ascending, at most `limit`, faults left out. From memory where the tail
+   * reaches back to the cursor, else from the log. @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`.
+   */
+  read(projectionId: string, after: number, limit: number): Promise<readonly Change[]>;
+  /** The same from memory alone, undefined where the tail doesn't reach back to `after`. */
+  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined;
+  /** Called in order of sequence after changes were acknowledged, once a batch, on the same turn. Must not throw. */
+  subscribe(listener: (changes: readonly Change[]) => void): () => void;
+}
+
+export interface EventsQuery {
+  readonly aggregateId: string;
+  readonly fromVersion: number | undefined;
+  readonly toVersion: number | undefined;
+  readonly limit: number;
+  readonly direction: 'forward' | 'backward';
+}
+export interface EventsPage {
+  readonly events: readonly StoredEvent[];
+  readonly nextVersion: number | undefined;
+}
+export interface AggregatesQuery {
+  readonly aggregateType: string | undefined;
+  readonly limit: number;
+  /** Opaque, from the page before. */
+  readonly cursor: string | undefined;
+}
+export interface AggregatesPage {
+  readonly aggregates: readonly { readonly aggregateId: string; readonly aggregateType: string; readonly version: number; readonly lastModified: number }[];
+  readonly nextCursor: string | undefined;
+}
+export interface AggregateTypeSummary {
+  readonly aggregateType: string;
+  readonly aggregates: number;
+}
+export interface AggregateState {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly version: number;
+  readonly state: Buffer | null;
+  readonly lastModified: number;
+  readonly fault: Fault | undefined;
+}
+export interface CatchUp {
+  readonly status: 'running' | 'done' | 'failed';
+  readonly processed: number;
+  readonly total: number;
+  readonly eventsPerSecond: number;
+}
+export interface ProjectionStatesQuery {
+  readonly projectionId: string;
+  readonly prefix: string;
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+export interface ProjectionState {
+  readonly key: string;
+  readonly className: string;
+  readonly state: Buffer | null;
+  readonly sequence: number;
+  readonly lastModified: number;
+  readonly fault: Fault | undefined;
+}
+export interface ProjectionStatesPage {
+  readonly states: readonly ProjectionState[];
+  readonly nextCursor: string | undefined;
+}
+
+/** The tenants whose slots this process owns. A tenant is activated on first use and passivated when idle. */
+export interface Tenants {
+  /** Activates when needed. `NOT_FOUND` where the catalog has no such tenant. */
+  open(tenantId: string): Promise<Tenant>;
+  /** The tenant if it is active already. */
+  active(tenantId: string): Tenant | undefined;
+  /** Called for each tenant when it is activated. */
+  onActivated(listener: (tenant: Tenant) => void): void;
+}
