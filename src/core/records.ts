@@ -1,0 +1,85 @@
+/** Version of the rules by which every reader folds a partition; a reader that meets a claim of another version stops. */
+export const FOLD_RULES = 1;
+
+/** What makes a record of a fenced partition valid or void: who wrote it, in which epoch, after which record. */
+export interface Fence {
+  readonly epoch: number;
+  /** Id of the writing process, new at each start. */
+  readonly owner: string;
+  /** Unique for each attempt to write a record. */
+  readonly recordId: string;
+  readonly expectedOffset: number;
+  /** recordId of the record before it as the writer knew it; empty where it knew none. */
+  readonly previous: string;
+}
+
+export interface Claim {
+  readonly rules: number;
+}
+
+/** Bodies are tagged by `kind`; `value` has the fields of the Avro record of that name. */
+export type ClaimBody = { readonly kind: 'Claim'; readonly value: Claim };
+
+export interface CommitValue {
+  readonly commandId: string;
+  readonly keyed: boolean;
+  readonly requestHash: Buffer;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly baseVersion: number;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  readonly correlationId: string | null;
+  readonly causationId: string | null;
+  readonly metadata: Buffer | null;
+  readonly events: readonly { readonly eventId: Buffer; readonly eventType: string; readonly data: Buffer }[];
+}
+
+export interface ProjectionSwapValue {
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  readonly cause: 'build' | 'redeploy';
+}
+
+export interface ProjectionDropValue {
+  readonly projectionId: string;
+}
+
+/** What the events topic of a tenant holds besides claims. */
+export type EventsBody =
+  | { readonly kind: 'Commit'; readonly value: CommitValue }
+  | { readonly kind: 'ProjectionSwap'; readonly value: ProjectionSwapValue }
+  | { readonly kind: 'ProjectionDrop'; readonly value: ProjectionDropValue };
+
+export interface ChangeValue {
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly className: string;
+  readonly key: string;
+  readonly inputOffset: number;
+  readonly inputIndex: number;
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly version: number;
+  readonly timestamp: number;
+  readonly cause: string | null;
+  readonly state: Buffer | null;
+  readonly fault: Buffer | null;
+}
+
+/** What the changes topic of a tenant holds besides claims. */
+export type ChangesBody = { readonly kind: 'Change'; readonly value: ChangeValue };
+
+export interface EntityValue {
+  readonly kind: string;
+  readonly id: string;
+  readonly replaces: number;
+  /** JSON text; null deletes. */
+  readonly value: string | null;
+}
+
+/** What the catalog topic holds besides claims. */
+export type CatalogBody = { readonly kind: 'Entity'; readonly value: EntityValue };
