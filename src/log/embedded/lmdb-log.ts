@@ -1,0 +1,289 @@
+import { mkdirSync } from 'node:fs';
+import { open, type Database, type RootDatabase } from 'lmdb';
+import { AppendIndefiniteError, AppendRefusedError, type Cleanup, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
+import { decodeBatch, encodeBatch, type RecordBatch } from './record-batch.js';
+
+export interface LmdbLogOptions {
+  /** Directory of the log's files; made when missing. */
+  readonly path: string;
+  readonly now?: () => number;
+  /** How often expired and superseded records are dropped. */
+  readonly cleanEveryMs?: number;
+}
+
+interface TopicMeta {
+  readonly id: number;
+  readonly partitions: number;
+  readonly cleanup: Cleanup;
+}
+
+interface Waiting {
+  readonly records: readonly NewRecord[];
+  resolve(value: { baseOffset: number; timestamp: number }): void;
+  reject(error: Error): void;
+}
+
+/** State of one partition in memory; the records are in lmdb. */
+interface Lane {
+  readonly id: number;
+  readonly partition: number;
+  readonly cleanup: Cleanup;
+  end: number;
+  lastTimestamp: number;
+  writing: boolean;
+  readonly waiting: Waiting[];
+  tombstoned: boolean;
+}
+
+const KEY_BYTES = 16;
+const DAY_MS = 24 * 3600 * 1000;
+
+/**
+ * The log in one lmdb environment. What waits for a partition is written as one batch, one value; batches of all partitions
+ * that wait at the same time share a transaction and its fsync. An append resolves after the fsync.
+ */
+export class LmdbLog implements Log {
+  readonly #root: RootDatabase<Buffer, Buffer>;
+  readonly #topicsDb: Database<TopicMeta, string>;
+  readonly #topics = new Map<string, TopicMeta>();
+  readonly #lanes = new Map<string, Lane>();
+  readonly #now: () => number;
+  readonly #cleaner: NodeJS.Timeout;
+  #nextTopicId = 1;
+  #cleaning: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(options: LmdbLogOptions) {
+    mkdirSync(options.path, { recursive: true });
+    this.#now = options.now ?? Date.now;
+    // Without overlappingSync a transaction is on disk when its promise resolves.
+    this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, noSubdir: false, maxDbs: 4 });
+    this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
+    for (const { key, value } of this.#topicsDb.getRange()) {
+      this.#topics.set(key, value);
+      this.#nextTopicId = Math.max(this.#nextTopicId, value.id + 1);
+    }
+    this.#cleaner = setInterval(() => void this.clean(), options.cleanEveryMs ?? 60_000).unref();
+  }
+
+  async ensureTopics(specs: readonly TopicSpec[]): Promise<void> {
+    const missing: Promise<unknown>[] = [];
+    for (const { topic, partitions, cleanup } of specs) {
+      const known = this.#topics.get(topic);
+      if (known !== undefined) {
+        if (known.partitions !== partitions || known.cleanup.policy !== cleanup.policy)
+          throw new Error(`topic ${topic} has ${known.partitions} partitions and cleanup '${known.cleanup.policy}', not ${partitions} and '${cleanup.policy}'`);
+        if (JSON.stringify(known.cleanup) === JSON.stringify(cleanup)) continue;
+      }
+      const meta = { id: known?.id ?? this.#nextTopicId++, partitions, cleanup };
+      this.#topics.set(topic, meta);
+      missing.push(this.#topicsDb.put(topic, meta));
+    }
+    await Promise.all(missing);
+  }
+
+  async deleteTopic(topic: string): Promise<void> {
+    const meta = this.#topics.get(topic);
+    if (meta === undefined) return;
+    this.#topics.delete(topic);
+    for (let partition = 0; partition < meta.partitions; partition++) this.#lanes.delete(`${topic}/${partition}`);
+    const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
+    for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) })) removed.push(this.#root.remove(key));
+    await Promise.all(removed);
+  }
+
+  append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
+    if (records.length === 0) return Promise.reject(new AppendRefusedError('nothing to append'));
+    return new Promise((resolve, reject) => {
+      const lane = this.#lane(to);
+      lane.waiting.push({ records, resolve, reject });
+      if (!lane.writing) void this.#write(lane);
+    });
+  }
+
+  async #write(lane: Lane): Promise<void> {
+    lane.writing = true;
+    while (lane.waiting.length > 0) {
+      const batch = lane.waiting.splice(0);
+      const records = batch.length === 1 ? (batch[0]?.records ?? []) : batch.flatMap((waiting) => waiting.records);
+      // Never backwards, so that retention by time is a prefix.
+      const timestamp = Math.max(this.#now(), lane.lastTimestamp);
+      const base = lane.end;
+      const key = batchKey(lane.id, lane.partition, base);
+      try {
+        if (this.#closed) throw new AppendRefusedError('the log is closed');
+        await this.#root.put(key, encodeBatch(timestamp, records));
+      } catch (error) {
+        const failure = this.#failure(key, error);
+        // What failed without a definite end may show: later appends go after it, and their expected offsets tell.
+        if (failure instanceof AppendIndefiniteError) lane.end = base + records.length;
+        for (const waiting of batch) waiting.reject(failure);
+        continue;
+      }
+      lane.end = base + records.length;
+      lane.lastTimestamp = timestamp;
+      lane.tombstoned ||= records.some((record) => record.value === null);
+      let offset = base;
+      for (const waiting of batch) {
+        waiting.resolve({ baseOffset: offset, timestamp });
+        offset += waiting.records.length;
+      }
+    }
+    lane.writing = false;
+  }
+
+  #failure(key: Buffer, cause: unknown): Error {
+    if (cause instanceof AppendRefusedError) return cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    let visible = true;
+    try {
+      visible = this.#root.get(key) !== undefined;
+    } catch {
+      // It can't be told: indefinite.
+    }
+    if (visible) return new AppendIndefiniteError(`the log could not be flushed: ${reason}`, { cause });
+    return new AppendRefusedError(`the log could not be written: ${reason}`, { cause });
+  }
+
+  endOffset(of: PartitionRef): Promise<number> {
+    return Promise.resolve(this.#lane(of).end);
+  }
+
+  startOffset(of: PartitionRef): Promise<number> {
+    const lane = this.#lane(of);
+    for (const { key, value } of this.#range(lane, 0)) return Promise.resolve(decodeBatch(offsetOf(key), value).records[0]?.offset ?? lane.end);
+    return Promise.resolve(lane.end);
+  }
+
+  read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
+    const lane = this.#lane(of);
+    const out: LogRecord[] = [];
+    let bytes = 0;
+    if (from >= lane.end) return Promise.resolve(out);
+    for (const { key, value } of this.#range(lane, this.#baseAtOrBefore(lane, from))) {
+      // lmdb hands out a view of its own memory, which lasts only for this step.
+      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records) if (record.offset >= from && record.offset < lane.end) out.push(record);
+      bytes += value.length;
+      if (bytes >= maxBytes && out.length > 0) break;
+    }
+    return Promise.resolve(out);
+  }
+
+  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+    const lane = this.#lane(of);
+    const out: LogRecord[] = [];
+    let base = -1;
+    let batch: RecordBatch | undefined;
+    for (const offset of offsets) {
+      if (offset >= lane.end) break;
+      const at = this.#baseAtOrBefore(lane, offset);
+      if (at !== base || batch === undefined) {
+        const value = this.#root.get(batchKey(lane.id, lane.partition, at));
+        batch = value === undefined ? undefined : decodeBatch(at, Buffer.from(value));
+        base = at;
+      }
+      const record = batch?.records.find((one) => one.offset === offset);
+      if (record !== undefined) out.push(record);
+    }
+    return Promise.resolve(out);
+  }
+
+  /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
+  clean(): Promise<void> {
+    this.#cleaning = this.#cleaning.then(async () => {
+      for (const [topic, { id, partitions, cleanup }] of this.#topics) {
+        for (let partition = 0; partition < partitions && !this.#closed; partition++) {
+          const lane = this.#lane({ topic, partition });
+          if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
+          else if (cleanup.policy === 'latest' || lane.tombstoned) await this.#compact(lane, id, cleanup.policy === 'latest');
+        }
+      }
+    }).catch(() => undefined); // a full disk: tried again at the next turn
+    return this.#cleaning;
+  }
+
+  async #expire(lane: Lane, before: number): Promise<void> {
+    const removed: Promise<unknown>[] = [];
+    let last: Buffer | undefined;
+    for (const { key, value } of this.#range(lane, 0)) {
+      if (Number(value.readBigUInt64LE(0)) >= before) break;
+      // The last batch stays: it tells where the partition ends.
+      if (last !== undefined) removed.push(this.#root.remove(last));
+      last = Buffer.from(key);
+    }
+    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last)) removed.push(this.#root.remove(last));
+    await Promise.all(removed);
+  }
+
+  async #compact(lane: Lane, topicId: number, latest: boolean): Promise<void> {
+    lane.tombstoned = false;
+    const end = lane.end;
+    const lastOf = new Map<string, number>();
+    for (const { key, value } of this.#range(lane, 0))
+      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records)
+        if (record.offset < end && (latest || record.value === null)) lastOf.set(record.key.toString('latin1'), record.offset);
+    const tail = this.#baseAtOrBefore(lane, end);
+    const old = this.#now() - DAY_MS;
+    const written: Promise<unknown>[] = [];
+    for (const { key, value } of this.#range(lane, 0)) {
+      const base = offsetOf(key);
+      if (base >= tail) break;
+      const batch = decodeBatch(base, Buffer.from(value));
+      const kept = batch.records.filter((record) => {
+        const last = lastOf.get(record.key.toString('latin1'));
+        // Tombstones outlive what they erase by a day, so that a slow reader sees them.
+        return record.value === null ? last === record.offset && batch.timestamp > old : last === undefined || last <= record.offset;
+      });
+      if (kept.length === batch.records.length) continue;
+      const where = batchKey(topicId, lane.partition, base);
+      if (kept.length === 0) written.push(this.#root.remove(where));
+      else written.push(this.#root.put(where, encodeBatch(batch.timestamp, kept, kept.map((record) => record.offset - base), batch.end - base)));
+    }
+    await Promise.all(written);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#cleaner);
+    await this.#cleaning;
+    await this.#root.flushed;
+    await this.#root.close();
+  }
+
+  #lane({ topic, partition }: PartitionRef): Lane {
+    const name = `${topic}/${partition}`;
+    const known = this.#lanes.get(name);
+    if (known !== undefined) return known;
+    const meta = this.#topics.get(topic);
+    if (meta === undefined || partition < 0 || partition >= meta.partitions) throw new AppendRefusedError(`there is no partition ${name}`);
+    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], tombstoned: true };
+    const base = this.#baseAtOrBefore(lane, Number.MAX_SAFE_INTEGER);
+    const last = this.#root.get(batchKey(meta.id, partition, base));
+    if (last !== undefined) ({ end: lane.end, timestamp: lane.lastTimestamp } = decodeBatch(base, last));
+    this.#lanes.set(name, lane);
+    return lane;
+  }
+
+  #range(lane: Lane, from: number): Iterable<{ key: Buffer; value: Buffer }> {
+    return this.#root.getRange({ start: batchKey(lane.id, lane.partition, from), end: batchKey(lane.id, lane.partition + 1, 0) });
+  }
+
+  /** Base of the batch that holds `offset`, or of the one before. */
+  #baseAtOrBefore(lane: Lane, offset: number): number {
+    for (const key of this.#root.getKeys({ start: batchKey(lane.id, lane.partition, offset), reverse: true, limit: 1 }))
+      if (key.readUInt32BE(0) === lane.id && key.readUInt32BE(4) === lane.partition) return offsetOf(key);
+    return 0;
+  }
+}
+
+function batchKey(topicId: number, partition: number, base: number): Buffer {
+  const key = Buffer.allocUnsafe(KEY_BYTES);
+  key.writeUInt32BE(topicId, 0);
+  key.writeUInt32BE(partition, 4);
+  key.writeUInt32BE(Math.floor(base / 0x1_0000_0000), 8);
+  key.writeUInt32BE(base >>> 0, 12);
+  return key;
+}
+
+const offsetOf = (key: Buffer): number => key.readUInt32BE(8) * 0x1_0000_0000 + key.readUInt32BE(12);
