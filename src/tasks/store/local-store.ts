@@ -1,0 +1,196 @@
+import { mkdirSync } from 'node:fs';
+import { open, type RootDatabase } from 'lmdb';
+import type { Logger } from '../../core/logger.js';
+
+export interface LocalStoreOptions {
+  readonly path: string;
+  readonly logger: Logger;
+  /** A section is written when it has this many changed entries, or this long after the first. */
+  readonly flushEntries?: number;
+  readonly flushAfterMs?: number;
+  /** Raise it when the meaning of what is stored changes: an older store is dropped and folded again from the log. */
+  readonly format?: number;
+}
+
+const FORMAT_KEY = '\u0001format';
+export const STORE_FORMAT = 1;
+
+/**
+ * What tasks keep on this machine: a cache of folds of the log, in one lmdb environment. It may be lost at any time; what
+ * is there is always the fold of a prefix that the log holds, because a section is written whole, with its checkpoint.
+ */
+export class LocalStore {
+  readonly #db: RootDatabase<unknown, string>;
+  readonly #options: LocalStoreOptions;
+
+  constructor(options: LocalStoreOptions) {
+    mkdirSync(options.path, { recursive: true });
+    this.#options = options;
+    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', overlappingSync: false, noSubdir: false });
+    const format = options.format ?? STORE_FORMAT;
+    if (this.#db.get(FORMAT_KEY) !== format) {
+      this.#db.clearSync();
+      this.#db.putSync(FORMAT_KEY, format);
+    }
+  }
+
+  /** The section of one partition's task. */
+  section(name: string): StoreSection {
+    const { logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
+    return new StoreSection(this.#db, `${name}\u0002`, logger, flushEntries, flushAfterMs);
+  }
+
+  /** Drops all of a section that is not open. */
+  async drop(name: string): Promise<void> {
+    const prefix = `${name}\u0002`;
+    const removed: Promise<boolean>[] = [];
+    for (const key of this.#db.getKeys({ start: prefix, end: `${name}\u0003` })) removed.push(this.#db.remove(key));
+    await Promise.all(removed);
+  }
+
+  async close(): Promise<void> {
+    await this.#db.close();
+  }
+}
+
+/** Separates the parts of a key; ids hold no control characters. */
+export const SEPARATOR = '\u0000';
+
+/** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
+export class StoreSection {
+  readonly #db: RootDatabase<unknown, string>;
+  readonly #prefix: string;
+  readonly #logger: Logger;
+  readonly #flushEntries: number;
+  readonly #flushAfterMs: number;
+  #dirty = new Map<string, unknown>();
+  #flushing: Map<string, unknown> | undefined;
+  #running: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #checkpoint: (() => void) | undefined;
+  readonly #afterFlush: (() => void)[] = [];
+
+  constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, flushAfterMs: number) {
+    this.#db = db;
+    this.#prefix = prefix;
+    this.#logger = logger;
+    this.#flushEntries = flushEntries;
+    this.#flushAfterMs = flushAfterMs;
+  }
+
+  /** `checkpoint` puts the position that the entries are folded to; called right before each write. */
+  onCheckpoint(checkpoint: () => void): void {
+    this.#checkpoint = checkpoint;
+  }
+
+  /** Called after each write, for what may be dropped from memory then. */
+  onFlushed(listener: () => void): void {
+    this.#afterFlush.push(listener);
+  }
+
+  /** The value, not to be changed by the caller; undefined when there is none. */
+  get(key: string): unknown {
+    let value = this.#dirty.get(key);
+    if (value !== undefined || this.#dirty.has(key)) return value;
+    if (this.#flushing !== undefined) {
+      value = this.#flushing.get(key);
+      if (value !== undefined || this.#flushing.has(key)) return value;
+    }
+    return this.#db.get(this.#prefix + key);
+  }
+
+  set(key: string, value: unknown): void {
+    this.#dirty.set(key, value);
+    if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#flushAfterMs).unref();
+    if (this.#dirty.size >= this.#flushEntries && this.#running === undefined) void this.flush();
+  }
+
+  delete(key: string): void {
+    this.set(key, undefined);
+  }
+
+  /** Entries with `from` <= key < `to`, ascending (or descending), those not yet written too. */
+  *range(from: string, to: string, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Generator<readonly [string, unknown]> {
+    const { limit = Infinity, reverse = false } = options;
+    const fresh = new Map<string, unknown>();
+    for (const layer of [this.#flushing, this.#dirty]) if (layer) for (const [key, value] of layer) if (key >= from && key < to) fresh.set(key, value);
+    const order = reverse ? -1 : 1;
+    const keys = [...fresh.keys()].sort((a, b) => order * compareKeys(a, b));
+    let next = 0;
+    let given = 0;
+    const ahead = this.#stored(from, to, reverse);
+    for (let stored = ahead.next(); given < limit; ) {
+      const key = keys[next];
+      if (key === undefined && stored.done) return;
+      if (stored.done || (key !== undefined && order * compareKeys(key, stored.value[0]) <= 0)) {
+        if (key === undefined) return;
+        next++;
+        if (!stored.done && stored.value[0] === key) stored = ahead.next();
+        const value = fresh.get(key);
+        if (value === undefined) continue;
+        given++;
+        yield [key, value];
+      } else {
+        given++;
+        yield stored.value;
+        stored = ahead.next();
+      }
+    }
+  }
+
+  *#stored(from: string, to: string, reverse: boolean): Generator<readonly [string, unknown], undefined> {
+    const [low, high] = [this.#prefix + from, this.#prefix + to];
+    const bounds = reverse ? { start: high, end: low, reverse: true, exclusiveStart: true, inclusiveEnd: true } : { start: low, end: high };
+    for (const { key, value } of this.#db.getRange(bounds)) yield [key.slice(this.#prefix.length), value];
+    return undefined;
+  }
+
+  /** Writes all changes so far with their checkpoint, as one transaction. */
+  async flush(): Promise<void> {
+    while (this.#running !== undefined) await this.#running;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#dirty.size === 0) return;
+    this.#running = this.#write().finally(() => (this.#running = undefined));
+    await this.#running;
+    if (this.#dirty.size >= this.#flushEntries) void this.flush();
+  }
+
+  async #write(): Promise<void> {
+    this.#checkpoint?.();
+    const entries = this.#dirty;
+    this.#flushing = entries;
+    this.#dirty = new Map();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    try {
+      await this.#db.batch(() => {
+        for (const [key, value] of entries) {
+          if (value === undefined) void this.#db.remove(this.#prefix + key);
+          else void this.#db.put(this.#prefix + key, value);
+        }
+      });
+      this.#flushing = undefined;
+      for (const listener of this.#afterFlush) listener();
+    } catch (error) {
+      // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
+      this.#flushing = undefined;
+      for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
+      this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
+      this.#logger.error({ err: error, section: this.#prefix }, 'the local store could not be written; it will be tried again');
+    }
+  }
+}
+
+/** The order of the store: by UTF-8 bytes, which is the order of code points. */
+function compareKeys(a: string, b: string): number {
+  if (a === b) return 0;
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return isSurrogate(x) !== isSurrogate(y) ? (isSurrogate(x) ? 1 : -1) : x - y;
+  }
+  return a.length - b.length;
+}
+
+const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;

@@ -1,0 +1,247 @@
+import type { ChangeCause } from '../../core/change.js';
+import type { Head, RememberedCommand } from '../../core/append-rules.js';
+import type { Fault } from '../../core/event.js';
+import type { FenceState } from '../../core/fence.js';
+import { SEPARATOR, type StoreSection } from './local-store.js';
+
+/** State of one aggregate by its bound reducer. */
+export interface ReducerState {
+  /** Generation of the binding that folded it. */
+  readonly generation: number;
+  readonly version: number;
+  readonly state: Buffer | null;
+  /** Timestamp of the last event folded, milliseconds. */
+  readonly lastModified: number;
+  /** Log offset of the last commit folded. */
+  readonly offset: number;
+  readonly fault: Fault | undefined;
+}
+
+/** State of one key of a projection's class. */
+export interface KeyState {
+  readonly state: Buffer | null;
+  readonly sequence: number;
+  readonly lastModified: number;
+  readonly fault: Fault | undefined;
+  /** The event that made it, for the notification of a build. */
+  readonly origin: { readonly eventId: string; readonly aggregateId: string; readonly aggregateType: string; readonly version: number };
+}
+
+/** The revision of a projection that follows the log live. */
+export interface LiveProjection {
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+}
+
+/** A revision that is being folded over history beside the live one. */
+export interface BuildProgress {
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  /** Next log offset to fold. */
+  readonly position: number;
+  readonly processed: number;
+  /** The swap is in the log. */
+  readonly proposed: boolean;
+  readonly cause: Extract<ChangeCause, 'build' | 'redeploy'>;
+}
+
+/** Input of a change: offset in the events topic, number among the changes of that record. */
+export type InputPosition = readonly [offset: number, index: number];
+
+export interface Checkpoint {
+  readonly events: FenceState;
+  readonly changes: FenceState;
+  /** Next log offset that projections fold: all changes of those before are acknowledged. */
+  readonly projected: number;
+}
+
+export interface CatchUpProgress {
+  readonly generation: number;
+  /** Next log offset to fold. */
+  readonly position: number;
+  readonly through: number;
+  readonly processed: number;
+  readonly done: boolean;
+}
+
+const padded = (n: number): string => n.toString(36).padStart(11, '0');
+const after = (prefix: string): string => prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
+
+/** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
+export class PartitionTables {
+  readonly section: StoreSection;
+
+  constructor(section: StoreSection) {
+    this.section = section;
+  }
+
+  checkpoint(): Checkpoint | undefined {
+    return this.section.get('m') as Checkpoint | undefined;
+  }
+  setCheckpoint(checkpoint: Checkpoint): void {
+    this.section.set('m', checkpoint);
+  }
+
+  head(aggregateId: string): Head | undefined {
+    return this.section.get(`h${aggregateId}`) as Head | undefined;
+  }
+  setHead(aggregateId: string, head: Head): void {
+    this.section.set(`h${aggregateId}`, head);
+  }
+  /** Ids after `cursor`, ascending. */
+  *heads(cursor: string): Generator<readonly [string, Head]> {
+    for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i')) yield [key.slice(1), value as Head];
+  }
+
+  addToType(aggregateType: string, aggregateId: string): void {
+    this.section.set(`t${aggregateType}${SEPARATOR}${aggregateId}`, 1);
+    this.section.set(`T${aggregateType}`, this.typeCount(aggregateType) + 1);
+  }
+  typeCount(aggregateType: string): number {
+    return (this.section.get(`T${aggregateType}`) as number | undefined) ?? 0;
+  }
+  *typeCounts(): Generator<readonly [string, number]> {
+    for (const [key, value] of this.section.range('T', 'U')) yield [key.slice(1), value as number];
+  }
+  *aggregatesOfType(aggregateType: string, cursor: string): Generator<string> {
+    const prefix = `t${aggregateType}${SEPARATOR}`;
+    for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, after(prefix))) yield key.slice(prefix.length);
+  }
+
+  /** Where the commit of an aggregate lies that starts after `baseVersion`. */
+  setCommitOffset(aggregateId: string, baseVersion: number, offset: number): void {
+    this.section.set(`c${aggregateId}${SEPARATOR}${padded(baseVersion)}`, offset);
+  }
+  /** [baseVersion, offset] of the commits that start in [fromBase, toBase], ascending or descending. */
+  *commitOffsets(aggregateId: string, fromBase: number, toBase: number, reverse = false): Generator<readonly [number, number]> {
+    const prefix = `c${aggregateId}${SEPARATOR}`;
+    for (const [key, value] of this.section.range(prefix + padded(fromBase), prefix + padded(toBase + 1), { reverse }))
+      yield [parseInt(key.slice(prefix.length), 36), value as number];
+  }
+  /** The start of the commit that holds `version`. */
+  commitBaseOf(aggregateId: string, version: number): number | undefined {
+    for (const [base] of this.commitOffsets(aggregateId, 0, version - 1, true)) return base;
+    return undefined;
+  }
+
+  command(aggregateId: string, commandId: string): RememberedCommand | undefined {
+    return this.section.get(`k${aggregateId}${SEPARATOR}${commandId}`) as RememberedCommand | undefined;
+  }
+  setCommand(aggregateId: string, commandId: string, command: RememberedCommand): void {
+    this.section.set(`k${aggregateId}${SEPARATOR}${commandId}`, command);
+    this.section.set(`x${padded(command.offset)}`, [aggregateId, commandId]);
+  }
+  /** Drops commands of commits before `offset`, a bounded number a call. */
+  forgetCommands(offset: number): void {
+    for (const [key, value] of [...this.section.range('x', `x${padded(Math.max(0, offset))}`, { limit: 1000 })]) {
+      const [aggregateId, commandId] = value as [string, string];
+      this.section.delete(`k${aggregateId}${SEPARATOR}${commandId}`);
+      this.section.delete(key);
+    }
+  }
+
+  /** Offsets of void records: few, only zombies and lost races leave them. */
+  addVoid(topic: 'events' | 'changes', offset: number): void {
+    this.section.set(`v${topic}${SEPARATOR}${padded(offset)}`, offset);
+  }
+  *voids(topic: 'events' | 'changes'): Generator<number> {
+    for (const [, value] of this.section.range(`v${topic}${SEPARATOR}`, `v${topic}\u0001`)) yield value as number;
+  }
+
+  reducerState(aggregateId: string): ReducerState | undefined {
+    return this.section.get(`r${aggregateId}`) as ReducerState | undefined;
+  }
+  setReducerState(aggregateId: string, state: ReducerState): void {
+    this.section.set(`r${aggregateId}`, state);
+  }
+  catchUp(aggregateType: string): CatchUpProgress | undefined {
+    return this.section.get(`u${aggregateType}`) as CatchUpProgress | undefined;
+  }
+  setCatchUp(aggregateType: string, progress: CatchUpProgress): void {
+    this.section.set(`u${aggregateType}`, progress);
+  }
+
+  liveProjections(): (readonly [string, LiveProjection])[] {
+    return [...this.section.range('p', 'q')].map(([key, value]) => [key.slice(1), value as LiveProjection] as const);
+  }
+  setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
+    this.section.set(`p${projectionId}`, live);
+  }
+  builds(): (readonly [string, BuildProgress])[] {
+    return [...this.section.range('b', 'c')].map(([key, value]) => [key.slice(1), value as BuildProgress] as const);
+  }
+  setBuild(projectionId: string, build: BuildProgress | undefined): void {
+    this.section.set(`b${projectionId}`, build);
+  }
+
+  #keyPrefix(projectionId: string, revision: number): string {
+    return `s${projectionId}@${revision}${SEPARATOR}`;
+  }
+  keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
+    return this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as KeyState | undefined;
+  }
+  setKeyState(projectionId: string, revision: number, key: string, classIndex: number, state: KeyState | undefined): void {
+    this.section.set(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`, state);
+  }
+  /** Keys that start with `prefix`, after `cursor` (a key, then a class), ascending. */
+  *keyStates(projectionId: string, revision: number, prefix = '', cursor?: readonly [string, number]): Generator<readonly [string, number, KeyState]> {
+    const base = this.#keyPrefix(projectionId, revision);
+    const from = cursor === undefined ? base + prefix : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
+    for (const [key, value] of this.section.range(from, after(base + prefix))) {
+      const end = key.lastIndexOf(SEPARATOR);
+      yield [key.slice(base.length, end), Number(key.slice(end + 1)), value as KeyState];
+    }
+  }
+  dropRevision(projectionId: string, revision: number): void {
+    const base = this.#keyPrefix(projectionId, revision);
+    for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+  }
+  setFaulted(projectionId: string, key: string, classIndex: number, faulted: boolean): void {
+    this.section.set(`f${projectionId}${SEPARATOR}${key}${SEPARATOR}${classIndex}`, faulted ? 1 : undefined);
+  }
+  *faulted(projectionId: string): Generator<readonly [string, number]> {
+    const base = `f${projectionId}${SEPARATOR}`;
+    for (const [key] of this.section.range(base, after(base))) {
+      const end = key.lastIndexOf(SEPARATOR);
+      yield [key.slice(base.length, end), Number(key.slice(end + 1))];
+    }
+  }
+
+  /** Sequences of a projection's changes, so that a cursor finds them without reading those of others. */
+  addChange(projectionId: string, sequence: number): void {
+    this.section.set(`n${projectionId}${SEPARATOR}${padded(sequence)}`, 1);
+  }
+  changesAfter(projectionId: string, sequence: number, limit: number): number[] {
+    const base = `n${projectionId}${SEPARATOR}`;
+    return [...this.section.range(base + padded(sequence + 1), after(base), { limit })].map(([key]) => parseInt(key.slice(base.length), 36));
+  }
+  /** Forgets the changes below `sequence`, which the log has dropped. */
+  trimChanges(projectionId: string, sequence: number): void {
+    const base = `n${projectionId}${SEPARATOR}`;
+    let last: number | undefined;
+    for (const [key] of [...this.section.range(base, base + padded(sequence))]) {
+      last = parseInt(key.slice(base.length), 36);
+      this.section.delete(key);
+    }
+    if (last !== undefined) this.section.set(`y${projectionId}`, last);
+  }
+  /** The last change of the projection that was trimmed; 0: none. */
+  trimmed(projectionId: string): number {
+    return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
+  }
+  lastInput(projectionId: string): InputPosition | undefined {
+    return this.section.get(`l${projectionId}`) as InputPosition | undefined;
+  }
+  setLastInput(projectionId: string, input: InputPosition | undefined): void {
+    this.section.set(`l${projectionId}`, input);
+  }
+  dropProjection(projectionId: string): void {
+    this.section.delete(`p${projectionId}`);
+    this.section.delete(`b${projectionId}`);
+    this.section.delete(`y${projectionId}`);
+    const ranges = [`n${projectionId}${SEPARATOR}`, `f${projectionId}${SEPARATOR}`, `s${projectionId}@`];
+    for (const base of ranges) for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+  }
+}
