@@ -1,0 +1,170 @@
+import { InvariantError } from '../core/errors.js';
+import type { StoredCommit, StoredEvent } from '../core/event.js';
+import type { EventsBody } from '../core/records.js';
+import type { RecordCodec } from '../log/codec.js';
+import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import { storedCommit, type Control } from './events-writer.js';
+import type { PartitionTables } from './store/partition-tables.js';
+import { Tail } from './tail.js';
+import type { EventsPage, EventsQuery } from './tenant.js';
+
+export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } | { readonly kind: 'control'; readonly control: Control; readonly offset: number };
+
+export interface CommitReaderOptions {
+  readonly log: Log;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<EventsBody>;
+  readonly tables: PartitionTables;
+  readonly tailBytes: number;
+  /** Offset to which the partition is folded: nothing past it is read. */
+  readonly position: () => number;
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+const COMMITS_A_READ = 256;
+
+const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
+
+function sizeOf(input: Input): number {
+  if (input.kind === 'control') return 200;
+  let bytes = 300 + (input.commit.metadata?.length ?? 0);
+  for (const event of input.commit.events) bytes += 150 + event.data.length;
+  return bytes;
+}
+
+/** Accepted records of a tenant partition for every reader: the tail from memory, what is older from the log. */
+export class CommitReader {
+  readonly #options: CommitReaderOptions;
+  readonly #tail: Tail<Input>;
+  readonly #voids = new Set<number>();
+
+  constructor(options: CommitReaderOptions) {
+    this.#options = options;
+    this.#tail = new Tail<Input>({ offsetOf: inputOffset, sizeOf, maxBytes: options.tailBytes, start: options.position() });
+    for (const offset of options.tables.voids('events')) this.#voids.add(offset);
+  }
+
+  push(input: Input): void {
+    this.#tail.push(input);
+  }
+
+  addVoid(offset: number): void {
+    this.#voids.add(offset);
+  }
+
+  /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
+  async read(from: number, maxBytes: number): Promise<{ inputs: readonly Input[]; next: number }> {
+    const end = this.#options.position();
+    if (from >= end) return { inputs: [], next: from };
+    const recent = this.#tail.from(from, 4096);
+    if (recent !== undefined) {
+      let bytes = 0;
+      for (const [i, input] of recent.entries()) {
+        bytes += sizeOf(input);
+        if (bytes >= maxBytes || i === 4095) return { inputs: recent.slice(0, i + 1), next: inputOffset(input) + 1 };
+      }
+      return { inputs: recent, next: end };
+    }
+    const records = await this.#options.log.read(this.#options.ref, from, maxBytes);
+    const inputs: Input[] = [];
+    let next = end;
+    for (const record of records) {
+      if (record.offset >= end) return { inputs, next: end };
+      const input = this.#decode(record);
+      if (input !== undefined) inputs.push(input);
+      next = record.offset + 1;
+    }
+    return { inputs, next: records.length === 0 ? end : next };
+  }
+
+  #decode(record: LogRecord): Input | undefined {
+    if (record.value === null || this.#voids.has(record.offset)) return undefined;
+    const body = this.#options.codec.decode(record.value)?.body;
+    if (body === undefined || body.kind === 'Claim') return undefined;
+    return body.kind === 'Commit' ? { kind: 'commit', commit: storedCommit(record.offset, body.value) } : { kind: 'control', control: body, offset: record.offset };
+  }
+
+  async readCommit(offset: number): Promise<StoredCommit> {
+    const [commit] = await this.#at([offset]);
+    if (commit === undefined) throw new InvariantError(`the commit at offset ${offset} is not in the log`);
+    return commit;
+  }
+
+  /** Commits at ascending offsets that the index gave. */
+  async #at(offsets: readonly number[]): Promise<StoredCommit[]> {
+    const old = offsets.filter((offset) => offset < this.#tail.start);
+    const commits: StoredCommit[] = [];
+    if (old.length > 0)
+      for (const record of await this.#options.log.readAt(this.#options.ref, old)) {
+        const input = this.#decode(record);
+        if (input?.kind === 'commit') commits.push(input.commit);
+      }
+    for (const offset of offsets.slice(old.length)) {
+      const [input] = this.#tail.from(offset, 1) ?? [];
+      if (input?.kind !== 'commit' || input.commit.offset !== offset) throw new InvariantError(`the tail has no commit at offset ${offset}`);
+      commits.push(input.commit);
+    }
+    return commits;
+  }
+
+  /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */
+  async *history(aggregateId: string, from: number, to: number, reverse = false): AsyncGenerator<readonly StoredCommit[]> {
+    const first = this.#options.tables.commitBaseOf(aggregateId, from);
+    if (first === undefined || to < from) return;
+    const chunk = async (offsets: number[]): Promise<StoredCommit[]> => (reverse ? (await this.#at(offsets.reverse())).reverse() : this.#at(offsets));
+    // Small chunks at first: most aggregates are short, and a page may end soon.
+    let size = 16;
+    let offsets: number[] = [];
+    for (const [, offset] of this.#options.tables.commitOffsets(aggregateId, first, to - 1, reverse)) {
+      offsets.push(offset);
+      if (offsets.length < size) continue;
+      yield await chunk(offsets);
+      offsets = [];
+      size = Math.min(size * 2, COMMITS_A_READ);
+    }
+    if (offsets.length > 0) yield await chunk(offsets);
+  }
+
+  async listEvents(query: EventsQuery, head: number): Promise<EventsPage> {
+    return query.direction === 'forward' ? this.#forward(query, head) : this.#backward(query, head);
+  }
+
+  async #forward({ aggregateId, fromVersion = 1, toVersion = Number.MAX_SAFE_INTEGER, limit }: EventsQuery, head: number): Promise<EventsPage> {
+    const from = Math.max(1, fromVersion);
+    const last = Math.min(toVersion, head);
+    const to = Math.min(last, from + limit - 1);
+    const events: StoredEvent[] = [];
+    let bytes = 0;
+    for await (const commits of this.history(aggregateId, from, to)) {
+      for (const commit of commits) for (const event of eventsOf(commit)) if (event.version >= from && event.version <= to) bytes += push(events, event);
+      if (bytes > PAGE_BYTES) break;
+    }
+    const reached = events.at(-1)?.version ?? to;
+    return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
+  }
+
+  async #backward({ aggregateId, fromVersion, toVersion = 1, limit }: EventsQuery, head: number): Promise<EventsPage> {
+    const from = Math.min(fromVersion ?? head, head);
+    const to = Math.max(toVersion, from - limit + 1, 1);
+    const events: StoredEvent[] = [];
+    let bytes = 0;
+    for await (const commits of this.history(aggregateId, to, from, true)) {
+      for (const commit of commits) for (const event of [...eventsOf(commit)].reverse()) if (event.version <= from && event.version >= to) bytes += push(events, event);
+      if (bytes > PAGE_BYTES) break;
+    }
+    const reached = events.at(-1)?.version ?? to;
+    return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };
+  }
+}
+
+/** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
+const PAGE_BYTES = 16 * CHUNK_BYTES;
+
+const push = (events: StoredEvent[], event: StoredEvent): number => (events.push(event), event.data.length + 200);
+
+export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
+  const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
+  let version = commit.baseVersion;
+  for (const { eventId, eventType, data } of commit.events)
+    yield { eventId, aggregateId, aggregateType, eventType, version: ++version, timestamp, correlationId, causationId, data, metadata };
+}

@@ -1,0 +1,279 @@
+import type { FoldItem, FoldOutcome, HostEvent, Runner, Unit } from '../code-host/code-host.js';
+import type { StateStatus, StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import { eventsOf } from './commit-reader.js';
+import type { PartitionTables, ReducerState } from './store/partition-tables.js';
+
+/** The reducer that is bound to an aggregate type now. */
+export interface BoundReducer extends Unit {
+  readonly aggregateType: string;
+  /** Counts the bindings of the type: states of an earlier one are folded again. */
+  readonly generation: number;
+}
+
+/** The state after a commit, or why there is none. */
+export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: StateStatus };
+
+export interface ReducersOptions {
+  readonly tables: PartitionTables;
+  readonly runner: Runner;
+  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
+  /** Makes the artefact's classes callable in the runner. */
+  readonly ensureLoaded: (artefactId: string) => Promise<void>;
+  readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
+  /** How long a 201 waits for its state, milliseconds. */
+  readonly deadlineMs: number;
+  readonly logger: Logger;
+  readonly observer?: { folded?(events: number, seconds: number): void };
+}
+
+interface Waiter {
+  readonly deadline: number;
+  answer: ((answer: FoldAnswer) => void) | undefined;
+}
+interface Work {
+  readonly commit: StoredCommit;
+  readonly waiter: Waiter | undefined;
+}
+interface Ensure {
+  readonly aggregateId: string;
+  resolve(): void;
+  reject(error: Error): void;
+}
+/** What one turn folds of one aggregate. */
+interface Portion {
+  readonly aggregateId: string;
+  readonly works: Work[];
+  readonly ensures: Ensure[];
+}
+
+const COMMITS_A_TURN = 512;
+const BACKGROUND_A_TURN = 256;
+const HISTORY_EVENTS = 1000;
+const DEADLINE_TICK_MS = 50;
+
+/**
+ * States of aggregates by their bound reducers. One turn at a time goes to the runner with all that waits: appends first, then
+ * reads, then catch-ups. A state that is behind (a new binding, a restart) is folded from the aggregate's history on demand.
+ */
+export class Reducers {
+  readonly #options: ReducersOptions;
+  #works: Work[] = [];
+  #ensures: Ensure[] = [];
+  #background: { commits: readonly StoredCommit[]; resolve: () => void; reject: (error: Error) => void }[] = [];
+  readonly #waiters = new Set<Waiter>();
+  #timer: NodeJS.Timeout | undefined;
+  #running = false;
+  #closed = false;
+
+  constructor(options: ReducersOptions) {
+    this.#options = options;
+  }
+
+  /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */
+  fold(commit: StoredCommit): Promise<FoldAnswer> {
+    return new Promise((resolve) => {
+      const waiter: Waiter = { deadline: performance.now() + this.#options.deadlineMs, answer: undefined };
+      waiter.answer = (answer) => {
+        waiter.answer = undefined;
+        this.#waiters.delete(waiter);
+        resolve(answer);
+      };
+      this.#waiters.add(waiter);
+      this.#timer ??= setInterval(() => this.#expire(), DEADLINE_TICK_MS).unref();
+      this.#works.push({ commit, waiter });
+      this.#kick();
+    });
+  }
+
+  /** Folds the aggregate up to its head, as of the call. Rejects when the runner is away. */
+  ensure(aggregateId: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#ensures.push({ aggregateId, resolve, reject });
+      this.#kick();
+    });
+  }
+
+  /** Folds commits of a catch-up when nothing else waits; those that are folded already are passed over. */
+  catchUp(commits: readonly StoredCommit[]): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#background.push({ commits, resolve, reject });
+      this.#kick();
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    for (const waiter of this.#waiters) waiter.answer?.({ status: 'unavailable' });
+    const closed = new Error('the tenant is closed');
+    for (const one of [...this.#ensures.splice(0), ...this.#background.splice(0)]) one.reject(closed);
+    this.#works = [];
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const waiter of this.#waiters) if (waiter.deadline <= now) waiter.answer?.({ status: 'deadline' });
+    if (this.#waiters.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #kick(): void {
+    if (this.#running || this.#closed) return;
+    this.#running = true;
+    queueMicrotask(() => void this.#run());
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (!this.#closed) {
+        if (this.#works.length > 0 || this.#ensures.length > 0) {
+          const ensures = this.#ensures.splice(0, COMMITS_A_TURN);
+          await this.#turn(this.#works.splice(0, COMMITS_A_TURN), ensures);
+        } else if (this.#background.length > 0) {
+          const [next] = this.#background;
+          if (next === undefined) continue;
+          const commits = next.commits.slice(0, BACKGROUND_A_TURN);
+          const failed = await this.#turn(commits.map((commit) => ({ commit, waiter: undefined })), []);
+          if (failed !== undefined) next.reject(failed);
+          else if (next.commits.length > BACKGROUND_A_TURN) {
+            this.#background[0] = { ...next, commits: next.commits.slice(BACKGROUND_A_TURN) };
+            continue;
+          } else next.resolve();
+          this.#background.shift();
+        } else return;
+      }
+    } finally {
+      this.#running = false;
+      if (!this.#closed && (this.#works.length > 0 || this.#ensures.length > 0 || this.#background.length > 0)) this.#kick();
+    }
+  }
+
+  /** Never throws; gives the error when the runner could not fold. */
+  async #turn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
+    const portions = new Map<string, Portion>();
+    const portionOf = (aggregateId: string): Portion => {
+      let portion = portions.get(aggregateId);
+      if (portion === undefined) portions.set(aggregateId, (portion = { aggregateId, works: [], ensures: [] }));
+      return portion;
+    };
+    for (const work of works) portionOf(work.commit.aggregateId).works.push(work);
+    for (const ensure of ensures) portionOf(ensure.aggregateId).ensures.push(ensure);
+    try {
+      const items: { portion: Portion; reducer: BoundReducer; item: FoldItem; commits: readonly StoredCommit[] }[] = [];
+      let events = 0;
+      for (const portion of portions.values()) {
+        const prepared = await this.#prepare(portion);
+        if (prepared === undefined) continue;
+        items.push({ portion, ...prepared });
+        events += prepared.item.events.length;
+      }
+      if (items.length > 0) {
+        const started = performance.now();
+        const outcomes = await this.#options.runner.fold(items.map(({ item }) => item));
+        this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
+        items.forEach(({ reducer, item, commits, portion }, i) => {
+          const outcome = outcomes[i];
+          if (outcome !== undefined) this.#settle(portion, outcome, this.#store(reducer, item, commits, outcome));
+        });
+      }
+      return undefined;
+    } catch (error) {
+      this.#options.logger.warn({ err: error }, 'states could not be folded');
+      for (const { works: open, ensures: waiting } of portions.values()) {
+        for (const { waiter } of open) waiter?.answer?.({ status: 'unavailable' });
+        for (const ensure of waiting) ensure.reject(error as Error);
+      }
+      return error as Error;
+    }
+  }
+
+  /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
+  async #prepare(portion: Portion): Promise<{ reducer: BoundReducer; item: FoldItem; commits: readonly StoredCommit[] } | undefined> {
+    const { tables } = this.#options;
+    const head = tables.head(portion.aggregateId);
+    const reducer = head === undefined ? undefined : this.#options.boundTo(head.type);
+    if (head === undefined || reducer === undefined) {
+      this.#settle(portion, undefined, undefined);
+      return undefined;
+    }
+    await this.#options.ensureLoaded(reducer.artefactId);
+    let row = this.#row(portion.aggregateId, reducer);
+    const first = portion.works[0]?.commit.baseVersion ?? head.version;
+    const target = portion.ensures.length > 0 ? head.version : (lastVersion(portion.works.at(-1)?.commit) ?? 0);
+    const commits: StoredCommit[] = [];
+    if (row?.fault === undefined && (row?.version ?? 0) < first) {
+      let gathered = 0;
+      for await (const chunk of this.#options.history(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
+        commits.push(...chunk);
+        gathered += chunk.reduce((sum, commit) => sum + commit.events.length, 0);
+        if (gathered < HISTORY_EVENTS) continue;
+        row = await this.#foldHistory(reducer, row, commits.splice(0));
+        gathered = 0;
+        if (row.fault !== undefined) break;
+      }
+    }
+    const reached = row?.version ?? 0;
+    if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
+      this.#settle(portion, undefined, row);
+      return undefined;
+    }
+    // A read folds commits that wait for their own answer too: they are in the history then.
+    for (const { commit } of portion.works) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
+    const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
+    if (target > known) for await (const chunk of this.#options.history(portion.aggregateId, known + 1, target)) commits.push(...chunk);
+    const stateAt = portion.works.filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached).map(({ commit }) => lastVersion(commit) ?? 0);
+    return { reducer, item: this.#item(reducer, row, commits, stateAt), commits };
+  }
+
+  #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+    const row = this.#options.tables.reducerState(aggregateId);
+    return row?.generation === reducer.generation ? row : undefined;
+  }
+
+  #item(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[], stateAt: readonly number[]): FoldItem {
+    const baseVersion = row?.version ?? 0;
+    const events: HostEvent[] = [];
+    for (const commit of commits) for (const event of eventsOf(commit)) if (event.version > baseVersion) events.push(event);
+    const aggregateId = commits[0]?.aggregateId ?? '';
+    return { unit: { artefactId: reducer.artefactId, className: reducer.className }, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt };
+  }
+
+  async #foldHistory(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[]): Promise<ReducerState> {
+    const item = this.#item(reducer, row, commits, []);
+    const [outcome] = await this.#options.runner.fold([item]);
+    if (outcome === undefined) throw new Error('the runner gave no outcome');
+    return this.#store(reducer, item, commits, outcome);
+  }
+
+  #store(reducer: BoundReducer, item: FoldItem, commits: readonly StoredCommit[], outcome: FoldOutcome): ReducerState {
+    const before = this.#row(item.aggregateId, reducer);
+    const last = outcome.states.at(-1);
+    const version = last?.version ?? item.baseVersion;
+    const reached = commits.findLast((commit) => commit.baseVersion < version);
+    const row: ReducerState = {
+      generation: reducer.generation,
+      version,
+      state: last === undefined ? (before?.state ?? null) : last.state,
+      lastModified: reached?.timestamp ?? before?.lastModified ?? 0,
+      offset: reached?.offset ?? before?.offset ?? 0,
+      fault: outcome.fault,
+    };
+    this.#options.tables.setReducerState(item.aggregateId, row);
+    return row;
+  }
+
+  #settle(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
+    for (const { commit, waiter } of portion.works) {
+      if (waiter?.answer === undefined) continue;
+      const version = lastVersion(commit) ?? 0;
+      const at = outcome?.states.find((state) => state.version === version) ?? (row?.version === version ? row : undefined);
+      if (at !== undefined) waiter.answer({ state: at.state });
+      else waiter.answer({ status: row === undefined ? 'unavailable' : row.fault !== undefined ? 'faulted' : 'superseded' });
+    }
+    for (const ensure of portion.ensures) ensure.resolve();
+  }
+}
+
+const lastVersion = (commit: StoredCommit | undefined): number | undefined => (commit === undefined ? undefined : commit.baseVersion + commit.events.length);
