@@ -1,0 +1,7 @@
+namespace Statefold.Compiler;
+
+internal enum ArtefactKind
+{
+    Reducer,
+    Projection,
+}

@@ -1,0 +1,3 @@
+namespace Statefold.Compiler;
+
+internal sealed record CompileRequest(ArtefactKind Kind, IReadOnlyList<SourceFile> Sources);

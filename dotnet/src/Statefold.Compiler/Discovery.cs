@@ -1,0 +1,155 @@
+using System.Text.Json;
+using System.Text.RegularExpressions;
+using Microsoft.CodeAnalysis;
+using Microsoft.CodeAnalysis.CSharp;
+
+namespace Statefold.Compiler;
+
+/// <summary>Finds the reducers or projections of a compilation in its symbols; nothing of it is loaded.</summary>
+internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactKind kind)
+{
+    private const string Suffix = "Reducer";
+
+    // Every type by its full name, keywords (int, string) too.
+    private static readonly SymbolDisplayFormat NameFormat = new(
+        SymbolDisplayGlobalNamespaceStyle.Omitted,
+        SymbolDisplayTypeQualificationStyle.NameAndContainingTypesAndNamespaces,
+        SymbolDisplayGenericsOptions.IncludeTypeParameters);
+
+    private readonly List<DiscoveredClass> classes = [];
+    private readonly List<Finding> findings = [];
+
+    public IReadOnlyList<DiscoveredClass> Classes => classes;
+
+    public IReadOnlyList<Finding> Findings => findings;
+
+    public void Run()
+    {
+        var wanted = compilation.GetTypeByMetadataName(kind == ArtefactKind.Reducer ? "Statefold.IReducer`1" : "Statefold.IProjection`1")!;
+        Visit(compilation.Assembly.GlobalNamespace, wanted);
+        if (classes.Count == 0 && findings.Count == 0)
+        {
+            var what = kind == ArtefactKind.Reducer ? "IReducer<T>" : "IProjection<T>";
+            findings.Add(new Finding(true, "SF0001", $"No class in the upload implements {what}.", null, 0, 0));
+        }
+
+        classes.Sort((a, b) => string.CompareOrdinal(a.ClassName, b.ClassName));
+    }
+
+    private void Visit(INamespaceOrTypeSymbol container, INamedTypeSymbol wanted)
+    {
+        foreach (var member in container.GetMembers())
+        {
+            if (member is not INamespaceOrTypeSymbol inner)
+            {
+                continue;
+            }
+
+            if (inner is INamedTypeSymbol type)
+            {
+                Examine(type, wanted);
+            }
+
+            Visit(inner, wanted);
+        }
+    }
+
+    private void Examine(INamedTypeSymbol type, INamedTypeSymbol wanted)
+    {
+        var states = type.AllInterfaces.Where(i => SymbolEqualityComparer.Default.Equals(i.OriginalDefinition, wanted)).ToList();
+        // Abstract and open generic classes are bases of others; interfaces extend.
+        if (states.Count == 0 || type.TypeKind == TypeKind.Interface || type.IsAbstract || IsGeneric(type))
+        {
+            return;
+        }
+
+        if (WhyNotUsable(type, states.Count) is { } reason)
+        {
+            Refuse("SF0002", type, $"{type.ToDisplayString(NameFormat)} can't be used: {reason}.");
+            return;
+        }
+
+        var aggregateType = kind == ArtefactKind.Reducer ? AggregateTypeOf(type) : null;
+        if (aggregateType is not null && !AggregateTypeName().IsMatch(aggregateType))
+        {
+            Refuse("SF0003", type, $"'{aggregateType}' is no aggregate type (1 to 128 of A-Z a-z 0-9 _ . -); name one with [AggregateType(\"…\")].");
+            return;
+        }
+
+        classes.Add(new DiscoveredClass(type.ToDisplayString(NameFormat), states[0].TypeArguments[0].ToDisplayString(NameFormat), aggregateType));
+    }
+
+    private static string? WhyNotUsable(INamedTypeSymbol type, int implementations)
+    {
+        if (type.TypeKind != TypeKind.Class)
+        {
+            return "it must be a class";
+        }
+
+        if (implementations > 1)
+        {
+            return "it implements the interface for more than one state";
+        }
+
+        if (type.IsFileLocal)
+        {
+            return "a class that is local to its file has no name to be called by";
+        }
+
+        if (!type.InstanceConstructors.Any(c => c.Parameters.IsEmpty && c.DeclaredAccessibility is Accessibility.Public or Accessibility.Internal))
+        {
+            return "it has no public constructor without parameters";
+        }
+
+        return HasRequiredMembers(type) ? "a required member would stay unset" : null;
+    }
+
+    private static string AggregateTypeOf(INamedTypeSymbol type)
+    {
+        var attribute = type.GetAttributes().FirstOrDefault(a => a.AttributeClass?.ToDisplayString(NameFormat) == "Statefold.AggregateTypeAttribute");
+        if (attribute is { ConstructorArguments: [{ Value: string named }] })
+        {
+            return named;
+        }
+
+        var name = type.Name;
+        if (name.Length > Suffix.Length && name.EndsWith(Suffix, StringComparison.Ordinal))
+        {
+            name = name[..^Suffix.Length];
+        }
+
+        return JsonNamingPolicy.CamelCase.ConvertName(name);
+    }
+
+    private static bool IsGeneric(INamedTypeSymbol type)
+    {
+        for (INamedTypeSymbol? at = type; at is not null; at = at.ContainingType)
+        {
+            if (at.IsGenericType)
+            {
+                return true;
+            }
+        }
+
+        return false;
+    }
+
+    private static bool HasRequiredMembers(INamedTypeSymbol type)
+    {
+        for (INamedTypeSymbol? at = type; at is not null; at = at.BaseType)
+        {
+            if (at.GetMembers().Any(m => m is IPropertySymbol { IsRequired: true } or IFieldSymbol { IsRequired: true }))
+            {
+                return true;
+            }
+        }
+
+        return false;
+    }
+
+    private void Refuse(string code, INamedTypeSymbol type, string message) =>
+        findings.Add(Finding.At(true, code, message, type.Locations.FirstOrDefault()));
+
+    [GeneratedRegex(@"\A[A-Za-z0-9_.-]{1,128}\z", RegexOptions.CultureInvariant)]
+    private static partial Regex AggregateTypeName();
+}
