@@ -1,0 +1,110 @@
+import { z } from 'zod';
+
+/** One row of the table: how the text of the variable is read, and what the reference says about it. */
+interface Row<T> {
+  readonly env: string;
+  /** Text that stands for an unset variable; undefined: there is none, and the setting is undefined. */
+  readonly fallback: string | undefined;
+  readonly unit: string;
+  readonly doc: string;
+  readonly schema: z.ZodType<T, string>;
+}
+
+function row<T>(env: string, fallback: string, unit: string, doc: string, schema: z.ZodType<T, string>): Row<T> {
+  return { env, fallback, unit, doc, schema };
+}
+function optional<T>(env: string, unit: string, doc: string, schema: z.ZodType<T, string>): Row<T | undefined> {
+  return { env, fallback: undefined, unit, doc, schema };
+}
+
+const count = (min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number, string> => {
+  const range = max === Number.MAX_SAFE_INTEGER ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,16}$/, `must be ${range}`)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, `must be ${range}`);
+};
+const port = count(0, 65535);
+const text = z.string();
+const flag = z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true');
+const secret = (min: number): z.ZodType<string, string> =>
+  z.string().regex(new RegExp(`^[!-+\\--~]{${min},256}$`), `must be ${min} to 256 printable ASCII characters, without spaces and commas`);
+const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' });
+const level = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be trace, debug, info, warn, error, fatal or silent');
+const reserved = z.string().refine((): boolean => false, 'is reserved: this version keeps its log in the data directory only, so unset it');
+
+const MIB = 1024 * 1024;
+
+/** Every setting of the service. `docs/reference/settings.md` has the same rows; a test compares the two. */
+const TABLE = {
+  port: row('PORT', '8080', 'port', 'Where the service listens; 0 takes a free port.', port),
+  host: row('HOST', '127.0.0.1', 'address', 'The address it is bound to; `0.0.0.0` for all.', text.min(1)),
+  dataDirectory: row('STATEFOLD_DATA_DIR', './data', 'path', 'Where everything is kept that must outlive the process.', text.min(1)),
+  apiKey: optional('STATEFOLD_API_KEY', 'text', 'API key of the tenant `default`, at least 20 characters; unset: one is made at the first start and printed once.', secret(20)),
+  adminKey: optional('STATEFOLD_ADMIN_KEY', 'text', 'Key of the admin interface, at least 20 characters; unset: one is made at the first start and kept in the data directory.', secret(20)),
+  masterKey: optional('STATEFOLD_MASTER_KEY', 'text', 'Seals webhook secrets at rest, at least 32 characters; unset: one is made at the first start and kept in the data directory.', secret(32)),
+  kafkaBrokers: optional('KAFKA_BROKERS', 'list', 'Reserved for the log of a cluster.', reserved),
+  clickhouseUrl: optional('CLICKHOUSE_URL', 'URL', 'The ClickHouse server that is the read store; unset: an embedded one.', url),
+  clickhouseUser: row('CLICKHOUSE_USER', 'default', 'text', 'Its user.', text.min(1)),
+  clickhousePassword: row('CLICKHOUSE_PASSWORD', '', 'text', 'The password of that user.', text),
+  clickhouseDatabase: row('CLICKHOUSE_DATABASE', 'statefold', 'name', 'The database that holds the tables.', z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and _')),
+  readStorePort: row('READ_STORE_PORT', '0', 'port', 'Loopback port of the embedded ClickHouse; 0 takes a free one. Fix it for tools that connect on their own.', port),
+  logLevel: row('LOG_LEVEL', 'info', 'level', 'The least severe lines that are logged.', level),
+  metricsPort: optional('METRICS_PORT', 'port', 'Serves `/metrics` without a key on a port of its own; unset: only with the admin key.', port),
+  webhookAllowPrivate: row('WEBHOOK_ALLOW_PRIVATE', 'false', 'flag', 'Lets webhooks go to loopback and private addresses.', flag),
+
+  maxBodyBytes: row('MAX_BODY_BYTES', String(MIB), 'bytes', 'Largest JSON body of a request.', count(1024, 64 * MIB)),
+  maxJsonDepth: row('MAX_JSON_DEPTH', '64', 'levels', 'Deepest nesting of a JSON body, which is the first level itself.', count(3, 1000)),
+  maxBatchEvents: row('MAX_BATCH_EVENTS', '1000', 'events', 'Most events of one batch.', count(1, 100_000)),
+  maxUploadBytes: row('MAX_UPLOAD_BYTES', String(5 * MIB), 'bytes', 'Largest upload of sources, as sent.', count(1024, 256 * MIB)),
+  maxInflatedBytes: row('MAX_INFLATED_BYTES', String(20 * MIB), 'bytes', 'Most bytes of sources after inflating.', count(1024, 1024 * MIB)),
+  maxArchiveEntries: row('MAX_ARCHIVE_ENTRIES', '500', 'entries', 'Most entries of an archive, or files of an upload.', count(1, 65_535)),
+  rateLimitPerSecond: row('RATE_LIMIT_PER_SECOND', '0', 'requests/s', 'Requests of one tenant per second; 0 sets no limit.', count(0, 1_000_000)),
+  rateLimitBurst: row('RATE_LIMIT_BURST', '0', 'requests', 'Requests that a tenant may send at once after a pause; 0: as many as one second allows.', count(0, 1_000_000)),
+  maxConnections: row('MAX_CONNECTIONS', '10000', 'connections', 'Open connections; further ones are closed at once.', count(1, 1_000_000)),
+  headersTimeoutMs: row('HEADERS_TIMEOUT_MS', '10000', 'ms', 'How long the head of a request may take to arrive.', count(100)),
+  requestTimeoutMs: row('REQUEST_TIMEOUT_MS', '30000', 'ms', 'How long a whole request may take to arrive.', count(100)),
+  keepAliveTimeoutMs: row('KEEP_ALIVE_TIMEOUT_MS', '65000', 'ms', 'How long an idle connection is kept open.', count(0)),
+  shutdownDeadlineMs: row('SHUTDOWN_DEADLINE_MS', '10000', 'ms', 'How long requests under way may take to end once the service was told to stop.', count(0)),
+
+  idempotencyWindow: row('IDEMPOTENCY_WINDOW', '100000', 'offsets', 'How far back in the log an `Idempotency-Key` is remembered.', count(1)),
+  changesRetentionMs: row('CHANGES_RETENTION_MS', String(7 * 24 * 3600 * 1000), 'ms', 'How long changes of projections can be polled and resumed from.', count(1000)),
+  foldDeadlineMs: row('FOLD_DEADLINE_MS', '1000', 'ms', 'How long an append waits for the state that its answer carries.', count(1)),
+  compileDeadlineMs: row('COMPILE_DEADLINE_MS', '30000', 'ms', 'How long one compilation may take.', count(100)),
+  runnerEventDeadlineMs: row('RUNNER_EVENT_DEADLINE_MS', '1000', 'ms', 'How long uploaded code may take over one event.', count(1)),
+  runnerBatchDeadlineMs: row('RUNNER_BATCH_DEADLINE_MS', '10000', 'ms', 'How long uploaded code may take over a batch of events.', count(1)),
+  runnerHeapLimitBytes: row('RUNNER_HEAP_LIMIT_BYTES', String(128 * MIB), 'bytes', 'Managed heap of the process that runs the code of one tenant.', count(16 * MIB)),
+  runnerIdleMs: row('RUNNER_IDLE_MS', '300000', 'ms', 'After how long without work that process is stopped.', count(100)),
+  webhookTimeoutMs: row('WEBHOOK_TIMEOUT_MS', '15000', 'ms', 'How long an endpoint may take to answer a webhook.', count(100)),
+} as const;
+
+export type Settings = { readonly [K in keyof typeof TABLE]: (typeof TABLE)[K] extends Row<infer T> ? T : never };
+
+/** What is wrong with the environment: one sentence a variable, each naming it. */
+export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+}
+
+/** @throws SettingsError; an empty variable is an unset one. */
+export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+  const problems: string[] = [];
+  const read = (setting: Row<unknown>): unknown => {
+    const given = env[setting.env];
+    const value = given === undefined || given === '' ? setting.fallback : given;
+    if (value === undefined) return undefined;
+    const parsed = setting.schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    problems.push(`${setting.env} ${parsed.error.issues[0]?.message ?? 'is invalid'}.`);
+    return undefined;
+  };
+  const values = Object.fromEntries(Object.entries(TABLE).map(([name, setting]) => [name, read(setting)]));
+  if (problems.length > 0) throw new SettingsError(problems.join('\n'));
+  // Each value came from the schema of its own row.
+  return Object.freeze(values) as Settings;
+}
+
+/** The rows of the reference, in the order of the table. */
+export function settingsReference(): readonly { readonly env: string; readonly fallback: string | undefined; readonly unit: string; readonly doc: string }[] {
+  return Object.values(TABLE).map(({ env, fallback, unit, doc }) => ({ env, fallback, unit, doc }));
+}
