@@ -1,0 +1,125 @@
+import js from '@eslint/js';
+import { createTypeScriptImportResolver } from 'eslint-import-resolver-typescript';
+import boundaries from 'eslint-plugin-boundaries';
+import { importX } from 'eslint-plugin-import-x';
+import { defineConfig } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+/**
+ * Who may import whom in src/: what is not listed is refused. A port is the folder of its port file (`log/log.ts` and what
+ * lies beside it); the adapters below it are for main.ts alone.
+ */
+const PORTS = ['log', 'read-store', 'code-host'];
+const ADAPTERS = ['log/embedded', 'log/kafka', 'read-store/embedded', 'read-store/clickhouse', 'code-host/dotnet'];
+const IMPORTS = {
+  core: [],
+  config: ['core'],
+  log: ['core'],
+  'read-store': ['core'],
+  'code-host': ['core'],
+  'log/embedded': ['core', 'log'],
+  'log/kafka': ['core', 'log'],
+  'read-store/embedded': ['core', 'read-store'],
+  'read-store/clickhouse': ['core', 'read-store'],
+  'code-host/dotnet': ['core', 'code-host'],
+  tasks: ['core', ...PORTS],
+  // Of the code host's port only types: what a compilation found is part of an artefact's record.
+  catalog: ['core', 'log', 'code-host'],
+  deployments: ['core', 'catalog', 'code-host', 'tasks'],
+  notifier: ['core', 'catalog', 'tasks', ...PORTS],
+  http: ['core', 'config', 'catalog', 'deployments', 'notifier', 'tasks', 'telemetry', ...PORTS],
+  telemetry: ['core', ...PORTS],
+  cli: ['core', 'config'],
+};
+
+/** Packages that only the named folders may import. */
+const CONFINED = {
+  kafkajs: ['log/kafka'],
+  lmdb: ['log/embedded', 'tasks'],
+  chdb: ['read-store/embedded'],
+  '@clickhouse/client': ['read-store/clickhouse'],
+  express: ['http', 'notifier'],
+  ws: ['http'],
+  pino: ['telemetry'],
+  'prom-client': ['telemetry'],
+  commander: ['cli'],
+};
+
+const element = (type) => ({ element: { type } });
+const folders = Object.keys(IMPORTS);
+
+export default defineConfig(
+  { ignores: ['dist/', '.build/', 'data/', 'dotnet/', 'node_modules/', 'samples/'] },
+  js.configs.recommended,
+  {
+    files: ['**/*.js', '**/*.mjs'],
+    languageOptions: { globals: Object.fromEntries(['Buffer', 'console', 'fetch', 'performance', 'process', 'setTimeout', 'clearTimeout', 'URL', 'WebSocket'].map((name) => [name, 'readonly'])) },
+  },
+  {
+    files: ['**/*.ts'],
+    extends: [...tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/return-await': ['error', 'error-handling-correctness-only'],
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      eqeqeq: ['error', 'always'],
+      'max-lines': ['error', 400],
+      'no-restricted-globals': ['error', { name: '__dirname', message: 'Use import.meta.url.' }],
+      'prefer-const': 'error',
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    plugins: { boundaries, 'import-x': importX },
+    settings: {
+      'import-x/resolver-next': [createTypeScriptImportResolver({ project: 'tsconfig.json' })],
+      'import/resolver': { typescript: { project: 'tsconfig.json' } },
+      'boundaries/legacy-warnings': false,
+      'boundaries/include': ['src/**/*.ts'],
+      'boundaries/elements': [
+        { type: 'main', pattern: 'src/main*.ts', mode: 'full' },
+        ...ADAPTERS.map((folder) => ({ type: folder, pattern: `src/${folder}/**`, mode: 'full' })),
+        ...folders.filter((folder) => !ADAPTERS.includes(folder)).map((folder) => ({ type: folder, pattern: `src/${folder}/**`, mode: 'full' })),
+      ],
+    },
+    rules: {
+      'import-x/no-cycle': ['error', { ignoreExternal: true }],
+      'boundaries/no-unknown-files': 'error',
+      'boundaries/dependencies': [
+        'error',
+        {
+          default: 'disallow',
+          checkAllOrigins: true,
+          checkInternals: true,
+          policies: [
+            { from: element('**'), allow: { to: { module: { origin: 'core' } } } },
+            { from: element('!core'), allow: { to: { module: { origin: 'external' } } } },
+            { from: element('main'), allow: { to: { element: { types: { anyOf: [...folders, 'main'] } } } } },
+            ...folders.map((folder) => ({ from: element(folder), allow: { to: { element: { types: { anyOf: [folder, ...IMPORTS[folder]] } } } } })),
+            ...Object.entries(CONFINED).map(([source, allowed]) => ({
+              from: { element: { types: { noneOf: allowed } } },
+              disallow: { to: { module: { origin: 'external', source } } },
+            })),
+          ],
+        },
+      ],
+      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: 'Settings come from src/config.' }],
+      'no-console': 'error',
+    },
+  },
+  { files: ['src/config/**/*.ts', 'src/main*.ts'], rules: { 'no-restricted-properties': 'off' } },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // node:test's functions return promises that the runner itself awaits.
+      '@typescript-eslint/no-floating-promises': ['error', { allowForKnownSafeCalls: [{ from: 'package', package: 'node:test', name: ['test', 'it', 'describe', 'suite'] }] }],
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+      'max-lines': 'off',
+    },
+  },
+);

@@ -1,0 +1,16 @@
+#!/usr/bin/env node
+// `npx statefold …`: builds what is missing, then runs one command. `serve` is the service itself.
+import { fail, setup } from './setup.mjs';
+
+const serve = async () => {
+  await import('./start.mjs');
+};
+
+if (process.argv[2] === 'serve') {
+  process.argv.splice(2, 1);
+  await serve();
+} else {
+  await setup({ dotnet: false }).catch(fail);
+  const { runProgram } = await import('../dist/src/cli/program.js');
+  process.exitCode = await runProgram(process.argv.slice(2), { env: process.env, stdout: process.stdout, stderr: process.stderr });
+}

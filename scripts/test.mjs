@@ -1,0 +1,101 @@
+// `npm test [pattern…]`: builds, runs every dist/test/**/*.test.js (or those whose path holds a pattern) and the xunit
+// projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { run as runTests } from 'node:test';
+import { spec } from 'node:test/reporters';
+import { fail, ROOT, setup, SetupError } from './setup.mjs';
+
+/** A whole file; the slowest ones kill and restart real processes. */
+const FILE_TIMEOUT_MS = 300_000;
+const TESTS = join(ROOT, 'dist', 'test');
+const SOLUTION = join(ROOT, 'dotnet', 'Statefold.slnx');
+
+/** What the suites that need a server of the user's ask for; each is skipped without it, and that is said at the end. */
+const OPTIONAL = [
+  { needs: ['KAFKA_BROKERS', 'KAFKA_HOME'], what: 'Kafka suites' },
+  { needs: ['CLICKHOUSE_URL'], what: 'ClickHouse server suites' },
+];
+
+function* testFiles(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) yield* testFiles(path);
+    else if (entry.name.endsWith('.test.js')) yield path;
+  }
+}
+
+async function runNode(files) {
+  const sum = { passed: 0, failed: 0, skipped: 0, problems: [] };
+  const ran = new Set();
+  const name = (event) => `${event.file ? `${relative(TESTS, event.file)}: ` : ''}${event.name}`;
+  const stream = runTests({ files, concurrency: Math.min(4, availableParallelism()), timeout: FILE_TIMEOUT_MS });
+  const isFile = (event) => event.nesting === 0 && files.includes(event.name);
+  stream.on('test:pass', (event) => {
+    if (isFile(event) || event.details.type === 'suite') return;
+    ran.add(event.file);
+    if (event.skip !== undefined || event.todo !== undefined) sum.skipped++;
+    else sum.passed++;
+  });
+  stream.on('test:fail', (event) => {
+    // A suite or file fails with its tests, which are counted; only one that failed of itself counts too.
+    if ((isFile(event) || event.details.type === 'suite') && event.details.error?.failureType === 'subtestsFailed') return;
+    if (!isFile(event)) ran.add(event.file);
+    sum.failed++;
+    sum.problems.push(isFile(event) ? `${relative(TESTS, event.name)}: ${event.details.error?.message ?? 'failed'}` : name(event));
+  });
+  stream.compose(new spec()).pipe(process.stdout, { end: false });
+  await new Promise((resolve, reject) => stream.once('end', resolve).once('error', reject));
+  for (const file of files)
+    if (![...ran].includes(file) && !sum.problems.some((problem) => problem.startsWith(`${relative(TESTS, file)}:`))) {
+      sum.failed++;
+      sum.problems.push(`${relative(TESTS, file)}: ran no test`);
+    }
+  return sum;
+}
+
+async function runDotnet() {
+  const sum = { passed: 0, failed: 0, skipped: 0, problems: [] };
+  const results = mkdtempSync(join(tmpdir(), 'statefold-test-'));
+  try {
+    const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], { cwd: ROOT, stdio: 'inherit' });
+    const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve));
+    for (const file of readdirSync(results).filter((entry) => entry.endsWith('.trx'))) {
+      const counters = /<Counters ([^>]*)>/.exec(readFileSync(join(results, file), 'utf8'))?.[1] ?? '';
+      const counter = (key) => Number(new RegExp(`\\b${key}="(\\d+)"`).exec(counters)?.[1] ?? 0);
+      sum.passed += counter('passed');
+      sum.failed += counter('failed');
+      sum.skipped += counter('total') - counter('executed');
+    }
+    if (sum.failed > 0) sum.problems.push(`xunit: ${sum.failed} failed`);
+    else if (code !== 0 || sum.passed === 0) {
+      sum.failed++;
+      sum.problems.push(code === 0 ? 'xunit: ran no test' : `xunit: dotnet test ended with ${code}`);
+    }
+  } finally {
+    rmSync(results, { recursive: true, force: true });
+  }
+  return sum;
+}
+
+await setup().catch(fail);
+const patterns = process.argv.slice(2);
+const files = [...testFiles(TESTS)].sort().filter((file) => patterns.length === 0 || patterns.some((pattern) => relative(TESTS, file).includes(pattern)));
+const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.includes('dotnet'));
+if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
+
+const sums = [];
+if (files.length > 0) sums.push(await runNode(files));
+if (withDotnet) sums.push(await runDotnet());
+const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);
+const problems = sums.flatMap((sum) => sum.problems);
+
+process.stdout.write('\n');
+for (const problem of problems) process.stdout.write(`failed: ${problem}\n`);
+for (const { needs, what } of OPTIONAL)
+  if (!needs.some((key) => process.env[key])) process.stdout.write(`skipped: ${what} (set ${needs.join(' or ')} to run them)\n`);
+const skipped = total('skipped') > 0 ? `, ${total('skipped')} skipped` : '';
+process.stdout.write(`${total('passed')} passed, ${total('failed')} failed${skipped}\n`);
+process.exitCode = total('failed') === 0 ? 0 : 1;
