@@ -1,0 +1,182 @@
+import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Router, type Request, type Response } from 'express';
+import type { Catalog } from '../../catalog/catalog.js';
+import { StatefoldError } from '../../core/errors.js';
+import type { ConnectionQuota } from '../../notifier/connection-quota.js';
+import type { ChangeHub } from '../../notifier/hub.js';
+import { notificationBytes } from '../../notifier/notification-record.js';
+import { systemTimers, type Timers } from '../../notifier/timers.js';
+import type { ChangeFeed, Tenants } from '../../tasks/tenant.js';
+import type { Principal } from '../auth.js';
+import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
+
+export interface NotificationRoutesOptions {
+  readonly hub: ChangeHub;
+  readonly tenants: Tenants;
+  readonly catalog: Pick<Catalog, 'get'>;
+  readonly quota: ConnectionQuota;
+  readonly authenticate: (request: IncomingMessage) => Principal;
+  readonly timers?: Timers;
+}
+
+export interface NotificationRoutes {
+  readonly router: Router;
+  /** Answers the long polls that wait, with what there is. */
+  close(): void;
+}
+
+const DEFAULT_LIMIT = 100;
+const MAX_LIMIT = 1_000;
+const MAX_WAIT_SECONDS = 60;
+/** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024;
+const READ_AT_ONCE = 250;
+
+/** Polling: `GET /projections/{id}/notifications`, and what a plain GET of the WebSocket's path is told. */
+export function notificationRoutes(options: NotificationRoutesOptions): NotificationRoutes {
+  const { hub, tenants, catalog, quota, authenticate } = options;
+  const timers = options.timers ?? systemTimers;
+  const waits = new Set<() => void>();
+  const router = Router();
+
+  router.get('/projections/:id/notifications', async (request: Request<{ id: string }>, response: Response) => {
+    const { tenantId } = authenticate(request);
+    const query = queryOf(request.url);
+    const poll: Poll = {
+      projectionId: request.params.id,
+      after: cursorParameter(query) ?? 0,
+      fromOldest: !query.has('afterSequence'),
+      limit: integerParameter(query, 'limit', 1, MAX_LIMIT) ?? DEFAULT_LIMIT,
+      key: keyParameter(query),
+    };
+    const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
+    requireProjection(catalog, tenantId, poll.projectionId);
+    let page = await readPage((await tenants.open(tenantId)).changes, poll, () => response.destroyed);
+    if (page.records.length === 0 && waitSeconds > 0 && request.method === 'GET') {
+      const release = quota.take(tenantId);
+      try {
+        await nextChange(tenantId, { ...poll, after: page.cursor }, waitSeconds * 1000, response);
+      } finally {
+        release();
+      }
+      if (response.destroyed) return;
+      requireProjection(catalog, tenantId, poll.projectionId);
+      page = await readPage((await tenants.open(tenantId)).changes, { ...poll, after: page.cursor, fromOldest: false }, () => response.destroyed);
+    }
+    if (!response.destroyed) send(response, page, poll.key !== undefined);
+  });
+
+  router.get('/projections/:id/stream', (request: Request<{ id: string }>) => {
+    const { tenantId } = authenticate(request);
+    requireProjection(catalog, tenantId, request.params.id);
+    throw new StatefoldError('INVALID_REQUEST', 'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications');
+  });
+
+  /** Resolves when there is a change past the cursor, when the time is up, or when nobody waits any more. */
+  function nextChange(tenantId: string, poll: Poll, milliseconds: number, response: Response): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let pushed = false;
+      const follower = hub.follow(
+        { tenantId, projectionId: poll.projectionId, after: poll.after, key: poll.key },
+        {
+          push: () => {
+            // The change is read again with its page, so that a batch comes whole.
+            if (!pushed) queueMicrotask(stop);
+            pushed = true;
+            return false;
+          },
+          ended: (reason) => {
+            reject(reason instanceof Error ? reason : new Error(String(reason)));
+            stop();
+          },
+        },
+      );
+      const cancel = timers.after(milliseconds, stop);
+      waits.add(stop);
+      response.on('close', stop);
+      function stop(): void {
+        follower.close();
+        cancel();
+        waits.delete(stop);
+        response.off('close', stop);
+        resolve();
+      }
+    });
+  }
+
+  return {
+    router,
+    close() {
+      for (const stop of [...waits]) stop();
+    },
+  };
+}
+
+interface Poll {
+  readonly projectionId: string;
+  readonly after: number;
+  /** No cursor was given: begin at the oldest that is kept, whatever was trimmed. */
+  readonly fromOldest: boolean;
+  readonly limit: number;
+  readonly key: string | undefined;
+}
+
+interface Page {
+  readonly records: readonly Buffer[];
+  /** How far was read: the sequence to ask from next, also where a key filter passed over everything. */
+  readonly cursor: number;
+}
+
+async function readPage(feed: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
+  const records: Buffer[] = [];
+  let cursor = poll.after;
+  let bytes = 0;
+  while (records.length < poll.limit && bytes < MAX_PAGE_BYTES && !gone()) {
+    const wanted = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
+    const head = feed.head();
+    const changes = feed.tail(poll.projectionId, cursor, wanted) ?? (await readFrom(feed, poll, cursor, wanted));
+    if (changes.length === 0) {
+      cursor = Math.max(cursor, head);
+      break;
+    }
+    for (const change of changes) {
+      if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
+      cursor = change.sequence;
+      if (poll.key !== undefined && change.key !== poll.key) continue;
+      const { record } = notificationBytes(change);
+      records.push(record);
+      bytes += record.length;
+    }
+    // A filter may pass over much that is in memory: others have their turn between pages.
+    if (poll.key !== undefined) await nextTurn();
+  }
+  return { records, cursor };
+}
+
+async function readFrom(feed: ChangeFeed, poll: Poll, cursor: number, limit: number): ReturnType<ChangeFeed['read']> {
+  try {
+    return await feed.read(poll.projectionId, cursor, limit);
+  } catch (error) {
+    const oldest = poll.fromOldest && cursor === 0 && error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED' ? error.details?.['oldestSequence'] : undefined;
+    if (typeof oldest !== 'number') throw error;
+    return feed.read(poll.projectionId, oldest - 1, limit);
+  }
+}
+
+const OPEN = Buffer.from('{"notifications":[');
+const COMMA = Buffer.from(',');
+
+function send(response: Response, page: Page, filtered: boolean): void {
+  const parts: Buffer[] = [OPEN];
+  page.records.forEach((record, i) => {
+    if (i > 0) parts.push(COMMA);
+    parts.push(record);
+  });
+  parts.push(Buffer.from(filtered ? `],"cursor":${page.cursor}}` : ']}'));
+  const body = Buffer.concat(parts);
+  response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
+  response.setHeader('Content-Length', body.length);
+  response.setHeader('Cache-Control', 'no-store');
+  response.end(body);
+}

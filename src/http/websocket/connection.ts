@@ -1,0 +1,152 @@
+import type { Duplex } from 'node:stream';
+import type { RawData, WebSocket } from 'ws';
+import type { Change } from '../../core/change.js';
+import { StatefoldError } from '../../core/errors.js';
+import type { Follower, FollowSink } from '../../notifier/follower.js';
+import { notificationBytes } from '../../notifier/notification-record.js';
+import type { Beating } from '../../notifier/pulse.js';
+
+/** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
+export const CLOSE = {
+  shutdown: 1001,
+  policy: 1008,
+  internal: 1011,
+  unauthenticated: 4401,
+  notFound: 4404,
+  pongsMissed: 4408,
+  cursorExpired: 4410,
+  tooSlow: 4429,
+} as const;
+
+export interface ConnectionLimits {
+  /** Between two `ping` messages. */
+  readonly pingIntervalMs: number;
+  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
+  readonly maxBufferedBytes: number;
+  /** How long a full buffer may take to drain. */
+  readonly drainDeadlineMs: number;
+}
+
+const MAX_MISSED_PONGS = 2;
+/** Messages and protocol frames that a client may send between two pings; it needs one. */
+const MAX_FRAMES_A_PING = 32;
+/** How long a socket that was told to close has for it. */
+const CLOSE_GRACE_MS = 5_000;
+const PING = '{"type":"ping"}';
+const TEXT = { binary: false } as const;
+
+/** One open WebSocket: pushes changes, pings, and gives up on a client that is gone, too slow or out of line. */
+export class StreamConnection implements FollowSink, Beating {
+  follower: Follower | undefined;
+  #awaitedPongs = 0;
+  #framesSincePing = 0;
+  #nextPing: number;
+  #fullSince: number | undefined;
+  #closingSince: number | undefined;
+  #corked = false;
+
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly transport: Duplex,
+    readonly keyId: string,
+    private readonly limits: ConnectionLimits,
+    private readonly now: () => number,
+  ) {
+    this.#nextPing = now() + limits.pingIntervalMs;
+    socket.on('message', (data, isBinary) => this.#message(data, isBinary));
+    socket.on('ping', () => this.#frame());
+    socket.on('pong', () => this.#frame());
+  }
+
+  push(change: Change): boolean {
+    if (this.socket.readyState !== this.socket.OPEN) return false;
+    const { message } = notificationBytes(change);
+    this.#cork();
+    if (this.socket.bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
+      this.socket.send(message, TEXT);
+      return true;
+    }
+    this.#fullSince = this.now();
+    // Writes end in order: when this one is in the kernel, so is all before it.
+    this.socket.send(message, TEXT, (error) => {
+      if (error !== undefined && error !== null) return;
+      this.#fullSince = undefined;
+      this.follower?.resume();
+    });
+    return false;
+  }
+
+  ended(reason: unknown): void {
+    const code = reason instanceof StatefoldError ? reason.code : undefined;
+    if (code === 'NOT_FOUND') this.close(CLOSE.notFound, 'the projection was deleted');
+    else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, 'changes past the cursor are no longer kept: start from the states');
+    else if (code === 'UNAVAILABLE') this.close(CLOSE.shutdown, 'the service is shutting down: resume elsewhere');
+    else this.close(CLOSE.internal, 'internal error');
+  }
+
+  beat(now: number): void {
+    if (this.#closingSince !== undefined) {
+      if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
+      return;
+    }
+    if (this.#fullSince !== undefined && now - this.#fullSince >= this.limits.drainDeadlineMs) {
+      this.close(CLOSE.tooSlow, 'the client reads too slowly: resume with afterSequence');
+      return;
+    }
+    if (now < this.#nextPing) return;
+    if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
+      if (this.#fullSince === undefined) this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
+      else this.close(CLOSE.tooSlow, 'the client reads too slowly: resume with afterSequence');
+      return;
+    }
+    this.#nextPing = now + this.limits.pingIntervalMs;
+    this.#awaitedPongs++;
+    this.#framesSincePing = 0;
+    this.socket.send(PING);
+  }
+
+  /** Ends the pushes and starts the closing handshake, once. */
+  close(code: number, reason: string): void {
+    if (this.#closingSince !== undefined) return;
+    this.#closingSince = this.now();
+    this.follower?.close();
+    this.socket.close(code, reason);
+  }
+
+  terminate(): void {
+    this.socket.terminate();
+  }
+
+  #message(data: RawData, isBinary: boolean): void {
+    this.#frame();
+    if (this.#closingSince !== undefined) return;
+    if (!isBinary && isPong(data)) this.#awaitedPongs = 0;
+    else this.close(CLOSE.policy, 'the only message that a client sends is {"type":"pong"}');
+  }
+
+  #frame(): void {
+    if (++this.#framesSincePing > MAX_FRAMES_A_PING) this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
+    // A flood goes on while the closing handshake waits behind it: it isn't read any more.
+    if (this.#framesSincePing > 4 * MAX_FRAMES_A_PING) this.socket.terminate();
+  }
+
+  /** What is pushed on one turn goes out in one write. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.transport.cork();
+    process.nextTick(() => {
+      this.#corked = false;
+      this.transport.uncork();
+    });
+  }
+}
+
+function isPong(data: RawData): boolean {
+  try {
+    const message: unknown = JSON.parse((data as Buffer).toString('utf8'));
+    return typeof message === 'object' && message !== null && 'type' in message && message.type === 'pong';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,170 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer, type WebSocket } from 'ws';
+import type { Catalog } from '../../catalog/catalog.js';
+import { StatefoldError } from '../../core/errors.js';
+import type { Logger } from '../../core/logger.js';
+import type { ConnectionQuota } from '../../notifier/connection-quota.js';
+import type { ChangeHub } from '../../notifier/hub.js';
+import { Pulse } from '../../notifier/pulse.js';
+import { systemTimers, type Timers } from '../../notifier/timers.js';
+import type { Tenants } from '../../tasks/tenant.js';
+import { requestIdOf } from '../answer.js';
+import type { Authenticator } from '../auth.js';
+import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
+import { knownError, refuseUpgrade } from '../problem.js';
+import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
+
+export interface StreamServerOptions {
+  readonly hub: ChangeHub;
+  readonly tenants: Tenants;
+  readonly catalog: Pick<Catalog, 'get'>;
+  readonly quota: ConnectionQuota;
+  readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
+  readonly logger: Logger;
+  readonly limits?: Partial<ConnectionLimits>;
+  readonly timers?: Timers;
+  readonly onConnections?: (open: number) => void;
+}
+
+const DEFAULT_LIMITS: ConnectionLimits = { pingIntervalMs: 20_000, maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000 };
+const BEAT_MS = 1_000;
+const PATH = /^\/projections\/([^/]+)\/stream\/?$/;
+
+/** `GET /projections/{id}/stream`: everything that can be refused is refused in HTTP, before the upgrade. */
+export class StreamServer {
+  readonly #sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: 4096,
+    maxFragments: 16,
+    maxBufferedChunks: 256,
+  });
+  readonly #limits: ConnectionLimits;
+  readonly #pulse: Pulse;
+  readonly #connections = new Set<StreamConnection>();
+  readonly #byKey = new Map<string, Set<StreamConnection>>();
+  #closing = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(private readonly options: StreamServerOptions) {
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
+    options.authenticator.onRevoked((keyId) => {
+      for (const connection of [...(this.#byKey.get(keyId) ?? [])]) connection.close(CLOSE.unauthenticated, 'the API key was revoked');
+    });
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** For the `upgrade` event of the HTTP server; every path. Never rejects. */
+  async handleUpgrade(request: IncomingMessage, transport: Duplex, head: Buffer): Promise<void> {
+    const ignore = (): void => undefined;
+    transport.on('error', ignore);
+    let release: (() => void) | undefined;
+    try {
+      const stream = this.#parse(request);
+      const { tenantId } = this.options.authenticator.authenticate(request);
+      requireProjection(this.options.catalog, tenantId, stream.projectionId);
+      release = this.options.quota.take(tenantId);
+      const { changes } = await this.options.tenants.open(tenantId);
+      // An expired cursor shows only in a read, and is worth an answer in HTTP.
+      if (stream.after !== undefined && changes.tail(stream.projectionId, stream.after, 1) === undefined) {
+        await changes.read(stream.projectionId, stream.after, 1);
+      }
+      // The key or the projection may have gone meanwhile: from here on all is on one turn.
+      const { keyId } = this.options.authenticator.authenticate(request);
+      requireProjection(this.options.catalog, tenantId, stream.projectionId);
+      if (this.#closing) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down');
+      if (transport.destroyed) {
+        release();
+        return;
+      }
+      const give = release;
+      let upgraded = false;
+      this.#sockets.handleUpgrade(request, transport, head, (socket) => {
+        upgraded = true;
+        transport.off('error', ignore);
+        this.#start(socket, transport, keyId, give, { tenantId, ...stream });
+      });
+      // The library has refused the handshake itself.
+      if (!upgraded) release();
+    } catch (error) {
+      release?.();
+      this.#refuse(request, transport, error);
+    }
+  }
+
+  /** Closes every socket with 1001, and cuts those that haven't answered after `graceMs`. */
+  async close(graceMs = 2_000): Promise<void> {
+    this.#closing = true;
+    if (this.#connections.size === 0) return;
+    const empty = new Promise<void>((resolve) => {
+      this.#onEmpty = resolve;
+    });
+    for (const connection of this.#connections) connection.close(CLOSE.shutdown, 'the service is shutting down: resume with afterSequence');
+    const cut = setTimeout(() => {
+      for (const connection of this.#connections) connection.terminate();
+    }, graceMs);
+    await empty;
+    clearTimeout(cut);
+  }
+
+  #parse(request: IncomingMessage): { projectionId: string; after: number | undefined; key: string | undefined } {
+    const url = request.url ?? '/';
+    const match = PATH.exec(url.split('?', 1)[0] as string);
+    if (match === null) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
+    let projectionId: string;
+    try {
+      projectionId = decodeURIComponent(match[1] as string);
+    } catch {
+      throw new StatefoldError('INVALID_REQUEST', 'the path holds a malformed percent escape');
+    }
+    const query = queryOf(url);
+    return { projectionId, after: cursorParameter(query), key: keyParameter(query) };
+  }
+
+  #start(
+    socket: WebSocket,
+    transport: Duplex,
+    keyId: string,
+    release: () => void,
+    stream: { tenantId: string; projectionId: string; after: number | undefined; key: string | undefined },
+  ): void {
+    const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now);
+    this.#connections.add(connection);
+    this.#pulse.add(connection);
+    let ofKey = this.#byKey.get(keyId);
+    if (ofKey === undefined) this.#byKey.set(keyId, (ofKey = new Set()));
+    ofKey.add(connection);
+    this.options.onConnections?.(this.#connections.size);
+    socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'));
+    socket.once('close', () => {
+      connection.follower?.close();
+      this.#connections.delete(connection);
+      this.#pulse.delete(connection);
+      ofKey.delete(connection);
+      if (ofKey.size === 0 && this.#byKey.get(keyId) === ofKey) this.#byKey.delete(keyId);
+      release();
+      this.options.onConnections?.(this.#connections.size);
+      if (this.#connections.size === 0) this.#onEmpty?.();
+    });
+    try {
+      connection.follower = this.options.hub.follow(stream, connection);
+    } catch (error) {
+      connection.ended(error);
+    }
+  }
+
+  #refuse(request: IncomingMessage, transport: Duplex, error: unknown): void {
+    if (transport.destroyed) return;
+    const requestId = requestIdOf(request);
+    if (knownError(error).code === 'INTERNAL') this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
+    // Without this a client that never ends its side would keep the socket.
+    transport.once('finish', () => transport.destroy());
+    refuseUpgrade(transport, error, requestId);
+  }
+}
