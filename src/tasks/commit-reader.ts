@@ -16,6 +16,8 @@ export interface CommitReaderOptions {
   readonly codec: RecordCodec<EventsBody>;
   readonly tables: PartitionTables;
   readonly tailBytes: number;
+  /** Offset from which on records will be pushed. */
+  readonly start: number;
   /** Offset to which the partition is folded: nothing past it is read. */
   readonly position: () => number;
 }
@@ -40,7 +42,7 @@ export class CommitReader {
 
   constructor(options: CommitReaderOptions) {
     this.#options = options;
-    this.#tail = new Tail<Input>({ offsetOf: inputOffset, sizeOf, maxBytes: options.tailBytes, start: options.position() });
+    this.#tail = new Tail<Input>({ offsetOf: inputOffset, sizeOf, maxBytes: options.tailBytes, start: options.start });
     for (const offset of options.tables.voids('events')) this.#voids.add(offset);
   }
 

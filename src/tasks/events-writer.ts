@@ -59,6 +59,7 @@ export interface EventsWriterOptions {
   /** Each accepted commit, in log order, on the turn in which it is folded. */
   readonly onCommit: (commit: StoredCommit) => void;
   readonly onControl: (control: Control, offset: number) => void;
+  readonly onVoid: (offset: number) => void;
   readonly onStopped: (error: Error) => void;
 }
 
@@ -191,6 +192,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     const { tables } = this.#options;
     if (!record.accepted) {
       tables.addVoid('events', record.offset);
+      this.#options.onVoid(record.offset);
       return;
     }
     if (record.body.kind !== 'Commit') {

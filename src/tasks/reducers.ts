@@ -18,8 +18,8 @@ export interface ReducersOptions {
   readonly tables: PartitionTables;
   readonly runner: Runner;
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
-  /** Makes the artefact's classes callable in the runner. */
-  readonly ensureLoaded: (artefactId: string) => Promise<void>;
+  /** Makes the artefact's classes callable in the runner; undefined when they are. */
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
   /** How long a 201 waits for its state, milliseconds. */
   readonly deadlineMs: number;
@@ -198,7 +198,8 @@ export class Reducers {
       this.#settle(portion, undefined, undefined);
       return undefined;
     }
-    await this.#options.ensureLoaded(reducer.artefactId);
+    const loading = this.#options.ensureLoaded(reducer.artefactId);
+    if (loading !== undefined) await loading;
     let row = this.#row(portion.aggregateId, reducer);
     const first = portion.works[0]?.commit.baseVersion ?? head.version;
     const target = portion.ensures.length > 0 ? head.version : (lastVersion(portion.works.at(-1)?.commit) ?? 0);

@@ -32,7 +32,9 @@ export interface ChangeFeed {
    * reaches back to the cursor, else from the log. @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`.
    */
   read(projectionId: string, after: number, limit: number): Promise<readonly Change[]>;
-  /** The same from memory alone, undefined where the tail doesn't reach back to `after`. */
+  /** The cursor of a reader without one: before the oldest change of the projection that is kept. */
+  oldest(projectionId: string): Promise<number>;
+  /** As `read`, from memory alone, undefined where the tail doesn't reach back to `after`. */
   tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined;
   /** Called in order of sequence after changes were acknowledged, once a batch, on the same turn. Must not throw. */
   subscribe(listener: (changes: readonly Change[]) => void): () => void;

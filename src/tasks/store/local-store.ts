@@ -67,6 +67,7 @@ export class StoreSection {
   #flushing: Map<string, unknown> | undefined;
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #scheduled = false;
   #checkpoint: (() => void) | undefined;
   readonly #afterFlush: (() => void)[] = [];
 
@@ -102,7 +103,13 @@ export class StoreSection {
   set(key: string, value: unknown): void {
     this.#dirty.set(key, value);
     if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#flushAfterMs).unref();
-    if (this.#dirty.size >= this.#flushEntries && this.#running === undefined) void this.flush();
+    if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled) return;
+    // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      void this.flush();
+    });
   }
 
   delete(key: string): void {

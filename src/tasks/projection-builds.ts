@@ -1,0 +1,183 @@
+import type { Runner } from '../code-host/code-host.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { ProjectionSwapValue } from '../core/records.js';
+import type { CommitReader } from './commit-reader.js';
+import type { Control } from './events-writer.js';
+import { flatten, takeEvents, unitsOf } from './projection-unit.js';
+import type { BuildProgress, PartitionTables } from './store/partition-tables.js';
+import type { CatchUp } from './tenant.js';
+
+/** A compiled revision that is to become the live one. */
+export interface BuildTarget {
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+}
+
+export interface ProjectionBuildsOptions {
+  readonly tables: PartitionTables;
+  readonly reader: CommitReader;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** Puts the swap in the tenant's one order. */
+  readonly propose: (control: Control) => Promise<number>;
+  /** Log offset to which the live projections are folded. */
+  readonly livePosition: () => number;
+  readonly logger: Logger;
+}
+
+const READ_BYTES = 1024 * 1024;
+const EVENTS_A_BATCH = 1000;
+/** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
+const NEAR = 1000;
+const RETRY_MS = 1000;
+
+interface Build {
+  progress: BuildProgress;
+  readonly projectionId: string;
+  readonly startedAt: number;
+  readonly startedFrom: number;
+  step: Promise<boolean> | undefined;
+  cancelled: boolean;
+}
+
+/** Folds new revisions of projections over history, beside the live ones, and has them swapped in when they are near the end. */
+export class ProjectionBuilds {
+  readonly #options: ProjectionBuildsOptions;
+  readonly #builds = new Map<string, Build>();
+  #closed = false;
+
+  constructor(options: ProjectionBuildsOptions) {
+    this.#options = options;
+    for (const [projectionId, progress] of options.tables.builds())
+      // A swap that was proposed may not have been written: it is proposed again, and a second one changes nothing.
+      this.#builds.set(projectionId, build(projectionId, { ...progress, proposed: false }));
+  }
+
+  /** Goes on with the builds that the store holds. */
+  resume(): void {
+    for (const one of this.#builds.values()) void this.#run(one);
+  }
+
+  /** Starts the build of a revision unless it is live, or under way. */
+  start(target: BuildTarget): void {
+    const { projectionId, revision, artefactId, classNames } = target;
+    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const known = this.#builds.get(projectionId);
+    if (this.#closed || (live?.revision ?? 0) >= revision || (known !== undefined && known.progress.revision >= revision)) return;
+    if (known !== undefined) this.forget(projectionId, known.progress.revision);
+    const cause = live === undefined ? 'build' : 'redeploy';
+    const one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: false, cause });
+    this.#builds.set(projectionId, one);
+    this.#options.tables.setBuild(projectionId, one.progress);
+    void this.#run(one);
+  }
+
+  progress(projectionId: string): CatchUp | undefined {
+    const one = this.#builds.get(projectionId);
+    if (one === undefined) return undefined;
+    const seconds = Math.max(0.001, (performance.now() - one.startedAt) / 1000);
+    const { processed, position } = one.progress;
+    return { status: 'running', processed: position, total: Math.max(position, this.#options.livePosition()), eventsPerSecond: Math.round((processed - one.startedFrom) / seconds) };
+  }
+
+  /** Drops a build; its states too unless the revision went live. */
+  forget(projectionId: string, revision?: number): void {
+    const one = this.#builds.get(projectionId);
+    if (one === undefined || (revision !== undefined && one.progress.revision !== revision)) return;
+    one.cancelled = true;
+    this.#builds.delete(projectionId);
+    this.#options.tables.setBuild(projectionId, undefined);
+    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    if (live?.revision !== one.progress.revision) this.#options.tables.dropRevision(projectionId, one.progress.revision);
+  }
+
+  /** Folds the revision exactly up to the swap, from the start when nothing is there of it. */
+  async finish(projectionId: string, swap: ProjectionSwapValue, offset: number): Promise<void> {
+    let one = this.#builds.get(projectionId);
+    if (one?.progress.revision !== swap.revision) {
+      const { revision, artefactId, classNames, cause } = swap;
+      one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: true, cause });
+      this.#builds.set(projectionId, one);
+    }
+    await one.step;
+    while (one.progress.position < offset) await this.#fold(one, offset);
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #run(one: Build): Promise<void> {
+    while (!this.#closed && !one.cancelled) {
+      try {
+        one.step = this.#step(one);
+        if (!(await one.step)) return;
+      } catch (error) {
+        if (this.#closed) return;
+        this.#options.logger.warn({ err: error, projectionId: one.projectionId }, 'a build stopped; it goes on from where it was');
+        this.#options.runner.forget(`${one.projectionId}@${one.progress.revision}`);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+      } finally {
+        one.step = undefined;
+      }
+    }
+  }
+
+  async #step(one: Build): Promise<boolean> {
+    const { livePosition, propose } = this.#options;
+    const { projectionId } = one;
+    if (livePosition() - one.progress.position > NEAR) {
+      await this.#fold(one, livePosition());
+      return true;
+    }
+    if (!one.progress.proposed) {
+      this.#set(one, { ...one.progress, proposed: true });
+      const { revision, artefactId, classNames, cause } = one.progress;
+      // Not awaited: the projector may come to the swap, and wait for this step, before the answer is here.
+      propose({ kind: 'ProjectionSwap', value: { projectionId, revision, artefactId, classNames, cause } }).catch((error: unknown) => {
+        this.#options.logger.warn({ err: error, projectionId }, 'a swap was not written; the build asks again');
+        if (!one.cancelled) this.#set(one, { ...one.progress, proposed: false });
+        setTimeout(() => void this.#run(one), RETRY_MS).unref();
+      });
+    }
+    return false;
+  }
+
+  #set(one: Build, progress: BuildProgress): void {
+    one.progress = progress;
+    if (this.#builds.get(one.projectionId) === one) this.#options.tables.setBuild(one.projectionId, progress);
+  }
+
+  async #fold(one: Build, end: number): Promise<void> {
+    const { reader, runner, tables, ensureLoaded } = this.#options;
+    const { projectionId } = one;
+    const { inputs, next } = await reader.read(one.progress.position, READ_BYTES);
+    const commits: StoredCommit[] = [];
+    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset < end) commits.push(input.commit);
+    const count = takeEvents(commits, EVENTS_A_BATCH);
+    const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
+    const { events, commitOf } = flatten(commits.slice(0, count));
+    const units = unitsOf(projectionId, one.progress);
+    await ensureLoaded(one.progress.artefactId);
+    const { revision } = one.progress;
+    const stateOf = (unit: number, key: string): { state: Buffer | null; faulted: boolean } => {
+      const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);
+      return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+    };
+    const changes = events.length === 0 ? [] : await runner.project({ units, events, stateOf, reply: 'last' });
+    if (this.#closed || one.cancelled) return;
+    for (const change of changes) {
+      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
+      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
+      const { eventId, aggregateId, aggregateType, version } = event;
+      const origin = { eventId, aggregateId, aggregateType, version };
+      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, { state: change.state, sequence: 0, lastModified: commit.timestamp, fault: change.fault, origin });
+    }
+    this.#set(one, { ...one.progress, position, processed: one.progress.processed + events.length });
+  }
+}
+
+const build = (projectionId: string, progress: BuildProgress): Build => ({ projectionId, progress, startedAt: performance.now(), startedFrom: progress.processed, step: undefined, cancelled: false });

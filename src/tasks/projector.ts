@@ -1,0 +1,332 @@
+import type { HostEvent, ProjectChange, Runner, State } from '../code-host/code-host.js';
+import type { Change } from '../core/change.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
+import { inputAfter, recordedKey, type ChangesWriter } from './changes-writer.js';
+import type { CommitReader, Input } from './commit-reader.js';
+import type { ProjectionBuilds } from './projection-builds.js';
+import { flatten, sameState, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import type { KeyState, LiveProjection, PartitionTables } from './store/partition-tables.js';
+
+export interface ProjectorOptions {
+  readonly tables: PartitionTables;
+  readonly reader: CommitReader;
+  readonly changes: ChangesWriter;
+  readonly builds: ProjectionBuilds;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The projection is in the catalog: a swap of a deleted one is passed over. */
+  readonly exists: (projectionId: string) => boolean;
+  readonly position: number;
+  readonly logger: Logger;
+  readonly observer?: { projected?(events: number, changes: number, seconds: number): void };
+}
+
+interface Flight {
+  readonly upTo: number;
+  acked: boolean;
+}
+interface PendingState {
+  readonly state: State;
+  readonly faulted: boolean;
+}
+
+const READ_BYTES = 512 * 1024;
+const EVENTS_A_BATCH = 256;
+const BATCHES_IN_FLIGHT = 8;
+const CHANGES_A_PRODUCE = 1000;
+const RETRY_MS = 1000;
+
+/**
+ * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
+ * are being written; states and the position count when they are acknowledged. After a restart the inputs past the checkpoint
+ * are folded again: a change that was accepted then is taken as it was recorded, not written twice.
+ */
+export class Projector {
+  readonly #options: ProjectorOptions;
+  #units: RevisionUnit[] = [];
+  readonly #pending = new Map<string, PendingState>();
+  readonly #flights: Flight[] = [];
+  #position: number;
+  #acked: number;
+  #running = false;
+  #closed = false;
+  #freed: (() => void) | undefined;
+
+  constructor(options: ProjectorOptions) {
+    this.#options = options;
+    this.#position = options.position;
+    this.#acked = options.position;
+    for (const [projectionId, live] of options.tables.liveProjections()) this.#units.push(...unitsOf(projectionId, live));
+  }
+
+  /** All changes of inputs below are acknowledged and in the store. */
+  get acked(): number {
+    return this.#acked;
+  }
+
+  /** Inputs below are folded, their changes may be on the way. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** There may be inputs. */
+  signal(): void {
+    if (this.#running || this.#closed) return;
+    this.#running = true;
+    void this.#run();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#freed?.();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (!this.#closed && (await this.#step()));
+    } catch (error) {
+      if (this.#closed) return;
+      this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
+      for (const unit of this.#units) this.#options.runner.forget(unit.id);
+      setTimeout(() => this.signal(), RETRY_MS).unref();
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #step(): Promise<boolean> {
+    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#closed) await this.#oneAcked();
+    const { inputs, next } = await this.#options.reader.read(this.#position, READ_BYTES);
+    if (next === this.#position || this.#closed) return false;
+    const control = inputs.findIndex((input) => input.kind === 'control');
+    const first = inputs[0];
+    if (control === 0 && first?.kind === 'control') {
+      while (this.#flights.length > 0) await this.#oneAcked();
+      if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
+      else this.#drop(first.control.value.projectionId);
+      this.#position = this.#acked = first.offset + 1;
+      return true;
+    }
+    const commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
+    const stop = inputs[control];
+    const end = stop?.kind === 'control' ? stop.offset : next;
+    if (this.#units.length === 0) {
+      this.#fly(end).acked = true;
+      this.#land();
+    } else {
+      const count = takeEvents(commits, EVENTS_A_BATCH);
+      await this.#project(commits.slice(0, count), count < commits.length ? (commits[count]?.offset ?? end) : end);
+    }
+    return true;
+  }
+
+  #fly(upTo: number): Flight {
+    const flight = { upTo, acked: false };
+    this.#flights.push(flight);
+    this.#position = upTo;
+    return flight;
+  }
+
+  #land(): void {
+    while (this.#flights[0]?.acked) this.#acked = this.#flights.shift()?.upTo ?? this.#acked;
+    this.#freed?.();
+  }
+
+  async #oneAcked(): Promise<void> {
+    if (this.#closed) throw new Error('the tenant is closed');
+    await new Promise<void>((resolve) => (this.#freed = resolve));
+    this.#freed = undefined;
+    if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  async #project(commits: readonly StoredCommit[], upTo: number): Promise<void> {
+    const units = this.#units;
+    for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.ensureLoaded(artefactId);
+    const { events, commitOf } = flatten(commits);
+    const started = performance.now();
+    const changes = await this.#options.runner.project({ units, events, reply: 'each', stateOf: (unit, key) => this.#stateOf(units[unit], key) });
+    if (this.#closed) return;
+    const values = this.#values(changes, units, events, commitOf);
+    this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
+    this.#emit(values, upTo);
+  }
+
+  #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
+    if (unit === undefined) return { state: null, faulted: false };
+    const pending = this.#pending.get(stateName(unit, key));
+    if (pending !== undefined) return pending;
+    const row = this.#options.tables.keyState(unit.projectionId, unit.revision, key, unit.classIndex);
+    return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+  }
+
+  #values(changes: readonly ProjectChange[], units: readonly RevisionUnit[], events: readonly HostEvent[], commitOf: readonly StoredCommit[]): ChangeValue[] {
+    const values: ChangeValue[] = [];
+    let last: StoredCommit | undefined;
+    let index = 0;
+    for (const change of changes) {
+      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
+      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
+      if (commit !== last) [last, index] = [commit, 0];
+      values.push({
+        projectionId: unit.projectionId,
+        revision: unit.revision,
+        className: unit.className,
+        key: change.key,
+        inputOffset: commit.offset,
+        inputIndex: index++,
+        eventId: event.eventId,
+        aggregateId: commit.aggregateId,
+        aggregateType: commit.aggregateType,
+        version: event.version,
+        timestamp: commit.timestamp,
+        cause: null,
+        state: change.state,
+        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(change.fault)),
+      });
+    }
+    return values;
+  }
+
+  /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
+  #emit(values: readonly ChangeValue[], upTo: number): void {
+    const flight = this.#fly(upTo);
+    const { changes } = this.#options;
+    const fresh = changes.recorded.size === 0 ? values : this.#resume(values, upTo);
+    for (const value of fresh) this.#pending.set(this.#nameOf(value), pendingOf(value));
+    if (fresh.length === 0) {
+      flight.acked = true;
+      this.#land();
+      return;
+    }
+    changes.write(fresh, (acked) => {
+      acked.forEach((change, i) => this.#settle(change, fresh[i]));
+      flight.acked = true;
+      this.#land();
+    });
+  }
+
+  #resume(values: readonly ChangeValue[], upTo: number): ChangeValue[] {
+    const { changes, tables, logger, runner } = this.#options;
+    const fresh: ChangeValue[] = [];
+    for (const value of values) {
+      const name = recordedKey(value.projectionId, value.inputOffset, value.inputIndex);
+      const recorded = changes.recorded.get(name);
+      const last = tables.lastInput(value.projectionId);
+      if (recorded === undefined && (last === undefined || inputAfter([value.inputOffset, value.inputIndex], last))) {
+        fresh.push(value);
+        continue;
+      }
+      if (recorded === undefined || recorded.key !== value.key || !sameState(recorded.state, value.state)) {
+        logger.warn({ projectionId: value.projectionId, key: value.key, input: value.inputOffset }, 'the projection gave another state than before the restart: its code does not depend on its events alone');
+        runner.forget(`${value.projectionId}@${value.revision}`);
+      }
+    }
+    for (const [name, change] of changes.recorded) {
+      if (Number(name.split('/')[1]) >= upTo) continue;
+      this.#settle(change, undefined);
+      changes.recorded.delete(name);
+    }
+    return fresh;
+  }
+
+  #settle(change: Change, value: ChangeValue | undefined): void {
+    const { tables } = this.#options;
+    const unit = this.#units.find((one) => one.projectionId === change.projectionId && one.revision === change.revision && one.className === change.className);
+    if (unit === undefined) return;
+    tables.setKeyState(unit.projectionId, unit.revision, change.key, unit.classIndex, keyStateOf(change));
+    if (change.fault !== undefined) tables.setFaulted(unit.projectionId, change.key, unit.classIndex, true);
+    if (value === undefined) return;
+    const name = stateName(unit, change.key);
+    if (this.#pending.get(name)?.state === value.state) this.#pending.delete(name);
+  }
+
+  #nameOf(value: ChangeValue): string {
+    return `${value.projectionId}@${value.revision}\u0000${value.key}\u0000${value.className}`;
+  }
+
+  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ. */
+  async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
+    const { tables, builds, exists } = this.#options;
+    const { projectionId, revision } = swap;
+    const before = tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    if (!exists(projectionId) || (before !== undefined && before.revision >= revision)) {
+      builds.forget(projectionId, revision);
+      return;
+    }
+    await builds.finish(projectionId, swap, offset);
+    const live: LiveProjection = { revision, artefactId: swap.artefactId, classNames: swap.classNames };
+    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, live)];
+    let values: ChangeValue[] = [];
+    for (const value of this.#swapValues(swap, live, before, offset)) {
+      values.push(value);
+      if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0), offset);
+    }
+    await this.#emitSwap(values.splice(0), offset);
+    values = [];
+    tables.setLiveProjection(projectionId, live);
+    builds.forget(projectionId, revision);
+    if (before === undefined) return;
+    tables.dropRevision(projectionId, before.revision);
+    this.#options.runner.forget(`${projectionId}@${before.revision}`);
+  }
+
+  async #emitSwap(values: readonly ChangeValue[], offset: number): Promise<void> {
+    const fresh = this.#options.changes.recorded.size === 0 ? values : this.#resume(values, offset + 1);
+    if (fresh.length === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#options.changes.write(fresh, (acked) => {
+        acked.forEach((change) => this.#settle(change, undefined));
+        resolve();
+      });
+    });
+  }
+
+  *#swapValues(swap: ProjectionSwapValue, live: LiveProjection, before: LiveProjection | undefined, offset: number): Generator<ChangeValue> {
+    const { tables } = this.#options;
+    const { projectionId, revision } = swap;
+    let index = 0;
+    const value = (key: string, className: string, row: KeyState, state: State): ChangeValue => ({
+      projectionId,
+      revision,
+      className,
+      key,
+      inputOffset: offset,
+      inputIndex: index++,
+      ...row.origin,
+      timestamp: row.lastModified,
+      cause: swap.cause,
+      state,
+      fault: row.fault === undefined || state === null ? null : Buffer.from(JSON.stringify(row.fault)),
+    });
+    for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
+      const className = live.classNames[classIndex] ?? '';
+      const old = before === undefined ? undefined : tables.keyState(projectionId, before.revision, key, before.classNames.indexOf(className));
+      if (old !== undefined && sameState(old.state, row.state) && (old.fault === undefined) === (row.fault === undefined)) tables.setKeyState(projectionId, revision, key, classIndex, { ...row, sequence: old.sequence });
+      else yield value(key, className, row, row.state);
+    }
+    if (before === undefined) return;
+    for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
+      const className = before.classNames[classIndex] ?? '';
+      if (row.state !== null && tables.keyState(projectionId, revision, key, live.classNames.indexOf(className)) === undefined) yield value(key, className, row, null);
+    }
+  }
+
+  #drop(projectionId: string): void {
+    const { tables, runner, builds } = this.#options;
+    for (const unit of this.#units) if (unit.projectionId === projectionId) runner.forget(unit.id);
+    this.#units = this.#units.filter((unit) => unit.projectionId !== projectionId);
+    builds.forget(projectionId);
+    tables.dropProjection(projectionId);
+  }
+}
+
+const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
+const pendingOf = (value: ChangeValue): PendingState => ({ state: value.state, faulted: value.fault !== null });
+const commitsOf = (inputs: readonly Input[]): StoredCommit[] => inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
+
+function keyStateOf(change: Change): KeyState {
+  const { eventId, aggregateId, aggregateType, version } = change;
+  return { state: change.state, sequence: change.sequence, lastModified: change.timestamp, fault: change.fault, origin: { eventId, aggregateId, aggregateType, version } };
+}
