@@ -1,0 +1,28 @@
+import type { Change } from '../core/change.js';
+import type { StoredCommit } from '../core/event.js';
+
+/**
+ * What the sink of one tenant reads: accepted records of the log by position, from memory where the tail reaches back.
+ * `next` is the offset to read from next: it moves past void records too, and equals `from` at the end.
+ */
+export interface SinkSource {
+  readonly tenantId: string;
+  readCommits(from: number, maxBytes: number): Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }>;
+  readChanges(from: number, maxBytes: number): Promise<{ readonly changes: readonly Change[]; readonly next: number }>;
+  /**
+   * Current states of those of the aggregates whose type is bound, folded through at least `through` (exclusive offset): so that
+   * rows of all commits below it are covered. `logOffset` orders rows of one aggregate (binding generation and commit offset).
+   */
+  aggregateStates(aggregateIds: readonly string[], through: number): Promise<
+    readonly {
+      readonly aggregateId: string;
+      readonly aggregateType: string;
+      readonly version: number;
+      readonly state: Buffer | null;
+      readonly lastModified: number;
+      readonly logOffset: number;
+    }[]
+  >;
+  /** Called, at most once a turn, when a topic has grown. */
+  onAdvance(listener: () => void): () => void;
+}
