@@ -1,0 +1,272 @@
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import type { ArtefactFields, BindingEntity, Catalog, ProjectionEntity, ReducerEntity, SealedSecret } from '../catalog/catalog.js';
+import type { CodeHost, CompileResult, Discovered } from '../code-host/code-host.js';
+import type { Clock } from '../core/clock.js';
+import { StatefoldError } from '../core/errors.js';
+import { isoTimestamp } from '../core/event.js';
+import { uuidv7 } from '../core/ids.js';
+import type { Logger } from '../core/logger.js';
+import type { Deployments, NotificationConfig, SourceFile } from './deployments.js';
+
+/** How webhook secrets are made and kept (`catalog/sealing.ts`). */
+export interface Secrets {
+  mint(): string;
+  seal(secret: string): string;
+  unseal(sealed: string): string;
+}
+
+export interface DeploymentServiceOptions {
+  readonly catalog: Catalog;
+  readonly codeHost: CodeHost;
+  readonly secrets: Secrets;
+  /** @throws StatefoldError WEBHOOK_URL_REFUSED */
+  readonly checkWebhookUrl: (url: string) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
+}
+
+const OVERLAP_MS = 24 * 3600 * 1000;
+const SECRETS_KEPT = 3;
+const RETRY_MS = 2000;
+const zip = promisify(gzip);
+const unzip = promisify(gunzip);
+
+/** Uploads, compilations and bindings: each step is in the catalog before the next, so that a restart goes on where it was. */
+export class DeploymentService implements Deployments {
+  readonly #options: DeploymentServiceOptions;
+  readonly #compilations = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(options: DeploymentServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Compiles what was uploaded before the service stopped. */
+  resume(): void {
+    const { catalog } = this.#options;
+    for (const { id, value } of catalog.list('reducer', undefined)) if (value.status === 'pending_compilation') this.#background(() => this.#compileReducer(id, value));
+    for (const { id, value } of catalog.list('projection', undefined)) if (value.status === 'compiling') this.#background(() => this.#compileProjection(id, value));
+  }
+
+  /** Waits for the compilations under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled(this.#compilations);
+  }
+
+  async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
+    const { catalog } = this.#options;
+    const reducerId = uuidv7(this.#options.clock.now());
+    await this.#keepSources(reducerId, sources);
+    const reducer: ReducerEntity = { tenantId, reducerId, artefactId: reducerId, status: 'pending_compilation', createdAt: this.#now() };
+    await catalog.put('reducer', reducerId, 0, reducer);
+    this.#background(() => this.#compileReducer(reducerId, reducer, sources));
+    return reducer;
+  }
+
+  async uploadProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    redeployed: string | undefined,
+  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
+    const { catalog, clock } = this.#options;
+    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
+    if (notifications?.webhookUrl !== undefined) await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    const artefactId = uuidv7(clock.now());
+    const projectionId = redeployed ?? artefactId;
+    await this.#keepSources(artefactId, sources);
+    const delivery = notifications === undefined ? deliveryOf(before) : await this.#delivery(tenantId, notifications, before);
+    const fields = { tenantId, projectionId, artefactId, status: 'compiling' as const, ...delivery };
+    let projection: ProjectionEntity = { ...fields, revision: 1, createdAt: this.#now() };
+    if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
+    else projection = await catalog.update('projection', projectionId, ({ createdAt, revision }) => ({ ...fields, createdAt, revision: revision + 1 }));
+    this.#background(() => this.#compileProjection(projectionId, projection, sources));
+    return { projection, secret: this.#activeSecret(projection) };
+  }
+
+  async #delivery(tenantId: string, config: NotificationConfig, before: ProjectionEntity | undefined): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
+    const { webhookUrl: url, isolateSecret: isolated, sse } = config;
+    if (url === undefined) return { sse };
+    const kept = before?.webhook?.isolated === true ? before.webhook.secrets : [];
+    if (!isolated) await this.#sharedSecret(tenantId);
+    return { sse, webhook: { url, isolated, secrets: isolated ? (kept.length > 0 ? kept : [this.#newSecret().kept]) : [] } };
+  }
+
+  /** The tenant's first webhook makes its shared secret. */
+  async #sharedSecret(tenantId: string): Promise<void> {
+    await this.#options.catalog.update('tenant', tenantId, (tenant) => (tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: [this.#newSecret().kept] }));
+  }
+
+  #newSecret(): { readonly clear: string; readonly kept: SealedSecret } {
+    const clear = this.#options.secrets.mint();
+    return { clear, kept: { sealed: this.#options.secrets.seal(clear), createdAt: this.#now() } };
+  }
+
+  #activeSecret({ tenantId, webhook }: ProjectionEntity): string | undefined {
+    if (webhook === undefined) return undefined;
+    const secrets = webhook.isolated ? webhook.secrets : this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets;
+    const current = secrets?.[0];
+    return current === undefined ? undefined : this.#options.secrets.unseal(current.sealed);
+  }
+
+  async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
+    this.#projection(tenantId, projectionId);
+    const entry = this.#options.catalog.get('projection', projectionId);
+    if (entry !== undefined) await this.#options.catalog.delete('projection', projectionId, entry.version);
+  }
+
+  async bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity> {
+    const reducer = this.#options.catalog.get('reducer', reducerId)?.value;
+    if (reducer?.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
+    if (reducer.status !== 'compiled')
+      throw new StatefoldError('REDUCER_NOT_COMPILED', `reducer '${reducerId}' is ${reducer.status === 'failed' ? 'not compilable; see its compilationError' : 'still being compiled; try again when its status is compiled'}`);
+    return this.#bind(tenantId, aggregateType, reducerId, resolveClass(reducer.discovered ?? [], aggregateType, className));
+  }
+
+  async #bind(tenantId: string, aggregateType: string, reducerId: string, className: string): Promise<BindingEntity> {
+    const { catalog } = this.#options;
+    const id = `${tenantId}/${aggregateType}`;
+    for (;;) {
+      const entry = catalog.get('binding', id);
+      const bound = entry?.value;
+      if (bound?.reducerId === reducerId && bound.className === className) return bound;
+      const binding: BindingEntity = { tenantId, aggregateType, reducerId, className, boundAt: this.#now(), generation: (bound?.generation ?? 0) + 1 };
+      try {
+        await catalog.put('binding', id, entry?.version ?? 0, binding);
+        return binding;
+      } catch (error) {
+        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      }
+    }
+  }
+
+  async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
+    const { webhook } = this.#projection(tenantId, projectionId);
+    if (webhook === undefined) throw new StatefoldError('WEBHOOK_NOT_CONFIGURED', `projection '${projectionId}' has no webhook; upload it with a config that names webhook.url`);
+    if (!webhook.isolated)
+      throw new StatefoldError('WEBHOOK_SECRET_SHARED', `projection '${projectionId}' uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or upload with isolateSecret: true`);
+    const secret = this.#newSecret();
+    await this.#options.catalog.update('projection', projectionId, (projection) =>
+      projection.webhook === undefined ? undefined : { ...projection, webhook: { ...projection.webhook, secrets: this.#rotated(projection.webhook.secrets, secret.kept) } },
+    );
+    return secret.clear;
+  }
+
+  async rotateTenantSecret(tenantId: string): Promise<string> {
+    const secret = this.#newSecret();
+    await this.#options.catalog.update('tenant', tenantId, (tenant) => ({ ...tenant, webhookSecrets: this.#rotated(tenant.webhookSecrets, secret.kept) }));
+    return secret.clear;
+  }
+
+  /** The one before signs on for a day, and so do those rotated out since. */
+  #rotated(secrets: readonly SealedSecret[], next: SealedSecret): SealedSecret[] {
+    const now = this.#options.clock.now();
+    const expiresAt = isoTimestamp(now + OVERLAP_MS);
+    const old = secrets.map((secret) => (secret.expiresAt === undefined ? { ...secret, expiresAt } : secret));
+    return [next, ...old.filter((secret) => Date.parse(secret.expiresAt ?? '') > now)].slice(0, SECRETS_KEPT + 1);
+  }
+
+  #projection(tenantId: string, projectionId: string): ProjectionEntity {
+    const projection = this.#options.catalog.get('projection', projectionId)?.value;
+    if (projection?.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
+    return projection;
+  }
+
+  #now(): string {
+    return isoTimestamp(this.#options.clock.now());
+  }
+
+  async #keepSources(artefactId: string, sources: readonly SourceFile[]): Promise<void> {
+    await this.#options.catalog.artefacts.put(artefactId, 'sources', await zip(JSON.stringify(sources)));
+  }
+
+  async #sources(artefactId: string): Promise<readonly SourceFile[]> {
+    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
+    if (bytes === undefined) throw new Error(`the sources of artefact ${artefactId} are not in the log`);
+    return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
+  }
+
+  /** Tries until it has an outcome; what is left at the end of the process goes on at the next start. */
+  #background(work: () => Promise<void>): void {
+    const attempt = async (): Promise<void> => {
+      while (!this.#closed) {
+        try {
+          return await work();
+        } catch (error) {
+          this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
+          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        }
+      }
+    };
+    const running: Promise<void> = attempt().finally(() => this.#compilations.delete(running));
+    this.#compilations.add(running);
+  }
+
+  async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields, given: readonly SourceFile[] | undefined): Promise<CompileResult> {
+    const { codeHost, catalog, observer } = this.#options;
+    const sources = given ?? (await this.#sources(fields.artefactId));
+    const started = performance.now();
+    const result = await codeHost.compile({ kind, sources });
+    observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
+    if (result.ok) await catalog.artefacts.put(fields.artefactId, 'assembly', result.assembly);
+    return result;
+  }
+
+  async #compileReducer(reducerId: string, reducer: ReducerEntity, sources?: readonly SourceFile[]): Promise<void> {
+    const result = await this.#compile('reducer', reducer, sources);
+    // Bound before it is shown as compiled: who waits for that finds its types bound.
+    if (result.ok) for (const [aggregateType, className] of unambiguous(result.discovered)) await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
+    const outcome = outcomeOf(result, this.#now());
+    await this.#finish(() => this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome })));
+  }
+
+  async #compileProjection(projectionId: string, projection: ProjectionEntity, sources?: readonly SourceFile[]): Promise<void> {
+    const result = await this.#compile('projection', projection, sources);
+    const outcome = outcomeOf(result, this.#now());
+    // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
+    await this.#finish(() => this.#options.catalog.update('projection', projectionId, (value) => (value.revision === projection.revision ? { ...value, ...outcome } : undefined)));
+  }
+
+  async #finish(update: () => Promise<unknown>): Promise<void> {
+    try {
+      await update();
+    } catch (error) {
+      if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error; // deleted meanwhile
+    }
+  }
+}
+
+const deliveryOf = (projection: ProjectionEntity | undefined): Pick<ProjectionEntity, 'sse' | 'webhook'> => ({
+  sse: projection?.sse ?? false,
+  ...(projection?.webhook === undefined ? {} : { webhook: projection.webhook }),
+});
+
+type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics'> & { readonly status: 'compiled' | 'failed' };
+
+function outcomeOf(result: CompileResult, compiledAt: string): Outcome {
+  const { diagnostics } = result;
+  if (result.ok) return { status: 'compiled', compiledAt, discovered: result.discovered, ...(diagnostics.length > 0 ? { diagnostics } : {}) };
+  return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };
+}
+
+/** Types that exactly one class of the upload reduces. */
+function unambiguous(discovered: readonly Discovered[]): (readonly [string, string])[] {
+  const types = new Map<string, string[]>();
+  for (const { aggregateType, className } of discovered) if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
+  return [...types].flatMap(([type, [className, ...others]]) => (className !== undefined && others.length === 0 ? [[type, className] as const] : []));
+}
+
+function resolveClass(discovered: readonly Discovered[], aggregateType: string, className: string | undefined): string {
+  const names = discovered.map((one) => one.className).join(', ');
+  if (className !== undefined) {
+    if (discovered.some((one) => one.className === className)) return className;
+    throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `the reducer has no class '${className}'; it has ${names}`);
+  }
+  const [match, ...others] = discovered.filter((one) => one.aggregateType === aggregateType);
+  if (match === undefined) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `no class of the reducer is for aggregate type '${aggregateType}'; name one with className: ${names}`);
+  if (others.length > 0) throw new StatefoldError('REDUCER_CLASS_AMBIGUOUS', `several classes of the reducer are for aggregate type '${aggregateType}'; name one with className: ${names}`);
+  return match.className;
+}

@@ -1,0 +1,52 @@
+import type { BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import { StatefoldError } from '../core/errors.js';
+import type { BuildTarget } from '../tasks/projection-builds.js';
+import type { BoundReducer } from '../tasks/reducers.js';
+import type { TenantDefinitions } from '../tasks/tenant-task.js';
+import type { TenantTask } from '../tasks/tenant-task.js';
+
+/** A tenant's code as its task needs it, read from the catalog. */
+export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDefinitions {
+  return {
+    bindings: () => catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []),
+    projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => buildTarget(value) ?? []),
+    projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
+    assembly: async (artefactId) => {
+      const assembly = await catalog.artefacts.get(artefactId, 'assembly');
+      if (assembly === undefined) throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
+      return assembly;
+    },
+  };
+}
+
+function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, generation }: BindingEntity): BoundReducer | undefined {
+  const reducer = catalog.get('reducer', reducerId)?.value;
+  return reducer === undefined ? undefined : { aggregateType, className, artefactId: reducer.artefactId, generation };
+}
+
+function buildTarget({ projectionId, revision, artefactId, status, discovered = [] }: ProjectionEntity): BuildTarget | undefined {
+  return status === 'compiled' ? { projectionId, revision, artefactId, classNames: discovered.map((one) => one.className) } : undefined;
+}
+
+/** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
+export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask> }): void {
+  catalog.onChange((change) => {
+    const value = change.value ?? change.previous;
+    if (change.kind === 'binding' && change.value !== undefined) {
+      const binding = change.value as BindingEntity;
+      const reducer = boundReducer(catalog, binding);
+      if (reducer !== undefined) tenants.active(binding.tenantId)?.bind(reducer);
+    } else if (change.kind === 'projection') {
+      const projection = value as ProjectionEntity;
+      const target = change.value === undefined ? undefined : buildTarget(projection);
+      const act = (task: TenantTask): void => {
+        if (change.value === undefined) task.drop(projection.projectionId);
+        else if (target !== undefined) task.deploy(target);
+      };
+      const active = tenants.active(projection.tenantId);
+      // A task that is opened meanwhile reads the catalog itself.
+      if (active !== undefined) act(active);
+      else if (target !== undefined) tenants.open(projection.tenantId).then(act, () => undefined);
+    }
+  });
+}
