@@ -63,7 +63,7 @@ internal sealed class FoldHandler(
                 missing.Add(i);
             }
 
-            items.Add(new FoldItem(entry, aggregateId, aggregateType, baseVersion, reader.Count(), reader.Count()));
+            items.Add(new FoldItem(entry, aggregateId, aggregateType, baseVersion, reader.Count(), (int)reader.UInt32()));
         }
 
         return reader.Position;

@@ -1,0 +1,53 @@
+import type { CompileRequest, CompileResult, Diagnostic, Discovered } from '../code-host.js';
+import { FrameReader } from './frame-reader.js';
+import type { FrameWriter } from './frame-writer.js';
+import { MAX_FRAME, Tag, WireError } from './wire.js';
+
+export function encodeCompile(writer: FrameWriter, requestId: number, request: CompileRequest): void {
+  writer.begin(requestId, Tag.Compile);
+  writer.byte(request.kind === 'projection' ? 1 : 0);
+  writer.varUint(request.sources.length);
+  for (const source of request.sources) {
+    writer.string(source.path);
+    writer.blob(Buffer.from(source.text));
+  }
+}
+
+/** @throws WireError */
+export function decodeCompiled(payload: Buffer, kind: CompileRequest['kind']): CompileResult {
+  const reader = new FrameReader(payload);
+  const ok = reader.byte();
+  if (ok === 0) {
+    const compilationError = reader.string(1024 * 1024);
+    const diagnostics = readDiagnostics(reader);
+    return { ok: false, compilationError, diagnostics };
+  }
+  if (ok !== 1) throw new WireError('an outcome is of no known kind');
+  // A copy: the frame around it need not be kept as long.
+  const assembly = Buffer.from(reader.blob(MAX_FRAME));
+  const discovered = Array.from({ length: reader.count() }, () => readDiscovered(reader, kind));
+  const diagnostics = readDiagnostics(reader);
+  return { ok: true, assembly, discovered, diagnostics };
+}
+
+function readDiscovered(reader: FrameReader, kind: CompileRequest['kind']): Discovered {
+  const className = reader.string();
+  const stateTypeName = reader.string();
+  const aggregateType = reader.string();
+  return { className, stateTypeName, kind, ...(aggregateType === '' ? {} : { aggregateType }) };
+}
+
+function readDiagnostics(reader: FrameReader): Diagnostic[] {
+  const diagnostics: Diagnostic[] = [];
+  for (let left = reader.count(); left > 0; left--) {
+    const severity = reader.byte() === 1 ? 'error' : 'warning';
+    const code = reader.string();
+    const message = reader.string();
+    const file = reader.string();
+    const line = reader.varUint();
+    const column = reader.varUint();
+    diagnostics.push({ severity, code, message, file: file === '' ? null : file, line: line === 0 ? null : line, column: column === 0 ? null : column });
+  }
+  reader.finish();
+  return diagnostics;
+}

@@ -1,0 +1,195 @@
+import { StatefoldError } from '../../core/errors.js';
+import type { FoldItem, FoldOutcome, ProjectChange, ProjectRequest, Runner, Unit } from '../code-host.js';
+import { Isolation, type IsolationHost } from './isolation.js';
+import type { ResolvedOptions } from './options.js';
+import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
+import { CLOSED, type Exchange, IDLE, RunnerFailure, RunnerSession } from './runner-session.js';
+
+/** Requests that are sent ahead: the next is encoded and on its way while the runner is at one. */
+const AHEAD = 2;
+
+/** One call of the port: how it is tried as a whole, and how piece by piece. */
+interface Call {
+  readonly attempt: () => Promise<unknown>;
+  readonly isolate: () => Promise<unknown>;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Attempted {
+  readonly call: Call;
+  readonly outcome: Promise<{ readonly value: unknown } | { readonly error: unknown }>;
+}
+
+/** The tenant's process and the calls that wait for it. What goes wrong in it is found out here and answered as outcomes. */
+export class DotnetRunner implements Runner {
+  readonly #tenantId: string;
+  readonly #options: ResolvedOptions;
+  readonly #artefacts = new Map<string, Buffer>();
+  readonly #isolation: Isolation;
+  readonly #waiting: Call[] = [];
+  readonly #underWay: Attempted[] = [];
+  #session: RunnerSession | undefined;
+  #serving = false;
+  #isolating = false;
+  #closed = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(tenantId: string, options: ResolvedOptions) {
+    this.#tenantId = tenantId;
+    this.#options = options;
+    const host: IsolationHost = {
+      run: (units, exchange) => this.#run(units, exchange),
+      now: () => options.clock.now(),
+      onStrike: ({ artefactId, className }, message) => {
+        options.logger.warn({ tenantId, artefactId, className, message }, 'tenant code was stopped');
+        options.observer.onStrike?.({ tenantId, artefactId, className, message });
+      },
+      eventDeadlineMs: options.eventDeadlineMs,
+      maxStateBytes: options.maxStateBytes,
+    };
+    this.#isolation = new Isolation(host);
+  }
+
+  load(artefactId: string, assembly: Buffer): void {
+    this.#artefacts.set(artefactId, assembly);
+    this.#session?.unload(artefactId);
+  }
+
+  has(artefactId: string): boolean {
+    return this.#artefacts.has(artefactId);
+  }
+
+  unload(artefactId: string): void {
+    this.#artefacts.delete(artefactId);
+    this.#session?.unload(artefactId);
+  }
+
+  forget(unitId?: string): void {
+    this.#session?.forget(unitId ?? '');
+  }
+
+  fold(items: readonly FoldItem[]): Promise<FoldOutcome[]> {
+    if (items.length === 0) return Promise.resolve([]);
+    const { maxStateBytes, clock } = this.#options;
+    const deadlineMs = this.#deadlineOf(items.reduce((sum, item) => sum + item.events.length, 0));
+    const units = items.map((item) => item.unit);
+    return this.#submit(
+      async () => {
+        const folded = await this.#run(units, foldExchange(items, deadlineMs, maxStateBytes));
+        return folded.map((one, index) => foldOutcome(items[index] as FoldItem, one, clock.now()));
+      },
+      () => this.#isolation.fold(items),
+    );
+  }
+
+  project(request: ProjectRequest): Promise<ProjectChange[]> {
+    if (request.events.length === 0 || request.units.length === 0) return Promise.resolve([]);
+    const { maxStateBytes, clock } = this.#options;
+    const deadlineMs = this.#deadlineOf(request.events.length);
+    return this.#submit(
+      async () => {
+        const changes = await this.#run(request.units, projectExchange(request, request.stateOf, deadlineMs, maxStateBytes));
+        return changes.map((change) => projectChange(request, change, clock.now()));
+      },
+      () => this.#isolation.project(request),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    for (const call of this.#waiting.splice(0)) call.reject(closedError());
+    await this.#session?.stop(CLOSED);
+  }
+
+  /** What the events may take each, up to the bound of a batch: a small batch that hangs is found out early. */
+  #deadlineOf(events: number): number {
+    const { batchDeadlineMs, eventDeadlineMs } = this.#options;
+    return Math.max(eventDeadlineMs, Math.min(batchDeadlineMs, events * eventDeadlineMs));
+  }
+
+  #submit<T>(attempt: () => Promise<T>, isolate: () => Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(closedError());
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({ attempt, isolate, resolve: resolve as (value: unknown) => void, reject });
+      this.#sendAhead();
+      if (!this.#serving) void this.#serve();
+    });
+  }
+
+  #sendAhead(): void {
+    while (!this.#isolating && this.#underWay.length < AHEAD) {
+      const call = this.#waiting.shift();
+      if (call === undefined) return;
+      const outcome = call.attempt().then(
+        (value) => ({ value }),
+        (error: unknown) => ({ error }),
+      );
+      this.#underWay.push({ call, outcome });
+    }
+  }
+
+  /** Takes the answers in the order of the calls. */
+  async #serve(): Promise<void> {
+    this.#serving = true;
+    clearTimeout(this.#idle);
+    for (;;) {
+      const head = this.#underWay[0];
+      if (head === undefined) break;
+      const outcome = await head.outcome;
+      this.#underWay.shift();
+      if ('value' in outcome) head.call.resolve(outcome.value);
+      else await this.#recover(head.call, outcome.error);
+      this.#sendAhead();
+    }
+    this.#serving = false;
+    if (!this.#closed) this.#idle = setTimeout(() => void this.#session?.stop(IDLE), this.#options.idleMs).unref();
+  }
+
+  async #recover(call: Call, error: unknown): Promise<void> {
+    this.#isolating = true;
+    // What was sent behind it has failed with it, unless the process lives: then its answers are on their way.
+    const behind = this.#underWay.splice(0);
+    const outcomes = await Promise.all(behind.map(({ outcome }) => outcome));
+    try {
+      if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
+      call.resolve(await call.isolate());
+    } catch (failure) {
+      call.reject(this.#asError(failure));
+    }
+    const again: Call[] = [];
+    outcomes.forEach((outcome, index) => {
+      const { call: next } = behind[index] as Attempted;
+      if ('value' in outcome) next.resolve(outcome.value);
+      else again.push(next);
+    });
+    if (this.#closed) for (const next of again) next.reject(closedError());
+    else this.#waiting.unshift(...again);
+    this.#isolating = false;
+  }
+
+  #asError(failure: unknown): unknown {
+    if (this.#closed) return closedError();
+    if (!(failure instanceof RunnerFailure)) return failure;
+    return new StatefoldError('UNAVAILABLE', `The process of the tenant's code could not be started (${failure.message}).`);
+  }
+
+  #run<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(closedError());
+    if (this.#session?.alive !== true) {
+      this.#session = new RunnerSession(this.#tenantId, this.#options, (ended) => {
+        if (this.#session === ended) this.#session = undefined;
+      });
+    }
+    for (const { artefactId } of units) {
+      if (this.#session.has(artefactId)) continue;
+      const assembly = this.#artefacts.get(artefactId);
+      if (assembly === undefined) return Promise.reject(new StatefoldError('UNAVAILABLE', `The artefact ${artefactId} is not loaded.`));
+      this.#session.load(artefactId, assembly);
+    }
+    return this.#session.exchange(exchange);
+  }
+}
+
+const closedError = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'The code host is closed.');

@@ -1,0 +1,55 @@
+import type { Clock } from '../../core/clock.js';
+import type { Logger } from '../../core/logger.js';
+import type { LaunchOptions, Role } from './launch.js';
+
+export interface DotnetCodeHostOptions extends LaunchOptions {
+  /** The working directory of the children: an empty one. */
+  readonly workDir: string;
+  /** A request of several events (or what its events may take each, if that is less); past it the events are tried one by one. */
+  readonly batchDeadlineMs?: number;
+  /** A single event; past it the event is a fault of its aggregate or key. */
+  readonly eventDeadlineMs?: number;
+  readonly compileDeadlineMs?: number;
+  /** From the start of a process to its first word. */
+  readonly startDeadlineMs?: number;
+  /** Managed heap of a runner. */
+  readonly heapLimitBytes?: number;
+  readonly compilerHeapLimitBytes?: number;
+  /** A runner that nobody has called for so long is stopped. */
+  readonly idleMs?: number;
+  /** Bounds of a runner's cache of typed states. */
+  readonly cacheEntries?: number;
+  readonly cacheBytes?: number;
+  /** One state as JSON. */
+  readonly maxStateBytes?: number;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  readonly observer?: CodeHostObserver;
+}
+
+export interface CodeHostObserver {
+  onProcessStart?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number }): void;
+  onProcessEnd?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number | undefined; readonly reason: string }): void;
+  /** An event that alone ended its process or overran its deadline. */
+  onStrike?(strike: { readonly tenantId: string; readonly artefactId: string; readonly className: string; readonly message: string }): void;
+}
+
+export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer'>> & { readonly observer: CodeHostObserver };
+
+const MIB = 1024 * 1024;
+
+export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions => ({
+  batchDeadlineMs: 10_000,
+  eventDeadlineMs: 1_000,
+  compileDeadlineMs: 30_000,
+  startDeadlineMs: 30_000,
+  heapLimitBytes: 256 * MIB,
+  compilerHeapLimitBytes: 1024 * MIB,
+  idleMs: 60_000,
+  cacheEntries: 100_000,
+  cacheBytes: 64 * MIB,
+  maxStateBytes: MIB,
+  clock: { now: () => Date.now() },
+  observer: {},
+  ...options,
+});

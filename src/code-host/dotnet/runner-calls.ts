@@ -1,0 +1,73 @@
+import type { FoldItem, FoldOutcome, HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State } from '../code-host.js';
+import type { Fault } from '../../core/event.js';
+import {
+  decodeFolded,
+  decodeMissingItems,
+  decodeMissingKeys,
+  decodeProjected,
+  encodeFold,
+  encodeProject,
+  encodeState,
+  type Failure,
+  type FoldedItem,
+  type ProjectedChange,
+  type ProjectFrame,
+} from './runner-codec.js';
+import { type Exchange, expectTag } from './runner-session.js';
+import { Tag } from './wire.js';
+
+/** What a projection's key is before the events: asked for once a batch. */
+export type StateOf = (unit: number, key: string) => { readonly state: State; readonly faulted: boolean };
+
+export function foldExchange(items: readonly FoldItem[], deadlineMs: number, maxStateBytes: number): Exchange<FoldedItem[]> {
+  return {
+    deadlineMs,
+    encode: (writer, requestId) => encodeFold(writer, requestId, items),
+    supply: (missing, writer) => {
+      for (const index of decodeMissingItems(missing, items.length)) encodeState(writer, (items[index] as FoldItem).baseState());
+    },
+    decode: (frame) => {
+      expectTag(frame, Tag.Folded);
+      return decodeFolded(frame.payload, items, maxStateBytes);
+    },
+  };
+}
+
+export function projectExchange(project: ProjectFrame, stateOf: StateOf, deadlineMs: number, maxStateBytes: number): Exchange<ProjectedChange[]> {
+  return {
+    deadlineMs,
+    encode: (writer, requestId) => encodeProject(writer, requestId, project),
+    supply: (missing, writer) => {
+      for (const { unit, key } of decodeMissingKeys(missing, project.units.length)) {
+        const { state, faulted } = stateOf(unit, key);
+        writer.byte(faulted ? 1 : 0);
+        encodeState(writer, state);
+      }
+    },
+    decode: (frame) => {
+      expectTag(frame, Tag.Projected);
+      return decodeProjected(frame.payload, project, maxStateBytes);
+    },
+  };
+}
+
+export function foldOutcome(item: FoldItem, folded: FoldedItem, now: number): FoldOutcome {
+  const states = folded.states.map(({ folded: count, state }) => ({
+    version: count === 0 ? item.baseVersion : (item.events[count - 1] as HostEvent).version,
+    state,
+  }));
+  if (folded.failure === undefined) return { states };
+  return { states, fault: faultOf(item.events[folded.failure.event] as HostEvent, item.unit.className, folded.failure, now) };
+}
+
+export function projectChange(request: Pick<ProjectRequest, 'units' | 'events'>, change: ProjectedChange, now: number): ProjectChange {
+  const { event, unit, key, outcome, state, failure } = change;
+  if (failure === undefined) return { event, unit, key, outcome, state };
+  const { className } = request.units[unit] as ProjectionUnit;
+  return { event, unit, key, outcome, state, fault: faultOf(request.events[event] as HostEvent, className, failure, now) };
+}
+
+export function faultOf(event: HostEvent, className: string, { message, file, line }: Failure, now: number): Fault {
+  const { eventId, aggregateId, version } = event;
+  return { eventId, aggregateId, version, className, message, file, line, at: new Date(now).toISOString() };
+}
