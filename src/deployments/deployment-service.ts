@@ -1,6 +1,8 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { ArtefactFields, BindingEntity, Catalog, ProjectionEntity, ReducerEntity, SealedSecret } from '../catalog/catalog.js';
+import type { ArtefactFields, BindingEntity, Catalog, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { Sealer } from '../catalog/sealing.js';
+import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { CodeHost, CompileResult, Discovered } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
@@ -9,17 +11,10 @@ import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments, NotificationConfig, SourceFile } from './deployments.js';
 
-/** How webhook secrets are made and kept (`catalog/sealing.ts`). */
-export interface Secrets {
-  mint(): string;
-  seal(secret: string): string;
-  unseal(sealed: string): string;
-}
-
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
-  readonly secrets: Secrets;
+  readonly sealer: Sealer;
   /** @throws StatefoldError WEBHOOK_URL_REFUSED */
   readonly checkWebhookUrl: (url: string) => Promise<void>;
   readonly clock: Clock;
@@ -27,8 +22,6 @@ export interface DeploymentServiceOptions {
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
 }
 
-const OVERLAP_MS = 24 * 3600 * 1000;
-const SECRETS_KEPT = 3;
 const RETRY_MS = 2000;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
@@ -90,26 +83,24 @@ export class DeploymentService implements Deployments {
   async #delivery(tenantId: string, config: NotificationConfig, before: ProjectionEntity | undefined): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
     const { webhookUrl: url, isolateSecret: isolated, sse } = config;
     if (url === undefined) return { sse };
-    const kept = before?.webhook?.isolated === true ? before.webhook.secrets : [];
     if (!isolated) await this.#sharedSecret(tenantId);
-    return { sse, webhook: { url, isolated, secrets: isolated ? (kept.length > 0 ? kept : [this.#newSecret().kept]) : [] } };
+    const kept = isolated ? (before?.webhook?.secrets ?? []) : [];
+    return { sse, webhook: { url, isolated, secrets: isolated && kept.length === 0 ? this.#rotate([]).secrets : kept } };
   }
 
   /** The tenant's first webhook makes its shared secret. */
   async #sharedSecret(tenantId: string): Promise<void> {
-    await this.#options.catalog.update('tenant', tenantId, (tenant) => (tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: [this.#newSecret().kept] }));
+    await this.#options.catalog.update('tenant', tenantId, (tenant) => (tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: this.#rotate([]).secrets }));
   }
 
-  #newSecret(): { readonly clear: string; readonly kept: SealedSecret } {
-    const clear = this.#options.secrets.mint();
-    return { clear, kept: { sealed: this.#options.secrets.seal(clear), createdAt: this.#now() } };
+  #rotate(secrets: Parameters<typeof rotateSecrets>[1]): ReturnType<typeof rotateSecrets> {
+    return rotateSecrets(this.#options.sealer, secrets, this.#options.clock.now());
   }
 
   #activeSecret({ tenantId, webhook }: ProjectionEntity): string | undefined {
     if (webhook === undefined) return undefined;
-    const secrets = webhook.isolated ? webhook.secrets : this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets;
-    const current = secrets?.[0];
-    return current === undefined ? undefined : this.#options.secrets.unseal(current.sealed);
+    const secrets = webhook.isolated ? webhook.secrets : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
+    return signingSecrets(this.#options.sealer, secrets, this.#options.clock.now())[0];
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
@@ -148,25 +139,24 @@ export class DeploymentService implements Deployments {
     if (webhook === undefined) throw new StatefoldError('WEBHOOK_NOT_CONFIGURED', `projection '${projectionId}' has no webhook; upload it with a config that names webhook.url`);
     if (!webhook.isolated)
       throw new StatefoldError('WEBHOOK_SECRET_SHARED', `projection '${projectionId}' uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or upload with isolateSecret: true`);
-    const secret = this.#newSecret();
-    await this.#options.catalog.update('projection', projectionId, (projection) =>
-      projection.webhook === undefined ? undefined : { ...projection, webhook: { ...projection.webhook, secrets: this.#rotated(projection.webhook.secrets, secret.kept) } },
-    );
-    return secret.clear;
+    let secret = '';
+    await this.#options.catalog.update('projection', projectionId, (projection) => {
+      if (projection.webhook === undefined) return undefined;
+      const rotated = this.#rotate(projection.webhook.secrets);
+      secret = rotated.secret;
+      return { ...projection, webhook: { ...projection.webhook, secrets: rotated.secrets } };
+    });
+    return secret;
   }
 
   async rotateTenantSecret(tenantId: string): Promise<string> {
-    const secret = this.#newSecret();
-    await this.#options.catalog.update('tenant', tenantId, (tenant) => ({ ...tenant, webhookSecrets: this.#rotated(tenant.webhookSecrets, secret.kept) }));
-    return secret.clear;
-  }
-
-  /** The one before signs on for a day, and so do those rotated out since. */
-  #rotated(secrets: readonly SealedSecret[], next: SealedSecret): SealedSecret[] {
-    const now = this.#options.clock.now();
-    const expiresAt = isoTimestamp(now + OVERLAP_MS);
-    const old = secrets.map((secret) => (secret.expiresAt === undefined ? { ...secret, expiresAt } : secret));
-    return [next, ...old.filter((secret) => Date.parse(secret.expiresAt ?? '') > now)].slice(0, SECRETS_KEPT + 1);
+    let secret = '';
+    await this.#options.catalog.update('tenant', tenantId, (tenant) => {
+      const rotated = this.#rotate(tenant.webhookSecrets);
+      secret = rotated.secret;
+      return { ...tenant, webhookSecrets: rotated.secrets };
+    });
+    return secret;
   }
 
   #projection(tenantId: string, projectionId: string): ProjectionEntity {
