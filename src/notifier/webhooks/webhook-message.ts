@@ -1,0 +1,33 @@
+import { Webhook } from 'standardwebhooks';
+import type { SealedSecret } from '../../catalog/catalog.js';
+import type { Change } from '../../core/change.js';
+import { isoTimestamp } from '../../core/event.js';
+import { notificationBytes } from '../notification-record.js';
+
+/** Of the secrets of an endpoint, how many sign: the current one and those rotated out in the last 24 hours. */
+const MAX_SIGNING_SECRETS = 3;
+
+/** The body of a delivery, the same on every attempt. */
+export function webhookBody(change: Change): Buffer {
+  const head = `{"type":"projection.state_changed","timestamp":"${isoTimestamp(change.timestamp)}","data":`;
+  return Buffer.concat([Buffer.from(head), notificationBytes(change).record, Buffer.from('}')]);
+}
+
+/** What a receiver tells repeated deliveries by. */
+export const webhookId = (change: Change): string => `msg_${change.projectionId}_${change.sequence}`;
+
+/** Headers of one attempt (Standard Webhooks 1.0); `secrets`: newest first. */
+export function webhookHeaders(id: string, at: Date, body: Buffer, secrets: readonly string[]): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Statefold-Webhooks/1',
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
+    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, at, body)).join(' '),
+  };
+}
+
+/** The secrets that sign at `now`, newest first. */
+export function signingSecrets(secrets: readonly SealedSecret[], now: number): readonly SealedSecret[] {
+  return secrets.filter(({ expiresAt }, i) => i === 0 || (expiresAt !== undefined && Date.parse(expiresAt) > now)).slice(0, MAX_SIGNING_SECRETS);
+}
