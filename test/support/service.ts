@@ -1,0 +1,178 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TestContext } from 'node:test';
+
+/** The compiled tree that the test itself is part of. */
+const BUILT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+export const ROOT = findRoot(BUILT);
+
+function findRoot(from: string): string {
+  const here = readdirSync(from);
+  return here.includes('package.json') && here.includes('samples') ? from : findRoot(dirname(from));
+}
+
+export const API_KEY = 'a-key-that-the-tests-chose';
+export const ADMIN_KEY = 'an-admin-key-that-the-tests-chose';
+const START_MS = 60_000;
+
+export interface ServiceOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** Kept over restarts by the test; a new temporary one unless given. */
+  readonly dataDirectory?: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; the test says what it expects of it. */
+  json<T = Record<string, unknown>>(): T;
+}
+
+export interface RequestOptions {
+  readonly body?: unknown;
+  readonly raw?: string | Buffer | FormData;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly key?: string | null;
+}
+
+/** A real service: a process of its own on a free port. */
+export class Service {
+  readonly url: string;
+  readonly dataDirectory: string;
+  readonly #child: ChildProcess;
+  readonly #log: string[];
+
+  constructor(child: ChildProcess, url: string, dataDirectory: string, log: string[]) {
+    this.#child = child;
+    this.url = url;
+    this.dataDirectory = dataDirectory;
+    this.#log = log;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** What the process has said so far. */
+  get output(): string {
+    return this.#log.join('');
+  }
+
+  async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const { body, raw, key = API_KEY } = options;
+    const headers: Record<string, string> = { ...(key === null ? {} : { 'x-api-key': key }), ...options.headers };
+    if (body !== undefined) headers['content-type'] ??= 'application/json';
+    const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const response = await fetch(this.url + path, { method, headers, ...(payload === undefined ? {} : { body: payload }) });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: <T>() => JSON.parse(text) as T };
+  }
+
+  get(path: string, options?: RequestOptions): Promise<Answer> {
+    return this.request('GET', path, options);
+  }
+  post(path: string, body?: unknown, options?: RequestOptions): Promise<Answer> {
+    return this.request('POST', path, { ...options, ...(body === undefined ? {} : { body }) });
+  }
+
+  /** Uploads loose sources, by file name. */
+  upload(kind: 'reducers' | 'projections', sources: Readonly<Record<string, string>>, fields: Readonly<Record<string, string>> = {}): Promise<Answer> {
+    const form = new FormData();
+    for (const [name, text] of Object.entries(sources)) form.append('file', new Blob([text]), name);
+    for (const [name, value] of Object.entries(fields)) form.append(name, value);
+    return this.request('POST', `/${kind}/upload`, { raw: form });
+  }
+
+  /** Uploads and waits until it is compiled; gives its id. */
+  async deploy(kind: 'reducers' | 'projections', sources: Readonly<Record<string, string>>, fields?: Readonly<Record<string, string>>): Promise<string> {
+    const answer = await this.upload(kind, sources, fields);
+    if (answer.status !== 202) throw new Error(`the upload was answered ${answer.status}: ${answer.text}`);
+    const ids = answer.json<{ reducerId?: string; projectionId?: string }>();
+    const id = ids.reducerId ?? ids.projectionId ?? '';
+    await until(async () => {
+      const status = (await this.get(`/${kind}/${id}/status`)).json<{ status: string; compilationError?: string }>();
+      if (status.status === 'failed') throw new Error(status.compilationError);
+      return status.status === 'compiled';
+    });
+    return id;
+  }
+
+  kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    return endOf(this.#child, signal);
+  }
+
+  /** Ends it as Ctrl-C would. */
+  stop(): Promise<void> {
+    return this.kill('SIGTERM');
+  }
+}
+
+async function endOf(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill(signal);
+  if (signal === 'SIGKILL') child.kill('SIGCONT');
+  await exited;
+}
+
+/** Starts a service; it is ended, and a temporary data directory removed, when the test ends. */
+export async function startService(t: Pick<TestContext, 'after'>, options: ServiceOptions = {}): Promise<Service> {
+  const dataDirectory = options.dataDirectory ?? temporaryDirectory(t);
+  const env: NodeJS.ProcessEnv = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    PORT: '0',
+    LOG_LEVEL: 'warn',
+    STATEFOLD_DATA_DIR: dataDirectory,
+    STATEFOLD_API_KEY: API_KEY,
+    STATEFOLD_ADMIN_KEY: ADMIN_KEY,
+    WEBHOOK_ALLOW_PRIVATE: 'true',
+    ...options.env,
+  };
+  const child = spawn(process.execPath, [join(BUILT, 'src', 'main.js'), 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const log: string[] = [];
+  const url = await new Promise<string>((resolve, reject) => {
+    const failed = (reason: string): void => reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));
+    const timer = setTimeout(() => failed(`nothing after ${START_MS} ms`), START_MS);
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => {
+        log.push(chunk.toString());
+        const [, found] = /listens on (http:\S+)/.exec(log.join('')) ?? [];
+        if (found === undefined) return;
+        clearTimeout(timer);
+        resolve(found);
+      });
+    child.once('exit', (code, signal) => {
+      clearTimeout(timer);
+      failed(`exit ${code ?? signal}`);
+    });
+  });
+  t.after(() => endOf(child, 'SIGKILL'));
+  return new Service(child, url, dataDirectory, log);
+}
+
+export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
+  const directory = mkdtempSync(join(tmpdir(), 'statefold-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  return directory;
+}
+
+/** Waits until the condition holds. Rejects with what it last saw once the deadline is over. */
+export async function until(holds: () => boolean | Promise<boolean>, deadlineMs = 30_000): Promise<void> {
+  const end = performance.now() + deadlineMs;
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** The `.cs` files of a sample, by name. */
+export function sample(name: string): Record<string, string> {
+  const directory = join(ROOT, 'samples', name);
+  return Object.fromEntries(readdirSync(directory).filter((file) => file.endsWith('.cs')).map((file) => [relative(directory, join(directory, file)), readFileSync(join(directory, file), 'utf8')]));
+}
