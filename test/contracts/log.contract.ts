@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test';
+import { AppendRefusedError, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../../src/log/log.js';
+
+/** What a run of the suite needs of an adapter. */
+export interface LogUnderTest {
+  readonly log: Log;
+  /** Closes the log and opens it again on what it left behind. */
+  reopen(): Promise<Log>;
+  /** Where clean-up can be asked for, and time can be moved; without it those cases are skipped, by name. */
+  readonly upkeep?: { advance(milliseconds: number): void; clean(): Promise<void> };
+  dispose(): Promise<void>;
+}
+
+const HOUR = 3_600_000;
+const ALL = 64 * 1024 * 1024;
+
+const record = (key: string, value: string | Buffer | null): NewRecord => ({ key: Buffer.from(key), value: value === null ? null : Buffer.from(value) });
+const shape = (records: readonly LogRecord[]): string[] => records.map(({ offset, key, value }) => `${offset} ${key.toString()}=${value?.toString() ?? 'null'}`);
+
+async function readAll(log: Log, ref: PartitionRef, from = 0, maxBytes = ALL): Promise<LogRecord[]> {
+  const out: LogRecord[] = [];
+  for (let next = from; ; ) {
+    const records = await log.read(ref, next, maxBytes);
+    const last = records.at(-1);
+    if (last === undefined) return out;
+    out.push(...records);
+    next = last.offset + 1;
+  }
+}
+
+/** The suite of the log port: what an adapter must do for everything that stands on it to be right. */
+export function logContract(name: string, open: () => Promise<LogUnderTest>): void {
+  describe(`log contract: ${name}`, () => {
+    let under: LogUnderTest;
+    let log: Log;
+    const kept: TopicSpec = { topic: 'kept', partitions: 2, cleanup: { policy: 'tombstones' } };
+    const latest: TopicSpec = { topic: 'latest', partitions: 1, cleanup: { policy: 'latest' } };
+    const expiring: TopicSpec = { topic: 'expiring', partitions: 1, cleanup: { policy: 'delete', retentionMs: HOUR } };
+    const ref: PartitionRef = { topic: 'kept', partition: 0 };
+
+    beforeEach(async () => {
+      under = await open();
+      log = under.log;
+      await log.ensureTopics([kept, latest, expiring]);
+    });
+    afterEach(() => under.dispose());
+
+    const upkeepOf = (t: TestContext): NonNullable<LogUnderTest['upkeep']> | undefined => {
+      if (under.upkeep === undefined) t.skip('this adapter cleans up by itself, at times that a test can not choose');
+      return under.upkeep;
+    };
+
+    it('gives dense offsets from 0, a partition each, in the order of the calls', async () => {
+      assert.equal(await log.endOffset(ref), 0);
+      assert.equal(await log.startOffset(ref), 0);
+      const appends = Array.from({ length: 50 }, (_, i) => log.append(ref, Array.from({ length: 1 + (i % 3) }, (_unused, j) => record(`k${i}.${j}`, `${i}`))));
+      const bases = (await Promise.all(appends)).map(({ baseOffset }) => baseOffset);
+      let next = 0;
+      bases.forEach((base, i) => {
+        assert.equal(base, next);
+        next += 1 + (i % 3);
+      });
+      assert.equal(await log.endOffset(ref), next);
+      assert.equal(await log.endOffset({ topic: 'kept', partition: 1 }), 0);
+      const records = await readAll(log, ref);
+      assert.deepEqual(records.map(({ offset }) => offset), Array.from({ length: next }, (_, i) => i));
+      assert.deepEqual(records.map(({ key }) => key.toString()), Array.from({ length: 50 }, (_, i) => Array.from({ length: 1 + (i % 3) }, (_unused, j) => `k${i}.${j}`)).flat());
+    });
+
+    it('appends all records of a call together, with one timestamp that never goes back', async () => {
+      const first = await log.append(ref, [record('a', '1'), record('b', '2'), record('c', null)]);
+      const second = await log.append(ref, [record('d', '')]);
+      assert.ok(second.timestamp >= first.timestamp);
+      const records = await readAll(log, ref);
+      assert.deepEqual(shape(records), ['0 a=1', '1 b=2', '2 c=null', '3 d=']);
+      assert.deepEqual(records.map(({ timestamp }) => timestamp), [first.timestamp, first.timestamp, first.timestamp, second.timestamp]);
+      await assert.rejects(log.append(ref, []), AppendRefusedError);
+      assert.equal(await log.endOffset(ref), 4);
+    });
+
+    it('reads from any offset, at least one record however few bytes are asked for', async () => {
+      const calls = [[record('a', 'x'.repeat(100))], [record('b', 'y'.repeat(100)), record('c', 'z')], [record('d', 'w')]];
+      for (const records of calls) await log.append(ref, records);
+      assert.deepEqual((await readAll(log, ref, 0, 1)).map(({ offset }) => offset), [0, 1, 2, 3]);
+      assert.equal((await log.read(ref, 2, 1))[0]?.offset, 2);
+      assert.equal((await log.read(ref, 3, ALL)).length, 1);
+      assert.deepEqual(await log.read(ref, 4, ALL), []);
+      assert.deepEqual(await log.read(ref, 400, ALL), []);
+      assert.deepEqual(shape(await log.readAt(ref, [1, 2, 3, 9])), [`1 b=${'y'.repeat(100)}`, '2 c=z', '3 d=w']);
+      assert.deepEqual(await log.readAt(ref, []), []);
+    });
+
+    it('hands out records that stay as they are while more is written', async () => {
+      await log.append(ref, [record('a', 'first')]);
+      const [held] = await log.read(ref, 0, ALL);
+      const [heldAt] = await log.readAt(ref, [0]);
+      for (let i = 0; i < 50; i++) await log.append(ref, [record(`k${i}`, 'q'.repeat(5000))]);
+      assert.equal(held?.value?.toString(), 'first');
+      assert.equal(heldAt?.value?.toString(), 'first');
+    });
+
+    it('holds what it acknowledged when it is opened again', async () => {
+      await Promise.all(Array.from({ length: 20 }, (_, i) => log.append(ref, [record(`k${i}`, `v${i}`), record(`t${i}`, null)])));
+      const before = shape(await readAll(log, ref));
+      log = await under.reopen();
+      await log.ensureTopics([kept, latest, expiring]);
+      assert.equal(await log.endOffset(ref), 40);
+      assert.deepEqual(shape(await readAll(log, ref)), before);
+      assert.equal((await log.append(ref, [record('next', '1')])).baseOffset, 40);
+    });
+
+    it('carries records of more than 1 MiB, alone and beside small ones', async () => {
+      const big = Buffer.alloc(3 * 1024 * 1024, 'ab');
+      await log.append(ref, [record('small', 's'), record('big', big), record('last', 'l')]);
+      const records = await readAll(log, ref, 0, 1024);
+      assert.deepEqual(records.map(({ key }) => key.toString()), ['small', 'big', 'last']);
+      assert.ok(records[1]?.value?.equals(big));
+    });
+
+    it('appends to many partitions at once', async () => {
+      const wide: TopicSpec = { topic: 'wide', partitions: 40, cleanup: { policy: 'tombstones' } };
+      await log.ensureTopics([wide]);
+      const partitions = Array.from({ length: 40 }, (_, partition) => ({ topic: 'wide', partition }));
+      await Promise.all(partitions.flatMap((to) => [1, 2, 3].map((n) => log.append(to, [record(`p${to.partition}`, `${n}`)]))));
+      for (const of of partitions) assert.deepEqual(shape(await readAll(log, of)), [1, 2, 3].map((n) => `${n - 1} p${of.partition}=${n}`));
+    });
+
+    it('refuses what it has no place for', async () => {
+      for (const missing of [{ topic: 'none', partition: 0 }, { topic: 'kept', partition: 2 }, { topic: 'kept', partition: -1 }]) {
+        await assert.rejects(async () => log.append(missing, [record('a', '1')]), AppendRefusedError);
+        await assert.rejects(async () => log.endOffset(missing));
+        await assert.rejects(async () => log.read(missing, 0, ALL));
+      }
+    });
+
+    it('creates a topic once, and names what differs', async () => {
+      await log.append(ref, [record('a', '1')]);
+      await log.ensureTopics([kept, latest]);
+      assert.equal(await log.endOffset(ref), 1);
+      await assert.rejects(log.ensureTopics([{ ...kept, partitions: 3 }]), /kept.*2 partitions.*not 3/);
+      await assert.rejects(log.ensureTopics([{ ...kept, cleanup: { policy: 'latest' } }]), /kept.*tombstones.*latest/);
+      await log.ensureTopics([{ ...expiring, cleanup: { policy: 'delete', retentionMs: 2 * HOUR } }]);
+      assert.equal(await log.endOffset(ref), 1);
+    });
+
+    it('drops a topic with all it holds: made again, it starts from 0', async () => {
+      await log.append(ref, [record('old', '1'), record('old2', '2')]);
+      await log.append({ topic: 'latest', partition: 0 }, [record('other', '1')]);
+      const late = log.append(ref, [record('late', '1')]).catch((error: unknown) => error);
+      await log.deleteTopic('kept');
+      await late;
+      await log.deleteTopic('kept');
+      await assert.rejects(async () => log.endOffset(ref));
+      await log.ensureTopics([kept]);
+      assert.equal(await log.endOffset(ref), 0);
+      log = await under.reopen();
+      await log.ensureTopics([kept, latest]);
+      assert.deepEqual(shape(await readAll(log, ref)), []);
+      assert.equal((await log.append(ref, [record('new', '1')])).baseOffset, 0);
+      assert.equal(await log.endOffset({ topic: 'latest', partition: 0 }), 1);
+    });
+
+    it('erases what a tombstone names, earlier records of the key alone, and moves no offset', async (t) => {
+      const upkeep = upkeepOf(t);
+      if (upkeep === undefined) return;
+      await log.append(ref, [record('a', '1'), record('b', '1')]);
+      await log.append(ref, [record('b', '2'), record('a', null)]);
+      await log.append(ref, [record('a', '3'), record('c', '1')]);
+      await upkeep.clean();
+      assert.deepEqual(shape(await readAll(log, ref)), ['1 b=1', '2 b=2', '3 a=null', '4 a=3', '5 c=1']);
+      assert.equal(await log.endOffset(ref), 6);
+      assert.equal((await log.append(ref, [record('d', '1')])).baseOffset, 6);
+      log = await under.reopen();
+      await log.ensureTopics([kept, latest, expiring]);
+      assert.deepEqual(shape(await log.readAt(ref, [0, 1, 4])), ['1 b=1', '4 a=3']);
+      assert.equal(await log.endOffset(ref), 7);
+    });
+
+    it("keeps the last record of each key where the policy is 'latest'", async (t) => {
+      const upkeep = upkeepOf(t);
+      if (upkeep === undefined) return;
+      const of = { topic: 'latest', partition: 0 };
+      for (let i = 0; i < 6; i++) await log.append(of, [record(`k${i % 2}`, `${i}`)]);
+      await log.append(of, [record('x', '1')]);
+      await upkeep.clean();
+      assert.deepEqual(shape(await readAll(log, of)), ['4 k0=4', '5 k1=5', '6 x=1']);
+      assert.equal(await log.endOffset(of), 7);
+    });
+
+    it("drops records past their retention where the policy is 'delete', and never gives an offset again", async (t) => {
+      const upkeep = upkeepOf(t);
+      if (upkeep === undefined) return;
+      const of = { topic: 'expiring', partition: 0 };
+      await log.append(of, [record('a', '1'), record('b', '1')]);
+      upkeep.advance(HOUR / 2);
+      await log.append(of, [record('c', '1')]);
+      upkeep.advance(HOUR / 2 + 1000);
+      await upkeep.clean();
+      assert.equal(await log.startOffset(of), 2);
+      assert.deepEqual(shape(await readAll(log, of)), ['2 c=1']);
+      upkeep.advance(2 * HOUR);
+      await upkeep.clean();
+      assert.deepEqual((await readAll(log, ref)).length, 0);
+      assert.equal(await log.endOffset(of), 3, 'the end stays when all has expired');
+      log = await under.reopen();
+      await log.ensureTopics([kept, latest, expiring]);
+      assert.equal(await log.endOffset(of), 3);
+      assert.equal((await log.append(of, [record('d', '1')])).baseOffset, 3);
+    });
+
+    it('takes nothing once it is closed', async () => {
+      await log.append(ref, [record('a', '1')]);
+      await log.close();
+      await assert.rejects(async () => log.append(ref, [record('b', '1')]), AppendRefusedError);
+      await log.close();
+    });
+  });
+}
