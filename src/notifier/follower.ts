@@ -109,17 +109,19 @@ export class ChangeFollower implements Follower {
     this.#cancelRetry = undefined;
     this.#state = 'REPLAYING';
     const pump = ++this.#pump;
-    this.#replay(pump).catch((error: unknown) => {
+    const from = this.home.feed();
+    this.#replay(pump, from).catch((error: unknown) => {
       if (this.#overtaken(pump)) return;
-      if (error instanceof StatefoldError && error.code === 'UNAVAILABLE') this.#retryLater();
+      const away = error instanceof StatefoldError ? error.code === 'UNAVAILABLE' : from !== undefined && this.home.feed() !== from;
+      if (away) this.#retryLater();
       else this.end(error);
     });
   }
 
   /** Runs on the caller's turn as long as memory has what it needs. */
-  async #replay(pump: number): Promise<void> {
+  async #replay(pump: number, active: ChangeFeed | undefined): Promise<void> {
     const { projectionId } = this.options;
-    const feed = this.home.feed() ?? (await this.home.open());
+    const feed = active ?? (await this.home.open());
     if (this.#overtaken(pump)) return;
     if (this.position < 0) this.position = feed.head();
     for (;;) {

@@ -45,8 +45,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
     const query = queryOf(request.url);
     const poll: Poll = {
       projectionId: request.params.id,
-      after: cursorParameter(query) ?? 0,
-      fromOldest: !query.has('afterSequence'),
+      after: cursorParameter(query),
       limit: integerParameter(query, 'limit', 1, MAX_LIMIT) ?? DEFAULT_LIMIT,
       key: keyParameter(query),
     };
@@ -62,7 +61,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
       }
       if (response.destroyed) return;
       requireProjection(catalog, tenantId, poll.projectionId);
-      page = await readPage((await tenants.open(tenantId)).changes, { ...poll, after: page.cursor, fromOldest: false }, () => response.destroyed);
+      page = await readPage((await tenants.open(tenantId)).changes, { ...poll, after: page.cursor }, () => response.destroyed);
     }
     if (!response.destroyed) send(response, page, poll.key !== undefined);
   });
@@ -115,9 +114,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
 
 interface Poll {
   readonly projectionId: string;
-  readonly after: number;
-  /** No cursor was given: begin at the oldest that is kept, whatever was trimmed. */
-  readonly fromOldest: boolean;
+  /** Undefined: from the oldest that is kept. */
+  readonly after: number | undefined;
   readonly limit: number;
   readonly key: string | undefined;
 }
@@ -130,12 +128,12 @@ interface Page {
 
 async function readPage(feed: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
   const records: Buffer[] = [];
-  let cursor = poll.after;
+  let cursor = poll.after ?? (await feed.oldest(poll.projectionId));
   let bytes = 0;
   while (records.length < poll.limit && bytes < MAX_PAGE_BYTES && !gone()) {
     const wanted = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
     const head = feed.head();
-    const changes = feed.tail(poll.projectionId, cursor, wanted) ?? (await readFrom(feed, poll, cursor, wanted));
+    const changes = feed.tail(poll.projectionId, cursor, wanted) ?? (await feed.read(poll.projectionId, cursor, wanted));
     if (changes.length === 0) {
       cursor = Math.max(cursor, head);
       break;
@@ -152,16 +150,6 @@ async function readPage(feed: ChangeFeed, poll: Poll, gone: () => boolean): Prom
     if (poll.key !== undefined) await nextTurn();
   }
   return { records, cursor };
-}
-
-async function readFrom(feed: ChangeFeed, poll: Poll, cursor: number, limit: number): ReturnType<ChangeFeed['read']> {
-  try {
-    return await feed.read(poll.projectionId, cursor, limit);
-  } catch (error) {
-    const oldest = poll.fromOldest && cursor === 0 && error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED' ? error.details?.['oldestSequence'] : undefined;
-    if (typeof oldest !== 'number') throw error;
-    return feed.read(poll.projectionId, oldest - 1, limit);
-  }
 }
 
 const OPEN = Buffer.from('{"notifications":[');

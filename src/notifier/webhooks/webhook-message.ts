@@ -4,8 +4,8 @@ import type { Change } from '../../core/change.js';
 import { isoTimestamp } from '../../core/event.js';
 import { notificationBytes } from '../notification-record.js';
 
-/** Of the secrets of an endpoint, how many sign: the current one and those rotated out in the last 24 hours. */
-const MAX_SIGNING_SECRETS = 3;
+/** How many secrets sign: the current one and the latest three of those rotated out in the last 24 hours. */
+const MAX_SIGNING_SECRETS = 4;
 
 /** The body of a delivery, the same on every attempt. */
 export function webhookBody(change: Change): Buffer {

@@ -1,0 +1,243 @@
+import { createHash } from 'node:crypto';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Catalog, CatalogChange, Entities, EntityKind, Entry, ProjectionEntity } from '../../src/catalog/catalog.js';
+import type { Change } from '../../src/core/change.js';
+import { StatefoldError } from '../../src/core/errors.js';
+import type { CursorStore, EndpointCheckpoint } from '../../src/notifier/cursor-store.js';
+import type { Timers } from '../../src/notifier/timers.js';
+import type { ChangeFeed, Tenant, Tenants } from '../../src/tasks/tenant.js';
+
+/** What the notifier stands on, in memory: feeds of generated changes, a catalog, time that tests move. */
+
+export const change = (sequence: number, fields: Partial<Change> = {}): Change => ({
+  sequence,
+  projectionId: 'p1',
+  revision: 1,
+  className: 'Shop.Totals',
+  key: `k${sequence % 3}`,
+  eventId: `e${sequence}`,
+  aggregateId: `order-${sequence}`,
+  aggregateType: 'order',
+  version: 1,
+  state: Buffer.from(`{"n":${sequence},"big":90071992547409931,"f":1.0}`),
+  timestamp: 1_700_000_000_000 + sequence,
+  cause: undefined,
+  fault: undefined,
+  ...fields,
+});
+
+/** A feed whose tail holds the last `tailSize` changes; older ones are read from the "log", on a later turn. */
+export class ListFeed implements ChangeFeed {
+  readonly changes: Change[] = [];
+  #head = 0;
+  trimmed = 0;
+  reads = 0;
+  unavailable = false;
+  readonly listeners = new Set<(changes: readonly Change[]) => void>();
+
+  constructor(private readonly tailSize = Number.POSITIVE_INFINITY) {}
+
+  accept(...changes: Change[]): void {
+    this.changes.push(...changes);
+    this.#head = changes.at(-1)?.sequence ?? this.#head;
+    for (const listener of [...this.listeners]) listener(changes);
+  }
+
+  head(): number {
+    return this.#head;
+  }
+
+  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {
+    const from = this.changes.length - this.tailSize;
+    if (from > 0 && after < (this.changes[from] as Change).sequence - 1) return undefined;
+    return this.#past(projectionId, after, limit);
+  }
+
+  async read(projectionId: string, after: number, limit: number): Promise<readonly Change[]> {
+    this.reads++;
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.unavailable) throw new StatefoldError('UNAVAILABLE', 'the tenant is being restored');
+    if (after < this.trimmed && this.trimmed > 0) throw new StatefoldError('CURSOR_EXPIRED', 'trimmed', { details: { oldestSequence: this.trimmed + 1 } });
+    const page = this.#past(projectionId, after, limit);
+    // What a log answers may be older than the answer.
+    await new Promise((resolve) => setImmediate(resolve));
+    return page;
+  }
+
+  oldest(): Promise<number> {
+    return Promise.resolve(this.trimmed);
+  }
+
+  subscribe(listener: (changes: readonly Change[]) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  #past(projectionId: string, after: number, limit: number): Change[] {
+    const page: Change[] = [];
+    let low = 0;
+    for (let high = this.changes.length; low < high; ) {
+      const middle = (low + high) >>> 1;
+      if ((this.changes[middle] as Change).sequence <= Math.max(after, this.trimmed)) low = middle + 1;
+      else high = middle;
+    }
+    for (let i = low; i < this.changes.length && page.length < limit; i++) {
+      const each = this.changes[i] as Change;
+      if (each.projectionId === projectionId && each.fault === undefined) page.push(each);
+    }
+    return page;
+  }
+}
+
+export class ListTenants implements Tenants {
+  readonly #active = new Map<string, Tenant>();
+  readonly #listeners: ((tenant: Tenant) => void)[] = [];
+
+  activate(tenantId: string, feed: ChangeFeed): void {
+    const tenant = { tenantId, changes: feed } as Tenant;
+    this.#active.set(tenantId, tenant);
+    for (const listener of this.#listeners) listener(tenant);
+  }
+
+  passivate(tenantId: string): void {
+    this.#active.delete(tenantId);
+  }
+
+  active(tenantId: string): Tenant | undefined {
+    return this.#active.get(tenantId);
+  }
+
+  open(tenantId: string): Promise<Tenant> {
+    const tenant = this.#active.get(tenantId);
+    return tenant === undefined ? Promise.reject(new StatefoldError('UNAVAILABLE', 'not active')) : Promise.resolve(tenant);
+  }
+
+  onActivated(listener: (tenant: Tenant) => void): void {
+    this.#listeners.push(listener);
+  }
+}
+
+export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'onChange' | 'keyByHash'> {
+  readonly #entries = new Map<string, Entry<EntityKind>>();
+  readonly #listeners: ((change: CatalogChange) => void)[] = [];
+
+  set<K extends EntityKind>(kind: K, id: string, value: Entities[K] | undefined): void {
+    const at = `${kind}/${id}`;
+    const previous = this.#entries.get(at);
+    if (value === undefined) this.#entries.delete(at);
+    else this.#entries.set(at, { id, version: (previous?.version ?? 0) + 1, value });
+    for (const listener of this.#listeners) listener({ kind, id, value, previous: previous?.value });
+  }
+
+  get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
+    return this.#entries.get(`${kind}/${id}`) as Entry<K> | undefined;
+  }
+
+  list<K extends EntityKind>(kind: K): readonly Entry<K>[] {
+    return [...this.#entries].flatMap(([at, entry]) => (at.startsWith(`${kind}/`) ? [entry as Entry<K>] : []));
+  }
+
+  update<K extends EntityKind>(kind: K, id: string, make: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]> {
+    const entry = this.get(kind, id);
+    if (entry === undefined) return Promise.reject(new StatefoldError('NOT_FOUND', id));
+    const value = make(entry.value);
+    if (value !== undefined) this.set(kind, id, value);
+    return Promise.resolve(value ?? entry.value);
+  }
+
+  onChange(listener: (change: CatalogChange) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  keyByHash(hash: string): Entities['key'] | undefined {
+    return this.list('key').find(({ value }) => value.hash === hash)?.value;
+  }
+
+  /** A tenant with one API key, `key-of-<tenantId>`. */
+  addTenant(tenantId: string, secrets: Entities['tenant']['webhookSecrets'] = []): void {
+    const createdAt = '2026-01-01T00:00:00.000Z';
+    this.set('tenant', tenantId, { tenantId, name: tenantId, createdAt, partitions: 1, webhookSecrets: secrets });
+    const hash = createHash('sha256').update(`key-of-${tenantId}`).digest('hex');
+    this.set('key', `id-${tenantId}`, { keyId: `id-${tenantId}`, tenantId, hash, prefix: 'key', createdAt });
+  }
+
+  addProjection(tenantId: string, projectionId: string, fields: Partial<ProjectionEntity> = {}): void {
+    this.set('projection', projectionId, {
+      tenantId,
+      projectionId,
+      createdAt: '2026-01-01T00:00:00.000Z',
+      artefactId: 'a',
+      status: 'compiled',
+      revision: 1,
+      sse: false,
+      ...fields,
+    });
+  }
+}
+
+export class MapCursorStore implements CursorStore {
+  readonly saved = new Map<string, EndpointCheckpoint>();
+  load = (id: string): EndpointCheckpoint | undefined => this.saved.get(id);
+  save = (id: string, checkpoint: EndpointCheckpoint): void => void this.saved.set(id, structuredClone(checkpoint));
+  delete = (id: string): void => void this.saved.delete(id);
+  close = (): Promise<void> => Promise.resolve();
+}
+
+/** Time that stands still until it is moved. */
+export class ManualTimers implements Timers {
+  #now = 0;
+  readonly #timers = new Set<{ at: number; every: number | undefined; run: () => void }>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(milliseconds: number, run: () => void): () => void {
+    return this.#add(milliseconds, undefined, run);
+  }
+
+  every(milliseconds: number, run: () => void): () => void {
+    return this.#add(milliseconds, milliseconds, run);
+  }
+
+  /** When the next timer is due; undefined: none is set. */
+  get nextAt(): number | undefined {
+    return this.#timers.size === 0 ? undefined : Math.min(...[...this.#timers].map(({ at }) => at));
+  }
+
+  advance(milliseconds: number): void {
+    const end = this.#now + milliseconds;
+    for (;;) {
+      const due = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.#now = Math.max(this.#now, due.at);
+      if (due.every === undefined) this.#timers.delete(due);
+      else due.at += due.every;
+      due.run();
+    }
+    this.#now = end;
+  }
+
+  #add(milliseconds: number, every: number | undefined, run: () => void): () => void {
+    const timer = { at: this.#now + milliseconds, every, run };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+}
+
+/** Waits until `condition` holds, turn by turn. */
+export async function until(condition: () => boolean, what: string, deadlineMs = 5_000): Promise<void> {
+  const end = Date.now() + deadlineMs;
+  while (!condition()) {
+    if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+/** A server on a free port of the loopback; the result is its port. */
+export async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
+
