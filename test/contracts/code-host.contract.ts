@@ -78,14 +78,15 @@ public sealed class Pairs : IMultiKeyProjection<Tally>
 }`;
 
 /** Every adapter of the code host passes this. */
-export function codeHostContract(name: string, open: () => CodeHost): void {
+export function codeHostContract(name: string, open: () => { readonly host: CodeHost; close(): Promise<void> }): void {
   describe(`code host contract: ${name}`, () => {
     let host: CodeHost;
+    let close: () => Promise<void>;
     let tenants = 0;
     before(() => {
-      host = open();
+      ({ host, close } = open());
     });
-    after(() => host.close());
+    after(() => close());
 
     const tenantWith = async (kind: CompileRequest['kind'], code: string) => {
       const runner = host.runner(`tenant-${++tenants}`);

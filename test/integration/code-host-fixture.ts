@@ -1,0 +1,55 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type CodeHostObserver, DotnetCodeHost, type DotnetCodeHostOptions } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { silentLogger } from '../../src/core/logger.js';
+
+/** The checkout, wherever the tests were compiled to. */
+export const projectRoot = (() => {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
+  return folder;
+})();
+
+export interface Process {
+  readonly role: string;
+  readonly tenantId: string | undefined;
+  readonly pid: number;
+  reason: string | undefined;
+}
+
+export interface Fixture {
+  readonly host: DotnetCodeHost;
+  /** In the order in which they started. */
+  readonly processes: Process[];
+  readonly strikes: string[];
+  close(): Promise<void>;
+}
+
+export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture {
+  const workDir = mkdtempSync(join(tmpdir(), 'statefold-code-host-'));
+  const processes: Process[] = [];
+  const strikes: string[] = [];
+  const observer: CodeHostObserver = {
+    onProcessStart: (started) => processes.push({ ...started, reason: undefined }),
+    onProcessEnd: ({ pid, reason }) => {
+      const process = processes.find((candidate) => candidate.pid === pid);
+      if (process !== undefined) process.reason = reason;
+    },
+    onStrike: ({ className, message }) => strikes.push(`${className}: ${message}`),
+  };
+  const host = new DotnetCodeHost({
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(projectRoot, 'dist', 'dotnet'),
+    workDir,
+    logger: silentLogger,
+    observer,
+    ...options,
+  });
+  const close = async (): Promise<void> => {
+    await host.close();
+    rmSync(workDir, { recursive: true, force: true });
+  };
+  return { host, processes, strikes, close };
+}
