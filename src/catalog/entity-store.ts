@@ -1,0 +1,72 @@
+import { InvariantError } from '../core/errors.js';
+import type { EntityValue } from '../core/records.js';
+import type { CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
+
+/** A version of an entity, and where in the log it lies. */
+type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number } }[EntityKind];
+
+const KINDS: Readonly<Record<EntityKind, true>> = { tenant: true, key: true, reducer: true, binding: true, projection: true };
+const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS, kind);
+
+/**
+ * The fold of the catalog topic: the entities in memory, by kind and id, by tenant, and keys by hash.
+ *
+ * Which record counts is decided by `replaces` alone. Its own version is one more, and a record is void when the entity is at
+ * or past that version. It may be further ahead: the versions between were superseded and erased. So every reader comes to
+ * the same end, whichever of the superseded records it still meets.
+ */
+export class EntityStore {
+  readonly #entities = new Map<EntityKind, Map<string, Held>>();
+  readonly #byTenant = new Map<string, Map<string, Held>>();
+  readonly #keys = new Map<string, KeyEntity>();
+
+  get<K extends EntityKind>(kind: K, id: string): (Entry<K> & { readonly offset: number }) | undefined {
+    // The map of a kind holds entries of that kind only.
+    return this.#entities.get(kind)?.get(id) as (Entry<K> & { readonly offset: number }) | undefined;
+  }
+
+  list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
+    const held = tenantId === undefined ? this.#entities.get(kind) : this.#byTenant.get(`${kind}/${tenantId}`);
+    const entries = [...(held?.values() ?? [])] as unknown as Entry<K>[];
+    return entries.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  keyByHash(hash: string): KeyEntity | undefined {
+    return this.#keys.get(hash);
+  }
+
+  /** Pure on what was folded: does the record count here? */
+  accepts({ kind, id, replaces }: EntityValue): boolean {
+    return isKind(kind) && replaces >= (this.get(kind, id)?.version ?? 0);
+  }
+
+  /** Takes an accepted record. Gives the change, and the offset of the record that it supersedes. */
+  apply({ kind, id, replaces, value: text }: EntityValue, offset: number): { readonly change: CatalogChange; readonly superseded: number | undefined } {
+    if (!isKind(kind)) throw new InvariantError(`the catalog has a record of the unknown kind ${kind}`);
+    const previous = this.get(kind, id);
+    const value = text === null ? undefined : (JSON.parse(text) as Entities[EntityKind]);
+    if (previous !== undefined) this.#remove(kind, previous as Held);
+    if (value !== undefined) this.#add(kind, { id, version: replaces + 1, value, offset } as Held);
+    return { change: { kind, id, value, previous: previous?.value }, superseded: previous?.offset };
+  }
+
+  #add(kind: EntityKind, held: Held): void {
+    mapOf(this.#entities, kind).set(held.id, held);
+    mapOf(this.#byTenant, `${kind}/${held.value.tenantId}`).set(held.id, held);
+    if (kind === 'key') this.#keys.set((held.value as KeyEntity).hash, held.value as KeyEntity);
+  }
+
+  #remove(kind: EntityKind, held: Held): void {
+    const tenant = `${kind}/${held.value.tenantId}`;
+    this.#entities.get(kind)?.delete(held.id);
+    this.#byTenant.get(tenant)?.delete(held.id);
+    if (this.#byTenant.get(tenant)?.size === 0) this.#byTenant.delete(tenant);
+    if (kind === 'key') this.#keys.delete((held.value as KeyEntity).hash);
+  }
+}
+
+function mapOf<A, B, C>(maps: Map<A, Map<B, C>>, key: A): Map<B, C> {
+  let map = maps.get(key);
+  if (map === undefined) maps.set(key, (map = new Map<B, C>()));
+  return map;
+}

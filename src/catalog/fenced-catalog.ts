@@ -1,0 +1,225 @@
+import { StatefoldError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import type { CatalogBody } from '../core/records.js';
+import type { RecordCodec } from '../log/codec.js';
+import { FencedPartition, type Draft, type Folded, type PartitionHandler } from '../log/fenced-partition.js';
+import type { Log } from '../log/log.js';
+import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
+import { EntityStore } from './entity-store.js';
+
+export const CATALOG_TOPIC = 'statefold.catalog';
+
+export interface FencedCatalogOptions {
+  readonly log: Log;
+  readonly codec: RecordCodec<CatalogBody>;
+  readonly artefacts: ArtefactStore;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly logger: Logger;
+  /** Superseded records that gather before they are tombstoned. */
+  readonly sweepAfter?: number;
+  /** The catalog takes no more writes: another process has it, or the log is broken (an InvariantError). Not called by `close`. */
+  readonly onStopped?: (error: Error) => void;
+}
+
+interface Write {
+  readonly draft: Draft<CatalogBody>;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
+const SWEEP_AFTER = 256;
+/** Tombstones of one append, so that a produce stays small. */
+const SWEEP_BATCH = 1_000;
+
+/**
+ * The catalog as a fold over the one partition of `statefold.catalog`. A write says which version it replaces, and resolves
+ * when its record is durable and folded. Reads are from memory.
+ *
+ * Superseded records are tombstoned in the background, by the key of the very record: keys are unique to an attempt, so a
+ * tombstone never removes a record that counts. Records of deletions and claims stay: they make older records void.
+ */
+export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
+  readonly artefacts: ArtefactStore;
+  readonly #options: FencedCatalogOptions;
+  readonly #partition: FencedPartition<CatalogBody>;
+  readonly #entities = new EntityStore();
+  readonly #listeners: ((change: CatalogChange) => void)[] = [];
+  #queue: Write[] = [];
+  readonly #inFlight = new Map<Draft<CatalogBody>, Write>();
+  #dead: number[] = [];
+  #sweeping: Promise<void> | undefined;
+  #closing = false;
+
+  private constructor(options: FencedCatalogOptions) {
+    this.#options = options;
+    this.artefacts = options.artefacts;
+    const { log, codec, owner, logger } = options;
+    this.#partition = new FencedPartition({ log, codec, owner, logger, ref: PARTITION, handler: this });
+  }
+
+  /** Makes the topic, folds it and takes it. @throws InvariantError when the log is damaged */
+  static async open(options: FencedCatalogOptions): Promise<FencedCatalog> {
+    await options.log.ensureTopics([{ topic: CATALOG_TOPIC, partitions: 1, cleanup: { policy: 'tombstones' } }]);
+    const catalog = new FencedCatalog(options);
+    await catalog.#partition.open();
+    catalog.#sweepWhenDue();
+    return catalog;
+  }
+
+  get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
+    return this.#entities.get(kind, id);
+  }
+
+  list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
+    return this.#entities.list(kind, tenantId);
+  }
+
+  keyByHash(hash: string): KeyEntity | undefined {
+    return this.#entities.keyByHash(hash);
+  }
+
+  onChange(listener: (change: CatalogChange) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
+    return this.#write(kind, id, expected, JSON.stringify(value));
+  }
+
+  async delete(kind: EntityKind, id: string, expected: number): Promise<void> {
+    if (expected === 0) throw new StatefoldError('NOT_FOUND', `there is no ${kind} ${id}`);
+    await this.#write(kind, id, expected, null);
+  }
+
+  async update<K extends EntityKind>(kind: K, id: string, change: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]> {
+    for (;;) {
+      const entry = this.get(kind, id);
+      if (entry === undefined) throw new StatefoldError('NOT_FOUND', `there is no ${kind} ${id}`);
+      const value = change(entry.value);
+      if (value === undefined) return entry.value;
+      try {
+        await this.put(kind, id, entry.version, value);
+        return value;
+      } catch (error) {
+        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      }
+    }
+  }
+
+  /** Waits for the write in flight; what waits behind it is refused. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.#partition.close();
+    await this.#sweeping;
+  }
+
+  #write(kind: EntityKind, id: string, replaces: number, value: string | null): Promise<void> {
+    if (this.#closing || this.#partition.status === 'STOPPED') return Promise.reject(unavailable());
+    return new Promise((resolve, reject) => {
+      const draft: Draft<CatalogBody> = { body: { kind: 'Entity', value: { kind, id, replaces, value } }, keyPrefix: `${kind}/${id}` };
+      this.#queue.push({ draft, resolve, reject });
+      this.#partition.kick();
+    });
+  }
+
+  judge({ value }: CatalogBody): boolean {
+    return this.#entities.accepts(value);
+  }
+
+  fold({ body, offset, accepted }: Folded<CatalogBody>, draft: Draft<CatalogBody> | undefined): void {
+    if (!accepted) {
+      this.#dead.push(offset);
+      return;
+    }
+    const { change, superseded } = this.#entities.apply(body.value, offset);
+    if (superseded !== undefined) this.#dead.push(superseded);
+    for (const listener of this.#listeners) listener(change);
+    if (draft !== undefined) this.#take(draft)?.resolve();
+    this.#sweepWhenDue();
+  }
+
+  /** All that waits, one write an entity: a second one is decided when the first is known to be in the log. */
+  gather(): Draft<CatalogBody>[] {
+    const touched = new Set<string>();
+    const later: Write[] = [];
+    for (const write of this.#queue) {
+      const { keyPrefix, body } = write.draft;
+      if (touched.has(keyPrefix)) later.push(write);
+      else if (this.#version(body) !== body.value.replaces) this.#refuse(write);
+      else {
+        touched.add(keyPrefix);
+        this.#inFlight.set(write.draft, write);
+      }
+    }
+    this.#queue = later;
+    return [...this.#inFlight.keys()];
+  }
+
+  undecided(drafts: readonly Draft<CatalogBody>[]): void {
+    this.#queue.unshift(...drafts.map((draft) => this.#take(draft)).filter((write) => write !== undefined));
+    this.#partition.kick();
+  }
+
+  refused(drafts: readonly Draft<CatalogBody>[], error: Error): void {
+    for (const draft of drafts) this.#take(draft)?.reject(unavailable('the log takes no writes now', error));
+  }
+
+  stopped(error: Error): void {
+    const failure = error instanceof StatefoldError ? error : unavailable('the catalog has stopped', error);
+    for (const write of [...this.#inFlight.values(), ...this.#queue]) write.reject(failure);
+    this.#inFlight.clear();
+    this.#queue = [];
+    if (!this.#closing) this.#options.onStopped?.(error);
+  }
+
+  #take(draft: Draft<CatalogBody>): Write | undefined {
+    const write = this.#inFlight.get(draft);
+    this.#inFlight.delete(draft);
+    return write;
+  }
+
+  #version({ value: { kind, id } }: CatalogBody): number {
+    return this.#entities.get(kind as EntityKind, id)?.version ?? 0;
+  }
+
+  /** A refusal is an answer too: it must rest on all that was in the log when it was asked. */
+  #refuse(write: Write): void {
+    const { kind, id, replaces } = write.draft.body.value;
+    this.#partition.barrier().then(() => {
+      const found = this.#version(write.draft.body);
+      if (found === replaces) {
+        this.#queue.push(write);
+        this.#partition.kick();
+        return;
+      }
+      const message = replaces === 0 ? `${kind} ${id} already exists` : `${kind} ${id} is not at version ${replaces} any more, but at ${found}`;
+      write.reject(new StatefoldError('ALREADY_EXISTS', message));
+    }, (error: Error) => write.reject(error));
+  }
+
+  #sweepWhenDue(): void {
+    if (this.#partition.status !== 'RUNNING' || this.#closing || this.#sweeping !== undefined) return;
+    if (this.#dead.length < (this.#options.sweepAfter ?? SWEEP_AFTER)) return;
+    this.#sweeping = this.#sweep().finally(() => (this.#sweeping = undefined));
+  }
+
+  async #sweep(): Promise<void> {
+    const { log, logger } = this.#options;
+    const offsets = this.#dead.sort((a, b) => a - b);
+    this.#dead = [];
+    try {
+      for (let i = 0; i < offsets.length; i += SWEEP_BATCH) {
+        const records = await log.readAt(PARTITION, offsets.slice(i, i + SWEEP_BATCH));
+        if (records.length > 0) await log.append(PARTITION, records.map(({ key }) => ({ key, value: null })));
+      }
+    } catch (error) {
+      // They only take room. The next start finds them again.
+      logger.warn({ err: error }, 'superseded records of the catalog could not be removed');
+    }
+  }
+}
+
+const unavailable = (message = 'the service is shutting down', cause?: Error): StatefoldError =>
+  new StatefoldError('UNAVAILABLE', `${message}; send the request again`, cause === undefined ? {} : { cause });

@@ -1,0 +1,125 @@
+import { StatefoldError } from '../core/errors.js';
+import { isoTimestamp } from '../core/event.js';
+import { uuidv7 } from '../core/ids.js';
+import type { Catalog, EntityKind, KeyEntity, TenantEntity } from './catalog.js';
+import { hashApiKey, mintApiKey } from './keys.js';
+
+export const DEFAULT_TENANT = 'default';
+const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
+const MAX_NAME = 256;
+const MAX_PARTITIONS = 256;
+
+export interface CreateTenantOptions {
+  /** 1 to 64 of `a-z0-9-`, not beginning with `-`; generated when omitted. */
+  readonly tenantId?: string | undefined;
+  /** 1 to 256 characters; the id when omitted. */
+  readonly name?: string | undefined;
+  /** Partitions of its events, frozen at creation. */
+  readonly partitions?: number | undefined;
+}
+
+/** A new key: `apiKey` is in clear, and is not kept. */
+export interface NewKey {
+  readonly key: KeyEntity;
+  readonly apiKey: string;
+}
+
+/** @throws StatefoldError INVALID_REQUEST | ALREADY_EXISTS | UNAVAILABLE */
+export async function createTenant(catalog: Catalog, options: CreateTenantOptions): Promise<NewKey & { readonly tenant: TenantEntity }> {
+  const tenant = await putTenant(catalog, options);
+  return { tenant, ...(await createKey(catalog, tenant.tenantId)) };
+}
+
+async function putTenant(catalog: Catalog, { tenantId = uuidv7(), name = tenantId, partitions = 1 }: CreateTenantOptions): Promise<TenantEntity> {
+  const errors = [];
+  if (!TENANT_ID.test(tenantId)) errors.push({ pointer: '/tenantId', message: 'must be 1 to 64 of a-z, 0-9 and -, and begin with a letter or digit' });
+  if (name.length < 1 || name.length > MAX_NAME || !name.isWellFormed()) errors.push({ pointer: '/name', message: `must be 1 to ${MAX_NAME} characters` });
+  if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS)
+    errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
+  if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
+  const tenant: TenantEntity = { tenantId, name, createdAt: isoTimestamp(Date.now()), partitions, webhookSecrets: [] };
+  await catalog.put('tenant', tenantId, 0, tenant);
+  return tenant;
+}
+
+/** Ascending by id. */
+export const listTenants = (catalog: Catalog): readonly TenantEntity[] => catalog.list('tenant', undefined).map(({ value }) => value);
+
+/** Adds a key; the tenant's other keys stay valid. @throws StatefoldError NOT_FOUND | UNAVAILABLE */
+export async function createKey(catalog: Catalog, tenantId: string): Promise<NewKey> {
+  mustExist(catalog, tenantId);
+  const { key: apiKey, hash, prefix } = mintApiKey();
+  return { key: await putKey(catalog, tenantId, hash, prefix), apiKey };
+}
+
+async function putKey(catalog: Catalog, tenantId: string, hash: string, prefix: string): Promise<KeyEntity> {
+  const key: KeyEntity = { keyId: uuidv7(), tenantId, hash, prefix, createdAt: isoTimestamp(Date.now()) };
+  await catalog.put('key', key.keyId, 0, key);
+  return key;
+}
+
+/** Oldest first, revoked ones too. @throws StatefoldError NOT_FOUND */
+export function listKeys(catalog: Catalog, tenantId: string): readonly KeyEntity[] {
+  mustExist(catalog, tenantId);
+  return catalog.list('key', tenantId).map(({ value }) => value);
+}
+
+/** Takes effect at once, and for good; a revoked key can be revoked again. @throws StatefoldError NOT_FOUND | UNAVAILABLE */
+export async function revokeKey(catalog: Catalog, tenantId: string, keyId: string): Promise<KeyEntity> {
+  if (catalog.get('key', keyId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} has no key ${keyId}`);
+  return catalog.update('key', keyId, (key) => (key.revokedAt === undefined ? { ...key, revokedAt: isoTimestamp(Date.now()) } : undefined));
+}
+
+/**
+ * Removes the tenant with all that it has. Its keys go first and its own record last, so that a deletion that was cut off is
+ * ended by repeating it. `removeData` stops the tenant's tasks and drops its topics and rows; it may be called again.
+ * @throws StatefoldError NOT_FOUND | UNAVAILABLE
+ */
+export async function deleteTenant(catalog: Catalog, tenantId: string, removeData: (tenant: TenantEntity) => Promise<void>): Promise<void> {
+  mustExist(catalog, tenantId);
+  await removeAll(catalog, 'key', tenantId);
+  const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(({ value }) => value.artefactId);
+  await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
+  for (const kind of ['binding', 'projection', 'reducer'] as const) await removeAll(catalog, kind, tenantId);
+  await removeData(mustExist(catalog, tenantId));
+  await removeAll(catalog, 'tenant', tenantId);
+}
+
+async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): Promise<void> {
+  await Promise.all(catalog.list(kind, tenantId).map(({ id, version }) => catalog.delete(kind, id, version)));
+}
+
+/** What the start of the service says about the tenant `default`. */
+export interface DefaultTenant {
+  readonly tenantId: string;
+  /** In clear, to be printed; only when it was made by this call. */
+  readonly apiKey: string | undefined;
+  /** The key of the settings was revoked, and stays so. */
+  readonly fixedKeyRevoked: boolean;
+}
+
+/**
+ * Makes the tenant `default` and its key at the first start (a catalog without tenants), or when a key is given for it.
+ * `fixedKey` is any text of 20 characters or more; it is added beside the keys that are there, and those stay valid.
+ * @throws StatefoldError INVALID_REQUEST when the fixed key is another tenant's; UNAVAILABLE
+ */
+export async function ensureDefaultTenant(catalog: Catalog, fixedKey?: string): Promise<DefaultTenant> {
+  const missing = catalog.get('tenant', DEFAULT_TENANT) === undefined;
+  if (missing && (fixedKey !== undefined || catalog.list('tenant', undefined).length === 0)) await putTenant(catalog, { tenantId: DEFAULT_TENANT });
+  const none = { tenantId: DEFAULT_TENANT, apiKey: undefined, fixedKeyRevoked: false };
+  if (fixedKey !== undefined) {
+    const known = catalog.keyByHash(hashApiKey(fixedKey));
+    if (known !== undefined && known.tenantId !== DEFAULT_TENANT) throw new StatefoldError('INVALID_REQUEST', 'STATEFOLD_API_KEY is the key of another tenant: choose another text');
+    if (known === undefined) await putKey(catalog, DEFAULT_TENANT, hashApiKey(fixedKey), `${fixedKey.slice(0, 4)}…`);
+    return { ...none, fixedKeyRevoked: known?.revokedAt !== undefined };
+  }
+  // Without any key, revoked ones included, the first start was cut off between the two records.
+  if (catalog.get('tenant', DEFAULT_TENANT) === undefined || catalog.list('key', DEFAULT_TENANT).length > 0) return none;
+  return { ...none, apiKey: (await createKey(catalog, DEFAULT_TENANT)).apiKey };
+}
+
+function mustExist(catalog: Catalog, tenantId: string): TenantEntity {
+  const entry = catalog.get('tenant', tenantId);
+  if (entry === undefined) throw new StatefoldError('NOT_FOUND', `there is no tenant ${tenantId}`);
+  return entry.value;
+}
