@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import type { CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
+import { ARTEFACTS_TOPIC, LogArtefactStore } from '../../src/catalog/artefacts.js';
+import { CATALOG_TOPIC, FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { hashApiKey, isWellFormedKey } from '../../src/catalog/keys.js';
+import { createKey, createTenant, deleteTenant, ensureDefaultTenant, listKeys, listTenants, revokeKey } from '../../src/catalog/tenants.js';
+import { findProjectRoot } from '../../src/config/project-root.js';
+import { StatefoldError } from '../../src/core/errors.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+
+const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).catalog;
+const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
+const KINDS: readonly EntityKind[] = ['tenant', 'key', 'reducer', 'binding', 'projection'];
+let owners = 0;
+
+function openLog(t: TestContext): LmdbLog {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-catalog-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    rmSync(path, { recursive: true });
+  });
+  return log;
+}
+
+async function openCatalog(t: TestContext, log: LmdbLog, options: { sweepAfter?: number; onStopped?: (error: Error) => void } = {}): Promise<FencedCatalog> {
+  const artefacts = await LogArtefactStore.open({ log });
+  const catalog = await FencedCatalog.open({ log, codec, artefacts, owner: `owner-${++owners}`, logger: silentLogger, ...options });
+  t.after(() => catalog.close());
+  return catalog;
+}
+
+const everything = (catalog: FencedCatalog): object => KINDS.map((kind) => catalog.list(kind, undefined).map(({ id, version, value }) => ({ id, version, value })));
+const code = (expected: string) => (error: unknown) => error instanceof StatefoldError && error.code === expected;
+const named = (tenantId: string, name: string): TenantEntity => ({ tenantId, name, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] });
+
+test('of writes that replace the same version exactly one wins, and every reader finds the same', async (t) => {
+  const log = openLog(t);
+  const catalog = await openCatalog(t, log);
+  const changes: CatalogChange[] = [];
+  catalog.onChange((change) => changes.push(change));
+
+  const created = await Promise.allSettled(Array.from({ length: 20 }, (_, i) => catalog.put('tenant', 'a', 0, named('a', `first ${i}`))));
+  assert.equal(created.filter(({ status }) => status === 'fulfilled').length, 1);
+  for (const result of created) if (result.status === 'rejected') assert.ok(code('ALREADY_EXISTS')(result.reason));
+  const [winner] = created.map(({ status }, i) => (status === 'fulfilled' ? `first ${i}` : undefined)).filter((name) => name !== undefined);
+  assert.equal(catalog.get('tenant', 'a')?.value.name, winner);
+
+  // Updates race too, and none is lost.
+  await Promise.all(Array.from({ length: 50 }, () => catalog.update('tenant', 'a', (tenant) => ({ ...tenant, partitions: tenant.partitions + 1 }))));
+  assert.deepEqual({ ...catalog.get('tenant', 'a'), value: catalog.get('tenant', 'a')?.value.partitions }, { ...catalog.get('tenant', 'a'), version: 51, value: 51 });
+  assert.equal((await catalog.update('tenant', 'a', () => undefined)).partitions, 51);
+  assert.equal(catalog.get('tenant', 'a')?.version, 51);
+
+  await assert.rejects(catalog.delete('tenant', 'a', 50), code('ALREADY_EXISTS'));
+  await assert.rejects(catalog.update('tenant', 'b', (tenant) => tenant), code('NOT_FOUND'));
+  await catalog.delete('tenant', 'a', 51);
+  await catalog.put('tenant', 'a', 0, named('a', 'again'));
+  assert.equal(catalog.get('tenant', 'a')?.version, 1);
+
+  assert.equal(changes.length, 53);
+  for (const [i, change] of changes.entries()) assert.deepEqual(change.previous, changes[i - 1]?.value, 'each change follows the one before');
+  const before = everything(catalog);
+  await catalog.close();
+  await assert.rejects(catalog.put('tenant', 'c', 0, named('c', 'late')), code('UNAVAILABLE'));
+  assert.deepEqual(everything(await openCatalog(t, log)), before);
+});
+
+test('a catalog that another process has taken over refuses writes and says so', async (t) => {
+  const log = openLog(t);
+  const stopped: Error[] = [];
+  const first = await openCatalog(t, log, { onStopped: (error) => stopped.push(error) });
+  await first.put('tenant', 'a', 0, named('a', 'one'));
+  const second = await openCatalog(t, log);
+  await assert.rejects(first.put('tenant', 'b', 0, named('b', 'from the old owner')), code('UNAVAILABLE'));
+  assert.equal(stopped.length, 1);
+  await second.put('tenant', 'b', 0, named('b', 'from the new owner'));
+  await assert.rejects(first.put('tenant', 'c', 0, named('c', 'later')), code('UNAVAILABLE'));
+  await second.close();
+  const third = await openCatalog(t, log);
+  assert.deepEqual(listTenants(third).map(({ name }) => name), ['one', 'from the new owner']);
+});
+
+test('superseded records are erased, and what is left folds to the same catalog, also half erased', async (t) => {
+  const log = openLog(t);
+  const catalog = await openCatalog(t, log, { sweepAfter: 10 });
+  for (let i = 0; i < 60; i++) {
+    const id = `t${i % 3}`;
+    if (i < 3) await catalog.put('tenant', id, 0, named(id, `name ${i}`));
+    else await catalog.update('tenant', id, (tenant) => ({ ...tenant, name: `name ${i}` }));
+    // Erases what the sweeps named so far, between the writes: later readers meet gaps everywhere.
+    if (i % 7 === 0) await log.clean();
+  }
+  await catalog.delete('tenant', 't0', catalog.get('tenant', 't0')?.version ?? 0);
+  await catalog.put('tenant', 't0', 0, named('t0', 'a second life'));
+  const before = everything(catalog);
+  await catalog.close();
+  // A claim at the end keeps the last batch, which is never rewritten, apart from what is to be erased.
+  const again = await openCatalog(t, log, { sweepAfter: 1 });
+  assert.deepEqual(everything(again), before);
+  await again.close();
+  await log.clean();
+  const records = await log.read(PARTITION, 0, 1 << 30);
+  const values = records.filter(({ value, key }) => value !== null && !key.toString().startsWith('claim#'));
+  assert.ok(values.length <= 3 + 1 + 1, `three entities, one deletion, at most one in the last batch: ${values.length}`);
+  const last = await openCatalog(t, log);
+  assert.deepEqual(everything(last), before);
+  await last.update('tenant', 't1', (tenant) => ({ ...tenant, name: 'goes on' }));
+  assert.equal(last.get('tenant', 't1')?.value.name, 'goes on');
+});
+
+test('artefacts come back whole after a restart, are found by another process, and are gone when deleted', async (t) => {
+  const log = openLog(t);
+  const one = await LogArtefactStore.open({ log, cacheBytes: 300_000 });
+  const other = await LogArtefactStore.open({ log });
+  const bytes = (length: number, seed: number): Buffer => Buffer.from(Uint8Array.from({ length }, (_, i) => (i * 31 + seed + (i >> 8)) & 0xff));
+  const cases = [0, 1, 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 3 * 1024 * 1024 + 17].map((length, seed) => ({ id: `artefact-${seed}`, content: bytes(length, seed) }));
+  assert.equal(await one.get('artefact-0', 'sources'), undefined);
+  await Promise.all(cases.map(({ id, content }) => one.put(id, 'sources', content)));
+  await Promise.all(cases.map(({ id, content }) => one.put(id, 'assembly', content.subarray(1))));
+  for (const store of [one, other, await LogArtefactStore.open({ log })])
+    for (const { id, content } of cases) {
+      assert.ok((await store.get(id, 'sources'))?.equals(content), `sources of ${id}`);
+      assert.ok((await store.get(id, 'assembly'))?.equals(content.subarray(1)), `assembly of ${id}`);
+      assert.ok((await store.get(id, 'assembly'))?.equals(content.subarray(1)), `assembly of ${id}, the second time`);
+    }
+  // The same put again, as after an indefinite result, changes nothing.
+  await one.put('artefact-5', 'sources', cases[5]?.content ?? Buffer.alloc(0));
+  assert.ok((await other.get('artefact-5', 'sources'))?.equals(cases[5]?.content ?? Buffer.alloc(0)));
+
+  await other.delete('artefact-5');
+  await log.clean();
+  const fresh = await LogArtefactStore.open({ log });
+  for (const store of [other, fresh, one]) assert.equal(await store.get('artefact-5', 'sources'), undefined);
+  assert.ok((await fresh.get('artefact-4', 'assembly'))?.equals(cases[4]?.content.subarray(1) ?? Buffer.alloc(0)));
+});
+
+test('an artefact that was not written to its end, or is damaged, is never handed out', async (t) => {
+  const log = openLog(t);
+  const partition = { topic: ARTEFACTS_TOPIC, partition: 0 };
+  const store = await LogArtefactStore.open({ log });
+  await store.put('whole', 'sources', Buffer.alloc(600_000, 7));
+  const chunks = await log.read(partition, 0, 1 << 30);
+  for (const { key, value } of chunks.slice(0, 2)) await log.append(partition, [{ key: Buffer.from(key.toString().replace('whole', 'torn')), value }]);
+  assert.equal(await store.get('torn', 'sources'), undefined);
+  const damaged = Buffer.from(chunks[0]?.value ?? Buffer.alloc(0));
+  damaged[1000] = 8;
+  await log.append(partition, [{ key: Buffer.from('damaged/sources/0'), value: damaged }]);
+  await assert.rejects((await LogArtefactStore.open({ log })).get('damaged', 'sources'), /damaged\/sources\/0 at offset 5 .* is damaged/);
+});
+
+test('tenants and keys: created, listed, revoked for good, and deleted with all that they have', async (t) => {
+  const catalog = await openCatalog(t, openLog(t));
+  for (const tenantId of ['', '-a', 'A', 'a_b', 'a.b', 'ä', 'a'.repeat(65)]) await assert.rejects(createTenant(catalog, { tenantId }), code('INVALID_REQUEST'), tenantId);
+  for (const wrong of [{ name: '' }, { name: 'x'.repeat(257) }, { name: '\ud800' }, { partitions: 0 }, { partitions: 1.5 }]) await assert.rejects(createTenant(catalog, wrong), code('INVALID_REQUEST'));
+  assert.deepEqual(listTenants(catalog), []);
+
+  const acme = await createTenant(catalog, { tenantId: 'acme', name: 'Acme Inc.' });
+  const other = await createTenant(catalog, {});
+  assert.match(other.tenant.tenantId, /^[a-z0-9][a-z0-9-]{0,63}$/);
+  assert.equal(other.tenant.name, other.tenant.tenantId);
+  await assert.rejects(createTenant(catalog, { tenantId: 'acme' }), code('ALREADY_EXISTS'));
+  assert.ok(isWellFormedKey(acme.apiKey));
+  assert.equal(catalog.keyByHash(hashApiKey(acme.apiKey))?.tenantId, 'acme');
+  assert.ok(!JSON.stringify(everything(catalog)).includes(acme.apiKey));
+
+  const second = await createKey(catalog, 'acme');
+  assert.deepEqual(listKeys(catalog, 'acme').map(({ keyId }) => keyId), [acme.key.keyId, second.key.keyId]);
+  const revoked = await revokeKey(catalog, 'acme', acme.key.keyId);
+  assert.ok(revoked.revokedAt !== undefined);
+  assert.deepEqual(await revokeKey(catalog, 'acme', acme.key.keyId), revoked, 'again: as it is');
+  assert.equal(catalog.keyByHash(hashApiKey(acme.apiKey))?.revokedAt, revoked.revokedAt);
+  for (const attempt of [() => revokeKey(catalog, other.tenant.tenantId, second.key.keyId), () => createKey(catalog, 'nobody'), () => deleteTenant(catalog, 'nobody', () => Promise.resolve())])
+    await assert.rejects(attempt, code('NOT_FOUND'));
+
+  await catalog.artefacts.put('r1', 'sources', Buffer.from('class A {}'));
+  await catalog.put('reducer', 'r1', 0, { reducerId: 'r1', tenantId: 'acme', createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'r1', status: 'pending_compilation' });
+  await catalog.put('binding', 'acme/order', 0, { tenantId: 'acme', aggregateType: 'order', reducerId: 'r1', className: 'A', boundAt: '2026-01-01T00:00:00.000Z', generation: 1 });
+  // The first attempt fails where data is removed: the keys are gone already, the tenant is not, and a repeat ends it.
+  await assert.rejects(deleteTenant(catalog, 'acme', () => Promise.reject(new Error('the disk is full'))), /disk is full/);
+  assert.equal(catalog.keyByHash(hashApiKey(second.apiKey)), undefined);
+  assert.ok(catalog.get('tenant', 'acme') !== undefined);
+  const removed: string[] = [];
+  await deleteTenant(catalog, 'acme', ({ tenantId }) => Promise.resolve(void removed.push(tenantId)));
+  assert.deepEqual(removed, ['acme']);
+  for (const kind of KINDS) assert.deepEqual(catalog.list(kind, 'acme'), [], kind);
+  assert.equal(await catalog.artefacts.get('r1', 'sources'), undefined);
+  assert.equal(listKeys(catalog, other.tenant.tenantId).length, 1);
+});
+
+test('the first start makes the default tenant and shows its key once; a key of the settings is added beside it', async (t) => {
+  const log = openLog(t);
+  const catalog = await openCatalog(t, log);
+  const { apiKey } = await ensureDefaultTenant(catalog);
+  assert.ok(apiKey !== undefined && isWellFormedKey(apiKey));
+  await catalog.close();
+
+  const again = await openCatalog(t, log);
+  const fixed = 'a key that a script chose';
+  assert.equal((await ensureDefaultTenant(again)).apiKey, undefined);
+  for (let i = 0; i < 2; i++) assert.deepEqual(await ensureDefaultTenant(again, fixed), { tenantId: 'default', apiKey: undefined, fixedKeyRevoked: false });
+  assert.equal(listKeys(again, 'default').length, 2);
+  for (const key of [fixed, apiKey]) assert.equal(again.keyByHash(hashApiKey(key))?.tenantId, 'default');
+
+  const keyId = again.keyByHash(hashApiKey(fixed))?.keyId ?? '';
+  await revokeKey(again, 'default', keyId);
+  assert.equal((await ensureDefaultTenant(again, fixed)).fixedKeyRevoked, true);
+  assert.ok(again.keyByHash(hashApiKey(fixed))?.revokedAt !== undefined, 'a revocation holds over restarts');
+
+  const { apiKey: foreign } = await createTenant(again, { tenantId: 'acme' });
+  await assert.rejects(ensureDefaultTenant(again, foreign), code('INVALID_REQUEST'));
+  await deleteTenant(again, 'default', () => Promise.resolve());
+  await ensureDefaultTenant(again);
+  assert.equal(again.get('tenant', 'default'), undefined, 'a deleted default tenant stays deleted');
+});
