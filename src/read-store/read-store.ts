@@ -7,9 +7,10 @@ export interface ReadStore {
   ensureSchema(): Promise<void>;
   /** One block; resolves when the engine has taken all its rows. The same rows again are absorbed. */
   insert(block: Block): Promise<void>;
-  /** How far (exclusive log offset) the tenant's stream is in the store; 0 when never written. Written after the rows it covers. */
-  watermark(tenantId: string, stream: SinkStream): Promise<number>;
-  setWatermark(tenantId: string, stream: SinkStream, offset: number): Promise<void>;
+  /** How far (exclusive log offset) each of the tenant's streams is in the store; 0 when never written. */
+  watermarks(tenantId: string): Promise<Readonly<Record<SinkStream, number>>>;
+  /** Of many tenants at once; called after the rows that they cover are in. A watermark never moves back but by `reset`. */
+  setWatermarks(watermarks: readonly Watermark[]): Promise<void>;
   /** Runs one statement of the owner and streams the answer in ClickHouse's named format. */
   query(sql: string, format: string): Promise<NodeJS.ReadableStream>;
   /** Drops all rows and watermarks, of one tenant or of all. */
@@ -20,6 +21,12 @@ export interface ReadStore {
 
 /** `events` and `states` follow the events topic, `changes` the changes topic. */
 export type SinkStream = 'events' | 'states' | 'changes';
+
+export interface Watermark {
+  readonly tenantId: string;
+  readonly stream: SinkStream;
+  readonly offset: number;
+}
 
 export type Block =
   | { readonly table: 'events'; readonly rows: readonly EventRow[] }

@@ -1,0 +1,219 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { StatefoldError } from '../../core/errors.js';
+import type { Logger } from '../../core/logger.js';
+import type { Block, ReadStore, SinkStream, Watermark } from '../read-store.js';
+import type { ClickHouseEndpoint } from './endpoint.js';
+import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
+import { encodeBlock } from './row-binary.js';
+
+export interface ClickHouseReadStoreOptions {
+  /** Asked at every call: an embedded engine comes and goes; undefined while it is away. */
+  readonly endpoint: () => ClickHouseEndpoint | undefined;
+  /** Of the tables' definitions, `schemas/clickhouse`. */
+  readonly schemaDirectory: string;
+  readonly logger: Logger;
+  /** Of every call but `query`, whose deadline is the first byte. */
+  readonly deadlineMs?: number;
+  /** A row that the engine refuses in every form was left out. */
+  readonly onRowRejected?: (table: Block['table'], reason: string) => void;
+}
+
+const TABLES = ['watermarks', 'events', 'aggregate_states', 'projection_states', 'notifications'] as const;
+/** Rows of one block that may be left out before the block counts as refused for a reason that isn't theirs. */
+const MAX_REJECTED = 16;
+/** `async_insert=0`: an acknowledged block is in its table. `workload`: in the embedded engine, the places kept for the service. */
+const SETTINGS = { async_insert: 0, workload: 'statefold', type_json_skip_duplicated_paths: 0 } as const;
+
+interface Rejection {
+  readonly table: Block['table'];
+  readonly reason: string;
+}
+
+/** The read store over ClickHouse's HTTP interface, for the embedded engine and for a server alike. */
+export class ClickHouseReadStore implements ReadStore {
+  readonly #options: ClickHouseReadStoreOptions;
+  readonly #deadlineMs: number;
+  #client: { readonly endpoint: ClickHouseEndpoint; readonly client: ClickHouseClient } | undefined;
+
+  constructor(options: ClickHouseReadStoreOptions) {
+    this.#options = options;
+    this.#deadlineMs = options.deadlineMs ?? 30_000;
+  }
+
+  async ensureSchema(): Promise<void> {
+    const endpoint = this.#endpoint();
+    await this.#call('could not make its database', async (signal) => {
+      // The database of a connection must exist, so this connection names none.
+      const client = connect({ ...endpoint, database: undefined });
+      try {
+        await client.command({ query: 'CREATE DATABASE IF NOT EXISTS {name:Identifier}', query_params: { name: endpoint.database }, abort_signal: signal });
+      } finally {
+        await client.close();
+      }
+    });
+    for (const table of TABLES) {
+      const ddl = readFileSync(join(this.#options.schemaDirectory, `${table}.sql`), 'utf8');
+      await this.#call(`could not make its table ${table}`, (signal, client) => client.command({ query: ddl, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } }));
+    }
+  }
+
+  async insert(block: Block): Promise<void> {
+    if (block.rows.length === 0) return;
+    const rejections: Rejection[] = [];
+    await this.#insert(block, rejections);
+    for (const { table, reason } of rejections) {
+      this.#options.logger.error({ table, reason }, 'A row was left out of the read store: the engine refuses it');
+      this.#options.onRowRejected?.(table, reason);
+    }
+  }
+
+  /** Halves a refused block until the row that is refused stands alone; that one goes in without its JSON columns, or not at all. */
+  async #insert(block: Block, rejections: Rejection[]): Promise<void> {
+    try {
+      await this.#write(block, false);
+    } catch (error) {
+      if (!refusesRows(error)) throw unavailable(`did not take a block of ${block.table}`, error);
+      const half = Math.ceil(block.rows.length / 2);
+      if (block.rows.length > 1) {
+        for (const rows of [block.rows.slice(0, half), block.rows.slice(half)]) await this.#insert({ ...block, rows } as Block, rejections);
+        return;
+      }
+      await this.#insertAlone(block, rejections);
+    }
+  }
+
+  async #insertAlone(block: Block, rejections: Rejection[]): Promise<void> {
+    try {
+      await this.#write(block, true);
+    } catch (error) {
+      if (!refusesRows(error) || refusesForMemory(error)) throw unavailable(`did not take a row of ${block.table}`, error);
+      rejections.push({ table: block.table, reason: (error as Error).message.slice(0, 1_000) });
+      if (rejections.length > MAX_REJECTED) throw unavailable(`refuses every row of ${block.table}; are its tables as the service made them?`, error);
+    }
+  }
+
+  async #write(block: Block, emptyJson: boolean): Promise<void> {
+    const { columns, bytes } = encodeBlock(block, emptyJson);
+    const signal = AbortSignal.timeout(this.#deadlineMs);
+    const { stream } = await this.#connected().exec({
+      query: `INSERT INTO ${block.table} (${columns.join(', ')}) FORMAT RowBinary`,
+      values: Readable.from([bytes], { objectMode: false }),
+      clickhouse_settings: { ...SETTINGS, ...(emptyJson ? { input_format_binary_read_json_as_string: 1 as const } : {}) },
+      abort_signal: signal,
+    });
+    for await (const _ of stream);
+  }
+
+  async watermarks(tenantId: string): Promise<Readonly<Record<SinkStream, number>>> {
+    return this.#call('did not tell its watermarks', async (signal, client) => {
+      const result = await client.query({
+        query: 'SELECT stream, max(log_offset) AS log_offset FROM watermarks WHERE tenant = {tenant:String} GROUP BY stream',
+        query_params: { tenant: tenantId },
+        format: 'JSONEachRow',
+        clickhouse_settings: { workload: SETTINGS.workload },
+        abort_signal: signal,
+      });
+      const rows = await result.json<{ stream: SinkStream; log_offset: string | number }>();
+      return { events: 0, states: 0, changes: 0, ...Object.fromEntries(rows.map((row) => [row.stream, Number(row.log_offset)])) };
+    });
+  }
+
+  async setWatermarks(watermarks: readonly Watermark[]): Promise<void> {
+    if (watermarks.length === 0) return;
+    await this.#call('did not take a watermark', (signal, client) =>
+      client.insert({
+        table: 'watermarks',
+        columns: ['tenant', 'stream', 'log_offset'],
+        values: watermarks.map(({ tenantId, stream, offset }) => ({ tenant: tenantId, stream, log_offset: offset })),
+        format: 'JSONEachRow',
+        clickhouse_settings: SETTINGS,
+        abort_signal: signal,
+      }),
+    );
+  }
+
+  async query(sql: string, format: string): Promise<NodeJS.ReadableStream> {
+    const controller = new AbortController();
+    const timer = setTimeout(() => controller.abort(new Error(`no answer within ${this.#deadlineMs} ms`)), this.#deadlineMs);
+    try {
+      // A parameter of the HTTP interface rather than a clause, so that the statement's own FORMAT wins.
+      const settings = { default_format: format } as Record<string, string>;
+      const { stream } = await this.#connected().exec({ query: sql, clickhouse_settings: settings, abort_signal: controller.signal });
+      return stream;
+    } catch (error) {
+      throw statementError(error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Watermarks go first: whatever happens in between, the log fills again what was dropped. */
+  async reset(tenantId?: string): Promise<void> {
+    for (const table of TABLES) {
+      await this.#call(`could not drop the rows of ${table}`, (signal, client) =>
+        tenantId === undefined
+          ? client.command({ query: `TRUNCATE TABLE ${table}`, clickhouse_settings: { workload: SETTINGS.workload }, abort_signal: signal })
+          : client.command({
+              query: `DELETE FROM ${table} WHERE tenant = {tenant:String}`,
+              query_params: { tenant: tenantId },
+              clickhouse_settings: { workload: SETTINGS.workload, lightweight_deletes_sync: '2' },
+              abort_signal: signal,
+            }),
+      );
+    }
+  }
+
+  async ping(): Promise<boolean> {
+    try {
+      const client = this.#connected();
+      const { success } = await client.ping({ select: true, abort_signal: AbortSignal.timeout(this.#deadlineMs) });
+      return success;
+    } catch {
+      return false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#client?.client.close();
+    this.#client = undefined;
+  }
+
+  async #call<T>(what: string, call: (signal: AbortSignal, client: ClickHouseClient) => Promise<T>): Promise<T> {
+    try {
+      return await call(AbortSignal.timeout(this.#deadlineMs), this.#connected());
+    } catch (error) {
+      throw error instanceof StatefoldError ? error : unavailable(what, error);
+    }
+  }
+
+  #endpoint(): ClickHouseEndpoint {
+    const endpoint = this.#options.endpoint();
+    if (endpoint === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is away');
+    return endpoint;
+  }
+
+  #connected(): ClickHouseClient {
+    const endpoint = this.#endpoint();
+    const known = this.#client;
+    if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password) return known.client;
+    void known?.client.close();
+    const client = connect(endpoint);
+    this.#client = { endpoint, client };
+    return client;
+  }
+}
+
+/** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
+const connect = (endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined }): ClickHouseClient =>
+  createClient({
+    url: endpoint.url,
+    username: endpoint.user,
+    password: endpoint.password,
+    ...(endpoint.database === undefined ? {} : { database: endpoint.database }),
+    application: 'statefold',
+    request_timeout: 300_000,
+    log: { level: ClickHouseLogLevel.OFF },
+  });

@@ -1,0 +1,123 @@
+import type { AggregateStateRow, Block, EventRow, NotificationRow, ProjectionStateRow } from '../read-store.js';
+
+/** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
+export class RowBinaryWriter {
+  #bytes: Buffer;
+  #at = 0;
+
+  constructor(estimate: number) {
+    this.#bytes = Buffer.allocUnsafe(Math.max(estimate, 1024));
+  }
+
+  string(text: string): void {
+    // At most three bytes a UTF-16 unit.
+    this.#room(text.length * 3 + 5);
+    if (text.length < 43) {
+      // The length fits one byte whatever the text is, so it is written once.
+      const written = this.#bytes.write(text, this.#at + 1, 'utf8');
+      this.#bytes[this.#at] = written;
+      this.#at += written + 1;
+      return;
+    }
+    this.#varint(Buffer.byteLength(text));
+    this.#at += this.#bytes.write(text, this.#at, 'utf8');
+  }
+
+  bytes(value: Buffer): void {
+    this.#room(value.length + 5);
+    this.#varint(value.length);
+    this.#at += value.copy(this.#bytes, this.#at);
+  }
+
+  nullable(value: Buffer | null): void {
+    this.#room(1);
+    this.#bytes[this.#at++] = value === null ? 1 : 0;
+    if (value !== null) this.bytes(value);
+  }
+
+  /** UInt64 of a safe integer; also the ticks of a DateTime64(3) from 1970 on. */
+  uint64(value: number): void {
+    this.#room(8);
+    this.#bytes.writeUInt32LE(value % 0x1_0000_0000, this.#at);
+    this.#bytes.writeUInt32LE(Math.floor(value / 0x1_0000_0000), this.#at + 4);
+    this.#at += 8;
+  }
+
+  finish(): Buffer {
+    return this.#bytes.subarray(0, this.#at);
+  }
+
+  #varint(value: number): void {
+    let rest = value;
+    for (; rest >= 0x80; rest >>>= 7) this.#bytes[this.#at++] = (rest & 0x7f) | 0x80;
+    this.#bytes[this.#at++] = rest;
+  }
+
+  #room(bytes: number): void {
+    if (this.#at + bytes <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#at + bytes));
+    this.#bytes.copy(grown, 0, 0, this.#at);
+    this.#bytes = grown;
+  }
+}
+
+type Writer<Row> = (to: RowBinaryWriter, row: Row) => void;
+/** Column names in the order of the writers beside them; both columns of a JSON value are named by `raw`. */
+interface Table<Row> {
+  readonly columns: readonly (readonly [name: string, write: Writer<Row>])[];
+}
+
+const text = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [name, (to, row) => to.string(row[name] as string)];
+const integer = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [name, (to, row) => to.uint64(row[name] as number)];
+const raw = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [`${name}_raw`, (to, row) => to.bytes(row[name] as Buffer)];
+const rawOrNull = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [`${name}_raw`, (to, row) => to.nullable(row[name] as Buffer | null)];
+
+const EVENTS: Table<EventRow> = {
+  columns: [text('tenant'), text('aggregate_type'), text('aggregate_id'), integer('version'), text('event_id'), text('event_type'), integer('timestamp'), text('correlation_id'), text('causation_id'), raw('data'), rawOrNull('metadata'), integer('log_offset')],
+};
+const AGGREGATE_STATES: Table<AggregateStateRow> = {
+  columns: [text('tenant'), text('aggregate_type'), text('aggregate_id'), integer('version'), rawOrNull('state'), integer('last_modified'), integer('log_offset')],
+};
+const PROJECTION_STATES: Table<ProjectionStateRow> = {
+  columns: [text('tenant'), text('projection_id'), text('class_name'), text('key'), rawOrNull('state'), integer('sequence'), integer('last_modified')],
+};
+const NOTIFICATIONS: Table<NotificationRow> = {
+  columns: [...(PROJECTION_STATES.columns as Table<NotificationRow>['columns']), text('aggregate_id'), text('aggregate_type'), integer('version'), text('event_id'), text('cause')],
+};
+
+/** The JSON columns that ClickHouse derives from `<name>_raw` unless they are given. */
+export const JSON_COLUMNS: Readonly<Record<Block['table'], readonly string[]>> = {
+  events: ['data', 'metadata'],
+  aggregate_states: ['state'],
+  projection_states: ['state'],
+  notifications: ['state'],
+};
+
+export interface EncodedBlock {
+  readonly columns: readonly string[];
+  readonly bytes: Buffer;
+}
+
+/** @param emptyJson the JSON columns are given, as `{}`: for a row that the engine refuses to derive them for. */
+export function encodeBlock(block: Block, emptyJson = false): EncodedBlock {
+  const extra = emptyJson ? JSON_COLUMNS[block.table] : [];
+  switch (block.table) {
+    case 'events':
+      return encode(EVENTS, block.rows, extra);
+    case 'aggregate_states':
+      return encode(AGGREGATE_STATES, block.rows, extra);
+    case 'projection_states':
+      return encode(PROJECTION_STATES, block.rows, extra);
+    case 'notifications':
+      return encode(NOTIFICATIONS, block.rows, extra);
+  }
+}
+
+function encode<Row>(table: Table<Row>, rows: readonly Row[], extra: readonly string[]): EncodedBlock {
+  const writer = new RowBinaryWriter(rows.length * 384);
+  for (const row of rows) {
+    for (const [, write] of table.columns) write(writer, row);
+    for (const _ of extra) writer.string('{}');
+  }
+  return { columns: [...table.columns.map(([name]) => name), ...extra], bytes: writer.finish() };
+}

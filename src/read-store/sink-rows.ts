@@ -1,0 +1,110 @@
+import type { Change } from '../core/change.js';
+import type { StoredCommit } from '../core/event.js';
+import type { AggregateStateRow, Block, EventRow, NotificationRow, ProjectionStateRow } from './read-store.js';
+import type { SinkSource } from './sink-source.js';
+
+/** Bytes that a row takes beside its JSON, about. */
+const ROW_OVERHEAD = 256;
+
+/** Rows of one tenant on their way into blocks that it shares with others. */
+export class Rows {
+  readonly #events: EventRow[] = [];
+  readonly #aggregateStates: AggregateStateRow[] = [];
+  readonly #notifications: NotificationRow[] = [];
+  readonly #projectionStates = new Map<string, ProjectionStateRow>();
+  #bytes = 0;
+
+  get events(): readonly EventRow[] {
+    return this.#events;
+  }
+
+  get aggregateStates(): readonly AggregateStateRow[] {
+    return this.#aggregateStates;
+  }
+
+  get notifications(): readonly NotificationRow[] {
+    return this.#notifications;
+  }
+
+  get projectionStates(): readonly ProjectionStateRow[] {
+    return [...this.#projectionStates.values()];
+  }
+
+  get count(): number {
+    return this.#events.length + this.#aggregateStates.length + this.#notifications.length + this.#projectionStates.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  addCommits(tenant: string, commits: readonly StoredCommit[]): void {
+    for (const commit of commits) {
+      let version = commit.baseVersion;
+      for (const event of commit.events) {
+        this.#events.push({
+          tenant,
+          aggregate_type: commit.aggregateType,
+          aggregate_id: commit.aggregateId,
+          version: ++version,
+          event_id: event.eventId,
+          event_type: event.eventType,
+          timestamp: commit.timestamp,
+          correlation_id: commit.correlationId ?? '',
+          causation_id: commit.causationId ?? '',
+          data: event.data,
+          metadata: commit.metadata ?? null,
+          log_offset: commit.offset,
+        });
+        this.#bytes += ROW_OVERHEAD + event.data.length + (commit.metadata?.length ?? 0);
+      }
+    }
+  }
+
+  addStates(tenant: string, states: Awaited<ReturnType<SinkSource['aggregateStates']>>): void {
+    for (const state of states) {
+      this.#aggregateStates.push({
+        tenant,
+        aggregate_type: state.aggregateType,
+        aggregate_id: state.aggregateId,
+        version: state.version,
+        state: state.state,
+        last_modified: state.lastModified,
+        log_offset: state.logOffset,
+      });
+      this.#bytes += ROW_OVERHEAD + (state.state?.length ?? 0);
+    }
+  }
+
+  /** A change that is a fault is no change of state: subscribers don't get it, and the last good state is there already. */
+  addChanges(tenant: string, changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.fault !== undefined) continue;
+      const state: ProjectionStateRow = {
+        tenant,
+        projection_id: change.projectionId,
+        class_name: change.className,
+        key: change.key,
+        state: change.state,
+        sequence: change.sequence,
+        last_modified: change.timestamp,
+      };
+      this.#notifications.push({ ...state, aggregate_id: change.aggregateId, aggregate_type: change.aggregateType, version: change.version, event_id: change.eventId, cause: change.cause ?? '' });
+      // Only the latest of a key within the block: the rest would be merged away.
+      const key = JSON.stringify([change.projectionId, change.className, change.key]);
+      this.#projectionStates.set(key, state);
+      this.#bytes += 2 * (ROW_OVERHEAD + (change.state?.length ?? 0));
+    }
+  }
+}
+
+/** One block a table, in the order in which they are written. */
+export function blocksOf(gathered: readonly Rows[]): readonly Block[] {
+  const blocks: readonly Block[] = [
+    { table: 'events', rows: gathered.flatMap((rows) => rows.events) },
+    { table: 'aggregate_states', rows: gathered.flatMap((rows) => rows.aggregateStates) },
+    { table: 'notifications', rows: gathered.flatMap((rows) => rows.notifications) },
+    { table: 'projection_states', rows: gathered.flatMap((rows) => rows.projectionStates) },
+  ];
+  return blocks.filter((block) => block.rows.length > 0);
+}

@@ -1,0 +1,141 @@
+import type { StoredCommit } from '../core/event.js';
+import type { SinkStream } from './read-store.js';
+import { Rows } from './sink-rows.js';
+import type { SinkSource } from './sink-source.js';
+
+const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
+
+interface StreamPosition {
+  /** In the store, as far as the sink knows. */
+  offset: number;
+  failures: number;
+  /** Milliseconds since the epoch before which the stream isn't read again after a failure. */
+  notBefore: number;
+}
+
+/** What one reading of a tenant gave, for the store. */
+export interface Gathered {
+  readonly tenant: SinkTenant;
+  readonly rows: Rows;
+  /** Where the rows end: the watermarks once they are written. Streams that stayed where they were aren't named. */
+  readonly progress: ReadonlyMap<SinkStream, number>;
+  /** Streams that couldn't be read; the others go on. */
+  readonly failures: readonly { readonly stream: SinkStream; readonly error: unknown }[];
+  readonly startedAt: number;
+  readonly generation: number;
+}
+
+/** Positions of one tenant's three streams, and what to read next from its source. */
+export class SinkTenant {
+  readonly source: SinkSource;
+  readonly #deadlineMs: number;
+  #positions: Record<SinkStream, StreamPosition> | undefined;
+  #generation = 0;
+  /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
+  behindSince: number | undefined;
+  /** Nothing to do before, in milliseconds since the epoch: all that could be read is, and a stream that failed waits. */
+  notBefore = 0;
+  detached = false;
+
+  constructor(source: SinkSource, deadlineMs: number) {
+    this.source = source;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  /** Undefined until `start`. */
+  offset(stream: SinkStream): number | undefined {
+    return this.#positions?.[stream].offset;
+  }
+
+  get started(): boolean {
+    return this.#positions !== undefined;
+  }
+
+  start(watermarks: Readonly<Record<SinkStream, number>>): void {
+    const at = (stream: SinkStream): StreamPosition => ({ offset: watermarks[stream], failures: 0, notBefore: 0 });
+    this.#positions = { events: at('events'), states: at('states'), changes: at('changes') };
+  }
+
+  /** Forgets all positions: the store is asked for them again. What is being read then comes to nothing. */
+  forget(): void {
+    this.#positions = undefined;
+    this.#generation++;
+  }
+
+  /** Reads about `maxBytes` of each stream from where the store is. Never rejects. */
+  async gather(maxBytes: number): Promise<Gathered> {
+    const startedAt = Date.now();
+    const positions = this.#positions;
+    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], startedAt, generation: this.#generation };
+    if (positions === undefined) return gathered;
+    const { rows, progress, failures } = gathered;
+    const attempt = async (stream: SinkStream, read: (from: number) => Promise<number>): Promise<void> => {
+      const position = positions[stream];
+      if (position.notBefore > startedAt) return;
+      try {
+        const next = await read(position.offset);
+        if (next > position.offset) progress.set(stream, next);
+        position.failures = 0;
+      } catch (error) {
+        position.notBefore = startedAt + Math.min(30_000, 200 * 2 ** position.failures++) * (0.5 + Math.random());
+        failures.push({ stream, error });
+      }
+    };
+    // The two streams over commits mostly stand at the same place, and then share one read.
+    let shared: { readonly from: number; readonly page: Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }> } | undefined;
+    const commitsFrom = (from: number): Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }> => {
+      shared = shared?.from === from ? shared : { from, page: within(() => this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
+      return shared.page;
+    };
+    const { tenantId } = this.source;
+    await attempt('events', async (from) => {
+      const page = await commitsFrom(from);
+      rows.addCommits(tenantId, page.commits);
+      return page.next;
+    });
+    await attempt('states', async (from) => {
+      const page = await commitsFrom(from);
+      const ids = [...new Set(page.commits.map((commit) => commit.aggregateId))];
+      if (ids.length > 0) rows.addStates(tenantId, await within(() => this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
+      return page.next;
+    });
+    await attempt('changes', async (from) => {
+      const page = await within(() => this.source.readChanges(from, maxBytes), this.#deadlineMs, 'readChanges');
+      rows.addChanges(tenantId, page.changes);
+      return page.next;
+    });
+    return gathered;
+  }
+
+  /** False for what was read before a `forget` or a `detach`. */
+  isCurrent(gathered: Gathered): boolean {
+    return !this.detached && gathered.generation === this.#generation;
+  }
+
+  /** The gathered rows, and their watermarks, are in the store. */
+  commit(gathered: Gathered): void {
+    if (this.#positions === undefined || !this.isCurrent(gathered)) return;
+    for (const [stream, offset] of gathered.progress) this.#positions[stream].offset = offset;
+  }
+
+  /** The soonest time at which a stream that failed may be read again; undefined when none has failed. */
+  retryAt(): number | undefined {
+    const positions = this.#positions;
+    if (positions === undefined) return undefined;
+    const failed = STREAMS.filter((stream) => positions[stream].failures > 0).map((stream) => positions[stream].notBefore);
+    return failed.length === 0 ? undefined : Math.min(...failed);
+  }
+}
+
+/** A source that doesn't answer is given up on; its late answer is dropped. */
+async function within<T>(work: () => Promise<T>, milliseconds: number, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} gave no answer within ${milliseconds} ms`)), milliseconds);
+  });
+  try {
+    return await Promise.race([work(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

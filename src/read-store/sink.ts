@@ -1,0 +1,342 @@
+import { StatefoldError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import type { Block, ReadStore, SinkStream, Watermark } from './read-store.js';
+import { blocksOf } from './sink-rows.js';
+import type { SinkSource } from './sink-source.js';
+import { SinkTenant, type Gathered } from './sink-tenant.js';
+
+export interface SinkObserver {
+  /** A block that the store has taken. */
+  block?(table: Block['table'], rows: number, milliseconds: number): void;
+  /** The store went away, or came back. */
+  storeAvailable?(available: boolean): void;
+  /** A stream of one tenant couldn't be read; it is tried again. */
+  streamFailed?(tenantId: string, stream: SinkStream): void;
+}
+
+export interface SinkOptions {
+  readonly store: ReadStore;
+  readonly logger: Logger;
+  readonly observer?: SinkObserver;
+  /** Rows and bytes, about, of all blocks that are held at once. */
+  readonly maxRows?: number;
+  readonly maxBytes?: number;
+  /** From the first row of a quiet time to its block. */
+  readonly delayMs?: number;
+  /** How long one read of a tenant's source may take. */
+  readonly sourceDeadlineMs?: number;
+  readonly backoffMs?: { readonly first: number; readonly last: number };
+}
+
+export interface FlushTarget {
+  /** Exclusive offset of the events topic: both events and states. */
+  readonly events?: number;
+  /** Exclusive offset of the changes topic. */
+  readonly changes?: number;
+}
+
+export interface SinkStatus {
+  readonly tenants: number;
+  /** Tenants with something to write, and for how long the longest of them has waited. */
+  readonly behind: number;
+  readonly oldestMs: number;
+  readonly storeAvailable: boolean;
+}
+
+interface Flush {
+  readonly target: FlushTarget;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+const DEFAULT_BYTES = 8 * 1024 * 1024;
+/** Tenants that are read side by side; each gets an equal share of the bytes. */
+const MAX_READING = 16;
+/** How long a round waits for tenants that it reads; those that take longer join a later one. */
+const GRACE_MS = 100;
+
+/**
+ * Copies accepted records of the log into the read store, in blocks that several tenants share. One round at a time reads,
+ * writes the rows, then the watermarks; positions move only then, so that whatever fails is read again and absorbed by the store.
+ * A quiet tenant costs nothing: no timer, no query.
+ */
+export class Sink {
+  readonly #options: SinkOptions;
+  readonly #tenants = new Map<string, SinkTenant>();
+  readonly #unsubscribe = new Map<string, () => void>();
+  readonly #flushes = new Map<string, Set<Flush>>();
+  /** With something to read, in the order in which they get their turn. */
+  readonly #dirty = new Set<SinkTenant>();
+  readonly #reading = new Map<SinkTenant, Promise<void>>();
+  /** Read, and to be written by the next round. */
+  #gathered: Gathered[] = [];
+  #timer: { readonly handle: NodeJS.Timeout; readonly at: number } | undefined;
+  #round: Promise<void> | undefined;
+  #schemaReady = false;
+  #storeFailures = 0;
+  #storeNotBefore = 0;
+  #exclusive: Promise<unknown> = Promise.resolve();
+  #paused = 0;
+  #closed = false;
+
+  constructor(options: SinkOptions) {
+    this.#options = options;
+  }
+
+  /** Follows the tenant from the store's watermark on. A tenant that is attached already is followed through the new source. */
+  attach(source: SinkSource): void {
+    this.detach(source.tenantId);
+    const tenant = new SinkTenant(source, this.#options.sourceDeadlineMs ?? 60_000);
+    this.#tenants.set(source.tenantId, tenant);
+    this.#unsubscribe.set(source.tenantId, source.onAdvance(() => this.#advance(tenant)));
+    // What the log took while nobody was attached.
+    this.#advance(tenant);
+  }
+
+  /** Rows that are being written are finished or not; either way the watermark says so. */
+  detach(tenantId: string): void {
+    const tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined) return;
+    tenant.detached = true;
+    this.#unsubscribe.get(tenantId)?.();
+    this.#unsubscribe.delete(tenantId);
+    this.#tenants.delete(tenantId);
+    this.#dirty.delete(tenant);
+    this.#reject(tenantId, `The read store no longer follows tenant ${tenantId}`);
+  }
+
+  /**
+   * Resolves when the tenant's watermarks have reached the target. @throws StatefoldError UNAVAILABLE when that takes longer
+   * than `deadlineMs`, or when the tenant isn't attached.
+   */
+  async flush(tenantId: string, target: FlushTarget, deadlineMs = 30_000): Promise<void> {
+    const tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined || this.#closed) throw new StatefoldError('UNAVAILABLE', `The read store doesn't follow tenant ${tenantId} here`);
+    if (reached(tenant, target)) return;
+    const waiting = this.#flushes.get(tenantId) ?? new Set<Flush>();
+    this.#flushes.set(tenantId, waiting);
+    await new Promise<void>((resolve, reject) => {
+      const settle = (): void => {
+        clearTimeout(timer);
+        waiting.delete(flush);
+      };
+      const flush: Flush = { target, resolve: () => (settle(), resolve()), reject: (error) => (settle(), reject(error)) };
+      const timer = setTimeout(() => flush.reject(new StatefoldError('UNAVAILABLE', `The read store did not catch up within ${deadlineMs} ms`)), deadlineMs);
+      waiting.add(flush);
+      tenant.notBefore = 0;
+      this.#mark(tenant);
+      this.#schedule(0);
+    });
+  }
+
+  /** Drops a tenant's rows (or all), then fills them again from the log. Resolves when the rows are dropped; `flush` waits for the refill. */
+  async rebuild(tenantId?: string): Promise<void> {
+    await this.#alone(async () => {
+      if (!this.#schemaReady) await this.#options.store.ensureSchema();
+      await this.#options.store.reset(tenantId);
+    });
+    for (const tenant of this.#tenants.values()) {
+      if (tenantId !== undefined && tenant.source.tenantId !== tenantId) continue;
+      tenant.forget();
+      this.#advance(tenant);
+    }
+  }
+
+  status(): SinkStatus {
+    const since = [...this.#tenants.values()].flatMap(({ behindSince }) => (behindSince === undefined ? [] : [behindSince]));
+    const oldestMs = since.length === 0 ? 0 : Math.max(0, Date.now() - since.reduce((a, b) => Math.min(a, b)));
+    return { tenants: this.#tenants.size, behind: since.length, oldestMs, storeAvailable: this.#storeFailures === 0 };
+  }
+
+  /** Stops reading; the round that runs is awaited. What isn't written yet is written after the next start. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer?.handle);
+    for (const tenantId of [...this.#tenants.keys()]) this.detach(tenantId);
+    await this.#round;
+    await this.#exclusive;
+  }
+
+  #advance(tenant: SinkTenant): void {
+    tenant.notBefore = 0;
+    this.#mark(tenant);
+    this.#schedule(this.#options.delayMs ?? 250);
+  }
+
+  #mark(tenant: SinkTenant): void {
+    if (tenant.detached) return;
+    tenant.behindSince ??= Date.now();
+    this.#dirty.add(tenant);
+  }
+
+  /** One timer, and only while there is something to do; a sooner time replaces a later one. */
+  #schedule(delayMs: number): void {
+    if (this.#closed || this.#round !== undefined || this.#paused > 0) return;
+    const at = Math.max(Date.now() + delayMs, this.#storeNotBefore);
+    if (this.#timer !== undefined && this.#timer.at <= at) return;
+    clearTimeout(this.#timer?.handle);
+    this.#timer = { at, handle: setTimeout(() => this.#start(), at - Date.now()) };
+  }
+
+  #start(): void {
+    this.#timer = undefined;
+    this.#round = this.#run().then((again) => {
+      this.#round = undefined;
+      if (again !== undefined) this.#schedule(again);
+    });
+  }
+
+  /** Runs `work` while no round does. */
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    this.#paused++;
+    clearTimeout(this.#timer?.handle);
+    this.#timer = undefined;
+    const result = this.#exclusive.then(async () => {
+      await this.#round;
+      return work();
+    });
+    this.#exclusive = result.then(
+      () => this.#resume(),
+      () => this.#resume(),
+    );
+    return result;
+  }
+
+  #resume(): void {
+    this.#paused--;
+    if (this.#dirty.size > 0) this.#schedule(0);
+  }
+
+  /** Never rejects. @returns milliseconds until the next round, undefined when there is nothing to do. */
+  async #run(): Promise<number | undefined> {
+    let full = false;
+    try {
+      await this.#read();
+      full = await this.#write();
+      if (this.#storeFailures > 0) {
+        this.#options.logger.info({}, 'The read store is back');
+        this.#options.observer?.storeAvailable?.(true);
+      }
+      this.#storeFailures = 0;
+    } catch (error) {
+      this.#storeFailed(error);
+    }
+    if (this.#dirty.size === 0) return this.#gathered.length > 0 ? 0 : undefined;
+    // A full block, or someone who waits: no reason to gather for longer.
+    if (full || this.#gathered.length > 0 || [...this.#flushes.values()].some((waiting) => waiting.size > 0)) return this.#soonest(0);
+    return this.#soonest(this.#options.delayMs ?? 250);
+  }
+
+  /** Of the tenants that have something to read, the first that may be. */
+  #soonest(delayMs: number): number {
+    const now = Date.now();
+    let soonest = Number.POSITIVE_INFINITY;
+    for (const tenant of this.#dirty) if (!this.#reading.has(tenant)) soonest = Math.min(soonest, tenant.notBefore - now);
+    return Number.isFinite(soonest) ? Math.max(soonest, delayMs) : GRACE_MS;
+  }
+
+  /** Starts reading the tenants whose turn it is, and waits a little for them. */
+  async #read(): Promise<void> {
+    const { store, maxBytes = DEFAULT_BYTES } = this.#options;
+    const now = Date.now();
+    const turn: SinkTenant[] = [];
+    for (const tenant of this.#dirty) {
+      if (turn.length + this.#reading.size + this.#gathered.length >= MAX_READING) break;
+      if (!this.#reading.has(tenant) && tenant.notBefore <= now) turn.push(tenant);
+    }
+    if (turn.length === 0) return;
+    if (!this.#schemaReady) await store.ensureSchema();
+    this.#schemaReady = true;
+    // A tenant alone fills the block; of many, each gets its share.
+    const share = Math.max(64 * 1024, Math.floor(maxBytes / 3 / turn.length));
+    for (const tenant of turn) {
+      if (!tenant.started) tenant.start(await store.watermarks(tenant.source.tenantId));
+      // Off the list before it is read: an advance from here on puts it back.
+      this.#dirty.delete(tenant);
+      const reading = tenant.gather(share).then((gathered) => {
+        this.#reading.delete(tenant);
+        this.#gathered.push(gathered);
+        this.#schedule(0);
+      });
+      this.#reading.set(tenant, reading);
+    }
+    let grace: NodeJS.Timeout | undefined;
+    await Promise.race([
+      Promise.all(turn.map((tenant) => this.#reading.get(tenant))),
+      new Promise((resolve) => {
+        grace = setTimeout(resolve, GRACE_MS);
+      }),
+    ]);
+    clearTimeout(grace);
+  }
+
+  /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */
+  async #write(): Promise<boolean> {
+    const { maxRows = 10_000, maxBytes = DEFAULT_BYTES, observer, store } = this.#options;
+    const taken = this.#gathered.splice(0).filter((gathered) => gathered.tenant.isCurrent(gathered));
+    for (const gathered of taken) this.#reportFailures(gathered);
+    const watermarks: Watermark[] = taken.flatMap(({ tenant, progress }) => [...progress].map(([stream, offset]) => ({ tenantId: tenant.source.tenantId, stream, offset })));
+    try {
+      for (const block of blocksOf(taken.map(({ rows }) => rows))) {
+        const started = performance.now();
+        await store.insert(block);
+        observer?.block?.(block.table, block.rows.length, performance.now() - started);
+      }
+      if (watermarks.length > 0) await store.setWatermarks(watermarks);
+    } catch (error) {
+      for (const { tenant } of taken) this.#mark(tenant);
+      throw error;
+    }
+    const count = taken.reduce((sum, { rows }) => sum + rows.count, 0);
+    const bytes = taken.reduce((sum, { rows }) => sum + rows.bytes, 0);
+    const full = 2 * count >= maxRows || 4 * bytes >= maxBytes;
+    for (const gathered of taken) this.#written(gathered, full);
+    return full;
+  }
+
+  #written(gathered: Gathered, full: boolean): void {
+    const { tenant, progress, startedAt } = gathered;
+    tenant.commit(gathered);
+    const retryAt = tenant.retryAt();
+    const wasMarked = this.#dirty.has(tenant);
+    if (progress.size > 0) {
+      // There may be more where this came from; a reading that finds nothing new ends it.
+      if (!full) tenant.behindSince = startedAt;
+      this.#mark(tenant);
+    } else if (retryAt !== undefined) {
+      this.#mark(tenant);
+      if (!wasMarked) tenant.notBefore = retryAt;
+    } else if (!wasMarked) {
+      tenant.behindSince = undefined;
+    }
+    for (const flush of this.#flushes.get(tenant.source.tenantId) ?? []) if (reached(tenant, flush.target)) flush.resolve();
+  }
+
+  #reportFailures({ tenant, failures }: Gathered): void {
+    for (const { stream, error } of failures) {
+      this.#options.logger.warn({ err: error, tenantId: tenant.source.tenantId, stream }, 'The read store could not read a stream of a tenant; it tries again');
+      this.#options.observer?.streamFailed?.(tenant.source.tenantId, stream);
+    }
+  }
+
+  #storeFailed(error: unknown): void {
+    const { first, last } = this.#options.backoffMs ?? { first: 200, last: 15_000 };
+    const wait = Math.min(last, first * 2 ** this.#storeFailures) * (0.5 + Math.random());
+    if (this.#storeFailures++ === 0) {
+      this.#options.logger.warn({ err: error }, 'The read store is away; the log keeps what it misses');
+      this.#options.observer?.storeAvailable?.(false);
+    }
+    // A store that was made anew has no tables.
+    this.#schemaReady = false;
+    this.#storeNotBefore = Date.now() + wait;
+  }
+
+  #reject(tenantId: string, message: string): void {
+    for (const flush of this.#flushes.get(tenantId) ?? []) flush.reject(new StatefoldError('UNAVAILABLE', message));
+    this.#flushes.delete(tenantId);
+  }
+}
+
+const reached = (tenant: SinkTenant, target: FlushTarget): boolean =>
+  (target.events === undefined || Math.min(tenant.offset('events') ?? 0, tenant.offset('states') ?? 0) >= target.events) &&
+  (target.changes === undefined || (tenant.offset('changes') ?? 0) >= target.changes);
