@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
+import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { AppendIndefiniteError, AppendRefusedError, type Cleanup, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
 import { decodeBatch, encodeBatch, type RecordBatch } from './record-batch.js';
 
@@ -33,6 +34,9 @@ interface Lane {
   writing: boolean;
   readonly waiting: Waiting[];
   tombstoned: boolean;
+  deleted: boolean;
+  /** Resolves when nothing of the partition is on its way to lmdb. */
+  written: Promise<void>;
 }
 
 const KEY_BYTES = 16;
@@ -57,7 +61,10 @@ export class LmdbLog implements Log {
     mkdirSync(options.path, { recursive: true });
     this.#now = options.now ?? Date.now;
     // Without overlappingSync a transaction is on disk when its promise resolves.
-    this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', overlappingSync: false, noSubdir: false, maxDbs: 4 });
+    // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
+    // the threshold keeps what comes in one turn in one transaction.
+    const tuning = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 10_000, noSubdir: false, maxDbs: 4 };
+    this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
     for (const { key, value } of this.#topicsDb.getRange()) {
       this.#topics.set(key, value);
@@ -79,17 +86,23 @@ export class LmdbLog implements Log {
       this.#topics.set(topic, meta);
       missing.push(this.#topicsDb.put(topic, meta));
     }
-    await Promise.all(missing);
+    await flushed(missing);
   }
 
   async deleteTopic(topic: string): Promise<void> {
     const meta = this.#topics.get(topic);
     if (meta === undefined) return;
     this.#topics.delete(topic);
-    for (let partition = 0; partition < meta.partitions; partition++) this.#lanes.delete(`${topic}/${partition}`);
+    for (let partition = 0; partition < meta.partitions; partition++) {
+      const lane = this.#lanes.get(`${topic}/${partition}`);
+      if (lane === undefined) continue;
+      this.#lanes.delete(`${topic}/${partition}`);
+      lane.deleted = true;
+      await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
+    }
     const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
     for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) })) removed.push(this.#root.remove(key));
-    await Promise.all(removed);
+    await flushed(removed);
   }
 
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
@@ -97,7 +110,7 @@ export class LmdbLog implements Log {
     return new Promise((resolve, reject) => {
       const lane = this.#lane(to);
       lane.waiting.push({ records, resolve, reject });
-      if (!lane.writing) void this.#write(lane);
+      if (!lane.writing) lane.written = this.#write(lane);
     });
   }
 
@@ -111,10 +124,10 @@ export class LmdbLog implements Log {
       const base = lane.end;
       const key = batchKey(lane.id, lane.partition, base);
       try {
-        if (this.#closed) throw new AppendRefusedError('the log is closed');
+        if (this.#closed || lane.deleted) throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
         await this.#root.put(key, encodeBatch(timestamp, records));
       } catch (error) {
-        const failure = this.#failure(key, error);
+        const failure = error instanceof AppendRefusedError ? error : this.#failure(key, await lmdbFailure(error));
         // What failed without a definite end may show: later appends go after it, and their expected offsets tell.
         if (failure instanceof AppendIndefiniteError) lane.end = base + records.length;
         for (const waiting of batch) waiting.reject(failure);
@@ -132,44 +145,47 @@ export class LmdbLog implements Log {
     lane.writing = false;
   }
 
-  #failure(key: Buffer, cause: unknown): Error {
-    if (cause instanceof AppendRefusedError) return cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+  #failure(key: Buffer, cause: Error): Error {
     let visible = true;
     try {
+      this.#root.resetReadTxn();
       visible = this.#root.get(key) !== undefined;
     } catch {
       // It can't be told: indefinite.
     }
-    if (visible) return new AppendIndefiniteError(`the log could not be flushed: ${reason}`, { cause });
-    return new AppendRefusedError(`the log could not be written: ${reason}`, { cause });
+    if (visible) return new AppendIndefiniteError(`the log could not be flushed: ${cause.message}`, { cause });
+    return new AppendRefusedError(`the log could not be written: ${cause.message}`, { cause });
   }
 
-  endOffset(of: PartitionRef): Promise<number> {
-    return Promise.resolve(this.#lane(of).end);
+  // eslint-disable-next-line @typescript-eslint/require-await -- a missing partition rejects
+  async endOffset(of: PartitionRef): Promise<number> {
+    return this.#lane(of).end;
   }
 
-  startOffset(of: PartitionRef): Promise<number> {
+  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  async startOffset(of: PartitionRef): Promise<number> {
     const lane = this.#lane(of);
-    for (const { key, value } of this.#range(lane, 0)) return Promise.resolve(decodeBatch(offsetOf(key), value).records[0]?.offset ?? lane.end);
-    return Promise.resolve(lane.end);
+    for (const { key, value } of this.#range(lane, 0)) return decodeBatch(offsetOf(key), value).records[0]?.offset ?? lane.end;
+    return lane.end;
   }
 
-  read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
+  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
     const lane = this.#lane(of);
     const out: LogRecord[] = [];
     let bytes = 0;
-    if (from >= lane.end) return Promise.resolve(out);
+    if (from >= lane.end) return out;
     for (const { key, value } of this.#range(lane, this.#baseAtOrBefore(lane, from))) {
       // lmdb hands out a view of its own memory, which lasts only for this step.
       for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records) if (record.offset >= from && record.offset < lane.end) out.push(record);
       bytes += value.length;
       if (bytes >= maxBytes && out.length > 0) break;
     }
-    return Promise.resolve(out);
+    return out;
   }
 
-  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
     const lane = this.#lane(of);
     const out: LogRecord[] = [];
     let base = -1;
@@ -185,7 +201,7 @@ export class LmdbLog implements Log {
       const record = batch?.records.find((one) => one.offset === offset);
       if (record !== undefined) out.push(record);
     }
-    return Promise.resolve(out);
+    return out;
   }
 
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
@@ -212,7 +228,7 @@ export class LmdbLog implements Log {
       last = Buffer.from(key);
     }
     if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last)) removed.push(this.#root.remove(last));
-    await Promise.all(removed);
+    await flushed(removed);
   }
 
   async #compact(lane: Lane, topicId: number, latest: boolean): Promise<void> {
@@ -239,7 +255,7 @@ export class LmdbLog implements Log {
       if (kept.length === 0) written.push(this.#root.remove(where));
       else written.push(this.#root.put(where, encodeBatch(batch.timestamp, kept, kept.map((record) => record.offset - base), batch.end - base)));
     }
-    await Promise.all(written);
+    await flushed(written);
   }
 
   async close(): Promise<void> {
@@ -247,6 +263,7 @@ export class LmdbLog implements Log {
     this.#closed = true;
     clearInterval(this.#cleaner);
     await this.#cleaning;
+    await Promise.all([...this.#lanes.values()].map((lane) => lane.written));
     await this.#root.flushed;
     await this.#root.close();
   }
@@ -257,7 +274,7 @@ export class LmdbLog implements Log {
     if (known !== undefined) return known;
     const meta = this.#topics.get(topic);
     if (meta === undefined || partition < 0 || partition >= meta.partitions) throw new AppendRefusedError(`there is no partition ${name}`);
-    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], tombstoned: true };
+    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], tombstoned: true, deleted: false, written: Promise.resolve() };
     const base = this.#baseAtOrBefore(lane, Number.MAX_SAFE_INTEGER);
     const last = this.#root.get(batchKey(meta.id, partition, base));
     if (last !== undefined) ({ end: lane.end, timestamp: lane.lastTimestamp } = decodeBatch(base, last));
@@ -275,6 +292,13 @@ export class LmdbLog implements Log {
       if (key.readUInt32BE(0) === lane.id && key.readUInt32BE(4) === lane.partition) return offsetOf(key);
     return 0;
   }
+}
+
+/** @throws Error with the cause of the first that failed, when all have ended. */
+async function flushed(writes: readonly Promise<unknown>[]): Promise<void> {
+  const failed = (await Promise.allSettled(writes)).filter((write) => write.status === 'rejected');
+  const causes = await Promise.all(failed.map(({ reason }) => lmdbFailure(reason)));
+  if (causes[0] !== undefined) throw causes[0];
 }
 
 function batchKey(topicId: number, partition: number, base: number): Buffer {

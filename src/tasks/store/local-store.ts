@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { open, type RootDatabase } from 'lmdb';
+import { lmdbFailure } from '../../core/lmdb-failure.js';
 import type { Logger } from '../../core/logger.js';
 
 export interface LocalStoreOptions {
@@ -26,7 +27,7 @@ export class LocalStore {
   constructor(options: LocalStoreOptions) {
     mkdirSync(options.path, { recursive: true });
     this.#options = options;
-    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', overlappingSync: false, noSubdir: false });
+    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', overlappingSync: false, eventTurnBatching: false, noSubdir: false });
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();
@@ -184,7 +185,7 @@ export class StoreSection {
       this.#flushing = undefined;
       for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
       this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
-      this.#logger.error({ err: error, section: this.#prefix }, 'the local store could not be written; it will be tried again');
+      this.#logger.error({ err: await lmdbFailure(error), section: this.#prefix }, 'the local store could not be written; it will be tried again');
     }
   }
 }
