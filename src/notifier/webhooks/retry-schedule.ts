@@ -9,7 +9,7 @@ const JITTER = 0.2;
  */
 export function retryDelay(attempts: number, random: number, askedMs = 0, delays: readonly number[] = RETRY_DELAYS_MS): number | undefined {
   const delay = delays[attempts - 1];
-  return delay === undefined ? undefined : Math.max(askedMs, delay * (1 - JITTER + 2 * JITTER * random));
+  return delay === undefined ? undefined : Math.max(askedMs, Math.round(delay * (1 - JITTER + 2 * JITTER * random)));
 }
 
 /** The longest that an endpoint may ask for. */

@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
+import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { ChangeHub } from '../../src/notifier/hub.js';
+import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/notifier/webhooks/webhook-deliverer.js';
+import { change, ListFeed, ListTenants, listening, ManualTimers, MapCatalog, MapCursorStore, until } from '../support/notifier-world.js';
+
+interface Received {
+  readonly path: string;
+  readonly sequence: number;
+  readonly key: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** A receiver on the loopback that answers what `answer` says (200 without one). */
+async function receiver(t: TestContext, answer: (received: Received, response: ServerResponse) => void = (_, response) => void response.writeHead(200).end()) {
+  const received: Received[] = [];
+  const server = createServer((request, response) => void take(request, response));
+  const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const body = Buffer.concat(chunks).toString('utf8');
+    const { data } = JSON.parse(body) as { data: { sequence: number; key: string } };
+    const one = { path: request.url ?? '', sequence: data.sequence, key: data.key, headers: request.headers, body };
+    received.push(one);
+    answer(one, response);
+  };
+  const url = `http://127.0.0.1:${await listening(server)}/hook`;
+  t.after(() => stopServer(server));
+  return { url, received, sequences: () => received.map(({ sequence }) => sequence) };
+}
+
+const stopServer = (server: Server): Promise<void> =>
+  new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+
+const sealer = new Sealer('a master key for tests');
+const ISOLATED = rotateSecrets(sealer, [], Date.now());
+
+function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
+  const feed = new ListFeed();
+  const tenants = new ListTenants();
+  tenants.activate('t1', feed);
+  const catalog = new MapCatalog();
+  catalog.addTenant('t1');
+  const timers = new ManualTimers();
+  const store = new MapCursorStore();
+  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger, timers });
+  const deliverer = (): WebhookDeliverer => {
+    const one = new WebhookDeliverer({
+      hub, tenants, catalog, store, unseal: (sealed) => sealer.unseal(sealed), logger: silentLogger, allowPrivate: true, timeoutMs: 5_000, timers, random: () => 0.5, ...options,
+    });
+    t.after(() => one.close());
+    return one;
+  };
+  const configure = (url: string, fields: object = {}): void => {
+    catalog.addProjection('t1', 'p1', { webhook: { url, isolated: true, secrets: ISOLATED.secrets, ...fields } });
+  };
+  return { feed, tenants, catalog, timers, store, hub, deliverer, configure };
+}
+
+test('12, 14: every change arrives signed, with a stable id, in order a key; the record is the one of every channel', async (t) => {
+  const w = world(t);
+  const to = await receiver(t);
+  w.feed.accept(...[1, 2, 3].map((n) => change(n, { cause: 'build' })));
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  await until(() => to.received.length === 3, 'the changes of the build');
+  w.feed.accept(...Array.from({ length: 300 }, (_, i) => change(10 + i, { key: `k${i % 7}`, aggregateId: 'ä-"ü"' })));
+  await until(() => to.received.length === 303, 'the live changes');
+  for (const { headers, body, sequence } of to.received) {
+    const verified = new Webhook(ISOLATED.secret).verify(body, headers as Record<string, string>) as { type: string; timestamp: string; data: { sequence: number; timestamp: string } };
+    assert.equal(headers['webhook-id'], `msg_p1_${sequence}`);
+    assert.equal(verified.type, 'projection.state_changed');
+    assert.equal(verified.timestamp, verified.data.timestamp);
+    assert.ok(body.includes(`"state":{"n":${sequence},"big":90071992547409931,"f":1.0}`));
+  }
+  for (const key of new Set(to.received.map((r) => r.key))) {
+    const ofKey = to.received.filter((r) => r.key === key).map((r) => r.sequence);
+    assert.deepEqual(ofKey, [...ofKey].sort((a, b) => a - b), key);
+  }
+  await until(() => w.store.load('t1/p1')?.through === 309 && w.store.load('t1/p1')?.pending.length === 0, 'the checkpoint');
+});
+
+test('14: a failing key waits, others go on; attempts follow the schedule, then the change is parked and its key goes on', async (t) => {
+  const w = world(t);
+  const to = await receiver(t, (one, response) => void response.writeHead(one.sequence === 2 ? 500 : 200).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(2, { key: 'bad' }), change(3, { key: 'bad' }), change(4, { key: 'good' }), change(5, { key: 'good' }));
+  await until(() => to.received.length === 3 && deliverer.status('t1', 'p1')?.pending === 2, 'all but the key that fails');
+  assert.deepEqual(to.sequences().sort(), [2, 4, 5]);
+  assert.equal(deliverer.status('t1', 'p1')?.cursor, 1);
+  assert.deepEqual(w.store.load('t1/p1')?.pending, [[2, 1], [3, 0]]);
+  let hours = 0;
+  for (let attempt = 2; attempt <= 11; attempt++) {
+    await until(() => w.timers.nextAt !== undefined, `the timer of attempt ${attempt}`);
+    const before = w.timers.now();
+    w.timers.advance((w.timers.nextAt as number) - before);
+    hours += (w.timers.now() - before) / 3_600_000;
+    await until(() => to.sequences().filter((s) => s === 2).length === attempt, `attempt ${attempt}`);
+    await until(() => deliverer.status('t1', 'p1')?.pending === (attempt < 11 ? 2 : 1) && w.timers.nextAt !== undefined, 'its end');
+  }
+  assert.ok(hours > 70 && hours < 72, `three days, not ${hours} hours`);
+  // An endpoint that failed that often has its next attempt after a pause.
+  w.timers.advance(60_000);
+  await until(() => deliverer.status('t1', 'p1')?.pending === 0, 'the key goes on');
+  const parked = (deliverer.status('t1', 'p1')?.parked ?? []).map(({ sequence, key, attempts, reason }) => ({ sequence, key, attempts, reason }));
+  assert.deepEqual(parked, [{ sequence: 2, key: 'bad', attempts: 11, reason: 'answered 500' }]);
+  const ids = new Set(to.received.filter((r) => r.sequence === 2).map((r) => r.headers['webhook-id']));
+  assert.equal(ids.size, 1, 'the id is that of the change, whatever the attempt');
+});
+
+test('14: a restart goes on at the cursor, delivers what was pending again, and nothing that was settled', async (t) => {
+  const w = world(t);
+  let broken = true;
+  const to = await receiver(t, (one, response) => void response.writeHead(broken && one.sequence === 2 ? 503 : 200).end());
+  const first = w.deliverer();
+  await first.start();
+  w.configure(to.url);
+  w.feed.accept(change(1), change(2), change(3), change(4));
+  await until(() => first.status('t1', 'p1')?.pending === 1, 'all but one delivered');
+  await first.close();
+  w.feed.accept(change(6), change(7));
+  broken = false;
+  const before = to.received.length;
+  const second = w.deliverer();
+  await second.start();
+  await until(() => to.received.length === before + 3, 'the rest');
+  assert.deepEqual(to.sequences().slice(before).sort(), [2, 6, 7]);
+});
+
+test('410 disables the endpoint for good, in the catalog', async (t) => {
+  const w = world(t);
+  const to = await receiver(t, (_, response) => void response.writeHead(410).end());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => w.catalog.get('projection', 'p1')?.value.webhook?.disabledAt !== undefined, 'the catalog knows');
+  w.feed.accept(change(2, { key: 'b' }));
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(to.received.length, 1);
+  assert.equal(deliverer.status('t1', 'p1'), undefined);
+});
+
+test('redirects are refused and count as failures; a huge answer is not read; 429 pauses the whole endpoint', async (t) => {
+  const w = world(t);
+  const elsewhere = await receiver(t);
+  let sent = 0;
+  const to = await receiver(t, (one, response) => {
+    if (one.sequence === 1) response.writeHead(307, { location: elsewhere.url }).end();
+    else if (one.sequence === 2) {
+      response.writeHead(200);
+      const more = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(65_536))) sent += 65_536;
+      };
+      response.on('drain', more);
+      more();
+    } else response.writeHead(one.sequence === 3 ? 429 : 200, { 'retry-after': '60' }).end();
+  });
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(to.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the redirect fails');
+  assert.equal(deliverer.status('t1', 'p1')?.lastFailure, 'answered 307: redirects are not followed');
+  assert.equal(elsewhere.received.length, 0);
+  w.feed.accept(change(2, { key: 'b' }));
+  await until(() => deliverer.status('t1', 'p1')?.pending === 1, 'an endless answer of 200 is a delivery');
+  assert.ok(sent < 32 * 1024 * 1024, `${sent} bytes were taken`);
+  w.feed.accept(change(3, { key: 'c' }));
+  await until(() => deliverer.status('t1', 'p1')?.lastFailure === 'answered 429', 'the limit');
+  w.feed.accept(change(4, { key: 'd' }));
+  w.timers.advance(59_000);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(!to.sequences().includes(4), 'paused');
+  w.timers.advance(2_000);
+  await until(() => to.sequences().includes(4), 'the pause is over');
+});
+
+test('15: the secret that a rotation answers verifies the next delivery, the old one for another day and no longer', async (t) => {
+  let now = Date.now();
+  const w = world(t, { clock: { now: () => now } });
+  const to = await receiver(t);
+  const deliverer = w.deliverer();
+  const shared = rotateSecrets(sealer, [], now);
+  w.catalog.addTenant('t1', shared.secrets);
+  await deliverer.start();
+  w.configure(to.url, { isolated: false, secrets: [] });
+  w.feed.accept(change(1));
+  await until(() => to.received.length === 1, 'the first');
+  const rotated = rotateSecrets(sealer, shared.secrets, now);
+  w.catalog.addTenant('t1', rotated.secrets);
+  w.feed.accept(change(2));
+  await until(() => to.received.length === 2, 'the second');
+  // The library checks the clock too, so a delivery of the next day is verified against a signature of our own.
+  now += 24 * 3600_000 + 1_000;
+  w.feed.accept(change(3));
+  await until(() => to.received.length === 3, 'the third');
+  const verifies = (i: number, secret: string): boolean => {
+    const { headers, body } = to.received[i] as Received;
+    const at = new Date(Number(headers['webhook-timestamp']) * 1_000);
+    return (headers['webhook-signature'] as string).split(' ').includes(new Webhook(secret).sign(headers['webhook-id'] as string, at, body));
+  };
+  assert.deepEqual([0, 1, 2].map((i) => [verifies(i, shared.secret), verifies(i, rotated.secret)]), [[true, false], [true, true], [false, true]]);
+  assert.ok(!verifies(1, mintWebhookSecret()));
+  assert.ok(new Webhook(shared.secret).verify((to.received[1] as Received).body, (to.received[1] as Received).headers as Record<string, string>));
+});
+
+test('a name that turns private after the upload is not dialled', async (t) => {
+  const to = await receiver(t);
+  const { port } = new URL(to.url);
+  const asked: string[] = [];
+  const w = world(t, {
+    allowPrivate: false,
+    resolve: (host) => {
+      asked.push(host);
+      return Promise.resolve(['127.0.0.1']);
+    },
+  });
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(`http://rebind.example.com:${port}/hook`);
+  w.feed.accept(change(1));
+  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the refusal');
+  assert.match(deliverer.status('t1', 'p1')?.lastFailure ?? '', /not public \(loopback\)/);
+  assert.deepEqual(asked, ['rebind.example.com']);
+  w.configure(to.url);
+  await until(() => w.timers.nextAt !== undefined && deliverer.status('t1', 'p1')?.state === 'delivering', 'the literal address');
+  w.timers.advance(5_000);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(to.received.length, 0);
+});
+
+test('a certificate that nobody vouches for is a failure', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'statefold-tls-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+  try {
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out', cert, '-days', '1', '-subj', '/CN=localhost'], { stdio: 'ignore' });
+  } catch {
+    t.skip('openssl is not installed');
+    return;
+  }
+  let requests = 0;
+  const server = createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, (_, response) => {
+    requests++;
+    response.end();
+  });
+  const port = await listening(server);
+  t.after(() => stopServer(server));
+  const w = world(t);
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(`https://localhost:${port}/hook`);
+  w.feed.accept(change(1));
+  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the refusal');
+  assert.match(deliverer.status('t1', 'p1')?.lastFailure ?? '', /self[- ]signed/);
+  assert.equal(requests, 0);
+});
+
+test('14: dead endpoints of one tenant delay nothing of another, hold few connections, and are tried again until they answer', async (t) => {
+  const w = world(t, { timeoutMs: 60_000, limits: { concurrencyOfAll: 4, concurrencyOfTenant: 2, failuresToOpen: 2 } });
+  const hanging: ServerResponse[] = [];
+  let dead = true;
+  const never = await receiver(t, (_, response) => (dead ? void hanging.push(response) : void response.end()));
+  const alive = await receiver(t);
+  const other = new ListFeed();
+  w.tenants.activate('t2', other);
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  for (let i = 0; i < 5; i++) w.catalog.addProjection('t1', `dead${i}`, { webhook: { url: never.url, isolated: true, secrets: ISOLATED.secrets } });
+  w.catalog.addProjection('t2', 'alive', { tenantId: 't2', webhook: { url: alive.url, isolated: true, secrets: ISOLATED.secrets } });
+  w.feed.accept(...Array.from({ length: 50 }, (_, i) => change(i + 1, { projectionId: `dead${i % 5}`, key: `k${i}` })));
+  await until(() => hanging.length === 2, 'the tenant has its share of the connections');
+  other.accept(...Array.from({ length: 20 }, (_, i) => change(i + 1, { projectionId: 'alive' })));
+  await until(() => alive.received.length === 20, 'the other tenant');
+  assert.equal(never.received.length, 2);
+  // Failing, each endpoint is tried by one request at a time, with pauses.
+  for (let i = 0; i < 100 && deliverer.status('t1', 'dead0')?.state !== 'failing'; i++) {
+    for (const response of hanging.splice(0)) response.writeHead(500).end();
+    await until(() => hanging.length > 0 || w.timers.nextAt !== undefined, 'a next attempt');
+    if (hanging.length === 0) w.timers.advance(1_000);
+  }
+  assert.equal(deliverer.status('t1', 'dead0')?.state, 'failing');
+  dead = false;
+  for (let i = 0; i < 500 && Array.from({ length: 5 }, (_, n) => deliverer.status('t1', `dead${n}`)?.pending).some((pending) => pending !== 0); i++) {
+    for (const response of hanging.splice(0)) response.end();
+    w.timers.advance(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  assert.equal(new Set(never.received.filter((r) => r.path === '/hook').map((r) => r.headers['webhook-id'])).size, 50);
+  assert.equal(deliverer.status('t1', 'dead0')?.state, 'delivering');
+});
+
+test('an endpoint that is added later begins with what comes then; one that was taken away is forgotten', async (t) => {
+  const w = world(t);
+  const to = await receiver(t);
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.catalog.addProjection('t1', 'p1');
+  w.feed.accept(change(1), change(2));
+  w.configure(to.url);
+  await until(() => w.store.load('t1/p1')?.through === 2, 'it begins at the head');
+  w.feed.accept(change(3));
+  await until(() => to.received.length === 1, 'the first delivery');
+  assert.equal(to.received[0]?.sequence, 3);
+  w.catalog.set('projection', 'p1', undefined);
+  await until(() => w.store.load('t1/p1') === undefined, 'the cursor is deleted');
+});
