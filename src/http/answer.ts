@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { knownError, problemOf } from './problem.js';
+
+const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+const PROCESS = randomBytes(6).toString('base64url');
+let requests = 0;
+
+/** The client's `X-Request-Id` when it is a plain one, else one of ours. */
+export function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : `${PROCESS}-${(requests++).toString(36)}`;
+}
+
+/** Answers with JSON text in one write. A client that has gone is no error. */
+export function answerJson(response: ServerResponse, status: number, requestId: string, body: Buffer | string): void {
+  if (response.destroyed || response.headersSent) return;
+  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+  response.writeHead(status, ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(length), 'X-Request-Id', requestId]);
+  response.end(body);
+}
+
+/** Answers with the problem document of whatever was thrown. */
+export function answerError(response: ServerResponse, thrown: unknown, requestId: string, raw?: Readonly<Record<string, Buffer>>): void {
+  if (response.destroyed || response.headersSent) return void response.destroy();
+  const problem = problemOf(knownError(thrown), requestId, raw);
+  response.writeHead(problem.status, { ...problem.headers, 'Content-Length': String(problem.body.length) });
+  const request = response.req;
+  if (request.complete) response.end(problem.body);
+  else endBesideUpload(request, response, problem.body);
+}
+
+/** How much of a refused body is still read, and how long, so that the client comes to read the answer. */
+const DRAIN_BYTES = 16 * 1024 * 1024;
+const DRAIN_MS = 2_000;
+
+/**
+ * Answers a request whose body is still arriving. Closing at once would reset the connection, and many clients then never see
+ * the answer: so it is sent whole, the rest of the body is thrown away up to a limit, and only then the connection is closed.
+ */
+function endBesideUpload(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  response.shouldKeepAlive = false;
+  let left = DRAIN_BYTES;
+  const finish = (): void => {
+    clearTimeout(timer);
+    request.off('data', count);
+    response.end();
+    if (!request.complete) request.socket.destroySoon();
+  };
+  const count = (chunk: Buffer): void => {
+    left -= chunk.length;
+    if (left < 0) finish();
+  };
+  const timer = setTimeout(finish, DRAIN_MS);
+  response.write(body);
+  request.on('data', count).once('end', finish).once('close', finish).resume();
+}

@@ -1,0 +1,50 @@
+import type { IncomingMessage } from 'node:http';
+import { StatefoldError } from '../core/errors.js';
+
+/** The client went away before its body was whole: there is nobody to answer. */
+export class RequestAbortedError extends Error {
+  override readonly name = 'RequestAbortedError';
+}
+
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
+
+/** @throws StatefoldError UNSUPPORTED_MEDIA_TYPE unless the body is declared to be plain JSON in UTF-8 */
+export function requireJson(request: IncomingMessage): void {
+  const type = request.headers['content-type'];
+  if (type !== 'application/json' && (type === undefined || !JSON_TYPE.test(type))) {
+    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', 'A JSON body needs the header Content-Type: application/json (in UTF-8).');
+  }
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', `Content-Encoding ${encoding} is not supported: send the body as it is.`);
+  }
+}
+
+export const tooLarge = (limit: number): StatefoldError => new StatefoldError('PAYLOAD_TOO_LARGE', `The body is larger than the limit of ${limit} bytes.`);
+
+/** The length that the request declares; NaN when it comes in chunks. */
+export const declaredLength = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? Number.NaN);
+
+/**
+ * The whole body in memory of its own: slices of it hold nothing else.
+ * @throws StatefoldError PAYLOAD_TOO_LARGE without reading past the limit; RequestAbortedError
+ */
+export function readBody(request: IncomingMessage, limit: number): Promise<Buffer> {
+  if (declaredLength(request) > limit) return Promise.reject(tooLarge(limit));
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const onData = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length <= limit) return void chunks.push(chunk);
+      request.off('data', onData);
+      reject(tooLarge(limit));
+    };
+    request.on('data', onData);
+    request.on('end', () => resolve(Buffer.concat(chunks, Math.min(length, limit))));
+    request.on('close', () => {
+      if (!request.complete) reject(new RequestAbortedError('the client closed the connection'));
+    });
+    request.on('error', reject);
+  });
+}

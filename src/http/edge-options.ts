@@ -1,0 +1,82 @@
+import type { Application, Request } from 'express';
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Catalog, TenantEntity } from '../catalog/catalog.js';
+import type { Settings } from '../config/settings.js';
+import type { Logger } from '../core/logger.js';
+import type { Deployments } from '../deployments/deployments.js';
+import type { Tenants } from '../tasks/tenant.js';
+import type { Authenticator, Principal } from './auth.js';
+
+/** The settings that the edge itself reads. */
+export type EdgeSettings = Pick<
+  Settings,
+  | 'port'
+  | 'host'
+  | 'maxBodyBytes'
+  | 'maxJsonDepth'
+  | 'maxBatchEvents'
+  | 'maxUploadBytes'
+  | 'maxInflatedBytes'
+  | 'maxArchiveEntries'
+  | 'rateLimitPerSecond'
+  | 'rateLimitBurst'
+  | 'maxConnections'
+  | 'headersTimeoutMs'
+  | 'requestTimeoutMs'
+  | 'keepAliveTimeoutMs'
+  | 'shutdownDeadlineMs'
+>;
+
+/** Where the owner's own ClickHouse client connects. */
+export interface ReadStoreAccess {
+  readonly url: string;
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+}
+
+export interface HttpObserver {
+  /** `route` is the pattern of the path, never an id; `none` where no route matched. */
+  answered(route: string, method: string, status: number, seconds: number): void;
+}
+
+/** What a mounted router needs of the edge. */
+export interface EdgeHelpers {
+  /** Checks the key and takes the request off the tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
+  authenticate(request: Request): Principal;
+}
+
+/** Routers of other folders: the channels of notification. */
+export interface EdgeExtensions {
+  mount?(app: Application, helpers: EdgeHelpers): void;
+  /** Takes over the socket of an upgrade request; `authenticate` as of the helpers. */
+  onUpgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}
+
+export interface EdgeOptions {
+  readonly settings: EdgeSettings;
+  readonly catalog: Catalog;
+  readonly tenants: Tenants;
+  readonly deployments: Deployments;
+  /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
+  readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;
+  readonly authenticator: Authenticator;
+  /** The admin key, in clear. */
+  readonly adminKey: string;
+  /** Undefined while the read store is away. */
+  readonly readStoreAccess: () => ReadStoreAccess | undefined;
+  /** Drops the read store and starts to fill it again from the log. */
+  readonly rebuildReadStore: () => Promise<void>;
+  /** Each names a part and tells whether it works; those in `required` decide over `/health/ready`. */
+  readonly probes: readonly { readonly name: string; readonly required: boolean; check(): Promise<boolean> }[];
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly logger: Logger;
+  readonly observer?: HttpObserver;
+  readonly extensions?: readonly EdgeExtensions[];
+}
+
+/** What the routes of a resource are given. */
+export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'extensions'> {
+  readonly authenticate: (request: IncomingMessage) => Principal;
+}

@@ -1,0 +1,145 @@
+import { arrayOf, boolean, input, integer, object, ref, SCHEMAS, string, type Schema } from './schemas.js';
+
+interface Operation {
+  readonly summary: string;
+  readonly tag: string;
+  /** The status and body of success; undefined: no body, or one that isn't JSON. */
+  readonly success: readonly [status: number, body: Schema | undefined];
+  readonly query?: Readonly<Record<string, Schema>>;
+  readonly body?: Schema;
+  readonly form?: Schema;
+  /** Statuses of problems besides those that every operation of its kind may answer. */
+  readonly problems?: readonly number[];
+  readonly key?: 'tenant' | 'admin' | 'none';
+}
+
+const paging = { limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 }, cursor: string };
+const listOf = (name: string, item: Schema): Schema => object({ [name]: arrayOf(item), 'nextCursor?': string });
+const upload = (fields: Readonly<Record<string, Schema>>): Schema => ({
+  type: 'object',
+  properties: { file: { type: 'string', contentMediaType: 'application/octet-stream', description: 'A zip of .cs files, or .cs files; in a field of any name.' }, ...fields },
+});
+const channel = { afterSequence: integer, key: string };
+const sent = { includeConflicts: { ...boolean, default: false } };
+
+/** Every operation: `METHOD path`. */
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  'POST /events': { tag: 'Events', summary: 'Append one event', body: ref('Append'), query: sent, success: [201, ref('Appended')], problems: [409, 410] },
+  'POST /events/batch': { tag: 'Events', summary: 'Append several events to one aggregate, all or none', body: ref('AppendBatch'), query: sent, success: [201, ref('BatchAppended')], problems: [409, 410] },
+  'GET /events/{aggregateId}': {
+    tag: 'Events',
+    summary: 'List the events of an aggregate',
+    query: { fromVersion: integer, toVersion: integer, limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 1000 }, direction: { enum: ['forward', 'backward'], default: 'forward' } },
+    success: [200, object({ events: arrayOf(ref('Event')), 'nextVersion?': integer })],
+    problems: [404, 410],
+  },
+  'GET /aggregates': { tag: 'Aggregates', summary: 'List aggregates', query: { type: string, ...paging }, success: [200, listOf('aggregates', ref('Aggregate'))] },
+  'GET /aggregate-types': { tag: 'Aggregates', summary: 'List aggregate types and their bindings', success: [200, object({ aggregateTypes: arrayOf(ref('AggregateType')) })] },
+  'GET /aggregate-types/{type}': { tag: 'Aggregates', summary: 'The binding of an aggregate type', success: [200, ref('Binding')], problems: [404] },
+  'PUT /aggregate-types/{type}': {
+    tag: 'Aggregates',
+    summary: 'Bind a reducer to an aggregate type',
+    body: input({ reducerId: string, 'className?': string }),
+    success: [200, ref('Bound')],
+    problems: [404, 422],
+  },
+  'GET /aggregate-types/{type}/{id}/state': { tag: 'Aggregates', summary: 'The state of an aggregate', success: [200, ref('AggregateState')], problems: [404, 410] },
+  'GET /reducers': { tag: 'Reducers', summary: 'List reducers', query: paging, success: [200, listOf('reducers', ref('Reducer'))] },
+  'POST /reducers/upload': { tag: 'Reducers', summary: 'Upload the sources of reducers', form: upload({}), success: [202, object({ reducerId: string, status: { const: 'pending_compilation' } })] },
+  'GET /reducers/{id}/status': { tag: 'Reducers', summary: 'A reducer and its compilation', success: [200, ref('Reducer')], problems: [404] },
+  'GET /projections': { tag: 'Projections', summary: 'List projections', query: paging, success: [200, listOf('projections', ref('Projection'))] },
+  'POST /projections/upload': {
+    tag: 'Projections',
+    summary: 'Upload the sources of a projection',
+    form: upload({ config: { type: 'string', contentMediaType: 'application/json' }, projectionId: string }),
+    success: [202, ref('ProjectionUploaded')],
+    problems: [404],
+  },
+  'DELETE /projections/{id}': { tag: 'Projections', summary: 'Delete a projection', success: [204, undefined], problems: [404] },
+  'GET /projections/{id}/status': { tag: 'Projections', summary: 'A projection and its compilation', success: [200, ref('Projection')], problems: [404] },
+  'GET /projections/{id}/states': { tag: 'Projections', summary: 'List the states of a projection', query: { prefix: string, ...paging }, success: [200, listOf('states', ref('ProjectionState'))], problems: [404] },
+  'GET /projections/{id}/states/{key}': { tag: 'Projections', summary: 'The states of one key, one a class', success: [200, object({ states: arrayOf(ref('ProjectionState')) })], problems: [404] },
+  'GET /projections/{id}/notifications': {
+    tag: 'Notifications',
+    summary: 'Poll for changes',
+    query: { ...channel, limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 }, waitSeconds: { type: 'integer', minimum: 0, maximum: 60, default: 0 } },
+    success: [200, object({ notifications: arrayOf(ref('Notification')), 'cursor?': integer })],
+    problems: [404, 410],
+  },
+  'GET /projections/{id}/sse': { tag: 'Notifications', summary: 'Follow changes as server-sent events', query: channel, success: [200, undefined], problems: [404, 410] },
+  'GET /projections/{id}/stream': { tag: 'Notifications', summary: 'Follow changes over a WebSocket (an upgrade)', query: channel, success: [101, undefined], problems: [404, 410] },
+  'POST /projections/{id}/webhook/rotate': {
+    tag: 'Webhooks',
+    summary: 'Rotate the webhook secret of an isolated projection',
+    success: [200, object({ projectionId: string, webhook: object({ secret: string, isolated: { const: true } }) })],
+    problems: [404],
+  },
+  'POST /webhooks/rotate': { tag: 'Webhooks', summary: 'Rotate the shared webhook secret of the tenant', success: [200, object({ webhook: object({ secret: string }) })] },
+  'GET /auth/whoami': { tag: 'System', summary: 'The tenant of the API key', success: [200, ref('Tenant')] },
+  'GET /health': { tag: 'System', summary: 'Whether the process answers', success: [200, object({ status: { const: 'ok' } })], key: 'none' },
+  'GET /health/ready': {
+    tag: 'System',
+    summary: 'Whether the service can do its work',
+    success: [200, object({ status: { const: 'ready' }, checks: { type: 'object', additionalProperties: { enum: ['up', 'down'] } } })],
+    key: 'none',
+  },
+  'GET /openapi.json': { tag: 'System', summary: 'This document', success: [200, { type: 'object', required: ['openapi'] }], key: 'none' },
+  'GET /metrics': { tag: 'System', summary: 'Metrics in the text format of Prometheus', success: [200, undefined], key: 'admin' },
+  'GET /admin/tenants': { tag: 'Admin', summary: 'List tenants', query: paging, success: [200, listOf('tenants', ref('Tenant'))], key: 'admin' },
+  'POST /admin/tenants': { tag: 'Admin', summary: 'Create a tenant with a key', body: input({ 'name?': string, 'tenantId?': string }), success: [201, ref('NewTenant')], problems: [409], key: 'admin' },
+  'GET /admin/tenants/{id}': { tag: 'Admin', summary: 'A tenant', success: [200, ref('Tenant')], problems: [404], key: 'admin' },
+  'DELETE /admin/tenants/{id}': { tag: 'Admin', summary: 'Delete a tenant and all it has', success: [204, undefined], problems: [404], key: 'admin' },
+  'GET /admin/tenants/{id}/keys': { tag: 'Admin', summary: 'List the keys of a tenant', query: paging, success: [200, listOf('keys', ref('Key'))], problems: [404], key: 'admin' },
+  'POST /admin/tenants/{id}/keys': { tag: 'Admin', summary: 'Create a key', success: [201, ref('NewKey')], problems: [404], key: 'admin' },
+  'DELETE /admin/tenants/{id}/keys/{keyId}': { tag: 'Admin', summary: 'Revoke a key', success: [204, undefined], problems: [404], key: 'admin' },
+  'GET /admin/read-store': { tag: 'Admin', summary: 'How to connect to the read store', success: [200, ref('ReadStoreAccess')], key: 'admin' },
+  'POST /admin/read-store/rebuild': { tag: 'Admin', summary: 'Rebuild the read store from the log', success: [202, object({ status: { const: 'rebuilding' } })], key: 'admin' },
+};
+
+/** The OpenAPI 3.1 document of the service, the one source of `/openapi.json` and of the tests that check answers. */
+export function openapiDocument(): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const [name, operation] of Object.entries(OPERATIONS)) {
+    const [method = '', path = ''] = name.split(' ');
+    (paths[path] ??= {})[method.toLowerCase()] = operationObject(method, path, operation);
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Statefold', version: '0.1.0', description: 'Event store with computed state.' },
+    paths,
+    components: {
+      schemas: SCHEMAS,
+      securitySchemes: {
+        tenant: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        admin: { type: 'apiKey', in: 'header', name: 'X-Admin-Key' },
+      },
+    },
+  };
+}
+
+function operationObject(method: string, path: string, operation: Operation): object {
+  const { key = 'tenant', body, form, query = {} } = operation;
+  const parameters: object[] = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: string }));
+  for (const [name, schema] of Object.entries(query)) parameters.push({ name, in: 'query', required: false, schema });
+  if (path.startsWith('/events') && method === 'POST') {
+    parameters.push({ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', minLength: 1, maxLength: 255 } });
+  }
+  const content = body !== undefined ? { 'application/json': { schema: body } } : form !== undefined ? { 'multipart/form-data': { schema: form } } : undefined;
+  return {
+    tags: [operation.tag],
+    summary: operation.summary,
+    security: key === 'none' ? [] : [{ [key]: [] }],
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(content === undefined ? {} : { requestBody: { required: true, content } }),
+    responses: responses(operation, key, content !== undefined),
+  };
+}
+
+function responses({ success: [status, schema], problems = [] }: Operation, key: string, hasBody: boolean): object {
+  const statuses = new Set([400, 500, 503, ...problems, ...(key === 'none' ? [] : [401]), ...(key === 'tenant' ? [429] : []), ...(hasBody ? [413, 415] : [])]);
+  const all: Record<string, object> = {
+    [status]: { description: 'Done', ...(schema === undefined ? {} : { content: { 'application/json': { schema } } }) },
+  };
+  for (const code of [...statuses].sort()) all[code] = { description: 'Refused', content: { 'application/problem+json': { schema: ref('Problem') } } };
+  return all;
+}

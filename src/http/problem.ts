@@ -1,0 +1,87 @@
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { StatefoldError, type ErrorCode } from '../core/errors.js';
+import { JsonError } from '../core/json-scanner.js';
+
+/** Status and title of each code: the only place where a status is chosen. */
+const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: string]>> = {
+  ALREADY_EXISTS: [409, 'Already exists'],
+  AGGREGATE_TYPE_MISMATCH: [409, 'The aggregate has another type'],
+  CURSOR_EXPIRED: [410, 'The cursor has expired'],
+  GONE: [410, 'Gone'],
+  IDEMPOTENCY_KEY_REUSED: [409, 'The idempotency key was used for another request'],
+  INTERNAL: [500, 'Internal error'],
+  INVALID_ARCHIVE: [400, 'The archive is refused'],
+  INVALID_REQUEST: [400, 'The request is invalid'],
+  METHOD_NOT_ALLOWED: [405, 'Method not allowed'],
+  NO_REDUCER_BOUND: [404, 'No reducer is bound'],
+  NOT_FOUND: [404, 'Not found'],
+  PAYLOAD_TOO_LARGE: [413, 'The body is too large'],
+  RATE_LIMITED: [429, 'Too many requests'],
+  REDUCER_CLASS_AMBIGUOUS: [422, 'Several reducer classes match'],
+  REDUCER_CLASS_NOT_FOUND: [422, 'No reducer class matches'],
+  REDUCER_NOT_COMPILED: [422, 'The reducer is not compiled'],
+  SSE_DISABLED: [404, 'Server-sent events are off'],
+  UNAUTHENTICATED: [401, 'Not authenticated'],
+  UNAVAILABLE: [503, 'Temporarily unavailable'],
+  UNSUPPORTED_MEDIA_TYPE: [415, 'Unsupported media type'],
+  VERSION_CONFLICT: [409, 'The aggregate is at another version'],
+  WEBHOOK_NOT_CONFIGURED: [400, 'The projection has no webhook'],
+  WEBHOOK_SECRET_SHARED: [400, 'The projection uses the shared webhook secret'],
+  WEBHOOK_URL_REFUSED: [400, 'The webhook URL is refused'],
+};
+
+/** An answer that tells an error: `application/problem+json` (RFC 9457). */
+export interface Problem {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+export const statusOf = (code: ErrorCode): number => PROBLEMS[code][0];
+
+/** Anything thrown, as an error that may be told: what isn't known keeps its detail to itself. */
+export function knownError(thrown: unknown): StatefoldError {
+  if (thrown instanceof StatefoldError) return thrown;
+  if (thrown instanceof JsonError) {
+    return new StatefoldError('INVALID_REQUEST', `The body is not valid JSON: ${thrown.message}.`, { cause: thrown });
+  }
+  return new StatefoldError('INTERNAL', 'The service failed to handle the request; its log has the details under the requestId.', { cause: thrown });
+}
+
+/** `raw`: further members whose values are JSON text already. */
+export function problemOf(error: StatefoldError, requestId: string, raw?: Readonly<Record<string, Buffer>>): Problem {
+  const [status, title] = PROBLEMS[error.code];
+  const document = JSON.stringify({
+    type: `/problems/${error.code.toLowerCase().replaceAll('_', '-')}`,
+    title,
+    status,
+    detail: error.message,
+    code: error.code,
+    requestId,
+    ...(error.retryable ? { retryable: true } : {}),
+    ...(error.errors === undefined ? {} : { errors: error.errors }),
+    ...error.details,
+  });
+  let body = Buffer.from(document);
+  for (const [name, value] of Object.entries(raw ?? {})) {
+    body = Buffer.concat([body.subarray(0, -1), Buffer.from(`,${JSON.stringify(name)}:`), value, Buffer.from('}')]);
+  }
+  const headers: Record<string, string> = { 'Content-Type': PROBLEM_TYPE, 'X-Request-Id': requestId };
+  if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
+  const retryAfter = error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);
+  if (retryAfter !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfter)));
+  return { status, headers, body };
+}
+
+/** Answers an upgrade request with an error, as HTTP, and ends the connection. */
+export function refuseUpgrade(socket: Duplex, thrown: unknown, requestId: string): void {
+  const { status, headers, body } = problemOf(knownError(thrown), requestId);
+  const lines = Object.entries({ ...headers, 'Content-Length': String(body.length), Connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.on('error', () => socket.destroy());
+  socket.end(Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`), body]));
+}
+
+

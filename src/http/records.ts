@@ -1,0 +1,50 @@
+import type { ArtefactFields, Entities, Entry, KeyEntity, ProjectionEntity, ReducerEntity, TenantEntity } from '../catalog/catalog.js';
+import type { CatchUp } from '../tasks/tenant.js';
+import { badCursor } from './query.js';
+
+/** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
+export const reducerRecord = (reducer: ReducerEntity): object => ({
+  id: reducer.reducerId,
+  status: reducer.status,
+  kind: 'reducer',
+  ...compiled(reducer),
+});
+
+export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly faults: readonly object[] }): object => ({
+  id: projection.projectionId,
+  status: projection.status,
+  kind: 'projection',
+  ...compiled(projection),
+  revision: projection.revision,
+  sse: projection.sse,
+  webhook:
+    projection.webhook === undefined
+      ? undefined
+      : { url: projection.webhook.url, isolated: projection.webhook.isolated, disabledAt: projection.webhook.disabledAt },
+  build: live?.build,
+  faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
+});
+
+const compiled = (artefact: ArtefactFields): object => ({
+  ...(artefact.compilationError === undefined ? { discovered: artefact.discovered } : { compilationError: artefact.compilationError, diagnostics: artefact.diagnostics }),
+  createdAt: artefact.createdAt,
+  compiledAt: artefact.compiledAt,
+});
+
+export const tenantRecord = ({ tenantId, name, createdAt }: TenantEntity): object => ({ tenantId, name, createdAt });
+
+export const keyRecord = ({ keyId, tenantId, prefix, createdAt, revokedAt }: KeyEntity): object => ({ keyId, tenantId, prefix, createdAt, revokedAt });
+
+/** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. */
+export function page<K extends 'reducer' | 'projection' | 'tenant' | 'key'>(
+  entries: readonly Entry<K>[],
+  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
+): { readonly items: readonly Entities[K][]; readonly nextCursor: string | undefined } {
+  const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
+  if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
+  const from = after === undefined ? 0 : entries.findIndex(({ id }) => id > after);
+  const slice = from === -1 ? [] : entries.slice(from, from + limit);
+  const last = slice.at(-1);
+  const more = last !== undefined && from + limit < entries.length;
+  return { items: slice.map(({ value }) => value), nextCursor: more ? Buffer.from(last.id).toString('base64url') : undefined };
+}

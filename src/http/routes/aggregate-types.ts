@@ -1,0 +1,78 @@
+import type { Router } from 'express';
+import { z } from 'zod';
+import type { BindingEntity } from '../../catalog/catalog.js';
+import { isoTimestamp } from '../../core/event.js';
+import { StatefoldError } from '../../core/errors.js';
+import { MAX_AGGREGATE_ID } from '../../core/names.js';
+import type { Tenant } from '../../tasks/tenant.js';
+import type { RouteDependencies } from '../edge-options.js';
+import { readJsonBody } from '../json-body.js';
+import { JsonWriter } from '../json-writer.js';
+import { requireAggregateType, requireName } from '../query.js';
+import { answer, parameter, resource } from '../resource.js';
+
+const BIND = z.object({ reducerId: z.string('must be a string').min(1, 'must not be empty'), className: z.string('must be a string').min(1, 'must not be empty').optional() });
+
+export function aggregateTypeRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
+  resource(router, '/aggregate-types', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const tenant = await tenants.open(tenantId);
+      const types = new Map<string, object>();
+      for (const { aggregateType, aggregates } of await tenant.aggregateTypes()) types.set(aggregateType, { aggregateType, aggregates });
+      for (const { value } of catalog.list('binding', tenantId)) {
+        types.set(value.aggregateType, { aggregateType: value.aggregateType, aggregates: 0, ...types.get(value.aggregateType), ...bindingRecord(value, tenant) });
+      }
+      answer(response, 200, { aggregateTypes: [...types].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, type]) => type) });
+    },
+  });
+
+  resource(router, '/aggregate-types/:type', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
+      if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
+      answer(response, 200, bindingRecord(binding, await tenants.open(tenantId)));
+    },
+    put: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const { reducerId, className } = await readJsonBody(request, settings, BIND);
+      const binding = await deployments.bind(tenantId, aggregateType, reducerId, className);
+      answer(response, 200, {
+        aggregateType: binding.aggregateType,
+        reducerId: binding.reducerId,
+        className: binding.className,
+        boundAt: binding.boundAt,
+        message: `The reducer is bound to ${aggregateType}; the catch-up of its aggregates' state is in progress.`,
+      });
+    },
+  });
+
+  resource(router, '/aggregate-types/:type/:id/state', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
+      const state = await (await tenants.open(tenantId)).aggregateState(aggregateType, aggregateId);
+      const writer = new JsonWriter()
+        .text('{')
+        .member('aggregateId', state.aggregateId, true)
+        .member('aggregateType', state.aggregateType)
+        .member('version', state.version)
+        .raw('state', state.state)
+        .member('lastModified', isoTimestamp(state.lastModified));
+      if (state.fault !== undefined) writer.member('fault', state.fault);
+      answer(response, 200, writer.text('}').end());
+    },
+  });
+}
+
+const bindingRecord = ({ aggregateType, reducerId, className, boundAt }: BindingEntity, tenant: Tenant): object => ({
+  aggregateType,
+  reducerId,
+  className,
+  boundAt,
+  catchUp: tenant.catchUp(aggregateType),
+});

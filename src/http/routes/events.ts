@@ -1,0 +1,42 @@
+import type { Router } from 'express';
+import { StatefoldError } from '../../core/errors.js';
+import { MAX_AGGREGATE_ID } from '../../core/names.js';
+import type { AppendRoute } from '../append-route.js';
+import type { RouteDependencies } from '../edge-options.js';
+import { eventJson } from '../event-json.js';
+import { JsonWriter } from '../json-writer.js';
+import { integerParameter, queryOf, requireName, textParameter } from '../query.js';
+import { answer, parameter, requestIdOfAnswer, resource, type Handler } from '../resource.js';
+
+const DEFAULT_EVENTS = 1_000;
+const MAX_EVENTS = 10_000;
+
+export function eventRoutes(router: Router, { authenticate, tenants }: RouteDependencies, append: AppendRoute): void {
+  const list = async (...[request, response, id]: [...Parameters<Handler>, string]): Promise<void> => {
+    const { tenantId } = authenticate(request);
+    const aggregateId = requireName(id, 'aggregateId', MAX_AGGREGATE_ID);
+    const query = queryOf(request.url);
+    const version = (name: string): number | undefined => integerParameter(query, name, 0, Number.MAX_SAFE_INTEGER);
+    const direction = textParameter(query, 'direction') ?? 'forward';
+    if (direction !== 'forward' && direction !== 'backward') throw new StatefoldError('INVALID_REQUEST', 'direction must be forward or backward');
+    const asked = {
+      aggregateId,
+      fromVersion: version('fromVersion'),
+      toVersion: version('toVersion'),
+      limit: integerParameter(query, 'limit', 1, MAX_EVENTS) ?? DEFAULT_EVENTS,
+      direction,
+    } as const;
+    const page = await (await tenants.open(tenantId)).listEvents(asked);
+    const writer = new JsonWriter().text('{"events":[').list(page.events, (event) => eventJson(writer, event)).text(']');
+    if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
+    answer(response, 200, writer.text('}').end());
+  };
+
+  // The two appends come here only by unusual spellings of their paths: the edge serves them before the router.
+  resource(router, '/events', { post: (request, response) => append(request, response, requestIdOfAnswer(response), false) });
+  resource(router, '/events/batch', {
+    get: (request, response) => list(request, response, 'batch'),
+    post: (request, response) => append(request, response, requestIdOfAnswer(response), true),
+  });
+  resource(router, '/events/:aggregateId', { get: (request, response) => list(request, response, parameter(request, 'aggregateId')) });
+}

@@ -1,0 +1,114 @@
+import type { Router } from 'express';
+import { isoTimestamp } from '../../core/event.js';
+import { StatefoldError } from '../../core/errors.js';
+import { MAX_STATE_KEY } from '../../core/names.js';
+import type { ProjectionState } from '../../tasks/tenant.js';
+import type { RouteDependencies } from '../edge-options.js';
+import { JsonWriter } from '../json-writer.js';
+import { readNotificationConfig } from '../notification-config.js';
+import { requireProjection } from '../notification-query.js';
+import { pageParameters, queryOf, requireName, textParameter } from '../query.js';
+import { page, projectionRecord } from '../records.js';
+import { answer, parameter, resource } from '../resource.js';
+import { readUpload, requireFields } from '../upload.js';
+
+export function projectionRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
+  resource(router, '/projections', {
+    get: (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { items, nextCursor } = page(catalog.list('projection', tenantId), pageParameters(queryOf(request.url)));
+      answer(response, 200, { projections: items.map((projection) => projectionRecord(projection)), nextCursor });
+    },
+  });
+
+  resource(router, '/projections/upload', {
+    post: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { sources, fields } = await readUpload(request, settings);
+      requireFields(fields, ['config', 'projectionId']);
+      const config = fields.get('config');
+      const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
+      const { projection, secret } = await deployments.uploadProjection(tenantId, sources, notifications, fields.get('projectionId'));
+      const { webhook } = projection;
+      answer(response, 202, {
+        success: true,
+        projectionId: projection.projectionId,
+        status: 'compiling',
+        message: `The projection was accepted and is being compiled: see /projections/${projection.projectionId}/status.`,
+        notifications:
+          notifications === undefined
+            ? undefined
+            : { webhook: webhook === undefined ? { enabled: false } : { enabled: true, secret, isolated: webhook.isolated }, sse: projection.sse },
+      });
+    },
+  });
+
+  resource(router, '/projections/:id', {
+    delete: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      await deployments.deleteProjection(tenantId, projectionId);
+      response.status(204).end();
+    },
+  });
+
+  resource(router, '/projections/:id/status', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      if (projection.status !== 'compiled') return answer(response, 200, projectionRecord(projection));
+      const tenant = await tenants.open(tenantId);
+      const faults = await tenant.projectionFaults(projection.projectionId);
+      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), faults }));
+    },
+  });
+
+  resource(router, '/projections/:id/states', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      const query = queryOf(request.url);
+      const prefix = textParameter(query, 'prefix') ?? '';
+      if (prefix !== '') requireName(prefix, 'prefix', MAX_STATE_KEY);
+      const { states, nextCursor } = await (await tenants.open(tenantId)).projectionStates({ projectionId, prefix, ...pageParameters(query) });
+      answer(response, 200, statesJson(states, nextCursor));
+    },
+  });
+
+  resource(router, '/projections/:id/states/:key', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      const key = requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY);
+      const states = await (await tenants.open(tenantId)).projectionState(projectionId, key);
+      if (states.length === 0) throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
+      answer(response, 200, statesJson(states, undefined));
+    },
+  });
+
+  resource(router, '/projections/:id/webhook/rotate', {
+    post: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      const secret = await deployments.rotateProjectionSecret(tenantId, projectionId);
+      answer(response, 200, { projectionId, webhook: { secret, isolated: true } });
+    },
+  });
+}
+
+function statesJson(states: readonly ProjectionState[], nextCursor: string | undefined): Buffer {
+  const writer = new JsonWriter().text('{"states":[').list(states, (state) => {
+    writer
+      .text('{')
+      .member('key', state.key, true)
+      .member('className', state.className)
+      .raw('state', state.state)
+      .member('sequence', state.sequence)
+      .member('lastModified', isoTimestamp(state.lastModified));
+    if (state.fault !== undefined) writer.member('fault', state.fault);
+    writer.text('}');
+  });
+  writer.text(']');
+  if (nextCursor !== undefined) writer.member('nextCursor', nextCursor);
+  return writer.text('}').end();
+}

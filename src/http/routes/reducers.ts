@@ -1,0 +1,37 @@
+import type { Router } from 'express';
+import { StatefoldError } from '../../core/errors.js';
+import type { RouteDependencies } from '../edge-options.js';
+import { pageParameters, queryOf } from '../query.js';
+import { page, reducerRecord } from '../records.js';
+import { answer, parameter, resource } from '../resource.js';
+import { readUpload, requireFields } from '../upload.js';
+
+export function reducerRoutes(router: Router, { authenticate, catalog, deployments, settings }: RouteDependencies): void {
+  resource(router, '/reducers', {
+    get: (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { items, nextCursor } = page(catalog.list('reducer', tenantId), pageParameters(queryOf(request.url)));
+      answer(response, 200, { reducers: items.map(reducerRecord), nextCursor });
+    },
+  });
+
+  resource(router, '/reducers/upload', {
+    post: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { sources, fields } = await readUpload(request, settings);
+      requireFields(fields, []);
+      const { reducerId, status } = await deployments.uploadReducer(tenantId, sources);
+      answer(response, 202, { reducerId, status });
+    },
+  });
+
+  resource(router, '/reducers/:id/status', {
+    get: (request, response) => {
+      const { tenantId } = authenticate(request);
+      const id = parameter(request, 'id');
+      const reducer = catalog.get('reducer', id)?.value;
+      if (reducer === undefined || reducer.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+      answer(response, 200, reducerRecord(reducer));
+    },
+  });
+}
