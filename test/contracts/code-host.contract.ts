@@ -135,7 +135,7 @@ export function codeHostContract(name: string, open: () => { readonly host: Code
       ['a class without a constructor to call', 'reducer', 'class A(int x) : IReducer<int> { public int Apply(int s, Event e) => x; }', /code\.cs\(1,7\): error SF0002: A can't be used: it has no public constructor/],
       ['two states in one class', 'reducer', 'class A : IReducer<int>, IReducer<long> { public int Apply(int s, Event e) => s; public long Apply(long s, Event e) => s; }', /SF0002: .*more than one state/],
       ['a name that is no aggregate type', 'reducer', '[AggregateType("a b")] class A : IReducer<int> { public int Apply(int s, Event e) => s; }', /SF0003: 'a b' is no aggregate type/],
-      ['code nested too deeply', 'reducer', `class A { int x = ${'('.repeat(50_000)}1${')'.repeat(50_000)}; }`, /SF0005|SF0006|CS8078/],
+      ['code nested too deeply', 'reducer', `class A { int x = ${'('.repeat(50_000)}1${')'.repeat(50_000)}; }`, /^code\.cs: error SF0005: /],
     ] as const) {
       it(`refuses ${what}`, async () => {
         const result = await host.compile(compileRequest(kind, { 'code.cs': code }));

@@ -13,6 +13,9 @@ internal sealed class ArtefactCompiler
     private const int MaxFindings = 100;
     private const int MaxErrorText = 64 * 1024;
 
+    /// <summary>Of brackets. Past some thousands the parser takes minutes, or all of the stack.</summary>
+    private const int MaxNesting = 500;
+
     private const string GlobalUsings = """
         global using global::System;
         global using global::System.Collections.Generic;
@@ -77,12 +80,42 @@ internal sealed class ArtefactCompiler
         }
         catch (InsufficientExecutionStackException)
         {
-            return Failed([new Finding(true, "SF0005", "The code is nested too deeply to be compiled.", null, 0, 0)]);
+            return Failed([TooDeep(null)]);
         }
+    }
+
+    private static Finding TooDeep(string? file) => new(true, "SF0005", "The code is nested too deeply to be compiled.", file, 0, 0);
+
+    private static bool IsTooDeep(SourceFile source)
+    {
+        var depth = 0;
+        foreach (var token in SyntaxFactory.ParseTokens(Encoding.UTF8.GetString(source.Utf8), options: ParseOptions))
+        {
+            switch (token.Kind())
+            {
+                case SyntaxKind.OpenParenToken or SyntaxKind.OpenBraceToken or SyntaxKind.OpenBracketToken:
+                    if (++depth > MaxNesting)
+                    {
+                        return true;
+                    }
+
+                    break;
+                case SyntaxKind.CloseParenToken or SyntaxKind.CloseBraceToken or SyntaxKind.CloseBracketToken:
+                    depth--;
+                    break;
+            }
+        }
+
+        return false;
     }
 
     private CompileOutcome CompileOrThrow(CompileRequest request)
     {
+        if (request.Sources.FirstOrDefault(IsTooDeep) is { } deep)
+        {
+            return Failed([TooDeep(deep.Path)]);
+        }
+
         var trees = new List<SyntaxTree>(request.Sources.Count + 1) { globalUsings };
         trees.AddRange(request.Sources.Select(Parse));
         var compilation = CSharpCompilation.Create("Statefold.Artefact", trees, references, CompilationOptions);

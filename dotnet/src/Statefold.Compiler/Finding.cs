@@ -27,6 +27,7 @@ internal sealed record Finding(bool IsError, string Code, string Message, string
     public override string ToString()
     {
         var severity = IsError ? "error" : "warning";
-        return File is null ? $"{severity} {Code}: {Message}" : $"{File}({Line},{Column}): {severity} {Code}: {Message}";
+        var place = File is null ? "" : Line == 0 ? $"{File}: " : $"{File}({Line},{Column}): ";
+        return $"{place}{severity} {Code}: {Message}";
     }
 }

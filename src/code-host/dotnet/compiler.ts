@@ -101,14 +101,14 @@ export class Compiler {
     this.#process = undefined;
     const job = this.#current;
     if (job === undefined) return;
-    if (end.neverReady) {
-      this.#settled();
-      job.reject(new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`));
-      void this.#next();
-    } else if (end.killedFromOutside && !job.retried) {
+    if (end.killedFromOutside && !job.retried) {
       job.retried = true;
       this.#settled();
       this.#queue.unshift(job);
+      void this.#next();
+    } else if (end.neverReady) {
+      this.#settled();
+      job.reject(new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`));
       void this.#next();
     } else {
       this.#finish(gaveUp(this.#overran ?? `its process ended (${end.reason})`));

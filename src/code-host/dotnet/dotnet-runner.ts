@@ -154,7 +154,7 @@ export class DotnetRunner implements Runner {
     const outcomes = await Promise.all(behind.map(({ outcome }) => outcome));
     try {
       if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
-      call.resolve(await call.isolate());
+      call.resolve(await this.#again(call, error));
     } catch (failure) {
       call.reject(this.#asError(failure));
     }
@@ -167,6 +167,18 @@ export class DotnetRunner implements Runner {
     if (this.#closed) for (const next of again) next.reject(closedError());
     else this.#waiting.unshift(...again);
     this.#isolating = false;
+  }
+
+  /** A process that someone else killed says nothing of the batch: once more as a whole. */
+  async #again(call: Call, failure: RunnerFailure): Promise<unknown> {
+    if (failure.killedFromOutside) {
+      try {
+        return await call.attempt();
+      } catch (error) {
+        if (!(error instanceof RunnerFailure)) throw error;
+      }
+    }
+    return await call.isolate();
   }
 
   #asError(failure: unknown): unknown {

@@ -186,7 +186,7 @@ export class RunnerSession {
   #failAll(end: ProcessEnd): void {
     clearTimeout(this.#timer);
     let failure: RunnerFailure;
-    if (end.neverReady && end.reason !== CLOSED) failure = new RunnerFailure('start', end.reason);
+    if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED) failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
     else failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, end.killedFromOutside);
     for (const pending of this.#pending.splice(0)) pending.reject(failure);
