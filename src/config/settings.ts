@@ -49,6 +49,7 @@ const TABLE = {
   clickhouseUser: row('CLICKHOUSE_USER', 'default', 'text', 'Its user.', text.min(1)),
   clickhousePassword: row('CLICKHOUSE_PASSWORD', '', 'text', 'The password of that user.', text),
   clickhouseDatabase: row('CLICKHOUSE_DATABASE', 'statefold', 'name', 'The database that holds the tables.', z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and _')),
+  readStoreMemoryBytes: row('READ_STORE_MEMORY_BYTES', String(2048 * MIB), 'bytes', 'Memory that the embedded ClickHouse may take.', count(512 * MIB)),
   readStorePort: row('READ_STORE_PORT', '0', 'port', 'Loopback port of the embedded ClickHouse; 0 takes a free one. Fix it for tools that connect on their own.', port),
   logLevel: row('LOG_LEVEL', 'info', 'level', 'The least severe lines that are logged.', level),
   metricsPort: optional('METRICS_PORT', 'port', 'Serves `/metrics` without a key on a port of its own; unset: only with the admin key.', port),
@@ -70,6 +71,7 @@ const TABLE = {
 
   idempotencyWindow: row('IDEMPOTENCY_WINDOW', '100000', 'offsets', 'How far back in the log an `Idempotency-Key` is remembered.', count(1)),
   changesRetentionMs: row('CHANGES_RETENTION_MS', String(7 * 24 * 3600 * 1000), 'ms', 'How long changes of projections can be polled and resumed from.', count(1000)),
+  tenantIdleMs: row('TENANT_IDLE_MS', '600000', 'ms', 'After how long without use a tenant is taken from memory.', count(1000)),
   foldDeadlineMs: row('FOLD_DEADLINE_MS', '1000', 'ms', 'How long an append waits for the state that its answer carries.', count(1)),
   compileDeadlineMs: row('COMPILE_DEADLINE_MS', '30000', 'ms', 'How long one compilation may take.', count(100)),
   runnerEventDeadlineMs: row('RUNNER_EVENT_DEADLINE_MS', '1000', 'ms', 'How long uploaded code may take over one event.', count(1)),
