@@ -1,0 +1,164 @@
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { Distribution, type Series } from './distribution.js';
+
+const PREFIX = 'statefold_';
+const FAST = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const REQUEST = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
+const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/** Figures that are asked for at a scrape rather than told. */
+export type Watched = 'active_tenants' | 'projection_lag_commits' | 'read_store_lag_commits';
+
+const WATCHED: Readonly<Record<Watched, string>> = {
+  active_tenants: 'Tenants whose tasks run in this process.',
+  projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
+  read_store_lag_commits: 'Accepted commits of the active tenants that are not in the read store yet.',
+};
+
+/**
+ * Everything that `/metrics` shows. Modules know none of it: each is handed the observer that bears its name. No label holds an
+ * id that a tenant chooses, so the number of series is bounded by the code.
+ */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #watched = new Map<Watched, () => number>();
+  readonly #requests = new Map<string, Series>();
+
+  readonly #requestSeconds = this.#distribution('http_request_duration_seconds', 'Time from a request to its answer, by method, template of the route, and class of the status.', REQUEST, ['method', 'route', 'status']);
+  readonly #appends = this.#count('appends_total', 'Appends that were accepted.');
+  readonly #events = this.#count('events_total', 'Events that were accepted.');
+  readonly #voided = this.#count('log_void_records_total', 'Records of a log that count for no reader: of a former owner, or duplicates.');
+  readonly #groupCommit = this.#distribution('log_produce_records', 'Records of one produce, by topic: how well appends share a round trip.', SIZES, ['topic']);
+  readonly #produceSeconds = this.#distribution('log_produce_duration_seconds', 'Time from a produce to its acknowledgement, by topic.', FAST, ['topic']);
+  readonly #foldedEvents = this.#count('fold_events_total', 'Events that reducers folded.');
+  readonly #foldSeconds = this.#distribution('fold_duration_seconds', 'Time of one batch through reducers, the way to the runner and back included.', FAST);
+  readonly #projectedEvents = this.#count('projection_events_total', 'Events that projections were fed.');
+  readonly #projectionChanges = this.#count('projection_changes_total', 'Changes of state that projections made.');
+  readonly #projectionSeconds = this.#distribution('projection_duration_seconds', 'Time of one batch through projections.', FAST);
+  readonly #compileSeconds = this.#distribution('compile_duration_seconds', 'Time of one compilation, by kind and outcome; failed is code that does not compile.', SLOW, ['kind', 'outcome']);
+  readonly #processStarts = this.#labelled('code_host_process_starts_total', 'Starts of the processes that compile and run uploaded code, by role.', ['role']);
+  readonly #processEnds = this.#labelled('code_host_process_ends_total', 'Ends of those processes, wanted or not, by role.', ['role']);
+  readonly #strikes = this.#count('code_host_strikes_total', 'Events that alone ended their runner or overran their deadline.');
+  readonly #rows = this.#labelled('read_store_rows_total', 'Rows that the read store has taken, by table.', ['table']);
+  readonly #insertSeconds = this.#distribution('read_store_insert_duration_seconds', 'Time of one block into the read store, by table.', SLOW, ['table']);
+  readonly #storeAvailable = this.#gauge('read_store_available', '1 while the read store takes blocks, else 0.');
+  readonly #streamFailures = this.#labelled('read_store_stream_failures_total', 'Readings of the log for the read store that failed and are tried again, by stream.', ['stream']);
+  readonly #webhookSeconds = this.#distribution('webhook_attempt_duration_seconds', 'Time of one attempt to deliver a webhook, by its outcome.', SLOW, ['outcome']);
+  readonly #webhookParked = this.#count('webhook_parked_total', 'Deliveries that were given up after the last attempt.');
+  readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
+  readonly #websockets = this.#gauge('websocket_connections', 'Open WebSocket streams.');
+
+  constructor() {
+    for (const name of Object.keys(WATCHED) as Watched[]) {
+      const gauge: Gauge = this.#gauge(name, WATCHED[name], () => {
+        const read = this.#watched.get(name);
+        if (read !== undefined) gauge.set(read());
+      });
+      gauge.remove();
+    }
+    collectDefaultMetrics({ register: this.#registry });
+  }
+
+  readonly http = {
+    answered: (route: string, method: string, status: number, seconds: number): void => {
+      const statusClass = `${Math.floor(status / 100)}xx`;
+      const key = `${method} ${route} ${statusClass}`;
+      let series = this.#requests.get(key);
+      if (series === undefined) this.#requests.set(key, (series = this.#requestSeconds.series(method, route, statusClass)));
+      series.observe(seconds);
+    },
+  };
+
+  readonly tasks = (() => {
+    const records = { events: this.#groupCommit.series('events'), changes: this.#groupCommit.series('changes') };
+    const durations = { events: this.#produceSeconds.series('events'), changes: this.#produceSeconds.series('changes') };
+    const folds = this.#foldSeconds.series();
+    const projections = this.#projectionSeconds.series();
+    return {
+      appended: (events: number): void => {
+        this.#appends.value++;
+        this.#events.value += events;
+      },
+      produced: (topic: 'events' | 'changes', count: number, seconds: number): void => {
+        records[topic].observe(count);
+        durations[topic].observe(seconds);
+      },
+      folded: (events: number, seconds: number): void => {
+        this.#foldedEvents.value += events;
+        folds.observe(seconds);
+      },
+      projected: (events: number, changes: number, seconds: number): void => {
+        this.#projectedEvents.value += events;
+        this.#projectionChanges.value += changes;
+        projections.observe(seconds);
+      },
+      voided: (): void => void this.#voided.value++,
+    };
+  })();
+
+  readonly deployments = {
+    compiled: (kind: 'reducer' | 'projection', ok: boolean, seconds: number): void => this.#compileSeconds.series(kind, ok ? 'compiled' : 'failed').observe(seconds),
+  };
+
+  readonly codeHost = {
+    onProcessStart: ({ role }: { readonly role: string }): void => this.#processStarts.inc({ role }),
+    onProcessEnd: ({ role }: { readonly role: string }): void => this.#processEnds.inc({ role }),
+    onStrike: (): void => void this.#strikes.value++,
+  };
+
+  readonly sink = {
+    block: (table: string, rows: number, milliseconds: number): void => {
+      this.#rows.inc({ table }, rows);
+      this.#insertSeconds.series(table).observe(milliseconds / 1000);
+    },
+    storeAvailable: (available: boolean): void => this.#storeAvailable.set(available ? 1 : 0),
+    streamFailed: (_tenantId: string, stream: string): void => this.#streamFailures.inc({ stream }),
+  };
+
+  readonly webhooks = {
+    attempted: ({ outcome, durationMs }: { readonly outcome: { readonly kind: string }; readonly durationMs: number }): void =>
+      this.#webhookSeconds.series(outcome.kind).observe(durationMs / 1000),
+    parked: (): void => void this.#webhookParked.value++,
+    disabled: (): void => void this.#webhookDisabled.value++,
+  };
+
+  readonly websockets = (open: number): void => this.#websockets.set(open);
+
+  /** Reads `figure` at each scrape. Without a source it has no sample. */
+  watch(figure: Watched, read: () => number): void {
+    this.#watched.set(figure, read);
+  }
+
+  /** All of it in Prometheus' text format. */
+  async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
+  }
+
+  #distribution<L extends string>(name: string, help: string, bounds: readonly number[], labels: readonly L[] = []): Distribution<L> {
+    return new Distribution<L>({ name: PREFIX + name, help, bounds, labels }).register(this.#registry);
+  }
+
+  /** A counter without labels: the hot path adds to a number, which is read at a scrape. */
+  #count(name: string, help: string): { value: number } {
+    const count = { value: 0 };
+    new Counter({
+      name: PREFIX + name,
+      help,
+      registers: [this.#registry],
+      collect(): void {
+        this.reset();
+        this.inc(count.value);
+      },
+    });
+    return count;
+  }
+
+  #labelled<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter<L>({ name: PREFIX + name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #gauge(name: string, help: string, collect: () => void = () => undefined): Gauge {
+    return new Gauge({ name: PREFIX + name, help, registers: [this.#registry], collect });
+  }
+}
