@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { StatefoldError } from '../../src/core/errors.js';
+import type { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Follower } from '../../src/notifier/follower.js';
 import { ChangeHub } from '../../src/notifier/hub.js';

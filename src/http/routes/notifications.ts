@@ -38,7 +38,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
   const { hub, tenants, catalog, quota, authenticate } = options;
   const timers = options.timers ?? systemTimers;
   const waits = new Set<() => void>();
-  const router = Router();
+  const router = Router({ strict: true, caseSensitive: true });
 
   router.get('/projections/:id/notifications', async (request: Request<{ id: string }>, response: Response) => {
     const { tenantId } = authenticate(request);

@@ -10,7 +10,7 @@ import { notificationBytes } from '../../notifier/notification-record.js';
 import { Pulse, type Beating } from '../../notifier/pulse.js';
 import { systemTimers, type Timers } from '../../notifier/timers.js';
 import type { Tenants } from '../../tasks/tenant.js';
-import type { Authenticator } from '../auth.js';
+import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface ServerSentEventsOptions {
@@ -18,6 +18,8 @@ export interface ServerSentEventsOptions {
   readonly tenants: Tenants;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
   readonly quota: ConnectionQuota;
+  /** As the edge authenticates a request; it may refuse one for its rate too. */
+  readonly authenticate: (request: IncomingMessage) => Principal;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<ServerSentEventsLimits>;
   readonly timers?: Timers;
@@ -49,7 +51,7 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
   const streams = new Set<EventStream>();
-  const router = Router();
+  const router = Router({ strict: true, caseSensitive: true });
 
   // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
   const endAll = (which: (stream: EventStream) => boolean): void => {
@@ -63,7 +65,7 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
   });
 
   router.get('/projections/:id/sse', async (request: Request<{ id: string }>, response: Response) => {
-    const { tenantId } = authenticator.authenticate(request);
+    const { tenantId } = options.authenticate(request);
     const projectionId = request.params.id;
     const query = queryOf(request.url);
     const after = lastEventId(request) ?? cursorParameter(query);

@@ -10,7 +10,7 @@ import { Pulse } from '../../notifier/pulse.js';
 import { systemTimers, type Timers } from '../../notifier/timers.js';
 import type { Tenants } from '../../tasks/tenant.js';
 import { requestIdOf } from '../answer.js';
-import type { Authenticator } from '../auth.js';
+import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 import { knownError, refuseUpgrade } from '../problem.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
@@ -20,6 +20,8 @@ export interface StreamServerOptions {
   readonly tenants: Tenants;
   readonly catalog: Pick<Catalog, 'get'>;
   readonly quota: ConnectionQuota;
+  /** As the edge authenticates a request; it may refuse one for its rate too. */
+  readonly authenticate: (request: IncomingMessage) => Principal;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
@@ -29,7 +31,7 @@ export interface StreamServerOptions {
 
 const DEFAULT_LIMITS: ConnectionLimits = { pingIntervalMs: 20_000, maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000 };
 const BEAT_MS = 1_000;
-const PATH = /^\/projections\/([^/]+)\/stream\/?$/;
+const PATH = /^\/projections\/([^/]+)\/stream$/;
 
 /** `GET /projections/{id}/stream`: everything that can be refused is refused in HTTP, before the upgrade. */
 export class StreamServer {
@@ -67,7 +69,7 @@ export class StreamServer {
     let release: (() => void) | undefined;
     try {
       const stream = this.#parse(request);
-      const { tenantId } = this.options.authenticator.authenticate(request);
+      const { tenantId } = this.options.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
       const { changes } = await this.options.tenants.open(tenantId);

@@ -77,7 +77,8 @@ export class Endpoint implements FollowSink {
   #started = false;
   #stopped = false;
   #stopping: Promise<void> | undefined;
-  readonly #withdrawals = new Set<() => void>();
+  /** Changes that wait for a slot, and how to withdraw them. */
+  readonly #queued = new Map<number, () => void>();
   readonly #abort = new AbortController();
   readonly #running = new Set<Promise<void>>();
 
@@ -169,8 +170,8 @@ export class Endpoint implements FollowSink {
     this.#stopped = true;
     this.#follower?.close();
     this.#cancelTimer?.();
-    for (const withdraw of this.#withdrawals) withdraw();
-    this.#withdrawals.clear();
+    for (const withdraw of this.#queued.values()) withdraw();
+    this.#queued.clear();
     this.#abort.abort();
     await Promise.all(this.#running);
     if (this.#started) this.#saveNow();
@@ -242,11 +243,10 @@ export class Endpoint implements FollowSink {
   #enqueue(change: Change): void {
     const slots = this.#failing ? this.context.probationSlots : this.context.slots;
     this.#active++;
-    let withdraw: (() => void) | undefined;
     let started = false;
-    withdraw = slots.acquire(this.tenantId, () => {
+    const withdraw = slots.acquire(this.tenantId, () => {
       started = true;
-      if (withdraw !== undefined) this.#withdrawals.delete(withdraw);
+      this.#queued.delete(change.sequence);
       const run = this.#deliver(change).finally(() => {
         this.#running.delete(run);
         slots.release(this.tenantId);
@@ -255,7 +255,7 @@ export class Endpoint implements FollowSink {
       });
       this.#running.add(run);
     });
-    if (!started) this.#withdrawals.add(withdraw);
+    if (!started) this.#queued.set(change.sequence, withdraw);
   }
 
   async #deliver(change: Change): Promise<void> {

@@ -1,0 +1,352 @@
+import assert from 'node:assert/strict';
+import { createServer, get, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import express, { type NextFunction, type Request, type Response } from 'express';
+import { WebSocket } from 'ws';
+import { silentLogger } from '../../src/core/logger.js';
+import { answerError } from '../../src/http/answer.js';
+import { Authenticator, type Principal } from '../../src/http/auth.js';
+import { notificationRoutes } from '../../src/http/routes/notifications.js';
+import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
+import { StreamServer } from '../../src/http/websocket/stream-server.js';
+import { ConnectionQuota } from '../../src/notifier/connection-quota.js';
+import { ChangeHub } from '../../src/notifier/hub.js';
+import { change, ListFeed, ListTenants, listening, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
+
+const KEY = { 'x-api-key': 'key-of-t1' };
+
+async function world(t: TestContext, options: { tailSize?: number; perTenant?: number; maxBufferedBytes?: number } = {}) {
+  const feed = new ListFeed(options.tailSize);
+  const tenants = new ListTenants();
+  tenants.activate('t1', feed);
+  tenants.activate('t2', new ListFeed());
+  const catalog = new MapCatalog();
+  catalog.addTenant('t1');
+  catalog.addTenant('t2');
+  catalog.addProjection('t1', 'p1', { sse: true });
+  catalog.addProjection('t2', 'foreign', { sse: true });
+  const timers = new ManualTimers();
+  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger, timers });
+  const authenticator = new Authenticator(catalog);
+  const quota = new ConnectionQuota(options.perTenant ?? 100);
+  const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
+  const authenticate = (request: IncomingMessage): Principal => authenticator.authenticate(request);
+  const shared = { hub, tenants, catalog, quota, authenticate, authenticator, timers, limits };
+  const polling = notificationRoutes(shared);
+  const sse = serverSentEvents(shared);
+  const streams = new StreamServer({ ...shared, logger: silentLogger });
+  const app = express();
+  app.use(polling.router, sse.router);
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => answerError(response, error, 'r'));
+  const server = createServer(app);
+  server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => void streams.handleUpgrade(request, socket, head));
+  const port = await listening(server);
+  const close = async (): Promise<void> => {
+    polling.close();
+    sse.close();
+    await streams.close(50);
+    hub.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  t.after(close);
+  const poll = async (query: string, id = 'p1', headers: Record<string, string> = KEY) => {
+    const response = await fetch(`http://127.0.0.1:${port}/projections/${id}/notifications${query}`, { headers });
+    const text = await response.text();
+    const body = JSON.parse(text) as { notifications: { sequence: number; key: string }[]; cursor?: number; code?: string; oldestSequence?: number };
+    return { status: response.status, text, body, sequences: () => body.notifications.map(({ sequence }) => sequence) };
+  };
+  return { feed, tenants, catalog, timers, hub, polling, streams, port, poll, close };
+}
+type World = Awaited<ReturnType<typeof world>>;
+
+/** A client that answers pings as long as `pong` says so, and remembers what it got. */
+function stream(t: TestContext, w: World, query = '', options: { pong?: boolean; headers?: Record<string, string>; id?: string } = {}) {
+  const socket = new WebSocket(`ws://127.0.0.1:${w.port}/projections/${options.id ?? 'p1'}/stream${query}`, { headers: options.headers ?? KEY });
+  t.after(() => socket.terminate());
+  const state = { socket, opened: false, texts: [] as string[], sequences: [] as number[], pings: 0, code: 0, reason: '', status: 0, refusal: '' };
+  socket.on('open', () => (state.opened = true));
+  socket.on('message', (data) => {
+    const text = (data as Buffer).toString('utf8');
+    const message = JSON.parse(text) as { type: string; sequence: number };
+    if (message.type === 'ping') {
+      state.pings++;
+      if (options.pong !== false) socket.send('{"type":"pong"}');
+    } else {
+      state.texts.push(text);
+      state.sequences.push(message.sequence);
+    }
+  });
+  socket.on('close', (code, reason) => {
+    state.code = code;
+    state.reason = reason.toString();
+  });
+  socket.on('unexpected-response', (_request, response) => {
+    response.on('data', (chunk: Buffer) => (state.refusal += chunk.toString())).on('end', () => (state.status = response.statusCode ?? 0));
+  });
+  socket.on('error', () => undefined);
+  return state;
+}
+
+/** An SSE reader: whole events as [id, event, data]. */
+function events(t: TestContext, w: World, query = '', headers: Record<string, string> = KEY, id = 'p1') {
+  const state = { status: 0, body: '', ended: false, headers: {} as IncomingMessage['headers'], events: () => [] as { id: number; data: string }[] };
+  const request = get({ port: w.port, host: '127.0.0.1', path: `/projections/${id}/sse${query}`, headers, agent: false }, (response) => {
+    state.status = response.statusCode ?? 0;
+    state.headers = response.headers;
+    response.on('data', (chunk: Buffer) => (state.body += chunk.toString())).on('end', () => (state.ended = true)).on('error', () => undefined);
+  });
+  request.on('error', () => undefined);
+  t.after(() => request.destroy());
+  state.events = () =>
+    [...state.body.matchAll(/^id: (\d+)\nevent: state_changed\ndata: (.*)\n\n/gm)].map((match) => ({ id: Number(match[1]), data: match[2] as string }));
+  return state;
+}
+
+test('12: polling, WebSocket and SSE carry the same records, byte for byte', async (t) => {
+  const w = await world(t);
+  const live = stream(t, w);
+  const sse = events(t, w);
+  await until(() => live.opened && sse.body.includes('retry: 3000\n\n'), 'both are open');
+  w.feed.accept(change(3), change(5, { projectionId: 'p2' }), change(6, { state: null, cause: 'redeploy' }));
+  await until(() => live.texts.length === 2 && sse.events().length === 2, 'the pushes');
+  const { text } = await w.poll('');
+  const records = live.texts.map((message) => message.replace('{"type":"state_changed",', '{'));
+  assert.equal(text, `{"notifications":[${records.join(',')}]}`);
+  assert.deepEqual(sse.events().map(({ data }) => data), records);
+  assert.deepEqual(sse.events().map(({ id }) => id), [3, 6]);
+  assert.equal(sse.headers['content-type'], 'text/event-stream; charset=utf-8');
+  const fields = JSON.parse(live.texts[0] as string) as Record<string, unknown>;
+  for (const field of ['type', 'projectionId', 'aggregateId', 'aggregateType', 'version', 'state', 'sequence', 'timestamp', 'key']) assert.ok(field in fields, field);
+});
+
+test('13: a resume under concurrent appends has no gap and no repetition, on a WebSocket and over SSE, also where the tail does not reach', async (t) => {
+  const w = await world(t, { tailSize: 20, maxBufferedBytes: 2_000 });
+  let sequence = 0;
+  const accept = (count: number): void => w.feed.accept(...Array.from({ length: count }, () => change((sequence += 2))));
+  accept(200);
+  const sockets = [0, 50, 399, 400].map((after) => ({ after, got: stream(t, w, `?afterSequence=${after}`) }));
+  const readers = [{ after: 120, got: events(t, w, '?afterSequence=120') }, { after: 300, got: events(t, w, '?afterSequence=5', { ...KEY, 'Last-Event-ID': '300' }) }];
+  for (let i = 0; i < 100; i++) {
+    accept(1 + (i % 3));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const expected = (after: number): number[] => w.feed.changes.map((c) => c.sequence).filter((s) => s > after);
+  for (const { after, got } of sockets) {
+    await until(() => got.sequences.at(-1) === sequence, `all after ${after}`);
+    assert.deepEqual(got.sequences, expected(after));
+  }
+  for (const { after, got } of readers) {
+    await until(() => got.events().at(-1)?.id === sequence, `all after ${after}`);
+    assert.deepEqual(got.events().map(({ id }) => id), expected(after));
+  }
+});
+
+test('polling pages, filters by key, waits for a change and ends with the client or the service', async (t) => {
+  const w = await world(t);
+  w.feed.accept(...Array.from({ length: 250 }, (_, i) => change(i + 1)));
+  assert.equal((await w.poll('')).sequences().length, 100);
+  assert.deepEqual((await w.poll('?afterSequence=10&limit=2')).sequences(), [11, 12]);
+  const filtered = await w.poll('?afterSequence=240&key=k0');
+  assert.deepEqual([filtered.sequences(), filtered.body.cursor], [[243, 246, 249], 250]);
+  const limited = await w.poll('?key=k0&limit=3');
+  assert.deepEqual([limited.sequences(), limited.body.cursor], [[3, 6, 9], 9]);
+  assert.deepEqual((await w.poll('?afterSequence=999999')).sequences(), []);
+
+  const waiting = w.poll('?afterSequence=250&waitSeconds=60&key=k0');
+  await until(() => w.hub.followers === 1, 'it waits');
+  w.feed.accept(change(251), change(252), change(255));
+  assert.deepEqual((await waiting).sequences(), [252, 255]);
+  const late = w.poll('?afterSequence=255&waitSeconds=2');
+  await until(() => w.hub.followers === 1, 'it waits');
+  w.timers.advance(2_000);
+  assert.deepEqual((await late).sequences(), []);
+
+  const abort = new AbortController();
+  const gone = fetch(`http://127.0.0.1:${w.port}/projections/p1/notifications?afterSequence=255&waitSeconds=60`, { headers: KEY, signal: abort.signal });
+  await until(() => w.hub.followers === 1, 'it waits');
+  abort.abort();
+  await assert.rejects(gone);
+  await until(() => w.hub.followers === 0, 'nobody waits');
+  const last = w.poll('?afterSequence=255&waitSeconds=60');
+  await until(() => w.hub.followers === 1, 'it waits');
+  w.polling.close();
+  assert.deepEqual((await last).sequences(), []);
+  assert.equal(w.timers.nextAt, undefined, 'no timer is left');
+});
+
+test('bad cursors are 400, trimmed ones 410 with the oldest, foreign and unknown projections 404 with the same bytes, on every channel', async (t) => {
+  const w = await world(t, { tailSize: 1 });
+  w.feed.accept(change(1), change(2), change(3), change(4));
+  w.feed.trimmed = 2;
+  for (const query of ['?afterSequence=-1', '?afterSequence=1.5', '?afterSequence=', '?afterSequence=abc', '?afterSequence=9007199254740993', '?afterSequence=1&afterSequence=2', '?limit=0', '?limit=1001', '?waitSeconds=61', '?key=', '?key=%00']) {
+    const { status, body } = await w.poll(query);
+    assert.deepEqual([status, body.code], [400, 'INVALID_REQUEST'], query);
+  }
+  const expired = await w.poll('?afterSequence=1');
+  assert.deepEqual([expired.status, expired.body.code, expired.body.oldestSequence], [410, 'CURSOR_EXPIRED', 3]);
+  assert.deepEqual((await w.poll('')).sequences(), [3, 4]);
+
+  const missing = await w.poll('', 'missing');
+  assert.equal(missing.status, 404);
+  assert.equal((await w.poll('', 'foreign')).text, missing.text.replaceAll('missing', 'foreign'));
+  assert.equal((await w.poll('', 'p1', {})).status, 401);
+
+  const refusals: [string, { id?: string; headers?: Record<string, string> }, number][] = [
+    ['', { headers: {} }, 401],
+    ['', { id: 'foreign' }, 404],
+    ['', { id: 'a/b' }, 404],
+    ['', { id: '%zz' }, 400],
+    ['?afterSequence=x', {}, 400],
+    ['?afterSequence=1', {}, 410],
+  ];
+  for (const [query, options, status] of refusals) {
+    const refused = stream(t, w, query, options);
+    await until(() => refused.status !== 0, `${query} ${options.id ?? ''}`);
+    assert.deepEqual([refused.status, (JSON.parse(refused.refusal) as { status: number }).status], [status, status], query);
+  }
+  assert.equal(w.streams.connections, 0);
+
+  w.catalog.addProjection('t1', 'quiet');
+  for (const [query, headers, id, status] of [['', KEY, 'quiet', 404], ['', KEY, 'foreign', 404], ['?afterSequence=1', KEY, 'p1', 410], ['', { ...KEY, 'last-event-id': 'x' }, 'p1', 400], ['', {}, 'p1', 401]] as const) {
+    const refused = events(t, w, query, headers, id);
+    await until(() => refused.ended, `${id} ${query}`);
+    assert.equal(refused.status, status, `${id} ${query}`);
+    if (id === 'quiet') assert.match(refused.body, /SSE_DISABLED/);
+  }
+});
+
+test('pings go out every 20 s; two that are not answered close the socket with 4408', async (t) => {
+  const w = await world(t);
+  const good = stream(t, w);
+  const silent = stream(t, w, '', { pong: false });
+  await until(() => good.opened && silent.opened, 'both are open');
+  for (let i = 1; i <= 2; i++) {
+    w.timers.advance(20_000);
+    await until(() => good.pings === i && silent.pings === i, `ping ${i}`);
+  }
+  assert.equal(silent.code, 0);
+  // The pong has to be back before the next beat judges.
+  await roundTrip(good.socket);
+  w.timers.advance(20_000);
+  await until(() => silent.code === 4408, 'the silent one is closed');
+  await until(() => good.pings === 3, 'the other goes on');
+  w.feed.accept(change(1));
+  await until(() => good.sequences.length === 1, 'and is pushed to');
+});
+
+/** The server has handled all that the client sent before. */
+const roundTrip = (socket: WebSocket): Promise<void> =>
+  new Promise((resolve) => {
+    socket.once('pong', () => resolve());
+    socket.ping();
+  });
+
+test('a slow reader holds a bounded buffer, gets everything when it reads on, and is closed with 4429 when it does not', async (t) => {
+  const w = await world(t, { maxBufferedBytes: 256 * 1024 });
+  const slow = stream(t, w);
+  await until(() => slow.opened, 'it is open');
+  slow.socket.pause();
+  const state = Buffer.from(`"${'x'.repeat(64 * 1024)}"`);
+  for (let i = 1; i <= 400; i++) w.feed.accept(change(i, { state }));
+  const before = process.memoryUsage().arrayBuffers;
+  for (let i = 401; i <= 1_000; i++) w.feed.accept(change(i, { state }));
+  assert.ok(process.memoryUsage().arrayBuffers - before < 8 * 1024 * 1024, 'what is not read is not encoded');
+  slow.socket.resume();
+  await until(() => slow.sequences.length === 1_000, 'it catches up', 20_000);
+  assert.deepEqual(slow.sequences, Array.from({ length: 1_000 }, (_, i) => i + 1));
+
+  slow.socket.pause();
+  for (let i = 1_001; i <= 1_400; i++) w.feed.accept(change(i, { state }));
+  const reader = events(t, w, '?afterSequence=1400');
+  await until(() => reader.status === 200, 'another channel');
+  w.timers.advance(31_000);
+  assert.equal(w.hub.followers, 1, 'it is followed no more');
+  slow.socket.resume();
+  await until(() => slow.code === 4429, 'the reason arrives once it reads');
+  assert.match(slow.reason, /too slowly/);
+  await until(() => w.streams.connections === 0, 'it is gone');
+});
+
+test('what a client sends besides pongs closes its socket: other messages, binary, floods, too long, garbage frames', async (t) => {
+  const w = await world(t);
+  const cases: [string, (socket: WebSocket) => void, number][] = [
+    ['another message', (socket) => socket.send('{"type":"subscribe"}'), 1008],
+    ['not JSON', (socket) => socket.send('pong'), 1008],
+    ['null', (socket) => socket.send('null'), 1008],
+    ['binary', (socket) => socket.send(Buffer.from('{"type":"pong"}')), 1008],
+    ['too long', (socket) => socket.send('x'.repeat(5_000)), 1009],
+    ['a flood of pongs', (socket) => { for (let i = 0; i < 40; i++) socket.send('{"type":"pong"}'); }, 1008],
+    ['a flood of pings', (socket) => { for (let i = 0; i < 40; i++) socket.ping(); }, 1008],
+  ];
+  for (const [what, act, code] of cases) {
+    const client = stream(t, w);
+    await until(() => client.opened, 'it is open');
+    act(client.socket);
+    await until(() => client.code !== 0, what);
+    assert.equal(client.code, code, what);
+  }
+  // A client that never stops and never reads the closing frame is cut.
+  const raw = connect(w.port, '127.0.0.1');
+  t.after(() => raw.destroy());
+  raw.on('error', () => undefined);
+  let answer = '';
+  raw.on('data', (chunk) => (answer += chunk.toString('latin1')));
+  raw.write('GET /projections/p1/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nX-API-Key: key-of-t1\r\n\r\n');
+  await until(() => answer.startsWith('HTTP/1.1 101'), 'the upgrade');
+  const ping = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
+  raw.write(Buffer.concat(Array.from({ length: 1_000 }, () => ping)));
+  await until(() => raw.destroyed || raw.closed, 'it is cut');
+  await until(() => w.streams.connections === 0, 'nothing is left');
+  assert.equal(w.timers.nextAt, undefined, 'no timer runs without sockets');
+});
+
+test('revoked keys, deleted projections, the limit of a tenant and the end of the service close sockets and streams', async (t) => {
+  const w = await world(t, { perTenant: 3 });
+  w.catalog.addProjection('t1', 'p9', { sse: true });
+  const [first, second] = [stream(t, w), stream(t, w, '', { id: 'p9' })];
+  const sse = events(t, w);
+  await until(() => first.opened && second.opened && sse.status === 200, 'three are open');
+  const fourth = stream(t, w);
+  await until(() => fourth.status === 429, 'the limit');
+  assert.match(fourth.refusal, /RATE_LIMITED/);
+  w.catalog.set('projection', 'p9', undefined);
+  await until(() => second.code === 4404, 'the projection is gone');
+  w.catalog.addProjection('t1', 'p1', { sse: false });
+  await until(() => sse.ended, 'SSE is off');
+  const key = w.catalog.get('key', 'id-t1')?.value;
+  assert.ok(key);
+  w.catalog.set('key', 'id-t1', { ...key, revokedAt: '2026-01-02T00:00:00.000Z' });
+  await until(() => first.code === 4401, 'the key is revoked');
+  w.catalog.set('key', 'id-t1', key);
+  const last = stream(t, w);
+  await until(() => last.opened, 'a place is free again');
+  await w.close();
+  await until(() => last.code === 1001, 'the service ends');
+  assert.equal(w.streams.connections, 0);
+  assert.equal(w.hub.followers, 0);
+});
+
+test('SSE keeps idle connections alive, and lets go of a reader that never reads', async (t) => {
+  const w = await world(t, { maxBufferedBytes: 64 * 1024 });
+  const reader = events(t, w);
+  await until(() => reader.status === 200, 'it is open');
+  w.timers.advance(20_000);
+  await until(() => reader.body.endsWith(': keep-alive\n\n'), 'the comment');
+  const raw = connect(w.port, '127.0.0.1');
+  t.after(() => raw.destroy());
+  raw.on('error', () => undefined);
+  let closed = false;
+  raw.on('close', () => (closed = true));
+  raw.write('GET /projections/p1/sse HTTP/1.1\r\nHost: x\r\nX-API-Key: key-of-t1\r\n\r\n');
+  raw.pause();
+  await until(() => w.hub.followers === 2, 'two follow');
+  const state = Buffer.from(`"${'x'.repeat(64 * 1024)}"`);
+  for (let i = 1; i <= 400; i++) w.feed.accept(change(i, { state }));
+  await until(() => reader.events().length === 400, 'the other reads all');
+  w.timers.advance(31_000);
+  await until(() => w.hub.followers === 1, 'the slow one is let go');
+  raw.resume();
+  await until(() => closed, 'its connection is closed');
+});

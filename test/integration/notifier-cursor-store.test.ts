@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { silentLogger } from '../../src/core/logger.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { AppendRefusedError } from '../../src/log/log.js';
+import { LogCursorStore } from '../../src/notifier/log-cursor-store.js';
+import { ManualTimers, until } from '../support/notifier-world.js';
+
+test('the latest save of each endpoint is there after a restart, in few appends, also when appends failed meanwhile', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  let log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const partition = { topic: 'statefold.cursors', partition: 0 };
+  const timers = new ManualTimers();
+  let store = await LogCursorStore.open(log, silentLogger, timers);
+  const parked = [{ sequence: 3, key: 'ä', at: '2026-01-01T00:00:00.000Z', attempts: 11, reason: 'answered 500' }];
+  for (let i = 1; i <= 1_000; i++) store.save('t1/p1', { through: i, pending: [[i, 2]], parked });
+  store.save('t1/p2', { through: 5, pending: [], parked: [] });
+  assert.equal(store.load('t1/p1')?.through, 1_000, 'a save is seen at once');
+  timers.advance(250);
+  await until(() => timers.nextAt === undefined, 'nothing more to write');
+  while ((await log.endOffset(partition)) < 2) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(await log.endOffset(partition), 2, 'one record an endpoint');
+
+  const append = log.append.bind(log);
+  log.append = () => Promise.reject(new AppendRefusedError('the disk is full'));
+  store.save('t1/p1', { through: 1_001, pending: [], parked });
+  store.delete('t1/p2');
+  timers.advance(250);
+  await until(() => timers.nextAt !== undefined, 'it is tried again');
+  log.append = append;
+  await store.close();
+  await log.close();
+
+  log = new LmdbLog({ path });
+  store = await LogCursorStore.open(log, silentLogger, timers);
+  assert.deepEqual(store.load('t1/p1'), { through: 1_001, pending: [], parked });
+  assert.equal(store.load('t1/p2'), undefined);
+  await store.close();
+});
