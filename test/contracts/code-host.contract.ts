@@ -78,7 +78,7 @@ public sealed class Pairs : IMultiKeyProjection<Tally>
 }`;
 
 /** Every adapter of the code host passes this. */
-export function codeHostContract(name: string, open: () => { readonly host: CodeHost; close(): Promise<void> }): void {
+export function codeHostContract(name: string, open: () => { readonly host: CodeHost; readonly close: () => Promise<void> }): void {
   describe(`code host contract: ${name}`, () => {
     let host: CodeHost;
     let close: () => Promise<void>;

@@ -23,7 +23,7 @@ export interface Fixture {
   /** In the order in which they started. */
   readonly processes: Process[];
   readonly strikes: string[];
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture {

@@ -65,7 +65,7 @@ export class HostProcess {
     });
     this.#child.once('error', (error) => this.#end(`could not be started: ${error.message}`, false));
     this.#child.once('close', (code, signal) => this.#ending(code, signal));
-    this.#child.once('exit', (code, signal) => setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS));
+    this.#child.once('exit', (code, signal) => setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref());
     // After a failed spawn there are no streams.
     const [, , stderr, frames, life] = this.#child.stdio as (Duplex | null | undefined)[];
     this.#frames = frames ?? undefined;
@@ -91,11 +91,6 @@ export class HostProcess {
   /** It takes requests: it has neither ended nor been told to. */
   get alive(): boolean {
     return this.#ended === undefined && this.#killReason === undefined;
-  }
-
-  /** Bytes that wait to be taken by the child. */
-  get backlog(): number {
-    return this.#frames?.writableLength ?? 0;
   }
 
   /** The bytes must stay as they are until the child has answered them. */
