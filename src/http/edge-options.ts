@@ -1,4 +1,4 @@
-import type { Application, Request } from 'express';
+import type { Application } from 'express';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
@@ -44,7 +44,7 @@ export interface HttpObserver {
 /** What a mounted router needs of the edge. */
 export interface EdgeHelpers {
   /** Checks the key and takes the request off the tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  authenticate(request: Request): Principal;
+  authenticate(request: IncomingMessage): Principal;
 }
 
 /** Routers of other folders: the channels of notification. */

@@ -40,6 +40,17 @@ export class TenantRegistry implements Tenants {
     return entry.task;
   }
 
+  get size(): number {
+    return this.#active.size;
+  }
+
+  /** Log offsets that the projections of the active tenants have yet to fold. */
+  get projectionLag(): number {
+    let lag = 0;
+    for (const { task } of this.#active.values()) lag += task.projectionLag;
+    return lag;
+  }
+
   open(tenantId: string): Promise<TenantTask> {
     const task = this.active(tenantId);
     if (task !== undefined) return Promise.resolve(task);

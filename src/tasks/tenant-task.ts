@@ -208,6 +208,11 @@ export class TenantTask implements Tenant, SinkSource {
     return this.#feed;
   }
 
+  /** Log offsets that the projections have yet to fold. */
+  get projectionLag(): number {
+    return this.#events.fence.position - this.#projector.acked;
+  }
+
   /** Nothing waits for an answer, a change or a push: the task may be closed when it has been unused for a while. */
   get idle(): boolean {
     const { position } = this.#events.fence;
@@ -217,6 +222,8 @@ export class TenantTask implements Tenant, SinkSource {
   async open(): Promise<void> {
     this.#become('RESTORING');
     const { log, tenantId, changesRetentionMs, definitions } = this.#options;
+    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
+    this.#runner.forget();
     await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs));
     await this.#events.open();
     await this.#changes.open();

@@ -1,0 +1,49 @@
+#!/usr/bin/env node
+import { parseArgs } from 'node:util';
+import { readSettings, SettingsError } from './config/settings.js';
+import { DirectoryInUseError } from './log/embedded/instance-lock.js';
+import { startService } from './service.js';
+import { createLogger } from './telemetry/logger.js';
+import { Metrics } from './telemetry/metrics.js';
+
+/** Runs the service until SIGINT or SIGTERM. */
+async function serve(): Promise<void> {
+  const settings = readSettings(process.env);
+  const logger = createLogger({ level: settings.logLevel, pretty: process.stdout.isTTY });
+  const service = await startService({ settings, logger, metrics: new Metrics() });
+  let closing = false;
+  const end = (): void => {
+    if (closing) return;
+    closing = true;
+    void service.close().then(() => process.exit());
+  };
+  process.on('SIGINT', end);
+  process.on('SIGTERM', end);
+  say(welcome(service));
+}
+
+function welcome({ url, newApiKey, fixedKeyRevoked }: Awaited<ReturnType<typeof startService>>): string {
+  const lines = [`Statefold listens on ${url}`];
+  if (newApiKey !== undefined) lines.push('', `API key of tenant default (shown only now): ${newApiKey}`);
+  if (fixedKeyRevoked) lines.push('', 'The key in STATEFOLD_API_KEY was revoked, and stays so: choose another.');
+  const key = newApiKey ?? '$KEY';
+  lines.push(
+    '',
+    'Next, in another terminal:',
+    `  curl ${url}/events -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' \\`,
+    `    -d '{"aggregateId":"account-1","eventType":"Opened","data":{"owner":"Ada"}}'`,
+    '',
+  );
+  return lines.join('\n');
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+try {
+  const { positionals } = parseArgs({ allowPositionals: true, strict: false });
+  if (positionals[0] === 'serve') await serve();
+} catch (error) {
+  if (!(error instanceof SettingsError || error instanceof DirectoryInUseError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+}

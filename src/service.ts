@@ -1,0 +1,267 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { LogArtefactStore } from './catalog/artefacts.js';
+import { FencedCatalog } from './catalog/fenced-catalog.js';
+import { masterKey, Sealer } from './catalog/sealing.js';
+import { readOrMakeSecret } from './catalog/secret-file.js';
+import type { TenantEntity } from './catalog/catalog.js';
+import { ensureDefaultTenant } from './catalog/tenants.js';
+import type { CodeHost } from './code-host/code-host.js';
+import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
+import { findProjectRoot } from './config/project-root.js';
+import type { Settings } from './config/settings.js';
+import { systemClock } from './core/clock.js';
+import type { Logger } from './core/logger.js';
+import { DeploymentService } from './deployments/deployment-service.js';
+import { followCatalog, tenantDefinitions } from './deployments/tenant-definitions.js';
+import { Authenticator } from './http/auth.js';
+import { createEdge } from './http/edge.js';
+import { notificationRoutes } from './http/routes/notifications.js';
+import { serverSentEvents } from './http/sse/stream-routes.js';
+import { StreamServer } from './http/websocket/stream-server.js';
+import { loadCodecs } from './log/codec.js';
+import { lockDirectory } from './log/embedded/instance-lock.js';
+import { LmdbLog } from './log/embedded/lmdb-log.js';
+import type { Log } from './log/log.js';
+import { ConnectionQuota } from './notifier/connection-quota.js';
+import { ChangeHub } from './notifier/hub.js';
+import { LogCursorStore } from './notifier/log-cursor-store.js';
+import { assertWebhookUrlAllowed } from './notifier/webhooks/address-guard.js';
+import { WebhookDeliverer } from './notifier/webhooks/webhook-deliverer.js';
+import { ClickHouseReadStore } from './read-store/clickhouse/clickhouse-read-store.js';
+import type { ClickHouseEndpoint } from './read-store/clickhouse/endpoint.js';
+import { EmbeddedEngine } from './read-store/embedded/embedded-engine.js';
+import type { ReadStore } from './read-store/read-store.js';
+import { Sink } from './read-store/sink.js';
+import { LocalStore } from './tasks/store/local-store.js';
+import { TenantRegistry } from './tasks/tenant-registry.js';
+import { TenantTask } from './tasks/tenant-task.js';
+import { changesTopic, eventsTopic } from './tasks/topics.js';
+import type { Metrics } from './telemetry/metrics.js';
+
+export interface ServiceOptions {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Wrap the ports, so that a test can break them at a chosen place. */
+  readonly decorate?: {
+    readonly log?: (log: Log) => Log;
+    readonly codeHost?: (host: CodeHost) => CodeHost;
+    readonly readStore?: (store: ReadStore) => ReadStore;
+  };
+}
+
+export interface Service {
+  /** Where it listens, e.g. `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** The key of tenant `default`, when this start made it. */
+  readonly newApiKey: string | undefined;
+  readonly fixedKeyRevoked: boolean;
+  /** Ends it in order: answers what is under way, flushes, stops the children. */
+  close(): Promise<void>;
+}
+
+const CONNECTIONS_PER_TENANT = 1000;
+
+/** Puts the house together: the only place, with `main.ts`, that knows which adapter is behind a port. */
+export async function startService({ settings, logger, metrics, decorate = {} }: ServiceOptions): Promise<Service> {
+  const root = findProjectRoot();
+  const data = settings.dataDirectory;
+  const closers: (() => Promise<unknown> | void)[] = [];
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) {
+      try {
+        await closer();
+      } catch (error) {
+        logger.error({ err: error }, 'a part did not close cleanly');
+      }
+    }
+  };
+  try {
+    const lock = await lockDirectory(data);
+    closers.push(() => lock.release());
+    const owner = randomUUID();
+    const clock = systemClock;
+    const codecs = loadCodecs(join(root, 'schemas', 'avro'));
+    const lmdb = new LmdbLog({ path: join(data, 'log') });
+    closers.push(() => lmdb.close());
+    const log = decorate.log?.(lmdb) ?? lmdb;
+
+    const catalog = await FencedCatalog.open({ log, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner, logger, onStopped: fatal(logger) });
+    closers.push(() => catalog.close());
+    const sealer = new Sealer(masterKey(settings.masterKey, join(data, 'master-key')));
+    const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
+    const first = await ensureDefaultTenant(catalog, settings.apiKey);
+
+    const dotnet = new DotnetCodeHost({
+      dotnet: 'dotnet',
+      searchPath: process.env['PATH'] ?? '',
+      assembliesDir: join(root, 'dist', 'dotnet'),
+      workDir: join(data, 'work'),
+      batchDeadlineMs: settings.runnerBatchDeadlineMs,
+      eventDeadlineMs: settings.runnerEventDeadlineMs,
+      compileDeadlineMs: settings.compileDeadlineMs,
+      heapLimitBytes: settings.runnerHeapLimitBytes,
+      idleMs: settings.runnerIdleMs,
+      logger,
+      observer: metrics.codeHost,
+    });
+    const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
+    closers.push(() => codeHost.close());
+
+    const { endpoint, start: startReadStore, stop: stopReadStore } = readStoreEndpoint(settings, logger);
+    closers.push(stopReadStore);
+    const clickHouse = new ClickHouseReadStore({ endpoint, schemaDirectory: join(root, 'schemas', 'clickhouse'), logger });
+    const readStore = decorate.readStore?.(clickHouse) ?? clickHouse;
+    const sink = new Sink({ store: readStore, logger, observer: metrics.sink });
+    closers.push(async () => {
+      await sink.close();
+      await readStore.close();
+    });
+
+    const store = new LocalStore({ path: join(data, 'store'), logger });
+    closers.push(() => store.close());
+    const tenants = new TenantRegistry({
+      logger,
+      idleMs: settings.tenantIdleMs,
+      create: (tenantId, onStopped) =>
+        catalog.get('tenant', tenantId) === undefined
+          ? undefined
+          : new TenantTask({
+              tenantId,
+              log,
+              codecs,
+              store,
+              codeHost,
+              definitions: tenantDefinitions(catalog, tenantId),
+              owner,
+              clock,
+              logger,
+              idempotencyWindow: settings.idempotencyWindow,
+              changesRetentionMs: settings.changesRetentionMs,
+              foldDeadlineMs: settings.foldDeadlineMs,
+              onStopped,
+              observer: metrics.tasks,
+            }),
+      onOpened: (task) => sink.attach(task),
+      onClosed: (task) => sink.detach(task.tenantId),
+    });
+    closers.push(() => tenants.close());
+    followCatalog(catalog, tenants);
+    metrics.watch('active_tenants', () => tenants.size);
+    metrics.watch('projection_lag_commits', () => tenants.projectionLag);
+
+    const hub = new ChangeHub({ tenants, catalog, logger });
+    const cursors = await LogCursorStore.open(log, logger);
+    const webhooks = new WebhookDeliverer({
+      hub,
+      tenants,
+      catalog,
+      store: cursors,
+      unseal: (sealed) => sealer.unseal(sealed),
+      logger,
+      allowPrivate: settings.webhookAllowPrivate,
+      timeoutMs: settings.webhookTimeoutMs,
+      observer: metrics.webhooks,
+    });
+    closers.push(async () => {
+      await webhooks.close();
+      await cursors.close();
+      hub.close();
+    });
+    const deployments = new DeploymentService({
+      catalog,
+      codeHost,
+      sealer,
+      checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
+      clock,
+      logger,
+      observer: metrics.deployments,
+    });
+    closers.push(() => deployments.close());
+
+    const authenticator = new Authenticator(catalog);
+    const quota = new ConnectionQuota(CONNECTIONS_PER_TENANT);
+    let streams: StreamServer | undefined;
+    const channelClosers: (() => Promise<void> | void)[] = [];
+    const removeTenantData = async ({ tenantId }: TenantEntity): Promise<void> => {
+      await tenants.passivate(tenantId);
+      await codeHost.dispose(tenantId);
+      for (const topic of [eventsTopic(tenantId), changesTopic(tenantId)]) await log.deleteTopic(topic);
+      await store.drop(tenantId);
+      await readStore.reset(tenantId).catch((error: unknown) => logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'));
+    };
+    const edge = createEdge({
+      settings,
+      catalog,
+      tenants,
+      deployments,
+      removeTenantData,
+      authenticator,
+      adminKey,
+      readStoreAccess: endpoint,
+      rebuildReadStore: () => sink.rebuild(),
+      probes: [
+        { name: 'log', required: true, check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0 },
+        { name: 'readStore', required: false, check: () => readStore.ping() },
+      ],
+      metrics: () => metrics.expose(),
+      logger,
+      observer: metrics.http,
+      extensions: [
+        {
+          mount: (app, { authenticate }) => {
+            const channels = { hub, tenants, catalog, quota, authenticator, authenticate, logger };
+            const polling = notificationRoutes(channels);
+            const sse = serverSentEvents(channels);
+            const sockets = new StreamServer({ ...channels, onConnections: metrics.websockets });
+            app.use(polling.router);
+            app.use(sse.router);
+            streams = sockets;
+            channelClosers.push(() => polling.close(), () => sse.close(), () => sockets.close());
+          },
+          onUpgrade: (request, socket, head) => void streams?.handleUpgrade(request, socket, head),
+        },
+      ],
+    });
+    const port = await edge.listen();
+    closers.push(async () => {
+      const closing = edge.close();
+      for (const closer of channelClosers) await closer();
+      await closing;
+    });
+    const url = `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`;
+
+    startReadStore();
+    dotnet.start();
+    deployments.resume();
+    await webhooks.start();
+    return { url, newApiKey: first.apiKey, fixedKeyRevoked: first.fixedKeyRevoked, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */
+const fatal =
+  (logger: Logger) =>
+  (error: Error): void => {
+    logger.error({ err: error }, 'the catalog stopped; the process ends');
+    process.exitCode = 1;
+    process.kill(process.pid, 'SIGTERM');
+  };
+
+/** The ClickHouse of the settings, or the embedded one. */
+function readStoreEndpoint(settings: Settings, logger: Logger): { endpoint: () => ClickHouseEndpoint | undefined; start: () => void; stop: () => Promise<void> } {
+  const { clickhouseUrl: url, clickhouseUser: user, clickhousePassword: password, clickhouseDatabase: database } = settings;
+  if (url !== undefined) return { endpoint: () => ({ url, user, password, database }), start: () => undefined, stop: () => Promise.resolve() };
+  const engine = new EmbeddedEngine({
+    directory: join(settings.dataDirectory, 'clickhouse'),
+    port: settings.readStorePort,
+    password: undefined,
+    memoryLimitBytes: settings.readStoreMemoryBytes,
+    logger,
+  });
+  return { endpoint: () => engine.endpoint(), start: () => engine.start(), stop: () => engine.stop() };
+}
