@@ -36,11 +36,20 @@ export class ListFeed implements ChangeFeed {
   unavailable = false;
   readonly listeners = new Set<(changes: readonly Change[]) => void>();
 
-  constructor(private readonly tailSize = Number.POSITIVE_INFINITY) {}
+  /** `deferred`: listeners are told in a microtask, after the head and the tail have moved. */
+  constructor(
+    private readonly tailSize = Number.POSITIVE_INFINITY,
+    private readonly deferred = false,
+  ) {}
 
   accept(...changes: Change[]): void {
     this.changes.push(...changes);
     this.#head = changes.at(-1)?.sequence ?? this.#head;
+    if (this.deferred) queueMicrotask(() => this.#tell(changes));
+    else this.#tell(changes);
+  }
+
+  #tell(changes: readonly Change[]): void {
     for (const listener of [...this.listeners]) listener(changes);
   }
 

@@ -8,8 +8,8 @@ import { ChangeHub } from '../../src/notifier/hub.js';
 import { notificationBytes } from '../../src/notifier/notification-record.js';
 import { change, ListFeed, ListTenants, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
 
-function world(tailSize?: number) {
-  const feed = new ListFeed(tailSize);
+function world(tailSize?: number, deferred = false) {
+  const feed = new ListFeed(tailSize, deferred);
   const tenants = new ListTenants();
   tenants.activate('t1', feed);
   const catalog = new MapCatalog();
@@ -44,15 +44,15 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
     { weight: 1, arbitrary: fc.record({ do: fc.constant('away' as const) }) },
   );
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.integer({ min: 1, max: 8 }), fc.integer({ min: 0, max: 12 }), fc.integer({ min: 1, max: 4 }), async (steps, tailSize, after, room) => {
-      const w = world(tailSize);
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.integer({ min: 1, max: 8 }), fc.integer({ min: 0, max: 24 }), fc.integer({ min: 1, max: 4 }), fc.boolean(), fc.boolean(), async (steps, tailSize, after, room, deferred, begun) => {
+      const w = world(tailSize, deferred);
       let feed = w.feed;
       let sequence = 0;
       const accept = (count: number, ours: boolean): void => {
         // Gaps are normal, and other projections share the sequence.
         feed.accept(...Array.from({ length: count }, () => change((sequence += 2), { projectionId: ours ? 'p1' : 'p2' })));
       };
-      accept(10, true);
+      accept(10, begun);
       const { got, ends, follower } = into(w.hub, after, { room });
       for (const each of steps) {
         if (each.do === 'accept') accept(each.count, each.ours);
@@ -60,7 +60,7 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
         else if (each.do === 'resume') follower.resume();
         else if (each.do === 'away') feed.unavailable = !feed.unavailable;
         else {
-          const next = new ListFeed(tailSize);
+          const next = new ListFeed(tailSize, deferred);
           next.accept(...feed.changes);
           feed = next;
           w.tenants.activate('t1', next);
@@ -76,7 +76,7 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
       assert.deepEqual(got, expected);
       assert.deepEqual(ends, []);
     }),
-    { numRuns: 300 },
+    { numRuns: 500 },
   );
 });
 
