@@ -27,7 +27,8 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
       direction,
     } as const;
     const page = await (await tenants.open(tenantId)).listEvents(asked);
-    const writer = new JsonWriter().text('{"events":[').list(page.events, (event) => eventJson(writer, event)).text(']');
+    const writer = new JsonWriter().text('{"events":[');
+    writer.list(page.events, (event) => eventJson(writer, event)).text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     answer(response, 200, writer.text('}').end());
   };
