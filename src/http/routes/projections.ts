@@ -97,7 +97,8 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
 }
 
 function statesJson(states: readonly ProjectionState[], nextCursor: string | undefined): Buffer {
-  const writer = new JsonWriter().text('{"states":[').list(states, (state) => {
+  const writer = new JsonWriter().text('{"states":[');
+  writer.list(states, (state) => {
     writer
       .text('{')
       .member('key', state.key, true)
