@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Router, type Request, type Response } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
+import { findProjectRoot } from '../../config/project-root.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConnectionQuota } from '../../notifier/connection-quota.js';
 import type { ChangeHub } from '../../notifier/hub.js';
@@ -33,10 +36,11 @@ const MAX_WAIT_SECONDS = 60;
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 const READ_AT_ONCE = 250;
 
-/** Polling: `GET /projections/{id}/notifications`, and what a plain GET of the WebSocket's path is told. */
+/** Polling: `GET /projections/{id}/notifications`, what a plain GET of the WebSocket's path is told, and the description of all channels. */
 export function notificationRoutes(options: NotificationRoutesOptions): NotificationRoutes {
   const { hub, tenants, catalog, quota, authenticate } = options;
   const timers = options.timers ?? systemTimers;
+  const asyncApi = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
   const waits = new Set<() => void>();
   const router = Router({ strict: true, caseSensitive: true });
 
@@ -64,6 +68,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
       page = await readPage((await tenants.open(tenantId)).changes, { ...poll, after: page.cursor }, () => response.destroyed);
     }
     if (!response.destroyed) send(response, page, poll.key !== undefined);
+  });
+
+  router.get('/asyncapi.json', (_request: Request, response: Response) => {
+    response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
+    response.end(asyncApi);
   });
 
   router.get('/projections/:id/stream', (request: Request<{ id: string }>) => {

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { findProjectRoot } from '../../src/config/project-root.js';
+import { CLOSE } from '../../src/http/websocket/connection.js';
+import { notificationBytes } from '../../src/notifier/notification-record.js';
+import { webhookBody } from '../../src/notifier/webhooks/webhook-message.js';
+import { change } from '../support/notifier-world.js';
+
+const document = JSON.parse(readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'), 'utf8')) as { channels: { stream: { description: string } }; components: { messages: Record<string, unknown> } };
+
+test('what the channels carry is what the AsyncAPI document says, field by field', () => {
+  const ajv = new Ajv2020({ strict: false });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'asyncapi');
+  const validate = (message: string, bytes: Buffer): void => {
+    const check = ajv.getSchema(`asyncapi#/components/messages/${message}/payload`);
+    assert.ok(check, message);
+    assert.ok(check(JSON.parse(bytes.toString('utf8'))), `${message}: ${ajv.errorsText(check.errors)}`);
+  };
+  for (const one of [change(1), change(2, { cause: 'redeploy', state: null })]) {
+    validate('state_changed', notificationBytes(one).message);
+    validate('event', notificationBytes(one).record);
+    validate('delivery', webhookBody(one));
+  }
+  validate('ping', Buffer.from('{"type":"ping"}'));
+  assert.throws(() => validate('state_changed', notificationBytes(change(3)).record), /type/);
+  const fields = Object.keys(JSON.parse(notificationBytes(change(1, { cause: 'build' })).record.toString()) as object);
+  const documented = (document as unknown as { components: { schemas: { record: { properties: object } } } }).components.schemas.record.properties;
+  assert.deepEqual(fields.sort(), Object.keys(documented).sort());
+});
+
+test('every code with which a socket is closed is documented', () => {
+  for (const code of Object.values(CLOSE)) assert.ok(document.channels.stream.description.includes(`${code} `), String(code));
+});
