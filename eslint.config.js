@@ -53,7 +53,7 @@ export default defineConfig(
   js.configs.recommended,
   {
     files: ['**/*.js', '**/*.mjs'],
-    languageOptions: { globals: Object.fromEntries(['Buffer', 'console', 'fetch', 'performance', 'process', 'setTimeout', 'clearTimeout', 'URL', 'WebSocket'].map((name) => [name, 'readonly'])) },
+    languageOptions: { globals: Object.fromEntries(Object.getOwnPropertyNames(globalThis).map((name) => [name, 'readonly'])) },
   },
   {
     files: ['**/*.ts'],

@@ -12,5 +12,5 @@ if (process.argv[2] === 'serve') {
 } else {
   await setup({ dotnet: false }).catch(fail);
   const { runProgram } = await import('../dist/src/cli/program.js');
-  process.exitCode = await runProgram(process.argv.slice(2), { env: process.env, stdout: process.stdout, stderr: process.stderr });
+  process.exitCode = await runProgram(process.argv.slice(2), { env: process.env, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr });
 }

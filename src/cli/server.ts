@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readSettings, SettingsError, type Settings } from '../config/settings.js';
+import { CliError, type CliIo } from './io.js';
+
+const TIMEOUT_MS = 30_000;
+/** Entries of one page of a list. */
+const PAGE = 500;
+
+/** A running service, as its owner talks to it. Every failure is a CliError that says what to do. */
+export class Server {
+  readonly url: string;
+  readonly #settings: Settings;
+
+  /** @param url as given on the command line, else `STATEFOLD_URL`, else where the settings make the service listen */
+  constructor({ env }: Pick<CliIo, 'env'>, url: string | undefined) {
+    this.#settings = settingsOf(env);
+    this.url = (url ?? env['STATEFOLD_URL'] ?? localUrl(this.#settings)).replace(/\/+$/, '');
+    if (!URL.canParse(this.url) || !/^https?:/.test(this.url)) throw new CliError(`${this.url} is not an http or https URL.`);
+  }
+
+  /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
+  async admin(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<unknown> {
+    return this.#ask(method, path, { 'X-Admin-Key': this.#adminKey() }, body);
+  }
+
+  /** All pages of a list. */
+  async list(path: string, member: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    const entries: Readonly<Record<string, unknown>>[] = [];
+    let cursor: unknown;
+    do {
+      const page = (await this.admin('GET', `${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`)) as Readonly<Record<string, unknown>>;
+      entries.push(...(page[member] as Readonly<Record<string, unknown>>[]));
+      cursor = page['nextCursor'];
+    } while (cursor !== undefined);
+    return entries;
+  }
+
+  /** Asks without a key. */
+  async open(path: string): Promise<unknown> {
+    return this.#ask('GET', path, {}, undefined);
+  }
+
+  async #ask(method: string, path: string, headers: Record<string, string>, body: object | undefined): Promise<unknown> {
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(this.url + path, {
+        method,
+        headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        redirect: 'error',
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      text = await response.text();
+    } catch (error) {
+      throw unreachable(this.url, error);
+    }
+    const answer = parse(text);
+    if (response.ok) {
+      if (text !== '' && answer === undefined) throw new CliError(`${this.url} is not a Statefold service: it answered something other than JSON.`);
+      return answer;
+    }
+    if (response.status === 401) throw new CliError(`The service at ${this.url} refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with.`);
+    throw new CliError(describeProblem(answer) ?? `${this.url}${path} answered ${response.status}.`);
+  }
+
+  #adminKey(): string {
+    const { adminKey, dataDirectory } = this.#settings;
+    if (adminKey !== undefined) return adminKey;
+    const file = join(dataDirectory, 'admin-key');
+    try {
+      return readFileSync(file, 'utf8').trim();
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'EACCES') throw new CliError(`The admin key in ${file} is readable only by the user who runs the service: run this as that user, or set STATEFOLD_ADMIN_KEY.`);
+      throw new CliError(`There is no admin key in ${file}: start the service once with \`npm start\`, or set STATEFOLD_DATA_DIR to its data directory, or STATEFOLD_ADMIN_KEY to its key.`);
+    }
+  }
+}
+
+/** Why nothing came back. */
+export function unreachable(url: string, error: unknown): CliError {
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const code = reason instanceof Error ? ((reason as NodeJS.ErrnoException).code ?? reason.name) : '';
+  if (code === 'ECONNREFUSED') return new CliError(`Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`);
+  if (code === 'TimeoutError') return new CliError(`${url} did not answer within ${TIMEOUT_MS / 1000} s.`);
+  return new CliError(`${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}.`);
+}
+
+/** A problem document in one or more lines; undefined when it is none. */
+function describeProblem(answer: unknown): string | undefined {
+  if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string') return undefined;
+  const code = 'code' in answer ? ` (${String(answer.code)})` : '';
+  const errors = 'errors' in answer && Array.isArray(answer.errors) ? (answer.errors as { pointer?: unknown; message?: unknown }[]) : [];
+  return [`${answer.detail}${code}`, ...errors.map(({ pointer, message }) => `  ${String(pointer)} ${String(message)}`)].join('\n');
+}
+
+function settingsOf(env: CliIo['env']): Settings {
+  try {
+    return readSettings(env);
+  } catch (error) {
+    if (error instanceof SettingsError) throw new CliError(error.message);
+    throw error;
+  }
+}
+
+/** An address that means "all of them" is reached by loopback. */
+function localUrl({ host, port }: Settings): string {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
