@@ -24,11 +24,20 @@ export function answerJson(response: ServerResponse, status: number, requestId: 
 export function answerError(response: ServerResponse, thrown: unknown, requestId: string, raw?: Readonly<Record<string, Buffer>>): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   const problem = problemOf(knownError(thrown), requestId, raw);
-  response.writeHead(problem.status, { ...problem.headers, 'Content-Length': String(problem.body.length) });
   const request = response.req;
-  if (request.complete) response.end(problem.body);
+  const whole = request.complete || bodyAtMost(request, DUMPED_BYTES);
+  // Said in the head that is written now: nothing more is read from a connection whose request was cut off.
+  if (!whole) response.shouldKeepAlive = false;
+  response.writeHead(problem.status, { ...problem.headers, 'Content-Length': String(problem.body.length) });
+  if (whole) response.end(problem.body);
   else endBesideUpload(request, response, problem.body);
 }
+
+/** Node reads a body that nobody wants to its end by itself, which is well for a short one: the connection lives on. */
+const DUMPED_BYTES = 256 * 1024;
+
+const bodyAtMost = ({ headers }: IncomingMessage, limit: number): boolean =>
+  headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= limit;
 
 /** How much of a refused body is still read, and how long, so that the client comes to read the answer. */
 const DRAIN_BYTES = 16 * 1024 * 1024;
@@ -39,7 +48,6 @@ const DRAIN_MS = 2_000;
  * the answer: so it is sent whole, the rest of the body is thrown away up to a limit, and only then the connection is closed.
  */
 function endBesideUpload(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
-  response.shouldKeepAlive = false;
   let left = DRAIN_BYTES;
   const finish = (): void => {
     clearTimeout(timer);
