@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { runProgram } from '../../src/cli/program.js';
+import { startService, temporaryDirectory, until, type Service } from '../support/service.js';
+
+interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** The command line as `npx statefold` runs it, with its own streams and environment. */
+async function statefold(env: Readonly<Record<string, string>>, args: readonly string[], stdin = ''): Promise<Outcome> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const outputs = Promise.all([text(stdout), text(stderr)]);
+  const code = await runProgram(args, { env, stdin: Readable.from([Buffer.from(stdin)]), stdout, stderr });
+  stdout.end();
+  stderr.end();
+  const [out, err] = await outputs;
+  return { code, out, err };
+}
+
+test('tenants, keys and SQL of a real service, with the admin key that it keeps in its data directory', async (t) => {
+  const dataDirectory = temporaryDirectory(t);
+  const service: Service = await startService(t, { dataDirectory, env: { STATEFOLD_ADMIN_KEY: '' } });
+  const env = { STATEFOLD_DATA_DIR: dataDirectory, STATEFOLD_URL: service.url };
+  const ok = async (...args: string[]): Promise<string> => {
+    const { code, out, err } = await statefold(env, args);
+    assert.equal(code, 0, err);
+    return out;
+  };
+  const fails = async (expected: RegExp, ...args: string[]): Promise<void> => {
+    const { code, out, err } = await statefold(env, args);
+    assert.equal(code, 1);
+    assert.equal(out, '');
+    assert.match(err, expected);
+  };
+
+  await t.test('tenants', async () => {
+    const [, tenantId, apiKey = ''] = /^tenantId {2}(\S+)\napiKey {4}(sf_\S+)\n$/.exec(await ok('tenants', 'create', 'acme')) ?? [];
+    assert.equal(tenantId, 'acme');
+    assert.deepEqual((await service.get('/auth/whoami', { key: apiKey })).json()['tenantId'], 'acme');
+    const made = JSON.parse(await ok('tenants', 'create', 'Größe & Co.', '--json')) as Record<string, string>;
+    assert.equal(made['name'], 'Größe & Co.');
+    await fails(/ALREADY_EXISTS/, 'tenants', 'create', 'acme');
+    await fails(/\(INVALID_REQUEST\)\n {2}\/tenantId must have/, 'tenants', 'create', '--id', 'not a name');
+    await fails(/Give the tenant a name/, 'tenants', 'create');
+    assert.match(await ok('tenants', 'list'), /^TENANT +NAME +CREATED\n[^]*^acme +acme +20\d\d-/m);
+    const ids = (JSON.parse(await ok('tenants', 'list', '--json')) as { tenantId: string }[]).map((tenant) => tenant.tenantId);
+    assert.deepEqual(ids.toSorted(), [made['tenantId'], 'acme', 'default'].toSorted());
+    await ok('tenants', 'delete', made['tenantId'] ?? '');
+    await fails(/NOT_FOUND/, 'tenants', 'delete', made['tenantId'] ?? '');
+  });
+
+  await t.test('keys', async () => {
+    const { keyId = '', apiKey = '' } = JSON.parse(await ok('keys', 'create', 'acme', '--json')) as Record<string, string>;
+    assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
+    assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +-$`, 'm'));
+    await ok('keys', 'revoke', 'acme', keyId);
+    assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 401);
+    assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +20\\S+$`, 'm'));
+    await fails(/NOT_FOUND/, 'keys', 'revoke', 'default', keyId);
+    await fails(/NOT_FOUND/, 'keys', 'list', 'nobody');
+  });
+
+  await t.test('sql and the read store', async () => {
+    await service.post('/events', { aggregateId: 'account-1', eventType: 'Opened', data: { amount: 12 } });
+    await until(async () => /readStore +up/.test((await statefold(env, ['health'])).out));
+    await until(async () => (await statefold(env, ['sql', "SELECT count() FROM events WHERE tenant = 'default'", '--format', 'TabSeparated'])).out === '1\n');
+    assert.match(await ok('sql', 'SELECT aggregate_id, data.amount AS amount FROM events', '--format', 'PrettyCompact'), /account-1 +│ +12 +│/);
+    assert.equal(await ok('sql', 'SELECT aggregate_id FROM events', '--json'), '{"aggregate_id":"account-1"}\n');
+    assert.equal((await statefold(env, ['sql'], 'SELECT 1 AS one')).out, 'one\n1\n');
+    await fails(/DB::Exception: .*nowhere/s, 'sql', 'SELECT * FROM nowhere');
+    // Far more than fits into the buffers on the way.
+    const rows = (await ok('sql', 'SELECT number FROM numbers(2000000)', '--format', 'TabSeparated')).split('\n');
+    assert.equal(rows.length, 2_000_001);
+    assert.equal(rows[1_999_999], '1999999');
+    // An answer that fails halfway: what came is written, and the reason told.
+    const halfway = await statefold(env, ['sql', "SELECT throwIf(number = 3000000, 'too far') FROM numbers(4000000)", '--format', 'TabSeparated']);
+    assert.equal(halfway.code, 1);
+    assert.match(halfway.err, /too far/);
+    assert.doesNotMatch(halfway.out, /__exception__/);
+    assert.match(await ok('rebuild-read-store'), /rebuilt/);
+    await until(async () => (await statefold(env, ['sql', 'SELECT count() FROM events', '--format', 'TabSeparated'])).out === '1\n');
+  });
+
+  await t.test('a wrong admin key', async () => {
+    const { code, err } = await statefold({ ...env, STATEFOLD_ADMIN_KEY: 'another admin key'.replaceAll(' ', '-') + '-of-length' }, ['tenants', 'list']);
+    assert.equal(code, 1);
+    assert.match(err, /refuses the admin key.*STATEFOLD_ADMIN_KEY/);
+  });
+});
