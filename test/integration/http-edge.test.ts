@@ -265,7 +265,7 @@ describe('appends', () => {
   it('that are refused before their body is read leave the connection open', async () => {
     const bad = `POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`;
     const answers = await raw(`${bad}${bad}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
-    assert.deepEqual([...answers.matchAll(/^HTTP\/1.1 (\d+)/gm)].map(([, status]) => status), ['401', '401', '200']);
+    assert.deepEqual([...answers.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status), ['401', '401', '200']);
   });
 });
 
