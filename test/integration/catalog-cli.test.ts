@@ -45,7 +45,7 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     const made = JSON.parse(await ok('tenants', 'create', 'Größe & Co.', '--json')) as Record<string, string>;
     assert.equal(made['name'], 'Größe & Co.');
     await fails(/ALREADY_EXISTS/, 'tenants', 'create', 'acme');
-    await fails(/\(INVALID_REQUEST\)\n {2}\/tenantId must have/, 'tenants', 'create', '--id', 'not a name');
+    await fails(/\(INVALID_REQUEST\)\n {2}\/tenantId must be/, 'tenants', 'create', '--id', 'not a name');
     await fails(/Give the tenant a name/, 'tenants', 'create');
     assert.match(await ok('tenants', 'list'), /^TENANT +NAME +CREATED\n[^]*^acme +acme +20\d\d-/m);
     const ids = (JSON.parse(await ok('tenants', 'list', '--json')) as { tenantId: string }[]).map((tenant) => tenant.tenantId);
