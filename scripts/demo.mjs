@@ -3,7 +3,6 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ROOT, setup } from './setup.mjs';
 
@@ -114,7 +113,7 @@ async function follow(projectionId) {
 }
 
 function batches() {
-  const flights = JSON.parse(readFileSync(createRequire(import.meta.url).resolve('vega-datasets/data/flights-20k.json'), 'utf8'));
+  const flights = JSON.parse(readFileSync(join(ROOT, 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8'));
   const routes = new Map();
   for (const flight of flights) {
     const id = `route-${flight.origin}-${flight.destination}`;
