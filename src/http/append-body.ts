@@ -82,6 +82,9 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
       case 'data':
         if (!batch) data = readObject(reader, body, key, faults);
         break;
+      case 'events':
+      case UNKNOWN_KEY:
+        break;
     }
   }
   reader.finish();

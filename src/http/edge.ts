@@ -85,7 +85,7 @@ export function createEdge(options: EdgeOptions): Edge {
     response.writeContinue();
     serve(request, response);
   });
-  const upgrades = extensions.find(({ onUpgrade }) => onUpgrade !== undefined);
+  const upgrades = extensions.find((extension) => extension.onUpgrade !== undefined);
   server.on('upgrade', (request, socket, head) => {
     if (upgrades?.onUpgrade !== undefined) upgrades.onUpgrade(request, socket, head);
     else refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));

@@ -15,7 +15,7 @@ export function systemRoutes(router: Router, { authenticate, catalog, probes, me
 
   resource(router, '/health/ready', {
     get: async (_request: Request, response: Response) => {
-      const results = await Promise.all(probes.map(async ({ name, required, check }) => ({ name, required, up: await check().catch(() => false) })));
+      const results = await Promise.all(probes.map(async (probe) => ({ name: probe.name, required: probe.required, up: await probe.check().catch(() => false) })));
       const checks = Object.fromEntries(results.map(({ name, up }) => [name, up ? 'up' : 'down']));
       const missing = results.filter(({ required, up }) => required && !up).map(({ name }) => name);
       if (missing.length > 0) throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
