@@ -8,7 +8,6 @@ export class Tail<T> {
   #bytes = 0;
   /** All records from here on that were pushed are in memory. */
   #start: number;
-  #pinned = Number.MAX_SAFE_INTEGER;
 
   constructor(options: { offsetOf: (item: T) => number; sizeOf: (item: T) => number; maxBytes: number; start: number }) {
     this.#offsetOf = options.offsetOf;
@@ -22,17 +21,12 @@ export class Tail<T> {
     return this.#start;
   }
 
-  /** Records from `offset` on are kept whatever their size. */
-  pin(offset: number): void {
-    this.#pinned = offset;
-  }
-
   push(item: T): void {
     this.#items.push(item);
     this.#bytes += this.#sizeOf(item);
     while (this.#bytes > this.#maxBytes) {
       const oldest = this.#items[this.#first];
-      if (oldest === undefined || oldest === item || this.#offsetOf(oldest) >= this.#pinned) break;
+      if (oldest === undefined || oldest === item) break;
       this.#bytes -= this.#sizeOf(oldest);
       this.#start = this.#offsetOf(oldest) + 1;
       this.#first++;
@@ -45,6 +39,23 @@ export class Tail<T> {
 
   /** Items with an offset of at least `from`, up to `limit`; undefined where some are missing. */
   from(from: number, limit: number): T[] | undefined {
+    const first = this.#seek(from);
+    return first === undefined ? undefined : this.#items.slice(first, first + limit);
+  }
+
+  /** The first `limit` items from `from` on that `wanted` picks; undefined where some are missing. */
+  filter(from: number, limit: number, wanted: (item: T) => boolean): T[] | undefined {
+    const first = this.#seek(from);
+    if (first === undefined) return undefined;
+    const picked: T[] = [];
+    for (let i = first; i < this.#items.length && picked.length < limit; i++) {
+      const item = this.#items[i] as T;
+      if (wanted(item)) picked.push(item);
+    }
+    return picked;
+  }
+
+  #seek(from: number): number | undefined {
     if (from < this.#start) return undefined;
     let low = this.#first;
     for (let high = this.#items.length; low < high; ) {
@@ -52,6 +63,6 @@ export class Tail<T> {
       if (this.#offsetOf(this.#items[middle] as T) < from) low = middle + 1;
       else high = middle;
     }
-    return this.#items.slice(low, low + limit);
+    return low;
   }
 }

@@ -70,6 +70,7 @@ export class TenantRegistry implements Tenants {
     try {
       await task.open();
     } catch (error) {
+      this.#options.logger.error({ err: error, tenantId }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
       throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', { cause: error });

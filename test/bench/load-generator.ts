@@ -1,0 +1,64 @@
+/*
+ * Child process: closed-loop HTTP/1.1 load over raw keep-alive sockets, so that the generator costs little of what it measures.
+ * Argument: a JSON `Load`. Prints a JSON `LoadResult`.
+ */
+import { connect } from 'node:net';
+import type { Load, LoadResult } from './load.js';
+
+const load = JSON.parse(process.argv[2] ?? '') as Load;
+const latencies = new Float64Array(2_000_000);
+let answered = 0;
+let failed = 0;
+let sent = 0;
+const head = Buffer.from('\r\n\r\n');
+
+function request(): Buffer {
+  const i = load.first + sent++;
+  const key = load.keys[i % load.keys.length] ?? '';
+  const body = load.bodies.map((part) => part.replaceAll('$AGGREGATE', String(i % load.aggregates)).replaceAll('$I', String(i))).join('');
+  return Buffer.from(
+    `POST ${load.path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+const started = performance.now();
+const end = started + load.durationMs;
+
+function client(): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(load.port, '127.0.0.1');
+    let sentAt = 0;
+    let buffered: Buffer = Buffer.alloc(0);
+    const next = (): void => {
+      sentAt = performance.now();
+      if (sentAt >= end) {
+        socket.destroy();
+        return resolve();
+      }
+      socket.write(request());
+    };
+    socket.setNoDelay(true);
+    socket.on('connect', next);
+    socket.on('error', reject);
+    socket.on('data', (chunk) => {
+      buffered = buffered.length === 0 ? chunk : Buffer.concat([buffered, chunk]);
+      const at = buffered.indexOf(head);
+      if (at < 0) return;
+      const text = buffered.toString('latin1', 0, at);
+      const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0);
+      if (buffered.length < at + 4 + length) return;
+      latencies[answered++] = performance.now() - sentAt;
+      if (!text.startsWith('HTTP/1.1 201')) failed++;
+      if (load.mustContain !== undefined && !buffered.includes(load.mustContain)) failed++;
+      buffered = buffered.subarray(at + 4 + length);
+      next();
+    });
+  });
+}
+
+await Promise.all(Array.from({ length: load.clients }, client));
+const seconds = (performance.now() - started) / 1000;
+const sorted = latencies.subarray(0, answered).sort();
+const at = (share: number): number => sorted[Math.min(answered - 1, Math.floor(answered * share))] ?? 0;
+const result: LoadResult = { perSecond: answered / seconds, answered, failed, p50: at(0.5), p99: at(0.99), next: load.first + sent };
+process.stdout.write(JSON.stringify(result));

@@ -1,0 +1,58 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export interface Load {
+  readonly port: number;
+  readonly path: string;
+  /** One a tenant, in turn. */
+  readonly keys: readonly string[];
+  /** Joined; `$AGGREGATE` is a number below `aggregates`, `$I` that of the request. */
+  readonly bodies: readonly string[];
+  readonly aggregates: number;
+  readonly clients: number;
+  readonly durationMs: number;
+  readonly first: number;
+  /** Answers without it count as failed. */
+  readonly mustContain?: string;
+}
+
+export interface LoadResult {
+  readonly perSecond: number;
+  readonly answered: number;
+  readonly failed: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+  readonly next: number;
+}
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const script = (name: string): string => join(HERE, `${name}.js`);
+
+export async function runLoad(load: Load): Promise<LoadResult> {
+  const child = spawn(process.execPath, [script('load-generator'), JSON.stringify(load)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  const [code] = (await once(child, 'exit')) as [number | null];
+  if (code !== 0) throw new Error(`the load generator ended with ${code}`);
+  const result = JSON.parse(text) as LoadResult;
+  if (result.failed > 0) throw new Error(`${result.failed} of ${result.answered} answers were not as expected`);
+  return result;
+}
+
+/** The yardstick: express with its JSON parser, answering what an append without a state answers. */
+export async function startExpress(): Promise<{ readonly port: number; stop(): void }> {
+  const child: ChildProcess = spawn(process.execPath, [script('express-baseline')], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
+  return { port: Number(line.toString()), stop: () => void child.kill() };
+}
+
+export const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+
+/** One line of the report: what, the figure, what it is compared with, the ratio and its goal. */
+export function report(name: string, ours: string, yardstick: string, ratio?: number, goal?: string): void {
+  const shown = ratio === undefined ? '' : ratio >= 10 ? ratio.toFixed(1) : ratio.toFixed(2);
+  process.stdout.write(`${name.padEnd(54)} ${ours.padStart(22)}   ${yardstick.padEnd(44)} ${shown.padStart(6)}  ${goal ?? ''}\n`);
+}
