@@ -180,9 +180,10 @@ export class Sink {
 
   #start(): void {
     this.#timer = undefined;
-    this.#round = this.#run().then((again) => {
+    this.#round = this.#run().then((full) => {
       this.#round = undefined;
-      if (again !== undefined) this.#schedule(again);
+      const delay = this.#nextDelay(full);
+      if (delay !== undefined) this.#schedule(delay);
     });
   }
 
@@ -204,15 +205,15 @@ export class Sink {
 
   #resume(): void {
     this.#paused--;
-    if (this.#dirty.size > 0) this.#schedule(0);
+    if (this.#dirty.size > 0 || this.#gathered.length > 0) this.#schedule(0);
   }
 
-  /** Never rejects. @returns milliseconds until the next round, undefined when there is nothing to do. */
-  async #run(): Promise<number | undefined> {
+  /** Never rejects. @returns whether there is no reason to wait before the next round. */
+  async #run(): Promise<boolean> {
     let full = false;
     try {
-      await this.#read();
-      full = await this.#write();
+      const leftOut = await this.#read();
+      full = (await this.#write()) || leftOut;
       if (this.#storeFailures > 0) {
         this.#options.logger.info({}, 'The read store is back');
         this.#options.observer?.storeAvailable?.(true);
@@ -221,30 +222,28 @@ export class Sink {
     } catch (error) {
       this.#storeFailed(error);
     }
-    if (this.#dirty.size === 0) return this.#gathered.length > 0 ? 0 : undefined;
-    // A full block, or someone who waits: no reason to gather for longer.
-    if (full || this.#gathered.length > 0 || [...this.#flushes.values()].some((waiting) => waiting.size > 0)) return this.#soonest(0);
-    return this.#soonest(this.#options.delayMs ?? 250);
+    return full;
   }
 
-  /** Of the tenants that have something to read, the first that may be. */
-  #soonest(delayMs: number): number {
+  /** Milliseconds until the next round; undefined when there is nothing to do. */
+  #nextDelay(full: boolean): number | undefined {
+    if (this.#gathered.length > 0) return 0;
     const now = Date.now();
-    let soonest = Number.POSITIVE_INFINITY;
-    for (const tenant of this.#dirty) if (!this.#reading.has(tenant)) soonest = Math.min(soonest, tenant.notBefore - now);
-    return Number.isFinite(soonest) ? Math.max(soonest, delayMs) : GRACE_MS;
+    let soonest: number | undefined;
+    // One that is being read asks for a round itself when it has been.
+    for (const tenant of this.#dirty) if (!this.#reading.has(tenant)) soonest = Math.min(soonest ?? Number.POSITIVE_INFINITY, Math.max(0, tenant.notBefore - now));
+    if (soonest === undefined) return undefined;
+    const awaited = [...this.#flushes.values()].some((waiting) => waiting.size > 0);
+    return full || awaited ? soonest : Math.max(soonest, this.#options.delayMs ?? 250);
   }
 
-  /** Starts reading the tenants whose turn it is, and waits a little for them. */
-  async #read(): Promise<void> {
+  /** Starts reading the tenants whose turn it is, and waits a little for them. @returns whether some must wait for a later turn. */
+  async #read(): Promise<boolean> {
     const { store, maxBytes = DEFAULT_BYTES } = this.#options;
     const now = Date.now();
-    const turn: SinkTenant[] = [];
-    for (const tenant of this.#dirty) {
-      if (turn.length + this.#reading.size + this.#gathered.length >= MAX_READING) break;
-      if (!this.#reading.has(tenant) && tenant.notBefore <= now) turn.push(tenant);
-    }
-    if (turn.length === 0) return;
+    const ready = [...this.#dirty].filter((tenant) => !this.#reading.has(tenant) && tenant.notBefore <= now);
+    const turn = ready.slice(0, Math.max(0, MAX_READING - this.#reading.size - this.#gathered.length));
+    if (turn.length === 0) return false;
     if (!this.#schemaReady) await store.ensureSchema();
     this.#schemaReady = true;
     // A tenant alone fills the block; of many, each gets its share.
@@ -268,6 +267,7 @@ export class Sink {
       }),
     ]);
     clearTimeout(grace);
+    return ready.length > turn.length;
   }
 
   /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */
@@ -289,7 +289,7 @@ export class Sink {
     }
     const count = taken.reduce((sum, { rows }) => sum + rows.count, 0);
     const bytes = taken.reduce((sum, { rows }) => sum + rows.bytes, 0);
-    const full = 2 * count >= maxRows || 4 * bytes >= maxBytes;
+    const full = 8 * count >= maxRows || 16 * bytes >= maxBytes;
     for (const gathered of taken) this.#written(gathered, full);
     return full;
   }

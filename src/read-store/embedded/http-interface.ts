@@ -175,9 +175,9 @@ export class HttpInterface {
     await this.#run(parameters, signal, async (path) => {
       const pipe = await ResultPipe.open(path);
       const sql = `${statement.body} INTO OUTFILE ${quoted(path)} TRUNCATE FORMAT ${format} ${statement.tail}`;
-      const running = this.#options.engine.run(sql, parameters, signal);
-      // A statement that fails may never have opened its end.
-      running.catch(() => pipe.close());
+      const running = this.#options.engine.run(sql, parameters, signal).finally(() => pipe.finish());
+      // Awaited when the pipe is read to its end, which comes after.
+      running.catch(() => undefined);
       const head: Buffer[] = [];
       let held = 0;
       let chunk = await pipe.next();

@@ -49,7 +49,7 @@ const KEEPS_STATE = new Set(['SET', 'USE', 'CREATE', 'ATTACH']);
 export function readStatement(text: string, complete = true): Statement {
   const iterator = tokens(text);
   let first = iterator.next();
-  while (first.done !== true && first.value.text === '(') first = iterator.next();
+  while (first.done !== true && (first.value.text === '(' || first.value.text === ';')) first = iterator.next();
   if (first.done === true) return complete ? { kind: 'empty' } : { kind: 'incomplete' };
   if (first.value.text === 'INSERT') {
     const insert = readInsert(text, iterator, complete);
