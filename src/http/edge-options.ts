@@ -44,7 +44,7 @@ export interface HttpObserver {
 /** What a mounted router needs of the edge. */
 export interface EdgeHelpers {
   /** Checks the key and takes the request off the tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  authenticate(request: IncomingMessage): Principal;
+  readonly authenticate: (request: IncomingMessage) => Principal;
 }
 
 /** Routers of other folders: the channels of notification. */
