@@ -148,11 +148,19 @@ export class FencedPartition<B extends { readonly kind: string }> {
   async #catchUp(): Promise<void> {
     for (;;) {
       this.#mustRun();
-      const end = await this.#options.log.endOffset(this.#options.ref);
+      const end = await this.#end();
       if (this.#fence.position >= end) return this.#mustRun();
       // Records past ours are being folded by the produce in flight, or were written by another owner.
       if (this.#busy) await new Promise<void>((resolve) => this.#idle.push(resolve));
       else await this.#exclusively(() => this.#readTo(end));
+    }
+  }
+
+  async #end(): Promise<number> {
+    try {
+      return await this.#options.log.endOffset(this.#options.ref);
+    } catch (error) {
+      throw new StatefoldError('UNAVAILABLE', 'the log can not be reached now; send the request again', { cause: error });
     }
   }
 
@@ -207,6 +215,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       return this.#reclaim(drafts, ids);
     }
     observer?.produced?.(drafts.length, (performance.now() - started) / 1000);
+    this.#mustRun();
     if (base < this.#fence.position)
       throw new InvariantError(`${ref.topic}-${ref.partition}: a record landed at ${base}, before ${this.#fence.position}, which was folded: the log lost data`);
     if (base > this.#fence.position) await this.#readTo(base);
@@ -263,6 +272,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
         const claim: ClaimBody = { kind: 'Claim', value: { rules: FOLD_RULES } };
         const { baseOffset } = await log.append(ref, [this.#encode(claim, CLAIM_KEY, epoch, this.#fence.position, [])]);
         await this.#readTo(baseOffset + 1, open);
+        this.#mustRun();
         if (this.#fence.epoch === epoch && this.#fence.owner === owner) {
           this.#epoch = epoch;
           this.#status = 'RUNNING';
@@ -275,7 +285,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       }
       await this.#backoff(attempt);
       await this.#readTo(await log.endOffset(ref), open).catch((error: unknown) => {
-        if (error instanceof InvariantError) throw error;
+        if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
       });
     }
   }
@@ -301,6 +311,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const { log, ref } = this.#options;
     while (this.#fence.position < end) {
       const records = await log.read(ref, this.#fence.position, READ_BYTES);
+      this.#mustRun(); // what was closed meanwhile folds nothing more
       for (const record of records) if (record.offset < end) this.#foldStored(record, open);
       const past = records.at(-1)?.offset ?? end;
       // Erased records leave gaps: what was not read up to here is gone.

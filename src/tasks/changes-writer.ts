@@ -58,8 +58,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   #fresh: Change[] = [];
   #head = 0;
   #stopped: Error | undefined;
-  /** Accepted past the checkpoint, by a process before this one: the projector comes to their inputs again. */
-  readonly recorded = new Map<string, Change>();
+  /** Accepted changes of inputs that the projector has not passed, by input offset: after a restart it comes to them again. */
+  readonly #recorded = new Map<number, Map<string, Change>>();
+  #unsaved: (readonly [offset: number, name: string])[] = [];
+  readonly #saved = new Set<number>();
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
@@ -71,6 +73,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     });
     this.#head = Math.max(0, options.start - 1);
     for (const offset of options.tables.voids('changes')) this.#voids.add(offset);
+    for (const [offset, name, change] of options.tables.recordedChanges()) {
+      this.#record(offset, name, change);
+      this.#saved.add(offset);
+    }
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
@@ -116,8 +122,38 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#head = record.offset;
     this.#tail.push(change);
     if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
+    const name = recordedName(value.projectionId, value.inputIndex);
+    this.#record(value.inputOffset, name, change);
+    this.#unsaved.push([value.inputOffset, name]);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
-    else this.recorded.set(recordedKey(value.projectionId, value.inputOffset, value.inputIndex), change);
+  }
+
+  #record(offset: number, name: string, change: Change): void {
+    const changes = this.#recorded.get(offset);
+    if (changes === undefined) this.#recorded.set(offset, new Map([[name, change]]));
+    else changes.set(name, change);
+  }
+
+  /** The accepted changes of an input that was not passed, by `recordedName`. */
+  recordedOf(inputOffset: number): ReadonlyMap<string, Change> | undefined {
+    return this.#recorded.get(inputOffset);
+  }
+
+  /** The states of the input's changes are in the store, and so will be the position past it. */
+  passed(inputOffset: number): void {
+    if (!this.#recorded.delete(inputOffset) || !this.#saved.delete(inputOffset)) return;
+    this.#options.tables.dropRecordedChanges(inputOffset);
+  }
+
+  /** Puts what was accepted and not passed in the store, before each checkpoint. */
+  save(): void {
+    for (const [offset, name] of this.#unsaved) {
+      const change = this.#recorded.get(offset)?.get(name);
+      if (change === undefined) continue;
+      this.#options.tables.setRecordedChange(offset, name, change);
+      this.#saved.add(offset);
+    }
+    this.#unsaved = [];
   }
 
   #ack(group: Group, change: Change): void {
@@ -166,15 +202,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 
   tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {
-    const changes = this.#tail.from(after + 1, Number.MAX_SAFE_INTEGER);
-    if (changes === undefined) return undefined;
-    const out: Change[] = [];
-    for (const change of changes) {
-      if (change.projectionId !== projectionId || change.fault !== undefined) continue;
-      out.push(change);
-      if (out.length >= limit) break;
-    }
-    return out;
+    return this.#tail.filter(after + 1, limit, (change) => change.projectionId === projectionId && change.fault === undefined);
   }
 
   async read(projectionId: string, after: number, limit: number): Promise<readonly Change[]> {
@@ -246,7 +274,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 }
 
-export const recordedKey = (projectionId: string, offset: number, index: number): string => `${projectionId}/${offset}/${index}`;
+export const recordedName = (projectionId: string, index: number): string => `${projectionId}/${index}`;
 
 function changeOf(sequence: number, value: ChangeValue): Change {
   const { projectionId, revision, className, key, eventId, aggregateId, aggregateType, version, timestamp, state } = value;

@@ -95,18 +95,21 @@ export class CommitReader {
   /** Commits at ascending offsets that the index gave. */
   async #at(offsets: readonly number[]): Promise<StoredCommit[]> {
     const old = offsets.filter((offset) => offset < this.#tail.start);
+    // Taken before the log is waited for: the tail may drop them meanwhile.
+    const recent = offsets.slice(old.length).map((offset) => this.#recent(offset));
     const commits: StoredCommit[] = [];
     if (old.length > 0)
       for (const record of await this.#options.log.readAt(this.#options.ref, old)) {
         const input = this.#decode(record);
         if (input?.kind === 'commit') commits.push(input.commit);
       }
-    for (const offset of offsets.slice(old.length)) {
-      const [input] = this.#tail.from(offset, 1) ?? [];
-      if (input?.kind !== 'commit' || input.commit.offset !== offset) throw new InvariantError(`the tail has no commit at offset ${offset}`);
-      commits.push(input.commit);
-    }
-    return commits;
+    return [...commits, ...recent];
+  }
+
+  #recent(offset: number): StoredCommit {
+    const [input] = this.#tail.from(offset, 1) ?? [];
+    if (input?.kind !== 'commit' || input.commit.offset !== offset) throw new InvariantError(`the tail has no commit at offset ${offset}`);
+    return input.commit;
   }
 
   /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */

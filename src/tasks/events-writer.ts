@@ -184,7 +184,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     try {
       pending.resolve({ commit: await this.#options.readCommit(command.offset), replayed: true });
     } catch (error) {
-      pending.reject(error as Error);
+      pending.reject(error instanceof StatefoldError ? error : new StatefoldError('UNAVAILABLE', 'the answer to the request could not be read now; send it again', { cause: error }));
     }
   }
 

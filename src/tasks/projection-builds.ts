@@ -41,6 +41,8 @@ interface Build {
   readonly startedFrom: number;
   step: Promise<boolean> | undefined;
   cancelled: boolean;
+  /** The projector has come to its swap, and folds the rest. */
+  swapping: boolean;
 }
 
 /** Folds new revisions of projections over history, beside the live ones, and has them swapped in when they are near the end. */
@@ -67,7 +69,7 @@ export class ProjectionBuilds {
     const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
     const known = this.#builds.get(projectionId);
     if (this.#closed || (live?.revision ?? 0) >= revision || (known !== undefined && known.progress.revision >= revision)) return;
-    if (known !== undefined) this.forget(projectionId, known.progress.revision);
+    if (known !== undefined && !known.swapping) this.forget(projectionId, known.progress.revision);
     const cause = live === undefined ? 'build' : 'redeploy';
     const one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: false, cause });
     this.#builds.set(projectionId, one);
@@ -99,11 +101,17 @@ export class ProjectionBuilds {
     let one = this.#builds.get(projectionId);
     if (one?.progress.revision !== swap.revision) {
       const { revision, artefactId, classNames, cause } = swap;
+      this.#options.tables.dropRevision(projectionId, revision);
+      this.#options.runner.forget(`${projectionId}@${revision}`);
       one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: true, cause });
-      this.#builds.set(projectionId, one);
     }
+    one.swapping = true;
     await one.step;
-    while (one.progress.position < offset) await this.#fold(one, offset);
+    while (one.progress.position < offset) {
+      if (this.#closed) throw new Error('the tenant is closed');
+      if (one.cancelled) throw new Error('the build was dropped');
+      await this.#fold(one, offset);
+    }
   }
 
   close(): void {
@@ -111,7 +119,7 @@ export class ProjectionBuilds {
   }
 
   async #run(one: Build): Promise<void> {
-    while (!this.#closed && !one.cancelled) {
+    while (!this.#closed && !one.cancelled && !one.swapping) {
       try {
         one.step = this.#step(one);
         if (!(await one.step)) return;
@@ -180,4 +188,4 @@ export class ProjectionBuilds {
   }
 }
 
-const build = (projectionId: string, progress: BuildProgress): Build => ({ projectionId, progress, startedAt: performance.now(), startedFrom: progress.processed, step: undefined, cancelled: false });
+const build = (projectionId: string, progress: BuildProgress): Build => ({ projectionId, progress, startedAt: performance.now(), startedFrom: progress.processed, step: undefined, cancelled: false, swapping: false });

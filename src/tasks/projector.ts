@@ -3,7 +3,7 @@ import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
-import { inputAfter, recordedKey, type ChangesWriter } from './changes-writer.js';
+import { inputAfter, recordedName, type ChangesWriter } from './changes-writer.js';
 import type { CommitReader, Input } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { flatten, sameState, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
@@ -23,10 +23,18 @@ export interface ProjectorOptions {
   readonly observer?: { projected?(events: number, changes: number, seconds: number): void };
 }
 
+/** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
 interface Flight {
   readonly upTo: number;
+  readonly inputs: readonly number[];
   acked: boolean;
+  readonly made: Made[];
 }
+interface Made {
+  readonly change: Change;
+  readonly pending: PendingState;
+}
+type NamedState = Pick<ChangeValue, 'projectionId' | 'revision' | 'key' | 'className' | 'state'>;
 interface PendingState {
   readonly state: State;
   readonly faulted: boolean;
@@ -106,6 +114,7 @@ export class Projector {
       while (this.#flights.length > 0) await this.#oneAcked();
       if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
       else this.#drop(first.control.value.projectionId);
+      this.#options.changes.passed(first.offset);
       this.#position = this.#acked = first.offset + 1;
       return true;
     }
@@ -113,7 +122,7 @@ export class Projector {
     const stop = inputs[control];
     const end = stop?.kind === 'control' ? stop.offset : next;
     if (this.#units.length === 0) {
-      this.#fly(end).acked = true;
+      this.#fly(end, commits).acked = true;
       this.#land();
     } else {
       const count = takeEvents(commits, EVENTS_A_BATCH);
@@ -122,15 +131,21 @@ export class Projector {
     return true;
   }
 
-  #fly(upTo: number): Flight {
-    const flight = { upTo, acked: false };
+  #fly(upTo: number, commits: readonly StoredCommit[]): Flight {
+    const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), acked: false, made: [] };
     this.#flights.push(flight);
     this.#position = upTo;
     return flight;
   }
 
   #land(): void {
-    while (this.#flights[0]?.acked) this.#acked = this.#flights.shift()?.upTo ?? this.#acked;
+    const { changes } = this.#options;
+    for (let flight = this.#flights[0]; flight?.acked; flight = this.#flights[0]) {
+      for (const { change, pending } of flight.made.sort((a, b) => a.change.sequence - b.change.sequence)) this.#settle(change, pending);
+      for (const input of flight.inputs) changes.passed(input);
+      this.#acked = flight.upTo;
+      this.#flights.shift();
+    }
     this.#freed?.();
   }
 
@@ -150,7 +165,7 @@ export class Projector {
     if (this.#closed) return;
     const values = this.#values(changes, units, events, commitOf);
     this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
-    this.#emit(values, upTo);
+    this.#emit(values, upTo, commits);
   }
 
   #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
@@ -164,18 +179,22 @@ export class Projector {
   #values(changes: readonly ProjectChange[], units: readonly RevisionUnit[], events: readonly HostEvent[], commitOf: readonly StoredCommit[]): ChangeValue[] {
     const values: ChangeValue[] = [];
     let last: StoredCommit | undefined;
-    let index = 0;
+    // Numbered a projection each: which others are there, and in what order, may differ after a restart.
+    const indices = new Map<string, number>();
     for (const change of changes) {
       const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
       if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
-      if (commit !== last) [last, index] = [commit, 0];
+      if (commit !== last) indices.clear();
+      last = commit;
+      const inputIndex = indices.get(unit.projectionId) ?? 0;
+      indices.set(unit.projectionId, inputIndex + 1);
       values.push({
         projectionId: unit.projectionId,
         revision: unit.revision,
         className: unit.className,
         key: change.key,
         inputOffset: commit.offset,
-        inputIndex: index++,
+        inputIndex,
         eventId: event.eventId,
         aggregateId: commit.aggregateId,
         aggregateType: commit.aggregateType,
@@ -190,60 +209,59 @@ export class Projector {
   }
 
   /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
-  #emit(values: readonly ChangeValue[], upTo: number): void {
-    const flight = this.#fly(upTo);
-    const { changes } = this.#options;
-    const fresh = changes.recorded.size === 0 ? values : this.#resume(values, upTo);
-    for (const value of fresh) this.#pending.set(this.#nameOf(value), pendingOf(value));
+  #emit(values: readonly ChangeValue[], upTo: number, commits: readonly StoredCommit[]): void {
+    const flight = this.#fly(upTo, commits);
+    const { fresh, recorded } = this.#resume(values, flight.inputs);
+    for (const change of recorded) flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
     if (fresh.length === 0) {
       flight.acked = true;
       this.#land();
       return;
     }
-    changes.write(fresh, (acked) => {
-      acked.forEach((change, i) => this.#settle(change, fresh[i]));
+    const pending = fresh.map((value) => this.#await(value, value.fault !== null));
+    this.#options.changes.write(fresh, (acked) => {
+      acked.forEach((change, i) => flight.made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
       flight.acked = true;
       this.#land();
     });
   }
 
-  #resume(values: readonly ChangeValue[], upTo: number): ChangeValue[] {
+  /** The state on which later inputs are folded until it is in the store. */
+  #await(change: NamedState, faulted: boolean): PendingState {
+    const pending = pendingOf(change.state, faulted);
+    this.#pending.set(nameOf(change), pending);
+    return pending;
+  }
+
+  /** Parts the values in those to be written and those whose change is accepted; accepted changes without a value count too. */
+  #resume(values: readonly ChangeValue[], inputs: readonly number[]): { fresh: ChangeValue[]; recorded: Change[] } {
     const { changes, tables, logger, runner } = this.#options;
     const fresh: ChangeValue[] = [];
+    const recorded = new Set<Change>();
+    for (const input of inputs) for (const change of changes.recordedOf(input)?.values() ?? []) recorded.add(change);
     for (const value of values) {
-      const name = recordedKey(value.projectionId, value.inputOffset, value.inputIndex);
-      const recorded = changes.recorded.get(name);
-      const last = tables.lastInput(value.projectionId);
-      if (recorded === undefined && (last === undefined || inputAfter([value.inputOffset, value.inputIndex], last))) {
+      const { projectionId, revision, key, inputOffset, inputIndex } = value;
+      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex));
+      const last = tables.lastInput(projectionId);
+      if (change === undefined && (last === undefined || inputAfter([inputOffset, inputIndex], last))) {
         fresh.push(value);
         continue;
       }
-      if (recorded === undefined || recorded.key !== value.key || !sameState(recorded.state, value.state)) {
-        logger.warn({ projectionId: value.projectionId, key: value.key, input: value.inputOffset }, 'the projection gave another state than before the restart: its code does not depend on its events alone');
-        runner.forget(`${value.projectionId}@${value.revision}`);
-      }
+      if (change !== undefined && change.key === key && sameState(change.state, value.state)) continue;
+      logger.warn({ projectionId, key, input: inputOffset }, 'the projection gave another state than before the restart: its code does not depend on its events alone');
+      runner.forget(`${projectionId}@${revision}`);
     }
-    for (const [name, change] of changes.recorded) {
-      if (Number(name.split('/')[1]) >= upTo) continue;
-      this.#settle(change, undefined);
-      changes.recorded.delete(name);
-    }
-    return fresh;
+    return { fresh, recorded: [...recorded] };
   }
 
-  #settle(change: Change, value: ChangeValue | undefined): void {
+  #settle(change: Change, pending: PendingState | undefined): void {
     const { tables } = this.#options;
+    const name = nameOf(change);
+    if (this.#pending.get(name) === pending) this.#pending.delete(name);
     const unit = this.#units.find((one) => one.projectionId === change.projectionId && one.revision === change.revision && one.className === change.className);
     if (unit === undefined) return;
     tables.setKeyState(unit.projectionId, unit.revision, change.key, unit.classIndex, keyStateOf(change));
     if (change.fault !== undefined) tables.setFaulted(unit.projectionId, change.key, unit.classIndex, true);
-    if (value === undefined) return;
-    const name = stateName(unit, change.key);
-    if (this.#pending.get(name)?.state === value.state) this.#pending.delete(name);
-  }
-
-  #nameOf(value: ChangeValue): string {
-    return `${value.projectionId}@${value.revision}\u0000${value.key}\u0000${value.className}`;
   }
 
   /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ. */
@@ -261,9 +279,9 @@ export class Projector {
     let values: ChangeValue[] = [];
     for (const value of this.#swapValues(swap, live, before, offset)) {
       values.push(value);
-      if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0), offset);
+      if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0));
     }
-    await this.#emitSwap(values.splice(0), offset);
+    await this.#emitSwap(values.splice(0));
     values = [];
     tables.setLiveProjection(projectionId, live);
     builds.forget(projectionId, revision);
@@ -272,12 +290,21 @@ export class Projector {
     this.#options.runner.forget(`${projectionId}@${before.revision}`);
   }
 
-  async #emitSwap(values: readonly ChangeValue[], offset: number): Promise<void> {
-    const fresh = this.#options.changes.recorded.size === 0 ? values : this.#resume(values, offset + 1);
+  async #emitSwap(values: readonly ChangeValue[]): Promise<void> {
+    const { changes, tables } = this.#options;
+    const fresh: ChangeValue[] = [];
+    for (const value of values) {
+      const { projectionId, inputOffset, inputIndex } = value;
+      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex));
+      const last = tables.lastInput(projectionId);
+      if (change !== undefined) this.#settle(change, undefined);
+      else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);
+      // Else it was accepted, and settled with its chunk.
+    }
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
-      this.#options.changes.write(fresh, (acked) => {
-        acked.forEach((change) => this.#settle(change, undefined));
+      changes.write(fresh, (acked) => {
+        for (const change of acked) this.#settle(change, undefined);
         resolve();
       });
     });
@@ -287,7 +314,7 @@ export class Projector {
     const { tables } = this.#options;
     const { projectionId, revision } = swap;
     let index = 0;
-    const value = (key: string, className: string, row: KeyState, state: State): ChangeValue => ({
+    const value = (key: string, className: string, row: KeyState, gone: boolean): ChangeValue => ({
       projectionId,
       revision,
       className,
@@ -297,19 +324,19 @@ export class Projector {
       ...row.origin,
       timestamp: row.lastModified,
       cause: swap.cause,
-      state,
-      fault: row.fault === undefined || state === null ? null : Buffer.from(JSON.stringify(row.fault)),
+      state: gone ? null : row.state,
+      fault: row.fault === undefined || gone ? null : Buffer.from(JSON.stringify(row.fault)),
     });
     for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
       const className = live.classNames[classIndex] ?? '';
       const old = before === undefined ? undefined : tables.keyState(projectionId, before.revision, key, before.classNames.indexOf(className));
       if (old !== undefined && sameState(old.state, row.state) && (old.fault === undefined) === (row.fault === undefined)) tables.setKeyState(projectionId, revision, key, classIndex, { ...row, sequence: old.sequence });
-      else yield value(key, className, row, row.state);
+      else yield value(key, className, row, false);
     }
     if (before === undefined) return;
     for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
       const className = before.classNames[classIndex] ?? '';
-      if (row.state !== null && tables.keyState(projectionId, revision, key, live.classNames.indexOf(className)) === undefined) yield value(key, className, row, null);
+      if (row.state !== null && tables.keyState(projectionId, revision, key, live.classNames.indexOf(className)) === undefined) yield value(key, className, row, true);
     }
   }
 
@@ -323,7 +350,8 @@ export class Projector {
 }
 
 const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
-const pendingOf = (value: ChangeValue): PendingState => ({ state: value.state, faulted: value.fault !== null });
+const pendingOf = (state: State, faulted: boolean): PendingState => ({ state, faulted });
+const nameOf = ({ projectionId, revision, key, className }: NamedState): string => `${projectionId}@${revision}\u0000${key}\u0000${className}`;
 const commitsOf = (inputs: readonly Input[]): StoredCommit[] => inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
 
 function keyStateOf(change: Change): KeyState {

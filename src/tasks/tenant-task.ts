@@ -48,7 +48,7 @@ export interface TenantTaskOptions {
   readonly tenantId: string;
   readonly log: Log;
   readonly codecs: Codecs;
-  readonly store: LocalStore;
+  readonly store: Pick<LocalStore, 'section'>;
   readonly codeHost: CodeHost;
   readonly definitions: TenantDefinitions;
   readonly owner: string;
@@ -107,6 +107,7 @@ export class TenantTask implements Tenant, SinkSource {
   readonly #loading = new Map<string, Promise<void>>();
   readonly #advanced = new Set<() => void>();
   #advancing = false;
+  #closing: Promise<void> | undefined;
   #status: TaskStatus = 'CREATED';
 
   constructor(options: TenantTaskOptions) {
@@ -194,9 +195,8 @@ export class TenantTask implements Tenant, SinkSource {
     });
     tables.section.onCheckpoint(() => {
       tables.forgetCommands(this.#events.fence.position - options.idempotencyWindow);
-      // While changes of a process before this one wait for the projector, the next restart must find them again.
-      const changes = this.#feed.recorded.size > 0 ? checkpoint.changes : this.#changes.fence;
-      tables.setCheckpoint({ events: this.#events.fence, changes, projected: this.#projector.acked });
+      this.#feed.save();
+      tables.setCheckpoint({ events: this.#events.fence, changes: this.#changes.fence, projected: this.#projector.acked });
     });
   }
 
@@ -253,8 +253,12 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   /** Flushes and closes; what waits is answered UNAVAILABLE. */
-  async close(): Promise<void> {
-    if (this.#status === 'CLOSED') return;
+  close(): Promise<void> {
+    return (this.#closing ??= this.#shutDown());
+  }
+
+  /** A task that stopped by itself comes here too: the section is free for the next one only when this is through. */
+  async #shutDown(): Promise<void> {
     if (this.#status === 'RUNNING') this.#become('SUSPENDED');
     await this.#events.close();
     this.#projector.close();
@@ -262,8 +266,8 @@ export class TenantTask implements Tenant, SinkSource {
     this.#catchUps.close();
     this.#reducers.close();
     await this.#changes.close();
-    await this.#tables.section.flush();
-    if (this.#status === 'SUSPENDED') this.#become('CLOSED');
+    await this.#tables.section.close();
+    if (this.#status !== 'CLOSED') this.#become('CLOSED');
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {

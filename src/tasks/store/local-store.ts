@@ -69,6 +69,7 @@ export class StoreSection {
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
+  #closed = false;
   #checkpoint: (() => void) | undefined;
   readonly #afterFlush: (() => void)[] = [];
 
@@ -102,6 +103,7 @@ export class StoreSection {
   }
 
   set(key: string, value: unknown): void {
+    if (this.#closed) return;
     this.#dirty.set(key, value);
     if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#flushAfterMs).unref();
     if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled) return;
@@ -164,6 +166,14 @@ export class StoreSection {
     if (this.#dirty.size >= this.#flushEntries) void this.flush();
   }
 
+  /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */
+  async close(): Promise<void> {
+    await this.flush();
+    this.#closed = true;
+    this.#dirty = new Map();
+    clearTimeout(this.#timer);
+  }
+
   async #write(): Promise<void> {
     this.#checkpoint?.();
     const entries = this.#dirty;
@@ -184,7 +194,7 @@ export class StoreSection {
       // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
       this.#flushing = undefined;
       for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
-      this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
+      if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
       this.#logger.error({ err: await lmdbFailure(error), section: this.#prefix }, 'the local store could not be written; it will be tried again');
     }
   }

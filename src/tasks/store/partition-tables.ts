@@ -1,4 +1,4 @@
-import type { ChangeCause } from '../../core/change.js';
+import type { Change, ChangeCause } from '../../core/change.js';
 import type { Head, RememberedCommand } from '../../core/append-rules.js';
 import type { Fault } from '../../core/event.js';
 import type { FenceState } from '../../core/fence.js';
@@ -230,6 +230,17 @@ export class PartitionTables {
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {
     return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
+  }
+  /** Accepted changes of inputs past the position to which projections are folded. */
+  *recordedChanges(): Generator<readonly [inputOffset: number, name: string, Change]> {
+    for (const [key, value] of this.section.range('w', 'x')) yield [parseInt(key.slice(1, 12), 36), key.slice(12), value as Change];
+  }
+  setRecordedChange(inputOffset: number, name: string, change: Change): void {
+    this.section.set(`w${padded(inputOffset)}${name}`, change);
+  }
+  dropRecordedChanges(inputOffset: number): void {
+    const base = `w${padded(inputOffset)}`;
+    for (const [key] of [...this.section.range(base, `w${padded(inputOffset + 1)}`)]) this.section.delete(key);
   }
   lastInput(projectionId: string): InputPosition | undefined {
     return this.section.get(`l${projectionId}`) as InputPosition | undefined;
