@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, it } from 'node:test';
+import { StatefoldError } from '../../src/core/errors.js';
+import { startEngine, temporaryDirectory, until } from './read-store-fixture.js';
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+describe("the embedded engine's process", () => {
+  it('never outlives a parent that was killed', async (context) => {
+    const code = `
+      import { EmbeddedEngine } from ${JSON.stringify(new URL('../../src/read-store/embedded/embedded-engine.js', import.meta.url).href)};
+      const logger = { debug() {}, info() {}, warn() {}, error() {} };
+      const engine = new EmbeddedEngine({ directory: ${JSON.stringify(temporaryDirectory(context))}, port: 0, password: undefined, memoryLimitBytes: 1e9, logger });
+      engine.start();
+      await engine.ready(60_000);
+      console.log(engine.pid);`;
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+    context.after(() => void parent.kill('SIGKILL'));
+    const pid = await new Promise<number>((resolve) => createInterface({ input: parent.stdout }).once('line', (line) => resolve(Number(line))));
+    assert.ok(isAlive(pid));
+    parent.kill('SIGKILL');
+    await until('the engine has ended', () => !isAlive(pid), 10_000);
+  });
+
+  it('comes back at the same address with the same password after a crash, and its end is awaited', async (context) => {
+    const directory = temporaryDirectory(context);
+    const states: string[] = [];
+    const engine = startEngine(context, { directory, onState: (state) => void states.push(state) });
+    await engine.ready(60_000);
+    const { pid } = engine;
+    const endpoint = engine.endpoint();
+    assert.ok(pid !== undefined && endpoint !== undefined);
+    assert.equal(statSync(join(directory, 'password')).mode & 0o777, 0o600);
+    process.kill(pid, 'SIGKILL');
+    await until('the crash is seen', () => states.includes('BACKOFF'));
+    assert.equal(engine.endpoint(), undefined);
+    await engine.ready(60_000);
+    assert.deepEqual(engine.endpoint(), endpoint);
+    assert.deepEqual(states, ['STARTING', 'READY', 'BACKOFF', 'STARTING', 'READY']);
+    const second = engine.pid;
+    await engine.stop();
+    assert.ok(second !== undefined && !isAlive(second));
+    await assert.rejects(engine.ready(50), (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
+  });
+});

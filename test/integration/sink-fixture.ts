@@ -1,0 +1,108 @@
+import { randomUUID } from 'node:crypto';
+import type { Change } from '../../src/core/change.js';
+import type { StoredCommit } from '../../src/core/event.js';
+import type { SinkSource } from '../../src/read-store/sink-source.js';
+
+/** A tenant's accepted log as a list: what the sink reads in these tests. States are the count of the aggregate's events. */
+export class ListedLog implements SinkSource {
+  readonly tenantId: string;
+  readonly commits: StoredCommit[] = [];
+  readonly changes: Change[] = [];
+  readonly reads = { commits: [] as number[], changes: [] as number[] };
+  /** Rejects, or never answers, the reads of states. */
+  statesFault: 'reject' | 'hang' | undefined;
+  readonly #versions = new Map<string, number>();
+  #offset = 0;
+  #listener: (() => void) | undefined;
+
+  constructor(tenantId: string) {
+    this.tenantId = tenantId;
+  }
+
+  get end(): number {
+    return this.#offset;
+  }
+
+  get changesEnd(): number {
+    return (this.changes.at(-1)?.sequence ?? 0) + 1;
+  }
+
+  append(aggregateId: string, payloads: readonly string[], metadata?: string): void {
+    const baseVersion = this.#versions.get(aggregateId) ?? 0;
+    // Offsets have gaps: other records of the log lie between.
+    this.#offset += 2;
+    this.commits.push({
+      offset: this.#offset - 1,
+      commandId: randomUUID(),
+      aggregateId,
+      aggregateType: 'account',
+      baseVersion,
+      timestamp: 1_700_000_000_000 + this.#offset,
+      correlationId: undefined,
+      causationId: undefined,
+      metadata: metadata === undefined ? undefined : Buffer.from(metadata),
+      events: payloads.map((data) => ({ eventId: randomUUID(), eventType: 'changed', data: Buffer.from(data) })),
+    });
+    this.#versions.set(aggregateId, baseVersion + payloads.length);
+  }
+
+  change(key: string, state: string, fault = false): void {
+    const sequence = this.changesEnd;
+    this.changes.push({
+      sequence,
+      projectionId: 'p',
+      revision: 1,
+      className: 'P',
+      key,
+      eventId: randomUUID(),
+      aggregateId: 'a',
+      aggregateType: 'account',
+      version: sequence,
+      state: Buffer.from(state),
+      timestamp: 1_700_000_000_000 + sequence,
+      cause: undefined,
+      fault: fault ? { eventId: 'e', aggregateId: 'a', version: sequence, className: 'P', message: 'no', file: null, line: null, at: '2026-01-01T00:00:00.000Z' } : undefined,
+    });
+  }
+
+  announce(): void {
+    this.#listener?.();
+  }
+
+  readCommits(from: number, maxBytes: number): ReturnType<SinkSource['readCommits']> {
+    this.reads.commits.push(from);
+    const commits: StoredCommit[] = [];
+    let bytes = 0;
+    for (const commit of this.commits) {
+      if (commit.offset < from) continue;
+      if (bytes >= maxBytes) break;
+      commits.push(commit);
+      bytes += commit.events.reduce((sum, event) => sum + event.data.length + 64, 64);
+    }
+    const last = commits.at(-1);
+    return Promise.resolve({ commits, next: last === undefined || last === this.commits.at(-1) ? Math.max(from, this.#offset) : last.offset + 1 });
+  }
+
+  readChanges(from: number): ReturnType<SinkSource['readChanges']> {
+    this.reads.changes.push(from);
+    return Promise.resolve({ changes: this.changes.filter(({ sequence }) => sequence >= from), next: Math.max(from, this.changes.length === 0 ? 0 : this.changesEnd) });
+  }
+
+  aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+    if (this.statesFault === 'hang') return new Promise(() => undefined);
+    if (this.statesFault === 'reject') return Promise.reject(new Error('the fold is away'));
+    return Promise.resolve(
+      aggregateIds.map((aggregateId) => {
+        const version = this.#versions.get(aggregateId) ?? 0;
+        return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version}}`), lastModified: 1, logOffset: through };
+      }),
+    );
+  }
+
+  onAdvance(listener: () => void): () => void {
+    this.#listener = listener;
+    return () => {
+      this.#listener = undefined;
+    };
+  }
+}

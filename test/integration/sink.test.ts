@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { before, describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { StatefoldError } from '../../src/core/errors.js';
+import { silentLogger } from '../../src/core/logger.js';
+import type { ClickHouseReadStore } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
+import type { EmbeddedEngine } from '../../src/read-store/embedded/embedded-engine.js';
+import { Sink, type SinkOptions } from '../../src/read-store/sink.js';
+import { NASTY } from '../contracts/read-store.contract.js';
+import { openStore, rowsOf, startEngine, suiteCleanUp, until, type CleanUp } from './read-store-fixture.js';
+import { ListedLog } from './sink-fixture.js';
+
+describe('the sink, into a real engine', () => {
+  const cleanUp = suiteCleanUp();
+  let engine: EmbeddedEngine;
+  let store: ClickHouseReadStore;
+
+  before(async () => {
+    engine = startEngine(cleanUp);
+    await engine.ready(60_000);
+    store = openStore(cleanUp, engine);
+  });
+
+  const log = (): ListedLog => new ListedLog(`t-${randomUUID()}`);
+  const open = (context: CleanUp, options: Partial<SinkOptions> = {}): Sink => {
+    const sink = new Sink({ store, logger: silentLogger, delayMs: 20, ...options });
+    context.after(() => sink.close());
+    return sink;
+  };
+  const eventsOf = (tenant: string): Promise<{ id: string; v: number; data: string; meta: string | null }[]> =>
+    rowsOf(store, `SELECT aggregate_id AS id, toUInt32(version) AS v, hex(data_raw) AS data, hex(metadata_raw) AS meta FROM events FINAL WHERE tenant = '${tenant}' ORDER BY id, v`);
+  const statesOf = (tenant: string): Promise<{ id: string; n: number }[]> =>
+    rowsOf(store, `SELECT aggregate_id AS id, state.count::UInt32 AS n FROM aggregate_states FINAL WHERE tenant = '${tenant}' ORDER BY id`);
+  const hex = (text: string): string => Buffer.from(text).toString('hex').toUpperCase();
+
+  it('copies events, states and changes byte for byte, the watermarks last', async (context) => {
+    const source = log();
+    for (const { json } of NASTY) source.append('a', [json, '{}'], json);
+    source.append('b', ['{"x":1}']);
+    for (const [key, state, fault] of [['k', '{"n":1}', false], ['l', '{"n":1}', false], ['k', '{"n":1.0}', false], ['k', '{"n":1.0}', true]] as const) source.change(key, state, fault);
+    const sink = open(context);
+    sink.attach(source);
+    await sink.flush(source.tenantId, { events: source.end, changes: source.changesEnd });
+    const read = await eventsOf(source.tenantId);
+    assert.deepEqual(
+      read,
+      [...NASTY.flatMap(({ json }, i) => [json, '{}'].map((data, j) => ({ id: 'a', v: 2 * i + j + 1, data: hex(data), meta: hex(json) }))), { id: 'b', v: 1, data: hex('{"x":1}'), meta: null }],
+    );
+    assert.deepEqual(await statesOf(source.tenantId), [{ id: 'a', n: 2 * NASTY.length }, { id: 'b', n: 1 }]);
+    assert.deepEqual(await rowsOf(store, `SELECT key, state_raw FROM projection_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY key`), [{ key: 'k', state_raw: '{"n":1.0}' }, { key: 'l', state_raw: '{"n":1}' }]);
+    // The fault is no change of state.
+    assert.deepEqual(await rowsOf(store, `SELECT groupArray(toUInt32(sequence)) AS s FROM (SELECT sequence FROM notifications FINAL WHERE tenant = '${source.tenantId}' ORDER BY sequence)`), [{ s: [1, 2, 3] }]);
+    assert.deepEqual(await store.watermarks(source.tenantId), { events: source.end, states: source.end, changes: source.changesEnd });
+  });
+
+  it('goes on from the watermark after a restart, and reads nothing of what is there', async (context) => {
+    const source = log();
+    source.append('a', ['{}', '{}']);
+    const first = open(context);
+    first.attach(source);
+    await first.flush(source.tenantId, { events: source.end });
+    await first.close();
+    const written = source.end;
+    source.append('a', ['{}']);
+    source.reads.commits.length = 0;
+    const second = open(context);
+    second.attach(source);
+    await second.flush(source.tenantId, { events: source.end });
+    assert.equal(Math.min(...source.reads.commits), written);
+    assert.equal((await eventsOf(source.tenantId)).length, 3);
+  });
+
+  it('lets a tenant whose states cannot be read hold up neither its events nor another tenant', async (context) => {
+    const failed: string[] = [];
+    const [bad, hung, good] = [log(), log(), log()];
+    bad.statesFault = 'reject';
+    hung.statesFault = 'hang';
+    for (const source of [bad, hung, good]) source.append('a', ['{}']);
+    const sink = open(context, { sourceDeadlineMs: 1_500, observer: { streamFailed: (tenantId, stream) => void failed.push(`${tenantId} ${stream}`) } });
+    for (const source of [bad, hung, good]) sink.attach(source);
+    await sink.flush(good.tenantId, { events: good.end }, 1_000);
+    await until("the bad tenant's events are in", async () => (await store.watermarks(bad.tenantId)).events === bad.end);
+    await until("the hung tenant's events are in", async () => (await store.watermarks(hung.tenantId)).events === hung.end);
+    assert.equal((await store.watermarks(bad.tenantId)).states, 0);
+    assert.ok(failed.includes(`${bad.tenantId} states`));
+    await assert.rejects(sink.flush(bad.tenantId, { events: bad.end }, 100), (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
+    bad.statesFault = hung.statesFault = undefined;
+    await sink.flush(bad.tenantId, { events: bad.end });
+    await sink.flush(hung.tenantId, { events: hung.end });
+    assert.deepEqual(await statesOf(hung.tenantId), [{ id: 'a', n: 1 }]);
+  });
+
+  it('shares blocks among tenants, and is still when they are', async (context) => {
+    const blocks: number[] = [];
+    const sources = Array.from({ length: 40 }, log);
+    const sink = open(context, { observer: { block: (_, rows) => void blocks.push(rows) } });
+    for (const source of sources) {
+      source.append('a', ['{}', '{}', '{}']);
+      sink.attach(source);
+    }
+    await Promise.all(sources.map((source) => sink.flush(source.tenantId, { events: source.end })));
+    assert.ok(blocks.length <= 16, `${blocks.length} blocks`);
+    await until('nothing is behind', () => sink.status().behind === 0);
+    const reads = sources.map((source) => source.reads.commits.length);
+    // Longer than the delay of many rounds: a sink that polls would read again.
+    await delay(300);
+    assert.deepEqual(sources.map((source) => source.reads.commits.length), reads);
+    assert.deepEqual(sink.status(), { tenants: 40, behind: 0, oldestMs: 0, storeAvailable: true });
+  });
+
+  it('drops and fills again one tenant, and takes nothing from another', async (context) => {
+    const [one, two] = [log(), log()];
+    const sink = open(context);
+    for (const source of [one, two]) {
+      source.append('a', ['{"n":1}', '{"n":2}']);
+      source.change('k', '{}');
+      sink.attach(source);
+      await sink.flush(source.tenantId, { events: source.end, changes: source.changesEnd });
+    }
+    for await (const _ of await store.query(`INSERT INTO events (tenant, aggregate_id, version) VALUES ('${one.tenantId}', 'stray', 1)`, 'TSV'));
+    await sink.rebuild(one.tenantId);
+    await sink.flush(one.tenantId, { events: one.end, changes: one.changesEnd });
+    assert.deepEqual((await eventsOf(one.tenantId)).map(({ id, v }) => [id, v]), [['a', 1], ['a', 2]]);
+    assert.deepEqual(await statesOf(one.tenantId), [{ id: 'a', n: 2 }]);
+    assert.equal((await eventsOf(two.tenantId)).length, 2);
+    sink.detach(one.tenantId);
+    await assert.rejects(sink.flush(one.tenantId, { events: 1 }), (error) => error instanceof StatefoldError);
+  });
+});
