@@ -7,8 +7,7 @@ import tseslint from 'typescript-eslint';
 
 /**
  * Who may import whom in src/: what is not listed is refused. A port is the folder of its port file (`log/log.ts` and what
- * lies beside it); the adapters below it are for the composition root alone
- * (main.ts and service.ts).
+ * lies beside it); the adapters below it are for the composition root alone, the files of src/ itself.
  */
 const PORTS = ['log', 'read-store', 'code-host'];
 const ADAPTERS = ['log/embedded', 'log/kafka', 'read-store/embedded', 'read-store/clickhouse', 'code-host/dotnet'];
