@@ -45,8 +45,7 @@ async function runNode(files) {
     sum.failed++;
     sum.problems.push(isFile(event) ? `${relative(TESTS, event.name)}: ${event.details.error?.message ?? 'failed'}` : name(event));
   });
-  stream.compose(new spec()).pipe(process.stdout, { end: false });
-  await new Promise((resolve, reject) => stream.once('end', resolve).once('error', reject));
+  for await (const text of stream.compose(new spec())) process.stdout.write(text);
   for (const file of files) {
     if (ran.has(file)) continue;
     sum.failed++;
