@@ -13,8 +13,11 @@ export interface LocalStoreOptions {
   readonly format?: number;
 }
 
+/** Between the name of a section and its keys; what follows is past all of them. */
+const SECTION = '\u0006';
+const AFTER_SECTION = '\u0007';
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 1;
+export const STORE_FORMAT = 2;
 
 /**
  * What tasks keep on this machine: a cache of folds of the log, in one lmdb environment. It may be lost at any time; what
@@ -38,14 +41,13 @@ export class LocalStore {
   /** The section of one partition's task. */
   section(name: string): StoreSection {
     const { logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
-    return new StoreSection(this.#db, `${name}\u0002`, logger, flushEntries, flushAfterMs);
+    return new StoreSection(this.#db, name + SECTION, logger, flushEntries, flushAfterMs);
   }
 
   /** Drops all of a section that is not open. */
   async drop(name: string): Promise<void> {
-    const prefix = `${name}\u0002`;
     const removed: Promise<boolean>[] = [];
-    for (const key of this.#db.getKeys({ start: prefix, end: `${name}\u0003` })) removed.push(this.#db.remove(key));
+    for (const key of this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION })) removed.push(this.#db.remove(key));
     await Promise.all(removed);
   }
 
@@ -54,8 +56,11 @@ export class LocalStore {
   }
 }
 
-/** Separates the parts of a key; ids hold no control characters. */
-export const SEPARATOR = '\u0000';
+/**
+ * Separates the parts of a key; ids hold no control characters. Not one of the first five: lmdb's encoding of keys escapes those in
+ * strings of less than 64 characters and not in longer ones, so that longer keys would have another order and be read as arrays.
+ */
+export const SEPARATOR = '\u0005';
 
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
@@ -70,6 +75,8 @@ export class StoreSection {
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
   #closed = false;
+  /** The last write failed: the next one waits for its time, whatever there is to write. */
+  #failed = false;
   #checkpoint: (() => void) | undefined;
   readonly #afterFlush: (() => void)[] = [];
 
@@ -106,7 +113,7 @@ export class StoreSection {
     if (this.#closed) return;
     this.#dirty.set(key, value);
     if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#flushAfterMs).unref();
-    if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled) return;
+    if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled || this.#failed) return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
     queueMicrotask(() => {
@@ -123,7 +130,7 @@ export class StoreSection {
   *range(from: string, to: string, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Generator<readonly [string, unknown]> {
     const { limit = Infinity, reverse = false } = options;
     const fresh = new Map<string, unknown>();
-    for (const layer of [this.#flushing, this.#dirty]) if (layer) for (const [key, value] of layer) if (key >= from && key < to) fresh.set(key, value);
+    for (const layer of [this.#flushing, this.#dirty]) if (layer) for (const [key, value] of layer) if (compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
     const order = reverse ? -1 : 1;
     const keys = [...fresh.keys()].sort((a, b) => order * compareKeys(a, b));
     let next = 0;
@@ -163,7 +170,7 @@ export class StoreSection {
     if (this.#dirty.size === 0) return;
     this.#running = this.#write().finally(() => (this.#running = undefined));
     await this.#running;
-    if (this.#dirty.size >= this.#flushEntries) void this.flush();
+    if (this.#dirty.size >= this.#flushEntries && !this.#failed) void this.flush();
   }
 
   /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */
@@ -172,6 +179,7 @@ export class StoreSection {
     this.#closed = true;
     this.#dirty = new Map();
     clearTimeout(this.#timer);
+    while (this.#running !== undefined) await this.#running;
   }
 
   async #write(): Promise<void> {
@@ -189,10 +197,12 @@ export class StoreSection {
         }
       });
       this.#flushing = undefined;
+      this.#failed = false;
       for (const listener of this.#afterFlush) listener();
     } catch (error) {
       // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
       this.#flushing = undefined;
+      this.#failed = true;
       for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
       if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
       this.#logger.error({ err: await lmdbFailure(error), section: this.#prefix }, 'the local store could not be written; it will be tried again');

@@ -147,7 +147,8 @@ export class PartitionTables {
     this.section.set(`v${topic}${SEPARATOR}${padded(offset)}`, offset);
   }
   *voids(topic: 'events' | 'changes'): Generator<number> {
-    for (const [, value] of this.section.range(`v${topic}${SEPARATOR}`, `v${topic}\u0001`)) yield value as number;
+    const base = `v${topic}${SEPARATOR}`;
+    for (const [, value] of this.section.range(base, after(base))) yield value as number;
   }
 
   reducerState(aggregateId: string): ReducerState | undefined {
@@ -189,7 +190,8 @@ export class PartitionTables {
   *keyStates(projectionId: string, revision: number, prefix = '', cursor?: readonly [string, number]): Generator<readonly [string, number, KeyState]> {
     const base = this.#keyPrefix(projectionId, revision);
     const from = cursor === undefined ? base + prefix : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
-    for (const [key, value] of this.section.range(from, after(base + prefix))) {
+    for (const [key, value] of this.section.range(from, after(base))) {
+      if (!key.startsWith(prefix, base.length)) return;
       const end = key.lastIndexOf(SEPARATOR);
       yield [key.slice(base.length, end), Number(key.slice(end + 1)), value as KeyState];
     }
