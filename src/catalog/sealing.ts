@@ -37,6 +37,16 @@ export class Sealer {
       throw new Error('a sealed secret cannot be opened: the master key is not the one that it was sealed with (STATEFOLD_MASTER_KEY, or the file master-key of the data directory)', { cause });
     }
   }
+
+  /** Was it sealed with this master key? */
+  opens(sealed: string): boolean {
+    try {
+      this.unseal(sealed);
+      return true;
+    } catch {
+      return false;
+    }
+  }
 }
 
 /** The master key: the setting, else the text of `file`, which is made when missing. */

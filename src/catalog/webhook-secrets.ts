@@ -7,12 +7,15 @@ export const SECRET_OVERLAP_MS = 24 * 3600 * 1000;
 /** Rotated-out secrets that sign beside the current one; the signature header stays short however often one rotates. */
 const MAX_RETIRED = 3;
 
-/** Puts a new secret first. The one before it signs for another 24 hours; those whose time is over are dropped. */
+/**
+ * Puts a new secret first. The one before it signs for another 24 hours; those whose time is over are dropped, and those that
+ * were sealed with a master key that is lost, so that a rotation mends that.
+ */
 export function rotateSecrets(sealer: Sealer, secrets: readonly SealedSecret[], now: number): { readonly secrets: readonly SealedSecret[]; readonly secret: string } {
   const secret = mintWebhookSecret();
   const retired = secrets
     .map((old) => ({ ...old, expiresAt: old.expiresAt ?? isoTimestamp(now + SECRET_OVERLAP_MS) }))
-    .filter((old) => Date.parse(old.expiresAt) > now)
+    .filter((old) => Date.parse(old.expiresAt) > now && sealer.opens(old.sealed))
     .slice(0, MAX_RETIRED);
   return { secrets: [{ sealed: sealer.seal(secret), createdAt: isoTimestamp(now) }, ...retired], secret };
 }

@@ -58,6 +58,9 @@ test('a rotation returns the secret that signs from now on; the ones before sign
   }
   assert.deepEqual(signingSecrets(sealer, secrets, start + 3 * HOUR), rotated.reverse().slice(0, 4));
   assert.equal(rotateSecrets(sealer, secrets, start + 72 * HOUR).secrets.length, 2, 'expired ones are dropped, the current one begins its overlap');
+  const other = new Sealer('another master key of characters');
+  const mended = rotateSecrets(other, secrets, start + 3 * HOUR);
+  assert.deepEqual(signingSecrets(other, mended.secrets, start + 3 * HOUR), [mended.secret], 'after the loss of the master key a rotation starts anew');
 });
 
 test('a minted webhook secret signs and verifies with the Standard Webhooks library', () => {
