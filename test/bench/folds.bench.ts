@@ -1,0 +1,75 @@
+// Folds: Node to the runner and back, beside the same C# in a plain loop; and the rate of a whole catch-up through the service.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import type { FoldItem, HostEvent } from '../../src/code-host/code-host.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { API_KEY, ROOT, sample, startService, temporaryDirectory, until } from '../support/service.js';
+import { median, report, runLoad } from './load.js';
+
+const AGGREGATES = 2000;
+const EVENTS = 100;
+const ROUNDS = 7;
+const AGGREGATES_A_CALL = 10;
+const FLIGHT = '{"date":"2001/01/01 00:47","delay":66,"distance":1750,"origin":"DTW","destination":"LAS"}';
+
+const cleanups: (() => void)[] = [];
+const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<typeof startService>[0];
+const rate = (n: number): string => `${Math.round(n).toLocaleString('en')}/s`;
+const { 'RouteReducer.cs': reducer = '', 'Flight.cs': flight = '' } = sample('flights');
+
+function plainLoop(): number[] {
+  const project = join(ROOT, 'dotnet', 'bench', 'Statefold.PlainLoop');
+  const out = execFileSync('dotnet', ['run', '--project', project, '-c', 'Release', '--', String(AGGREGATES), String(EVENTS), String(ROUNDS), FLIGHT], { encoding: 'utf8' });
+  return out.trim().split('\n').map(Number);
+}
+
+async function throughTheHost(): Promise<number[]> {
+  const host = new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: temporaryDirectory(context), logger: silentLogger });
+  const compiled = await host.compile({ kind: 'reducer', sources: [{ path: 'RouteReducer.cs', text: reducer }, { path: 'Flight.cs', text: flight }] });
+  if (!compiled.ok) throw new Error(compiled.compilationError);
+  const runner = host.runner('bench');
+  const data = Buffer.from(FLIGHT);
+  const rates: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    runner.load(`a${round}`, compiled.assembly);
+    const unit = { artefactId: `a${round}`, className: 'Flights.RouteReducer' };
+    const started = performance.now();
+    for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
+      const items = Array.from({ length: AGGREGATES_A_CALL }, (_, i): FoldItem => {
+        const aggregateId = `route-${first + i}`;
+        const events = Array.from({ length: EVENTS }, (__, version): HostEvent => ({
+          eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06', aggregateId, aggregateType: 'route', eventType: 'FlightLanded', version: version + 1, timestamp: 0, correlationId: undefined, causationId: undefined, data, metadata: undefined,
+        }));
+        return { unit, aggregateId, baseVersion: 0, baseState: () => null, events, stateAt: [] };
+      });
+      const outcomes = await runner.fold(items);
+      if (outcomes.some((outcome) => outcome.fault !== undefined)) throw new Error('a fold faulted');
+    }
+    rates.push((AGGREGATES * EVENTS) / ((performance.now() - started) / 1000));
+  }
+  await host.close();
+  return rates;
+}
+
+async function catchUp(): Promise<void> {
+  const service = await startService(context);
+  const event = `{"eventType":"FlightLanded","data":${FLIGHT}}`;
+  const body = [`{"aggregateId":"route-$AGGREGATE","events":[${Array.from({ length: 100 }, () => event).join(',')}]}`];
+  const { answered } = await runLoad({ port: Number(new URL(service.url).port), path: '/events/batch', keys: [API_KEY], bodies: body, aggregates: 500, clients: 16, durationMs: 6000, first: 0 });
+  await service.deploy('reducers', { 'RouteReducer.cs': reducer, 'Flight.cs': flight });
+  const started = performance.now();
+  await until(async () => (await service.get('/aggregate-types/route')).json<{ catchUp?: { status: string } }>().catchUp?.status === 'done', 120_000);
+  const seconds = (performance.now() - started) / 1000;
+  report('catch-up after a binding, events', rate((answered * 100) / seconds), `${(answered * 100).toLocaleString('en')} events of 500 aggregates`);
+  await service.stop();
+}
+
+try {
+  const loop = plainLoop().slice(2);
+  const ours = (await throughTheHost()).slice(2);
+  report('fold, Node to the runner and back, events', rate(median(ours)), `the same C# in a plain loop ${rate(median(loop))}`, median(ours) / median(loop), 'goal 0.50');
+  await catchUp();
+} finally {
+  for (const cleanup of cleanups.reverse()) cleanup();
+}
