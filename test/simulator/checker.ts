@@ -1,0 +1,205 @@
+import { StatefoldError } from '../../src/core/errors.js';
+import type { Change } from '../../src/core/change.js';
+import type { TenantTask } from '../../src/tasks/tenant-task.js';
+import { modelOf, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';
+import { AGGREGATE_TYPE, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
+
+/** Holds a run against the truth of its log. Each problem starts with the number of the invariant of docs that it breaks. */
+export async function check(world: World): Promise<{ problems: string[]; truth: Truth }> {
+  const truth = truthOf(world.log);
+  const problems = [...world.problems];
+  const bad = (problem: string): unknown => problems.push(problem);
+  versions(truth, bad);
+  for (const command of world.commands) commandOf(world, truth, command, bad);
+  realTime(world, bad);
+  for (const read of world.reads) readOf(world, truth, read, bad);
+  changes(world, truth, bad);
+  for (const { process, pushed } of world.runs) pushedOf(truth, process.id, pushed, bad);
+  await readers(world, truth, bad);
+  return { problems, truth };
+}
+
+type Bad = (problem: string) => unknown;
+type Ok = Extract<Answer, { kind: 'ok' }>;
+
+function versions(truth: Truth, bad: Bad): void {
+  for (const [aggregateId, commits] of truth.byAggregate) {
+    let version = 0;
+    let timestamp = 0;
+    for (const { value, offset } of commits) {
+      if (value.baseVersion !== version) bad(`1: ${aggregateId} goes from version ${version} to ${value.baseVersion} at offset ${offset}`);
+      if (value.timestamp < timestamp) bad(`1: ${aggregateId} goes back in time at offset ${offset}`);
+      version += value.events.length;
+      timestamp = value.timestamp;
+    }
+  }
+}
+
+const nameOf = ({ number, aggregateId, expectedVersion, commandId }: Command): string => `command ${number} (${commandId} on ${aggregateId}, expects ${expectedVersion})`;
+
+function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void {
+  const name = nameOf(command);
+  const landed = (truth.byAggregate.get(command.aggregateId) ?? []).filter(({ value }) => value.commandId === command.commandId);
+  const mine = landed.filter(({ value }) => value.requestHash.equals(command.requestHash));
+  if (landed.length > 1) bad(`${command.keyed ? 4 : 3}: ${name} is in the log ${landed.length} times, at ${landed.map(({ offset }) => offset).join(', ')}`);
+  for (const commit of mine) {
+    const { value, payloads } = commit;
+    if (payloads.length !== command.payloads.length) bad(`5: ${name} has ${command.payloads.length} events, ${payloads.length} are in the log`);
+    if (typeof command.expectedVersion === 'number' && value.baseVersion !== command.expectedVersion) bad(`6: ${name} was accepted at version ${value.baseVersion}`);
+    if (command.expectedVersion === 'none' && value.baseVersion !== 0) bad(`6: ${name} was accepted at version ${value.baseVersion}`);
+    if (command.expectedVersion === 'exists' && value.baseVersion === 0) bad(`6: ${name} was accepted though there was no aggregate`);
+  }
+  for (const attempt of command.attempts) {
+    const { answer } = attempt;
+    if (answer?.kind === 'ok') answered(truth, command, mine, answer, bad);
+    if (answer?.kind === 'refused') refused(world, truth, command, attempt, answer.error, answer.step, bad);
+  }
+}
+
+function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], { result, step }: Ok, bad: Bad): void {
+  const name = nameOf(command);
+  const commit = mine[0];
+  if (commit === undefined) return void bad(`2: ${name} was answered version ${result.endVersion} and is not in the log`);
+  const { value, eventIds } = commit;
+  if (commit.step > step) bad(`2: ${name} was answered before it was in the log`);
+  if (result.startVersion !== value.baseVersion + 1 || result.endVersion !== value.baseVersion + value.events.length)
+    bad(`2: ${name} was answered versions ${result.startVersion} to ${result.endVersion}, the log has it at ${value.baseVersion + 1}`);
+  if (result.eventIds.join() !== eventIds.join()) bad(`2: ${name} was answered other event ids than the log has`);
+  if (result.timestamp !== value.timestamp) bad(`4: ${name} was answered another timestamp than the log has`);
+  if (result.state !== undefined && result.state.toString() !== stateAt(truth, command.aggregateId, result.endVersion))
+    bad(`10: ${name} was answered state ${result.state.toString()} at version ${result.endVersion}`);
+}
+
+function refused(world: World, truth: Truth, command: Command, attempt: Attempt, error: StatefoldError, answeredAt: number, bad: Bad): void {
+  const name = nameOf(command);
+  const commits = truth.byAggregate.get(command.aggregateId) ?? [];
+  const known = commits.find(({ value }) => command.keyed && value.commandId === command.commandId);
+  if (error.code === 'IDEMPOTENCY_KEY_REUSED') {
+    if (known === undefined || known.value.requestHash.equals(command.requestHash) || known.step > answeredAt) bad(`4: ${name} was refused as a reuse of a key that was not used for another request`);
+    return;
+  }
+  if (error.code !== 'VERSION_CONFLICT') return void bad(`3: ${name} was answered ${error.code}`);
+  // A key that two requests of a client share, or an attempt that the client gave up, may be in the log by the other one.
+  const others =
+    world.commands.some((other) => other !== command && other.commandId === command.commandId) ||
+    command.attempts.some((other) => other !== attempt && other.answer?.kind === 'unknown');
+  if (!others && commits.some(({ value }) => value.commandId === command.commandId)) bad(`3: ${name} was refused and is in the log`);
+  const current = Number(error.details?.['currentVersion']);
+  const { expectedVersion: expected } = command;
+  const holds = expected === 'none' ? current === 0 : expected === 'exists' ? current > 0 : expected === current;
+  if (holds) bad(`6: ${name} was refused at version ${current}`);
+  let version = 0;
+  let since = 0;
+  let was = false;
+  for (const { step, value } of [...commits, { step: Infinity, value: undefined }]) {
+    if (version === current && since <= answeredAt && step > attempt.sent) was = true;
+    since = step;
+    version += value?.events.length ?? 0;
+  }
+  if (!was) bad(`6: ${name} was refused at version ${current}, at which the aggregate was at no moment between ${attempt.sent} and ${answeredAt}`);
+}
+
+/** Of appends to one aggregate that did not overlap, the later has the higher version. */
+function realTime(world: World, bad: Bad): void {
+  const once = world.commands.filter(({ attempts, commandId, keyed }) => attempts.length === 1 && (!keyed || world.commands.filter((other) => other.commandId === commandId).length === 1));
+  for (const a of once)
+    for (const b of once) {
+      const [x, y] = [a.attempts[0]?.answer, b.attempts[0]?.answer];
+      if (a.aggregateId !== b.aggregateId || x?.kind !== 'ok' || y?.kind !== 'ok' || x.step >= (b.attempts[0]?.sent ?? 0)) continue;
+      if (x.result.endVersion >= y.result.startVersion) bad(`7: ${nameOf(b)} was sent after ${nameOf(a)} was answered ${x.result.endVersion}, and got ${y.result.startVersion}`);
+    }
+}
+
+function readOf(world: World, truth: Truth, { aggregateId, events, sent, answered: at }: Read, bad: Bad): void {
+  const commits = truth.byAggregate.get(aggregateId) ?? [];
+  const head = events?.length ?? 0;
+  let acknowledged = 0;
+  for (const command of world.commands)
+    for (const { answer } of command.attempts) if (command.aggregateId === aggregateId && answer?.kind === 'ok' && answer.step < sent) acknowledged = Math.max(acknowledged, answer.result.endVersion);
+  if (head < acknowledged) bad(`7: a read of ${aggregateId} at ${sent} saw ${head} events, ${acknowledged} were acknowledged before`);
+  const there = commits.filter(({ step }) => step <= at).flatMap(({ eventIds }) => eventIds);
+  if (head > there.length) bad(`9: a read of ${aggregateId} saw ${head} events, the log had ${there.length}`);
+  events?.forEach(({ eventId, version }, i) => {
+    if (version !== i + 1 || eventId !== there[i]) bad(`9: a read of ${aggregateId} saw ${eventId} at version ${version}, the log has ${there[i]}`);
+  });
+  if (head > 0 && !commits.some(({ value }) => value.baseVersion + value.events.length === head)) bad(`5: a read of ${aggregateId} saw a part of a batch: ${head} events`);
+}
+
+/** Every change that is due, once, in order, and no other. */
+function changes(world: World, truth: Truth, bad: Bad): void {
+  for (const projectionId of world.deployed.keys()) {
+    const { due } = modelOf(truth, projectionId);
+    const made = truth.changes.filter(({ value }) => value.projectionId === projectionId);
+    const want = due.map(({ input, key, state, fault, cause }) => `input ${input}: ${key} is ${state}${fault ? ', faulted' : ''}${cause === null ? '' : ` (${cause})`}`);
+    const got = made.map(({ value }) => `input ${value.inputOffset}: ${value.key} is ${value.state?.toString() ?? null}${value.fault === null ? '' : ', faulted'}${value.cause === null ? '' : ` (${value.cause})`}`);
+    const at = want.findIndex((change, i) => change !== got[i]);
+    if (at >= 0) bad(`11: change ${at} of ${projectionId} should be "${want[at]}", the log has "${got[at] ?? 'no more'}"`);
+    else if (got.length > want.length) bad(`12: ${projectionId} has a change too many: "${got[want.length]}"`);
+  }
+}
+
+/** A subscriber of one process is pushed accepted changes in order, none left out. */
+function pushedOf(truth: Truth, id: string, pushed: readonly Change[], bad: Bad): void {
+  const first = pushed[0]?.sequence ?? 0;
+  const want = truth.changes.filter(({ sequence }) => sequence >= first).map(({ sequence }) => sequence);
+  pushed.forEach(({ sequence, state }, i) => {
+    if (sequence !== want[i]) bad(`12: ${id} pushed sequence ${sequence}, the next one was ${want[i]}`);
+    const accepted = truth.changes.find((change) => change.sequence === sequence);
+    if (accepted !== undefined && (accepted.value.state?.toString() ?? null) !== (state?.toString() ?? null)) bad(`12: ${id} pushed another state with sequence ${sequence}`);
+  });
+}
+
+/** The owner that is left, one started again on its store, and one on an empty machine: all see what the log says. */
+async function readers(world: World, truth: Truth, bad: Bad): Promise<void> {
+  const seat = await world.owner();
+  if (seat.running === undefined) return;
+  await reader(world, truth, `the owner ${seat.running.process.id}`, seat.running.task, bad);
+  await world.close(seat);
+  await reader(world, truth, 'the owner after a restart', await opened(world, seat), bad);
+  world.crash(seat);
+  await reader(world, truth, 'the owner after a crash', await opened(world, seat), bad);
+  await reader(world, truth, 'an owner without a store', await opened(world, world.machine('m9')), bad);
+}
+
+async function opened(world: World, machine: World['machines'][number]): Promise<TenantTask> {
+  const { task } = world.start(machine);
+  while (await world.scheduler.next());
+  return task;
+}
+
+async function reader(world: World, truth: Truth, who: string, task: TenantTask, bad: Bad): Promise<void> {
+  const settled = async <T>(work: Promise<T>): Promise<T | undefined> => {
+    let value: T | undefined;
+    let failed: unknown;
+    work.then(
+      (answer) => (value = answer),
+      (error: unknown) => (failed = error),
+    );
+    while (await world.scheduler.next());
+    if (failed !== undefined) bad(`2: ${who} answers ${failed instanceof Error ? failed.message : 'an error'}`);
+    return value;
+  };
+  if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
+  for (const [aggregateId, commits] of truth.byAggregate) {
+    const page = await settled(task.listEvents({ aggregateId, fromVersion: 1, toVersion: undefined, limit: 10_000, direction: 'forward' }));
+    const want = commits.flatMap(({ eventIds }) => eventIds).join();
+    if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want) bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
+    const state = await settled(task.aggregateState(AGGREGATE_TYPE, aggregateId));
+    const version = commits.reduce((sum, { payloads }) => sum + payloads.length, 0);
+    if (state !== undefined && (state.version !== version || (state.state?.toString() ?? null) !== stateAt(truth, aggregateId, version)))
+      bad(`10: ${who} has state ${state.state?.toString()} of ${aggregateId} at version ${state.version}`);
+  }
+  for (const projectionId of world.deployed.keys()) {
+    const { rows, revision } = modelOf(truth, projectionId);
+    if (revision !== world.deployed.get(projectionId)?.revision) bad(`11: ${projectionId} is at revision ${revision}`);
+    const page = await settled(task.projectionStates({ projectionId, prefix: '', limit: 10_000, cursor: undefined }));
+    const want = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, { state, fault }]) => `${key}=${state?.toString() ?? null}${fault ? '!' : ''}`);
+    const got = page?.states.map(({ key, state, fault }) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);
+    if (got !== undefined && got.join(' ') !== want.join(' ')) bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
+    const last = new Map(truth.changes.filter(({ value }) => value.projectionId === projectionId).map(({ sequence, value }) => [value.key, sequence]));
+    for (const { key, sequence } of page?.states ?? []) if (sequence !== last.get(key)) bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
+    const feed = await settled(task.changes.read(projectionId, 0, 100_000));
+    const due = truth.changes.filter(({ value }) => value.projectionId === projectionId && value.fault === null).map(({ sequence }) => sequence);
+    if (feed !== undefined && feed.map(({ sequence }) => sequence).join() !== due.join()) bad(`12: ${who} serves changes ${feed.map(({ sequence }) => sequence).join()} of ${projectionId}, the log has ${due.join()}`);
+  }
+}

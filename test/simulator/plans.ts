@@ -1,0 +1,77 @@
+import { check } from './checker.js';
+import { Random } from './scheduler.js';
+import type { Truth } from './truth.js';
+import { World, type WorldOptions } from './world.js';
+
+const target = (projectionId: string, revision: number): WorldOptions['deploys'][number] => ({ projectionId, revision, artefactId: `${projectionId}-${revision}`, classNames: ['C'] });
+const NO_FAULTS = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
+
+/** A small world without faults; a case says what differs. */
+export const calm = (seed: number): WorldOptions => ({
+  seed,
+  machines: 1,
+  clients: 3,
+  commands: 5,
+  aggregates: 2,
+  keys: 3,
+  faults: NO_FAULTS,
+  crashes: 0,
+  pauses: 0,
+  takeovers: 0,
+  deploys: [target('p', 1)],
+  runnerCrashes: 0,
+  storeFailures: 0,
+  window: 100_000,
+  flushEntries: 2000,
+  tailBytes: 1e6,
+  bad: 0,
+});
+
+/** What the seed makes of a world: how large it is, and what goes wrong in it. */
+export function planOf(seed: number): WorldOptions {
+  const random = new Random(seed ^ 0x5f0d);
+  const some = (chance: number, value: number): number => (random.chance(chance) ? value : 0);
+  const all = [target('p', 1), target('a', 1), target('p', 2)];
+  return {
+    seed,
+    machines: 1 + random.below(3),
+    clients: 1 + random.below(5),
+    commands: 3 + random.below(8),
+    aggregates: 1 + random.below(3),
+    keys: 1 + random.below(4),
+    faults: { lost: some(0.6, 12), dropped: some(0.4, 8), refused: some(0.3, 8), unreadable: some(0.3, 2) },
+    crashes: some(0.7, 1 + random.below(4)),
+    pauses: some(0.5, 1 + random.below(4)),
+    takeovers: some(0.7, 1 + random.below(4)),
+    deploys: all.slice(0, random.below(4)),
+    runnerCrashes: some(0.3, 10),
+    storeFailures: some(0.2, 20),
+    window: 100_000,
+    flushEntries: random.pick([1, 5, 40, 2000]),
+    tailBytes: random.pick([500, 3000, 1e6]),
+    bad: some(0.3, 8),
+  };
+}
+
+export interface Outcome {
+  readonly problems: readonly string[];
+  readonly steps: number;
+  readonly trace: readonly string[];
+  readonly truth: Truth | undefined;
+}
+
+/** Runs a world to its end and checks it. */
+export async function simulate(options: WorldOptions, play: (world: World) => Promise<void> = (world) => world.run()): Promise<Outcome> {
+  const world = new World(options);
+  const release = world.scheduler.takeTimers();
+  try {
+    await play(world);
+    const { problems, truth } = await check(world);
+    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace };
+  } catch (error) {
+    const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace };
+  } finally {
+    release();
+  }
+}

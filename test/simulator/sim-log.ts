@@ -1,0 +1,119 @@
+import { AppendIndefiniteError, AppendRefusedError, type Log, type LogRecord, type NewRecord, type PartitionRef } from '../../src/log/log.js';
+import type { Scheduler, SimProcess } from './scheduler.js';
+
+/** What becomes of a produce: of 100, so many. The rest is appended and acknowledged. */
+export interface LogFaults {
+  /** Lands, now or later, perhaps after the producer went on; the answer is lost. */
+  readonly lost: number;
+  /** Never arrives; the producer can't know. */
+  readonly dropped: number;
+  readonly refused: number;
+  /** A read fails. */
+  readonly unreadable: number;
+}
+
+interface Stored extends LogRecord {
+  /** Step in which it landed. */
+  readonly step: number;
+}
+
+/** A log as a cluster gives it: every call travels, is served at some moment, and its answer travels back, or doesn't. */
+export class SimLog {
+  readonly #scheduler: Scheduler;
+  readonly #partitions = new Map<string, Stored[]>();
+  faults: LogFaults;
+  /** Decides the fate of a produce in place of the seed. */
+  fate: ((process: SimProcess, to: PartitionRef, records: readonly NewRecord[]) => 'lost' | 'dropped' | 'refused' | 'kept' | undefined) | undefined;
+
+  constructor(scheduler: Scheduler, faults: LogFaults) {
+    this.#scheduler = scheduler;
+    this.faults = faults;
+  }
+
+  records(topic: string): readonly Stored[] {
+    return this.#partition({ topic, partition: 0 });
+  }
+
+  /** The log as one process reaches it. */
+  client(owner: SimProcess): Log {
+    const served = <T>(label: string, serve: () => T, readable = true): Promise<T> => this.#served(owner, label, serve, readable);
+    return {
+      ensureTopics: () => served('topics', () => undefined, false),
+      deleteTopic: (topic) => served('delete topic', () => void this.#partitions.delete(`${topic}/0`), false),
+      append: (to, records) => this.#append(owner, to, records),
+      endOffset: (of) => served(`end of ${short(of)}`, () => this.#partition(of).length),
+      startOffset: () => served('start', () => 0),
+      read: (of, from) =>
+        served(`read ${short(of)} from ${from}`, () => {
+          const records = this.#partition(of);
+          return records.slice(from, from + 1 + this.#scheduler.random.below(Math.max(1, records.length)));
+        }),
+      readAt: (of, offsets) => served(`read ${short(of)} at ${offsets.join(', ')}`, () => offsets.flatMap((offset) => this.#partition(of)[offset] ?? [])),
+      close: () => Promise.resolve(),
+    };
+  }
+
+  #partition({ topic, partition }: PartitionRef): Stored[] {
+    const name = `${topic}/${partition}`;
+    let records = this.#partitions.get(name);
+    if (records === undefined) this.#partitions.set(name, (records = []));
+    return records;
+  }
+
+  #served<T>(owner: SimProcess, label: string, serve: () => T, faulty: boolean): Promise<T> {
+    const scheduler = this.#scheduler;
+    return new Promise((resolve, reject) => {
+      const fails = faulty && scheduler.random.chance(this.faults.unreadable / 100);
+      scheduler.add({
+        label: `(${owner.id}) ${label} is served`,
+        weight: 1,
+        run: () => {
+          if (fails) {
+            scheduler.add({ owner, label: `${label} fails`, weight: 1, run: () => reject(new Error('the connection was closed')) });
+            return;
+          }
+          const answer = serve();
+          scheduler.add({ owner, label: `${label} is answered`, weight: 1, run: () => resolve(answer) });
+        },
+      });
+    });
+  }
+
+  #append(owner: SimProcess, to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
+    const scheduler = this.#scheduler;
+    const what = `${records.length} record${records.length === 1 ? '' : 's'} to ${short(to)}`;
+    const land = (): { baseOffset: number; timestamp: number } => {
+      const partition = this.#partition(to);
+      const baseOffset = partition.length;
+      const timestamp = scheduler.step;
+      records.forEach(({ key, value }, i) => partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step }));
+      return { baseOffset, timestamp };
+    };
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error): unknown => scheduler.add({ owner, label: `${what}: ${error.name}`, weight: 1, run: () => reject(error) });
+      const fate = this.fate?.(owner, to, records) ?? this.#fate();
+      if (fate === 'refused') fail(new AppendRefusedError('the disk is full'));
+      else if (fate === 'dropped') fail(new AppendIndefiniteError('the connection was closed'));
+      else if (fate === 'lost') {
+        scheduler.add({ label: `(${owner.id}) ${what} land unheard`, weight: 0.5, run: land });
+        fail(new AppendIndefiniteError('the request timed out'));
+      } else
+        scheduler.add({
+          label: `(${owner.id}) ${what} land`,
+          weight: 1,
+          run: () => {
+            const answer = land();
+            scheduler.add({ owner, label: `${what} are acknowledged at ${answer.baseOffset}`, weight: 1, run: () => resolve(answer) });
+          },
+        });
+    });
+  }
+
+  #fate(): 'lost' | 'dropped' | 'refused' | 'kept' {
+    const { lost, dropped, refused } = this.faults;
+    const at = this.#scheduler.random.next() * 100;
+    return at < lost ? 'lost' : at < lost + dropped ? 'dropped' : at < lost + dropped + refused ? 'refused' : 'kept';
+  }
+}
+
+const short = ({ topic }: PartitionRef): string => topic.slice(topic.lastIndexOf('.') + 1);

@@ -1,0 +1,86 @@
+import type { RootDatabase } from 'lmdb';
+import { silentLogger } from '../../src/core/logger.js';
+import { StoreSection } from '../../src/tasks/store/local-store.js';
+import type { Action, Scheduler, SimProcess } from './scheduler.js';
+
+interface Bounds {
+  readonly start: string;
+  readonly end: string;
+  readonly reverse?: boolean;
+}
+
+/** The disk of one machine: what was committed survives its processes. The part of lmdb that a section uses, and no more. */
+export class SimDisk {
+  readonly #scheduler: Scheduler;
+  readonly #stored = new Map<string, unknown>();
+  #sorted: string[] | undefined;
+  #committing: Action[] = [];
+  /** Of 100 writes so many fail. */
+  failing = 0;
+
+  constructor(scheduler: Scheduler) {
+    this.#scheduler = scheduler;
+  }
+
+  get size(): number {
+    return this.#stored.size;
+  }
+
+  /** The store as a process on this machine opens it. */
+  open(owner: SimProcess, flushEntries: number): { section(name: string): StoreSection } {
+    let writes: [string, unknown][] = [];
+    const db = {
+      get: (key: string) => this.#stored.get(key),
+      put: (key: string, value: unknown) => void writes.push([key, value]),
+      remove: (key: string) => void writes.push([key, undefined]),
+      getRange: (bounds: Bounds) => this.#range(bounds),
+      batch: (work: () => void) => {
+        writes = [];
+        work();
+        return this.#commit(owner, writes);
+      },
+    };
+    return { section: (name) => new StoreSection(db as unknown as RootDatabase<unknown, string>, `${name}\u0002`, silentLogger, flushEntries, 250) };
+  }
+
+  /** The process is gone: what it had asked to be committed came to the disk before, or never. */
+  crash(): void {
+    const landed = this.#scheduler.random.below(this.#committing.length + 1);
+    this.#committing.forEach((commit, i) => {
+      this.#scheduler.cancel(commit);
+      if (i < landed) commit.run();
+    });
+    this.#committing = [];
+  }
+
+  #commit(owner: SimProcess, writes: readonly [string, unknown][]): Promise<void> {
+    const scheduler = this.#scheduler;
+    return new Promise((resolve, reject) => {
+      const fails = scheduler.random.chance(this.failing / 100);
+      const commit = scheduler.add({
+        label: `(${owner.id}) the store ${fails ? 'cannot commit' : 'commits'} ${writes.length} entries`,
+        weight: 1,
+        run: () => {
+          this.#committing = this.#committing.filter((one) => one !== commit);
+          if (fails) {
+            scheduler.add({ owner, label: 'the store has failed', weight: 1, run: () => reject(new Error('the disk is full')) });
+            return;
+          }
+          this.#sorted = undefined;
+          for (const [key, value] of writes)
+            if (value === undefined) this.#stored.delete(key);
+            else this.#stored.set(key, value);
+          scheduler.add({ owner, label: 'the store has committed', weight: 1, run: resolve });
+        },
+      });
+      this.#committing.push(commit);
+    });
+  }
+
+  *#range({ start, end, reverse }: Bounds): Generator<{ key: string; value: unknown }> {
+    const sorted = (this.#sorted ??= [...this.#stored.keys()].sort());
+    const [low, high] = reverse ? [end, start] : [start, end];
+    const keys = sorted.filter((key) => key >= low && key < high);
+    for (const key of reverse ? keys.reverse() : keys) yield { key, value: this.#stored.get(key) };
+  }
+}

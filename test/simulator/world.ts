@@ -1,0 +1,415 @@
+import { join } from 'node:path';
+import { findProjectRoot } from '../../src/config/project-root.js';
+import type { Change } from '../../src/core/change.js';
+import { InvariantError, StatefoldError } from '../../src/core/errors.js';
+import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import type { BuildTarget } from '../../src/tasks/projection-builds.js';
+import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
+import { SimLog, type LogFaults } from './sim-log.js';
+import { SimDisk } from './sim-store.js';
+import { Scheduler, type Action, type SimProcess } from './scheduler.js';
+
+export const codecs = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
+export const TENANT = 't';
+export const EVENTS = `statefold.${TENANT}.events`;
+export const CHANGES = `statefold.${TENANT}.changes`;
+export const AGGREGATE_TYPE = 'acc';
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly machines: number;
+  readonly clients: number;
+  /** Commands of each client. */
+  readonly commands: number;
+  readonly aggregates: number;
+  readonly keys: number;
+  readonly faults: LogFaults;
+  readonly crashes: number;
+  readonly pauses: number;
+  readonly takeovers: number;
+  /** Projections and revisions that are deployed in the run. */
+  readonly deploys: readonly BuildTarget[];
+  /** Of 100 calls of the runner so many crash it. */
+  readonly runnerCrashes: number;
+  /** Of 100 writes of a local store so many fail. */
+  readonly storeFailures: number;
+  readonly window: number;
+  readonly flushEntries: number;
+  readonly tailBytes: number;
+  /** Of 100 events so many stop their state keys. */
+  readonly bad: number;
+}
+
+export type Answer =
+  | { readonly kind: 'ok'; readonly step: number; readonly result: AppendResult }
+  | { readonly kind: 'refused'; readonly step: number; readonly error: StatefoldError }
+  | { readonly kind: 'unknown'; readonly step: number };
+
+export interface Attempt {
+  readonly sent: number;
+  answer: Answer | undefined;
+}
+
+export interface Command {
+  readonly number: number;
+  readonly aggregateId: string;
+  readonly commandId: string;
+  readonly keyed: boolean;
+  readonly requestHash: Buffer;
+  readonly expectedVersion: ExpectedVersion;
+  readonly payloads: readonly Payload[];
+  readonly attempts: Attempt[];
+}
+
+export interface Read {
+  readonly sent: number;
+  readonly answered: number;
+  readonly aggregateId: string;
+  /** Undefined: there is no such aggregate. */
+  readonly events: readonly StoredEvent[] | undefined;
+}
+
+/** A process that serves the tenant on a machine. */
+export interface Running {
+  readonly process: SimProcess;
+  readonly task: TenantTask;
+  /** What a subscriber was pushed. */
+  readonly pushed: Change[];
+  open: boolean;
+  /** What waits for it to answer. */
+  readonly waiting: Set<Attempt>;
+}
+
+export class Machine {
+  readonly disk: SimDisk;
+  running: Running | undefined;
+  starts = 0;
+  constructor(
+    readonly name: string,
+    scheduler: Scheduler,
+  ) {
+    this.disk = new SimDisk(scheduler);
+  }
+}
+
+interface Client {
+  left: number;
+  busy: boolean;
+  retry: Command | undefined;
+  done: Command[];
+}
+
+const MAX_STEPS = 20_000;
+const ATTEMPTS = 4;
+
+/** Machines that serve one tenant over one log, clients that use it, and whatever may go wrong between them. */
+export class World {
+  readonly options: WorldOptions;
+  readonly scheduler: Scheduler;
+  readonly log: SimLog;
+  readonly machines: Machine[];
+  readonly commands: Command[] = [];
+  readonly reads: Read[] = [];
+  readonly runs: Running[] = [];
+  readonly problems: string[] = [];
+  /** The newest revision of each projection, as the catalog has it. */
+  readonly deployed = new Map<string, BuildTarget>();
+  readonly #clients: Client[];
+  #left: { crashes: number; pauses: number; takeovers: number; deploys: BuildTarget[] };
+  #calm = false;
+
+  constructor(options: WorldOptions) {
+    this.options = options;
+    this.scheduler = new Scheduler(options.seed);
+    this.log = new SimLog(this.scheduler, options.faults);
+    this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
+    this.#clients = Array.from({ length: options.clients }, () => ({ left: options.commands, busy: false, retry: undefined, done: [] }));
+    const { crashes, pauses, takeovers, deploys } = options;
+    this.#left = { crashes, pauses, takeovers, deploys: [...deploys] };
+  }
+
+  machine(name: string): Machine {
+    const machine = new Machine(name, this.scheduler);
+    machine.disk.failing = this.options.storeFailures;
+    return machine;
+  }
+
+  /** Runs to the end: all clients done, all faults over, and every projection folded by whoever owns the tenant then. */
+  async run(): Promise<void> {
+    for (;;) {
+      const moves = this.#moves();
+      if (!(await this.scheduler.next(moves))) break;
+      if (this.scheduler.step > MAX_STEPS) throw new Error(`no end after ${MAX_STEPS} steps`);
+      if (this.#clients.every(({ left, busy, retry }) => left === 0 && !busy && retry === undefined)) break;
+    }
+    await this.settle();
+  }
+
+  /** No more faults; runs until nothing is left to do, with at least one process up. */
+  async settle(): Promise<void> {
+    this.#calm = true;
+    this.log.faults = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
+    for (const machine of this.machines) {
+      machine.disk.failing = 0;
+      if (machine.running) machine.running.process.paused = false;
+    }
+    for (const target of this.#left.deploys.splice(0)) this.#deploy(target);
+    await this.#drain();
+    await this.owner();
+  }
+
+  /** The machine whose process owns the tenant: one that was deposed finds out when it is asked. */
+  async owner(): Promise<Machine> {
+    for (let tries = 0; tries < 20; tries++) {
+      for (const machine of this.machines) {
+        let owns = false;
+        const { running } = machine;
+        if (!running?.open) continue;
+        running.task.aggregateTypes().then(
+          () => (owns = true),
+          () => undefined,
+        );
+        await this.#drain();
+        if (owns) return machine;
+      }
+      const free = this.machines.find(({ running }) => running === undefined);
+      if (free !== undefined) this.start(free);
+      await this.#drain();
+    }
+    throw new Error('no process comes to own the tenant');
+  }
+
+  /** A new process on the machine, after the one that may run there has closed. */
+  start(machine: Machine): Running {
+    const process: SimProcess = { id: `${machine.name}.${++machine.starts}`, alive: true, paused: false };
+    const { scheduler, options } = this;
+    const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100));
+    const pushed: Change[] = [];
+    const stopped = (error: Error): void => {
+      if (error instanceof InvariantError) this.problems.push(`${process.id} stopped: ${error.message}`);
+      void this.#close(machine, running);
+    };
+    const task = new TenantTask({
+      tenantId: TENANT,
+      log: this.log.client(process),
+      codecs,
+      store: machine.disk.open(process, options.flushEntries),
+      codeHost: simCodeHost(runner),
+      definitions: {
+        bindings: () => [{ aggregateType: AGGREGATE_TYPE, artefactId: 'reducer', className: 'R', generation: 1 }],
+        projections: () => [...this.deployed.values()],
+        projectionExists: (projectionId) => this.deployed.has(projectionId),
+        assembly: () => Promise.resolve(Buffer.alloc(0)),
+      },
+      owner: process.id,
+      clock: { now: () => 1_700_000_000_000 + scheduler.step + (machine.name.charCodeAt(1) % 3) * 50 },
+      logger: silentLogger,
+      idempotencyWindow: options.window,
+      changesRetentionMs: 7 * 24 * 3_600_000,
+      foldDeadlineMs: 1e9,
+      tailBytes: options.tailBytes,
+      onStopped: stopped,
+    });
+    const running: Running = { process, task, pushed, open: false, waiting: new Set() };
+    machine.running = running;
+    this.runs.push(running);
+    scheduler.add({
+      owner: process,
+      label: 'opens',
+      weight: 1,
+      run: () => {
+        task.changes.subscribe((changes) => pushed.push(...changes));
+        task.open().then(
+          () => (running.open = true),
+          (error: unknown) => {
+            if (error instanceof InvariantError) this.problems.push(`${process.id} could not open: ${error.message}`);
+            return this.#close(machine, running);
+          },
+        );
+      },
+    });
+    return running;
+  }
+
+  crash(machine: Machine): void {
+    const { running } = machine;
+    if (running === undefined) return;
+    running.process.alive = false;
+    machine.disk.crash();
+    this.scheduler.forget(running.process);
+    machine.running = undefined;
+    for (const attempt of [...running.waiting]) this.#unknown(running, attempt);
+  }
+
+  async close(machine: Machine): Promise<void> {
+    if (machine.running) void this.#close(machine, machine.running);
+    await this.#drain();
+  }
+
+  async #close(machine: Machine, running: Running): Promise<void> {
+    running.open = false;
+    await running.task.close();
+    if (machine.running === running) machine.running = undefined;
+  }
+
+  async #drain(): Promise<void> {
+    const limit = this.scheduler.step + MAX_STEPS;
+    while (await this.scheduler.next()) if (this.scheduler.step > limit) throw new Error(`no end after ${MAX_STEPS} steps of calm`);
+  }
+
+  /** What the world may do by itself. */
+  #moves(): Action[] {
+    const moves: Action[] = [];
+    const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown => moves.push({ label, weight, run, owner });
+    const up = this.machines.filter(({ running }) => running?.open);
+    this.#clients.forEach((client, i) => {
+      if (client.busy || (client.left === 0 && client.retry === undefined)) return;
+      for (const { running } of up) if (running) move(`client ${i} sends`, 1 / up.length, () => this.#send(client, running), running.process);
+    });
+    for (const { running } of this.machines) {
+      if (running === undefined) continue;
+      for (const attempt of running.waiting) move('a client waits no longer', running.process.paused ? 0.2 : 0.01, () => this.#unknown(running, attempt));
+      if (running.process.paused) move(`${running.process.id} goes on`, 0.15, () => (running.process.paused = false));
+    }
+    const down = this.machines.filter(({ running }) => running === undefined);
+    for (const machine of down) {
+      if (up.length === 0) move(`${machine.name} starts`, 1, () => this.start(machine));
+      else if (this.#left.takeovers > 0) move(`${machine.name} takes over`, 0.04, () => void (this.#left.takeovers--, this.start(machine)));
+    }
+    for (const machine of this.machines) {
+      const { running } = machine;
+      if (running === undefined) continue;
+      if (this.#left.crashes > 0) move(`${running.process.id} crashes`, 0.03, () => void (this.#left.crashes--, this.crash(machine)));
+      if (this.#left.pauses > 0 && !running.process.paused) move(`${running.process.id} is paused`, 0.05, () => void (this.#left.pauses--, (running.process.paused = true)));
+    }
+    const [target] = this.#left.deploys;
+    if (target !== undefined) move(`${target.projectionId}@${target.revision} is deployed`, 0.1, () => void (this.#left.deploys.shift(), this.#deploy(target)));
+    return moves;
+  }
+
+  #deploy(target: BuildTarget): void {
+    this.deployed.set(target.projectionId, target);
+    for (const { running } of this.machines)
+      if (running?.open) this.scheduler.add({ owner: running.process, label: `hears of ${target.projectionId}@${target.revision}`, weight: 1, run: () => running.task.deploy(target) });
+  }
+
+  #send(client: Client, running: Running): void {
+    const { random } = this.scheduler;
+    if (client.retry === undefined && random.chance(0.25)) return this.#read(client, running);
+    const command = client.retry ?? this.#command(client);
+    client.retry = undefined;
+    this.#append(client, running, command);
+  }
+
+  /** The versions that some client has been told, by aggregate. */
+  #seen(aggregateId: string): number {
+    let seen = 0;
+    for (const command of this.commands)
+      for (const { answer } of command.attempts) if (command.aggregateId === aggregateId && answer?.kind === 'ok') seen = Math.max(seen, answer.result.endVersion);
+    return seen;
+  }
+
+  #command(client: Client): Command {
+    const { random } = this.scheduler;
+    const { aggregates, keys, bad } = this.options;
+    client.left--;
+    const number = this.commands.length;
+    const again = client.done.length > 0 && random.chance(0.15) ? random.pick(client.done) : undefined;
+    const aggregateId = again?.aggregateId ?? `${AGGREGATE_TYPE}-${random.below(aggregates)}`;
+    const expectedVersion = ((): ExpectedVersion => {
+      if (random.chance(0.4)) return 'any';
+      if (random.chance(0.2)) return random.pick(['none', 'exists']);
+      return Math.max(0, this.#seen(aggregateId) - (random.chance(0.2) ? 1 : 0));
+    })();
+    const payload = (i: number): Payload => {
+      const first = `k${random.below(keys)}`;
+      const second = `k${random.below(keys)}`;
+      return { c: number, i, k: first !== second && random.chance(0.4) ? [first, second] : [first], bad: random.chance(bad / 100) };
+    };
+    const payloads = Array.from({ length: random.chance(0.3) ? 2 + random.below(2) : 1 }, (_, i) => payload(i));
+    const keyed = again?.keyed ?? random.chance(0.4);
+    const same = again?.keyed === true && random.chance(0.7);
+    const command: Command = {
+      number,
+      aggregateId,
+      commandId: again?.keyed ? again.commandId : `${keyed ? 'key' : 'id'}-${number}`,
+      keyed,
+      requestHash: Buffer.from(keyed ? (same ? again.requestHash.toString() : `body-${number}`) : ''),
+      expectedVersion: same ? again.expectedVersion : expectedVersion,
+      payloads: same ? again.payloads : payloads,
+      attempts: [],
+    };
+    this.commands.push(command);
+    if (keyed) client.done.push(command);
+    return command;
+  }
+
+  #append(client: Client, running: Running, command: Command): void {
+    const { scheduler } = this;
+    const attempt: Attempt = { sent: scheduler.step, answer: undefined };
+    command.attempts.push(attempt);
+    running.waiting.add(attempt);
+    client.busy = true;
+    this.#onAnswer.set(attempt, (answer) => {
+      running.waiting.delete(attempt);
+      attempt.answer = answer;
+      client.busy = false;
+      if (answer.kind === 'unknown' && command.keyed && command.attempts.length < ATTEMPTS) client.retry = command;
+    });
+    const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
+    const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
+    running.task
+      .append({ aggregateId, commandId, keyed, requestHash, expectedVersion, events, aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined })
+      .then(
+        (result) => this.#answer(attempt, { kind: 'ok', step: scheduler.step, result }),
+        (error: unknown) => {
+          const cause = error instanceof StatefoldError ? error.cause : error;
+          if (!(error instanceof StatefoldError) || cause instanceof InvariantError) this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
+          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE') this.#answer(attempt, { kind: 'unknown', step: scheduler.step });
+          else this.#answer(attempt, { kind: 'refused', step: scheduler.step, error });
+        },
+      );
+  }
+
+  readonly #onAnswer = new Map<Attempt, (answer: Answer) => void>();
+
+  #answer(attempt: Attempt, answer: Answer): void {
+    const tell = this.#onAnswer.get(attempt);
+    this.#onAnswer.delete(attempt);
+    tell?.(answer);
+  }
+
+  #unknown(_running: Running, attempt: Attempt): void {
+    this.#answer(attempt, { kind: 'unknown', step: this.scheduler.step });
+  }
+
+  #read(client: Client, running: Running): void {
+    const { scheduler } = this;
+    const sent = scheduler.step;
+    const aggregateId = `${AGGREGATE_TYPE}-${scheduler.random.below(this.options.aggregates)}`;
+    const attempt: Attempt = { sent, answer: undefined };
+    running.waiting.add(attempt);
+    client.busy = true;
+    this.#onAnswer.set(attempt, () => {
+      running.waiting.delete(attempt);
+      client.busy = false;
+    });
+    const direction = scheduler.random.pick(['forward', 'backward'] as const);
+    running.task.listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction }).then(
+      ({ events }) => this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: direction === 'forward' ? events : [...events].reverse() }),
+      (error: unknown) => {
+        const missing = error instanceof StatefoldError && error.code === 'NOT_FOUND';
+        if (missing) this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined });
+        else this.#unknown(running, attempt);
+      },
+    );
+  }
+
+  #readAnswered(attempt: Attempt, read: Read): void {
+    if (this.#onAnswer.has(attempt)) this.reads.push(read);
+    this.#unknown(undefined as never, attempt);
+  }
+}
