@@ -64,6 +64,9 @@ export type PartitionStatus = 'CREATED' | 'RESTORING' | 'CLAIMING' | 'RUNNING' |
 
 const READ_BYTES = 1024 * 1024;
 const CLAIM_KEY = 'claim';
+const deposed = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'another process owns the tenant now; send the request again');
+/** Tells the partitions apart that one process opens after each other: their records must not share a key. */
+let opened = 0;
 
 /**
  * The owner's side of one fenced partition: reads to the end, claims, then writes what the handler gathers, one produce in
@@ -75,6 +78,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   readonly #defer: (run: () => void) => void;
   #fence: FenceState;
   #status: PartitionStatus = 'CREATED';
+  readonly #writer: string;
   #attempts = 0;
   #epoch = 0;
   #inFlight: readonly Draft<B>[] = [];
@@ -87,6 +91,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     this.#options = options;
     this.#fence = options.from ?? EMPTY_FENCE;
     this.#defer = options.defer ?? setImmediate;
+    this.#writer = `${options.owner}.${(opened++).toString(36)}`;
   }
 
   get status(): PartitionStatus {
@@ -279,6 +284,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
           this.#options.observer?.claimed?.(epoch);
           return;
         }
+        // Not taken back from one who claimed meanwhile: what it wrote may be what waits here.
+        if (open !== undefined && this.#fence.owner !== owner) throw deposed();
       } catch (error) {
         if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
         this.#options.logger.warn({ partition: ref, err: error, attempt }, 'the claim was not acknowledged, trying again');
@@ -302,7 +309,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   #encode(body: B | ClaimBody, keyPrefix: string, epoch: number, expectedOffset: number, ids: string[]): { key: Buffer; value: Buffer } {
     const { codec, owner } = this.#options;
     const previous = ids.at(-1) ?? this.#fence.lastRecordId ?? '';
-    const recordId = `${owner}:${(this.#attempts++).toString(36)}`;
+    const recordId = `${this.#writer}:${(this.#attempts++).toString(36)}`;
     ids.push(recordId);
     return { key: Buffer.from(`${keyPrefix}#${recordId}`), value: codec.encode({ epoch, owner, recordId, expectedOffset, previous }, body) };
   }
@@ -341,7 +348,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   #mustOwn(): void {
     if (this.#status === 'RUNNING' && (this.#fence.epoch !== this.#epoch || this.#fence.owner !== this.#options.owner))
-      throw new StatefoldError('UNAVAILABLE', 'another process owns the tenant now; send the request again');
+      throw deposed();
   }
 
   #stop(error: Error): void {
