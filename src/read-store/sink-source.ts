@@ -23,6 +23,11 @@ export interface SinkSource {
       readonly logOffset: number;
     }[]
   >;
+  /**
+   * Grows whenever a reducer is bound to a type (0 to 8,191): the states of aggregates that have no new events changed too, so the
+   * sink reads all commits again for them. `onAdvance` listeners are called when it does. Absent: bindings never change.
+   */
+  statesRevision?(): number;
   /** Called, at most once a turn, when a topic has grown. */
   onAdvance(listener: () => void): () => void;
 }

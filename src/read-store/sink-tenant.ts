@@ -1,9 +1,11 @@
 import type { StoredCommit } from '../core/event.js';
-import type { SinkStream } from './read-store.js';
+import type { SinkStream, Watermark } from './read-store.js';
 import { Rows } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
 
 const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
+/** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
+const REVISION_STRIDE = 2 ** 40;
 
 interface StreamPosition {
   /** In the store, as far as the sink knows. */
@@ -23,6 +25,7 @@ export interface Gathered {
   readonly failures: readonly { readonly stream: SinkStream; readonly error: unknown }[];
   readonly startedAt: number;
   readonly generation: number;
+  readonly revision: number;
 }
 
 /** Positions of one tenant's three streams, and what to read next from its source. */
@@ -31,6 +34,8 @@ export class SinkTenant {
   readonly #deadlineMs: number;
   #positions: Record<SinkStream, StreamPosition> | undefined;
   #generation = 0;
+  /** Of the source, that the position of `states` belongs to. */
+  #revision = 0;
   /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
   behindSince: number | undefined;
   /** Nothing to do before, in milliseconds since the epoch: all that could be read is, and a stream that failed waits. */
@@ -52,8 +57,9 @@ export class SinkTenant {
   }
 
   start(watermarks: Readonly<Record<SinkStream, number>>): void {
-    const at = (stream: SinkStream): StreamPosition => ({ offset: watermarks[stream], failures: 0, notBefore: 0 });
-    this.#positions = { events: at('events'), states: at('states'), changes: at('changes') };
+    const at = (offset: number): StreamPosition => ({ offset, failures: 0, notBefore: 0 });
+    this.#revision = Math.floor(watermarks.states / REVISION_STRIDE);
+    this.#positions = { events: at(watermarks.events), states: at(watermarks.states % REVISION_STRIDE), changes: at(watermarks.changes) };
   }
 
   /** Forgets all positions: the store is asked for them again. What is being read then comes to nothing. */
@@ -66,8 +72,13 @@ export class SinkTenant {
   async gather(maxBytes: number): Promise<Gathered> {
     const startedAt = Date.now();
     const positions = this.#positions;
-    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], startedAt, generation: this.#generation };
+    const revision = Math.max(this.#revision, this.source.statesRevision?.() ?? 0);
+    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], startedAt, generation: this.#generation, revision };
     if (positions === undefined) return gathered;
+    if (revision > this.#revision) {
+      this.#revision = revision;
+      positions.states.offset = 0;
+    }
     const { rows, progress, failures } = gathered;
     const attempt = async (stream: SinkStream, read: (from: number) => Promise<number>): Promise<void> => {
       const position = positions[stream];
@@ -112,10 +123,15 @@ export class SinkTenant {
     return !this.detached && gathered.generation === this.#generation;
   }
 
+  watermarksOf({ progress, revision }: Gathered): readonly Watermark[] {
+    const { tenantId } = this.source;
+    return [...progress].map(([stream, offset]) => ({ tenantId, stream, offset: stream === 'states' ? revision * REVISION_STRIDE + offset : offset }));
+  }
+
   /** The gathered rows, and their watermarks, are in the store. */
   commit(gathered: Gathered): void {
     if (this.#positions === undefined || !this.isCurrent(gathered)) return;
-    for (const [stream, offset] of gathered.progress) this.#positions[stream].offset = offset;
+    for (const [stream, offset] of gathered.progress) if (stream !== 'states' || gathered.revision === this.#revision) this.#positions[stream].offset = offset;
   }
 
   /** The soonest time at which a stream that failed may be read again; undefined when none has failed. */

@@ -1,6 +1,6 @@
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { Block, ReadStore, SinkStream, Watermark } from './read-store.js';
+import type { Block, ReadStore, SinkStream } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
 import { SinkTenant, type Gathered } from './sink-tenant.js';
@@ -142,6 +142,12 @@ export class Sink {
     }
   }
 
+  /** Detaches a tenant and drops its rows, with no block of it still on its way. @throws StatefoldError UNAVAILABLE: the rows are there still. */
+  async remove(tenantId: string): Promise<void> {
+    this.detach(tenantId);
+    await this.#alone(() => this.#options.store.reset(tenantId));
+  }
+
   status(): SinkStatus {
     const since = [...this.#tenants.values()].flatMap(({ behindSince }) => (behindSince === undefined ? [] : [behindSince]));
     const oldestMs = since.length === 0 ? 0 : Math.max(0, Date.now() - since.reduce((a, b) => Math.min(a, b)));
@@ -241,12 +247,15 @@ export class Sink {
   async #read(): Promise<boolean> {
     const { store, maxBytes = DEFAULT_BYTES } = this.#options;
     const now = Date.now();
-    const ready = [...this.#dirty].filter((tenant) => !this.#reading.has(tenant) && tenant.notBefore <= now);
+    // One reading of a tenant at a time, until it is written.
+    const busy = new Set([...this.#reading.keys(), ...this.#gathered.map(({ tenant }) => tenant)]);
+    const ready = [...this.#dirty].filter((tenant) => !busy.has(tenant) && tenant.notBefore <= now);
     const turn = ready.slice(0, Math.max(0, MAX_READING - this.#reading.size - this.#gathered.length));
     if (turn.length === 0) return false;
     if (!this.#schemaReady) await store.ensureSchema();
     this.#schemaReady = true;
     // A tenant alone fills the block; of many, each gets its share.
+    const started: Promise<void>[] = [];
     const share = Math.max(64 * 1024, Math.floor(maxBytes / 3 / turn.length));
     for (const tenant of turn) {
       if (!tenant.started) tenant.start(await store.watermarks(tenant.source.tenantId));
@@ -258,10 +267,11 @@ export class Sink {
         this.#schedule(0);
       });
       this.#reading.set(tenant, reading);
+      started.push(reading);
     }
     let grace: NodeJS.Timeout | undefined;
     await Promise.race([
-      Promise.all(turn.map((tenant) => this.#reading.get(tenant))),
+      Promise.all(started),
       new Promise((resolve) => {
         grace = setTimeout(resolve, GRACE_MS);
       }),
@@ -275,7 +285,7 @@ export class Sink {
     const { maxRows = 10_000, maxBytes = DEFAULT_BYTES, observer, store } = this.#options;
     const taken = this.#gathered.splice(0).filter((gathered) => gathered.tenant.isCurrent(gathered));
     for (const gathered of taken) this.#reportFailures(gathered);
-    const watermarks: Watermark[] = taken.flatMap(({ tenant, progress }) => [...progress].map(([stream, offset]) => ({ tenantId: tenant.source.tenantId, stream, offset })));
+    const watermarks = taken.flatMap((gathered) => gathered.tenant.watermarksOf(gathered));
     try {
       for (const block of blocksOf(taken.map(({ rows }) => rows))) {
         const started = performance.now();

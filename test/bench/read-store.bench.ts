@@ -3,7 +3,6 @@
  * rows as JSONEachRow inserted into chdb in this process, into the same table. Side by side, alternating, in one run.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Session } from 'chdb';
@@ -16,7 +15,7 @@ const ROWS = 10_000;
 const BLOCKS = 10;
 const schemas = join(process.cwd(), 'schemas', 'clickhouse');
 const directory = mkdtempSync(join(tmpdir(), 'statefold-bench-'));
-const flights = JSON.parse(readFileSync(createRequire(import.meta.url).resolve('vega-datasets/data/flights-20k.json'), 'utf8')) as { origin: string; destination: string }[];
+const flights = JSON.parse(readFileSync(join(process.cwd(), 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8')) as { origin: string; destination: string }[];
 
 const rows: EventRow[] = flights.slice(0, ROWS).map((flight, i) => ({
   tenant: 'default',

@@ -7,7 +7,7 @@ import type { AggregateStateRow, EventRow, NotificationRow, ReadStore } from '..
 /** `rejections`: the rows that the store has left out so far, for the duty that one bad row never stops the others. */
 export interface ReadStoreUnderTest {
   readonly store: ReadStore;
-  rejections(): number;
+  readonly rejections: () => number;
 }
 
 export const eventRow = (tenant: string, aggregateId: string, version: number, data = '{}', more: Partial<EventRow> = {}): EventRow => ({

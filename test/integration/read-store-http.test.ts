@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { createClient } from '@clickhouse/client';
-import type { ClickHouseEndpoint } from '../../src/read-store/clickhouse/endpoint.js';
+import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { startEngine, suiteCleanUp, until } from './read-store-fixture.js';
 
 describe("the embedded engine's HTTP interface", () => {
@@ -108,7 +108,7 @@ describe("the embedded engine's HTTP interface", () => {
     const answer = await ask('SELECT number FROM numbers(5000000) FORMAT CSVWithNames');
     let bytes = 0;
     let head = '';
-    for await (const chunk of answer.body ?? []) {
+    for await (const chunk of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
       if (bytes === 0) head = Buffer.from(chunk).toString('latin1', 0, 9);
       bytes += chunk.length;
     }
@@ -120,7 +120,6 @@ describe("the embedded engine's HTTP interface", () => {
     // A document format in one piece, though it leaves the engine in many.
     const document = (await (await ask('SELECT number FROM numbers(200000) FORMAT JSON')).json()) as { rows: number; data: unknown[] };
     assert.deepEqual([document.rows, document.data.length], [200_000, 200_000]);
-    assert.equal(gunzipSync(gzipSync('x')).toString(), 'x');
   });
 
   it('breaks off an answer that fails halfway, with the exception', async () => {

@@ -11,6 +11,8 @@ export class ListedLog implements SinkSource {
   readonly reads = { commits: [] as number[], changes: [] as number[] };
   /** Rejects, or never answers, the reads of states. */
   statesFault: 'reject' | 'hang' | undefined;
+  /** The revision of the bindings: states hold it, as if each binding brought other code. */
+  revision = 0;
   readonly #versions = new Map<string, number>();
   #offset = 0;
   #listener: (() => void) | undefined;
@@ -94,9 +96,13 @@ export class ListedLog implements SinkSource {
     return Promise.resolve(
       aggregateIds.map((aggregateId) => {
         const version = this.#versions.get(aggregateId) ?? 0;
-        return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version}}`), lastModified: 1, logOffset: through };
+        return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version},"revision":${this.revision}}`), lastModified: 1, logOffset: this.revision * 2 ** 40 + through };
       }),
     );
+  }
+
+  statesRevision(): number {
+    return this.revision;
   }
 
   onAdvance(listener: () => void): () => void {

@@ -109,6 +109,28 @@ describe('the sink, into a real engine', () => {
     assert.deepEqual(sink.status(), { tenants: 40, behind: 0, oldestMs: 0, storeAvailable: true });
   });
 
+  it('reads the states of all aggregates again when a reducer is bound, also after a restart', async (context) => {
+    const source = log();
+    source.append('a', ['{}']);
+    source.append('b', ['{}']);
+    const revisions = (): Promise<{ id: string; r: number }[]> => rowsOf(store, `SELECT aggregate_id AS id, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`);
+    const first = open(context);
+    first.attach(source);
+    await first.flush(source.tenantId, { events: source.end });
+    source.revision = 1;
+    source.announce();
+    await until('the states of the new binding are in', async () => (await revisions()).every(({ r }) => r === 1));
+    await first.close();
+    source.revision = 2;
+    const second = open(context);
+    second.attach(source);
+    await until('the states of the next binding are in', async () => (await revisions()).every(({ r }) => r === 2));
+    assert.deepEqual(await revisions(), [{ id: 'a', r: 2 }, { id: 'b', r: 2 }]);
+    assert.equal((await store.watermarks(source.tenantId)).events, source.end);
+    await second.remove(source.tenantId);
+    assert.deepEqual([await revisions(), await store.watermarks(source.tenantId)], [[], { events: 0, states: 0, changes: 0 }]);
+  });
+
   it('drops and fills again one tenant, and takes nothing from another', async (context) => {
     const [one, two] = [log(), log()];
     const sink = open(context);

@@ -5,7 +5,7 @@ import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickh
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { Block, ReadStore, SinkStream, Watermark } from '../read-store.js';
-import type { ClickHouseEndpoint } from './endpoint.js';
+import type { ClickHouseEndpoint } from '../endpoint.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
 import { encodeBlock } from './row-binary.js';
 

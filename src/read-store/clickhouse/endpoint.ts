@@ -1,7 +1,2 @@
-/** Where a ClickHouse is, and as whom. */
-export interface ClickHouseEndpoint {
-  readonly url: string;
-  readonly user: string;
-  readonly password: string;
-  readonly database: string;
-}
+/** The composition root finds it beside the adapter; both adapters share it through the port's folder. */
+export type { ClickHouseEndpoint } from '../endpoint.js';

@@ -6,7 +6,7 @@ import { join, resolve as resolvePath } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import type { ClickHouseEndpoint } from '../clickhouse/endpoint.js';
+import type { ClickHouseEndpoint } from '../endpoint.js';
 import type { EngineProcessMessage, EngineProcessSettings } from './engine-process.js';
 
 /**

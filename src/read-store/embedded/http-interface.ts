@@ -39,8 +39,8 @@ export class HttpInterface {
   readonly #options: HttpInterfaceOptions;
   readonly #server: Server;
   readonly #running = new Set<AbortController>();
-  #queries: Lane<string> = new Lane([], 0);
-  #reserved: Lane<string> = new Lane([], 0);
+  #queries = new Lane<string>([], 0);
+  #reserved = new Lane<string>([], 0);
   #version = '';
 
   constructor(options: HttpInterfaceOptions) {

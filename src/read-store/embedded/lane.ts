@@ -1,7 +1,7 @@
 /** A bounded number of places, and a bounded queue before them, first come first served. */
 export class Lane<Place> {
   readonly #free: Place[];
-  readonly #waiting: { resolve(place: Place): void; reject(error: Error): void }[] = [];
+  readonly #waiting: ((place: Place) => void)[] = [];
   readonly #maxWaiting: number;
 
   constructor(places: readonly Place[], maxWaiting: number) {
@@ -17,26 +17,26 @@ export class Lane<Place> {
     } finally {
       const next = this.#waiting.shift();
       if (next === undefined) this.#free.push(place);
-      else next.resolve(place);
+      else next(place);
     }
   }
 
   async #wait(timeoutMs: number, signal: AbortSignal): Promise<Place> {
     if (this.#waiting.length >= this.#maxWaiting) throw new LaneFullError();
     signal.throwIfAborted();
-    const { promise, resolve, reject } = withResolvers<Place>();
-    const waiter = { resolve, reject };
-    const leave = (error: Error): void => {
-      const at = this.#waiting.indexOf(waiter);
-      if (at >= 0) this.#waiting.splice(at, 1);
-      reject(error);
-    };
+    let leave: (error: Error) => void = () => undefined;
     const onAbort = (): void => leave(new Error('the client has gone', { cause: signal.reason }));
     const timer = setTimeout(() => leave(new LaneFullError()), timeoutMs);
     signal.addEventListener('abort', onAbort, { once: true });
-    this.#waiting.push(waiter);
     try {
-      return await promise;
+      return await new Promise<Place>((resolve, reject) => {
+        leave = (error) => {
+          const at = this.#waiting.indexOf(resolve);
+          if (at >= 0) this.#waiting.splice(at, 1);
+          reject(error);
+        };
+        this.#waiting.push(resolve);
+      });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
@@ -46,14 +46,4 @@ export class Lane<Place> {
 
 export class LaneFullError extends Error {
   override readonly name = 'LaneFullError';
-}
-
-function withResolvers<T>(): { promise: Promise<T>; resolve(value: T): void; reject(error: Error): void } {
-  let resolve!: (value: T) => void;
-  let reject!: (error: Error) => void;
-  const promise = new Promise<T>((onValue, onError) => {
-    resolve = onValue;
-    reject = onError;
-  });
-  return { promise, resolve, reject };
 }

@@ -32,8 +32,8 @@ export class ResultPipe {
 
   /** The next chunk, or undefined at the end. */
   async next(): Promise<Buffer | undefined> {
-    const { value, done } = await this.#chunks.next();
-    return done === true ? undefined : value;
+    const chunk = await this.#chunks.next();
+    return chunk.done === true ? undefined : chunk.value;
   }
 
   /** To be called once, when the statement has ended: what it wrote can be read still, and then the end. */
