@@ -29,7 +29,7 @@ import { LogCursorStore } from './notifier/log-cursor-store.js';
 import { assertWebhookUrlAllowed } from './notifier/webhooks/address-guard.js';
 import { WebhookDeliverer } from './notifier/webhooks/webhook-deliverer.js';
 import { ClickHouseReadStore } from './read-store/clickhouse/clickhouse-read-store.js';
-import type { ClickHouseEndpoint } from './read-store/clickhouse/endpoint.js';
+import type { ClickHouseEndpoint } from './read-store/endpoint.js';
 import { EmbeddedEngine } from './read-store/embedded/embedded-engine.js';
 import type { ReadStore } from './read-store/read-store.js';
 import { Sink } from './read-store/sink.js';
@@ -37,6 +37,7 @@ import { LocalStore } from './tasks/store/local-store.js';
 import { TenantRegistry } from './tasks/tenant-registry.js';
 import { TenantTask } from './tasks/tenant-task.js';
 import { changesTopic, eventsTopic } from './tasks/topics.js';
+import { serveMetrics } from './telemetry/metrics-server.js';
 import type { Metrics } from './telemetry/metrics.js';
 
 export interface ServiceOptions {
@@ -111,7 +112,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
 
     const { endpoint, start: startReadStore, stop: stopReadStore } = readStoreEndpoint(settings, logger);
     closers.push(stopReadStore);
-    const clickHouse = new ClickHouseReadStore({ endpoint, schemaDirectory: join(root, 'schemas', 'clickhouse'), logger });
+    const clickHouse = new ClickHouseReadStore({ endpoint, schemaDirectory: join(root, 'schemas', 'clickhouse'), logger, onRowRejected: metrics.rowRejected });
     const readStore = decorate.readStore?.(clickHouse) ?? clickHouse;
     const sink = new Sink({ store: readStore, logger, observer: metrics.sink });
     closers.push(async () => {
@@ -149,6 +150,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     closers.push(() => tenants.close());
     followCatalog(catalog, tenants);
     metrics.watch('active_tenants', () => tenants.size);
+    metrics.watch('read_store_behind_tenants', () => sink.status().behind);
     metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
     const hub = new ChangeHub({ tenants, catalog, logger });
@@ -189,7 +191,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       await codeHost.dispose(tenantId);
       for (const topic of [eventsTopic(tenantId), changesTopic(tenantId)]) await log.deleteTopic(topic);
       await store.drop(tenantId);
-      await readStore.reset(tenantId).catch((error: unknown) => logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'));
+      await sink.remove(tenantId).catch((error: unknown) => logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'));
     };
     const edge = createEdge({
       settings,
@@ -200,7 +202,13 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       authenticator,
       adminKey,
       readStoreAccess: endpoint,
-      rebuildReadStore: () => sink.rebuild(),
+      rebuildReadStore: async () => {
+        await sink.rebuild();
+        // Those that are not active are refilled as they are opened; nobody waits for it.
+        void (async () => {
+          for (const { id } of catalog.list('tenant', undefined)) await tenants.open(id);
+        })().catch((error: unknown) => logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'));
+      },
       probes: [
         { name: 'log', required: true, check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0 },
         { name: 'readStore', required: false, check: () => readStore.ping() },
@@ -232,6 +240,10 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     });
     const url = `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`;
 
+    if (settings.metricsPort !== undefined) {
+      const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
+      closers.push(() => scraped.close());
+    }
     startReadStore();
     dotnet.start();
     deployments.resume();

@@ -21,6 +21,6 @@ export function rotateSecrets(sealer: Sealer, secrets: readonly SealedSecret[], 
 }
 
 /** The secrets that sign at `now`, in clear, the current one first; empty when none was made yet. */
-export function signingSecrets(sealer: Sealer, secrets: readonly SealedSecret[], now: number): string[] {
+export function signingSecrets(sealer: Pick<Sealer, 'unseal'>, secrets: readonly SealedSecret[], now: number): string[] {
   return secrets.filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > now).map(({ sealed }) => sealer.unseal(sealed));
 }

@@ -1,6 +1,5 @@
 import type { CodeHost, Runner } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
 import type { AppendCommand, AppendResult, Fault, StoredCommit } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
@@ -10,14 +9,13 @@ import type { Log } from '../log/log.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
 import { CommitReader } from './commit-reader.js';
-import { EventsWriter, type Accepted } from './events-writer.js';
+import { EventsWriter } from './events-writer.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { Projector } from './projector.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { Reducers, type BoundReducer } from './reducers.js';
 import type { LocalStore } from './store/local-store.js';
-import { PartitionTables, type ReducerState } from './store/partition-tables.js';
-import { decodeCursor, encodeCursor } from './cursor.js';
+import { PartitionTables } from './store/partition-tables.js';
 import type {
   AggregatesPage,
   AggregatesQuery,
@@ -32,6 +30,7 @@ import type {
   ProjectionStatesQuery,
   Tenant,
 } from './tenant.js';
+import { TenantReads } from './tenant-reads.js';
 import { eventsTopic, changesTopic, tenantTopics } from './topics.js';
 
 /** What the catalog says of a tenant's code. */
@@ -85,8 +84,6 @@ const NEXT: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
 
 const TAIL_BYTES = 8 * 1024 * 1024;
 const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
-/** Rows of a newer binding win over those of an older one, whatever their offsets. */
-const GENERATION_STRIDE = 2 ** 40;
 
 /** One tenant partition: its writer, reducers, projections and changes, over the fenced log and the local store. */
 export class TenantTask implements Tenant, SinkSource {
@@ -102,6 +99,7 @@ export class TenantTask implements Tenant, SinkSource {
   readonly #catchUps: ReducerCatchUps;
   readonly #builds: ProjectionBuilds;
   readonly #projector: Projector;
+  readonly #reads: TenantReads;
   readonly #runner: Runner;
   readonly #bound = new Map<string, BoundReducer>();
   readonly #loading = new Map<string, Promise<void>>();
@@ -171,6 +169,7 @@ export class TenantTask implements Tenant, SinkSource {
       logger,
       observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
     });
+    this.#reads = new TenantReads({ tables, reader: this.#reader, reducers: this.#reducers, boundTo: (type) => this.#bound.get(type), barrier: () => this.#events.barrier() });
     this.#catchUps = new ReducerCatchUps({ tables, reader: this.#reader, reducers: this.#reducers, position, logger });
     this.#builds = new ProjectionBuilds({
       tables,
@@ -239,6 +238,7 @@ export class TenantTask implements Tenant, SinkSource {
   bind(reducer: BoundReducer): void {
     this.#bound.set(reducer.aggregateType, reducer);
     this.#catchUps.start(reducer);
+    this.#advance();
   }
 
   deploy(target: BuildTarget): void {
@@ -276,119 +276,40 @@ export class TenantTask implements Tenant, SinkSource {
     const endVersion = baseVersion + events.length;
     const result = { aggregateId, aggregateType, startVersion: baseVersion + 1, endVersion, eventIds: events.map((event) => event.eventId), timestamp };
     if (!this.#bound.has(aggregateType)) return result;
-    const answer = replayed ? await this.#stateOfReplay({ commit, replayed }, endVersion) : await this.#reducers.fold(commit);
+    const answer = replayed ? await this.#reads.stateAt(aggregateId, aggregateType, endVersion) : await this.#reducers.fold(commit);
     return 'status' in answer ? { ...result, stateStatus: answer.status } : { ...result, state: answer.state ?? JSON_NULL };
   }
 
-  async #stateOfReplay({ commit }: Accepted, endVersion: number): ReturnType<Reducers['fold']> {
-    const { aggregateId, aggregateType } = commit;
-    try {
-      if (this.#tables.head(aggregateId)?.version === endVersion) await this.#reducers.ensure(aggregateId);
-    } catch {
-      return { status: 'unavailable' };
-    }
-    const row = this.#row(aggregateId, aggregateType);
-    if (row?.version === endVersion) return { state: row.state };
-    return { status: row?.fault === undefined ? 'superseded' : 'faulted' };
+  listEvents(query: EventsQuery): Promise<EventsPage> {
+    return this.#reads.listEvents(query);
   }
 
-  #row(aggregateId: string, aggregateType: string): ReducerState | undefined {
-    const row = this.#tables.reducerState(aggregateId);
-    return row?.generation === this.#bound.get(aggregateType)?.generation ? row : undefined;
+  listAggregates(query: AggregatesQuery): Promise<AggregatesPage> {
+    return this.#reads.listAggregates(query);
   }
 
-  async listEvents(query: EventsQuery): Promise<EventsPage> {
-    await this.#events.barrier();
-    const head = this.#tables.head(query.aggregateId);
-    if (head === undefined) throw noAggregate(query.aggregateId);
-    return this.#reader.listEvents(query, head.version);
+  aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
+    return this.#reads.aggregateTypes();
   }
 
-  async listAggregates({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
-    await this.#events.barrier();
-    const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
-    const aggregates: AggregatesPage['aggregates'][number][] = [];
-    const ids = aggregateType === undefined ? this.#ids(after) : this.#tables.aggregatesOfType(aggregateType, after);
-    for (const aggregateId of ids) {
-      if (aggregates.length === limit) return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
-      const head = this.#tables.head(aggregateId);
-      if (head !== undefined) aggregates.push({ aggregateId, aggregateType: head.type, version: head.version, lastModified: head.timestamp });
-    }
-    return { aggregates, nextCursor: undefined };
+  aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    return this.#reads.aggregateState(aggregateType, aggregateId);
   }
 
-  *#ids(after: string): Generator<string> {
-    for (const [aggregateId] of this.#tables.heads(after)) yield aggregateId;
+  projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
+    return this.#reads.projectionStates(query);
   }
 
-  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
-    await this.#events.barrier();
-    return [...this.#tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+  projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
+    return this.#reads.projectionState(projectionId, key);
   }
 
-  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    await this.#events.barrier();
-    if (!this.#bound.has(aggregateType))
-      throw new StatefoldError('NO_REDUCER_BOUND', `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`);
-    const head = this.#tables.head(aggregateId);
-    if (head?.type !== aggregateType) throw noAggregate(aggregateId);
-    const current = this.#row(aggregateId, aggregateType);
-    if (current?.version !== head.version && current?.fault === undefined) await this.#ensured(aggregateId);
-    const row = this.#row(aggregateId, aggregateType);
-    return {
-      aggregateId,
-      aggregateType,
-      version: row?.version ?? 0,
-      state: row?.state ?? null,
-      lastModified: row?.lastModified ?? head.timestamp,
-      fault: row?.fault,
-    };
-  }
-
-  async #ensured(aggregateId: string): Promise<void> {
-    try {
-      await this.#reducers.ensure(aggregateId);
-    } catch (error) {
-      if (error instanceof StatefoldError) throw error;
-      throw new StatefoldError('UNAVAILABLE', 'the state could not be computed now; send the request again', { cause: error });
-    }
+  projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
+    return this.#reads.projectionFaults(projectionId);
   }
 
   catchUp(aggregateType: string): CatchUp | undefined {
     return this.#catchUps.progress(aggregateType);
-  }
-
-  async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
-    await Promise.resolve();
-    const live = this.#tables.liveProjections().find(([id]) => id === projectionId)?.[1];
-    const states: ProjectionState[] = [];
-    if (live === undefined) return { states, nextCursor: undefined };
-    const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
-    let last: readonly [string, number] = ['', 0];
-    for (const [key, classIndex, row] of this.#tables.keyStates(projectionId, live.revision, prefix, after)) {
-      if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
-      last = [key, classIndex];
-      states.push({ key, className: live.classNames[classIndex] ?? '', state: row.state, sequence: row.sequence, lastModified: row.lastModified, fault: row.fault });
-    }
-    return { states, nextCursor: undefined };
-  }
-
-  async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
-    await Promise.resolve();
-    const live = this.#tables.liveProjections().find(([id]) => id === projectionId)?.[1];
-    return (live?.classNames ?? []).flatMap((className, classIndex) => {
-      const row = this.#tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
-      return row === undefined ? [] : [{ key, className, state: row.state, sequence: row.sequence, lastModified: row.lastModified, fault: row.fault }];
-    });
-  }
-
-  async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
-    await Promise.resolve();
-    const live = this.#tables.liveProjections().find(([id]) => id === projectionId)?.[1];
-    return [...this.#tables.faulted(projectionId)].flatMap(([key, classIndex]) => {
-      const fault = live === undefined ? undefined : this.#tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
-      return fault === undefined ? [] : [{ ...fault, key }];
-    });
   }
 
   projectionBuild(projectionId: string): CatchUp | undefined {
@@ -404,23 +325,14 @@ export class TenantTask implements Tenant, SinkSource {
     return this.#feed.readAll(from, maxBytes);
   }
 
-  async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
-    const bound = aggregateIds.filter((id) => this.#bound.has(this.#tables.head(id)?.type ?? ''));
-    await Promise.all(bound.map((id) => this.#ensuredThrough(id, through)));
-    return bound.flatMap((aggregateId) => {
-      const aggregateType = this.#tables.head(aggregateId)?.type ?? '';
-      const row = this.#row(aggregateId, aggregateType);
-      if (row === undefined) return [];
-      const { version, state, lastModified } = row;
-      return [{ aggregateId, aggregateType, version, state, lastModified, logOffset: row.generation * GENERATION_STRIDE + row.offset }];
-    });
+  aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+    return this.#reads.aggregateStates(aggregateIds, through);
   }
 
-  async #ensuredThrough(aggregateId: string, through: number): Promise<void> {
-    const head = this.#tables.head(aggregateId);
-    const row = head === undefined ? undefined : this.#row(aggregateId, head.type);
-    if (row !== undefined && (row.version === head?.version || row.offset >= through || row.fault !== undefined)) return;
-    await this.#reducers.ensure(aggregateId);
+  statesRevision(): number {
+    let revision = 0;
+    for (const { generation } of this.#bound.values()) revision += generation;
+    return revision;
   }
 
   onAdvance(listener: () => void): () => void {
@@ -475,4 +387,3 @@ export class TenantTask implements Tenant, SinkSource {
 }
 
 const JSON_NULL = Buffer.from('null');
-const noAggregate = (aggregateId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);

@@ -8,12 +8,12 @@ const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** Figures that are asked for at a scrape rather than told. */
-export type Watched = 'active_tenants' | 'projection_lag_commits' | 'read_store_lag_commits';
+export type Watched = 'active_tenants' | 'projection_lag_commits' | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   active_tenants: 'Tenants whose tasks run in this process.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
-  read_store_lag_commits: 'Accepted commits of the active tenants that are not in the read store yet.',
+  read_store_behind_tenants: 'Active tenants with records that are not in the read store yet.',
 };
 
 /**
@@ -41,6 +41,7 @@ export class Metrics {
   readonly #processEnds = this.#labelled('code_host_process_ends_total', 'Ends of those processes, wanted or not, by role.', ['role']);
   readonly #strikes = this.#count('code_host_strikes_total', 'Events that alone ended their runner or overran their deadline.');
   readonly #rows = this.#labelled('read_store_rows_total', 'Rows that the read store has taken, by table.', ['table']);
+  readonly #rowsRejected = this.#labelled('read_store_rows_rejected_total', 'Rows that the read store refused in every form and that were left out, by table.', ['table']);
   readonly #insertSeconds = this.#distribution('read_store_insert_duration_seconds', 'Time of one block into the read store, by table.', SLOW, ['table']);
   readonly #storeAvailable = this.#gauge('read_store_available', '1 while the read store takes blocks, else 0.');
   readonly #streamFailures = this.#labelled('read_store_stream_failures_total', 'Readings of the log for the read store that failed and are tried again, by stream.', ['stream']);
@@ -115,6 +116,8 @@ export class Metrics {
     storeAvailable: (available: boolean): void => this.#storeAvailable.set(available ? 1 : 0),
     streamFailed: (_tenantId: string, stream: string): void => this.#streamFailures.inc({ stream }),
   };
+
+  readonly rowRejected = (table: string): void => this.#rowsRejected.inc({ table });
 
   readonly webhooks = {
     attempted: ({ outcome, durationMs }: { readonly outcome: { readonly kind: string }; readonly durationMs: number }): void =>
