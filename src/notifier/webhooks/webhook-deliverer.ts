@@ -1,4 +1,5 @@
 import type { Catalog, CatalogChange, ProjectionEntity } from '../../catalog/catalog.js';
+import { signingSecrets } from '../../catalog/webhook-secrets.js';
 import type { Change } from '../../core/change.js';
 import { systemClock, type Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
@@ -11,7 +12,7 @@ import { Endpoint, endpointId, type EndpointContext, type EndpointLimits, type E
 import { FairSlots } from './fair-slots.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
-import { signingSecrets, webhookBody, webhookHeaders, webhookId } from './webhook-message.js';
+import { webhookBody, webhookHeaders, webhookId } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: ChangeHub;
@@ -195,7 +196,7 @@ export class WebhookDeliverer {
     try {
       const secrets = webhook.isolated ? webhook.secrets : (catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
       const at = this.#clock.now();
-      const signing = signingSecrets(secrets, at).map(({ sealed }) => unseal(sealed));
+      const signing = signingSecrets({ unseal }, secrets, at);
       if (signing.length === 0) throw new Error('the endpoint has no signing secret');
       const body = webhookBody(change);
       outcome = await this.#client.post(webhook.url, webhookHeaders(webhookId(change), new Date(at), body, signing), body, signal);

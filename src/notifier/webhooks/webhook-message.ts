@@ -1,11 +1,9 @@
 import { Webhook } from 'standardwebhooks';
-import type { SealedSecret } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { isoTimestamp } from '../../core/event.js';
 import { notificationBytes } from '../notification-record.js';
 
 /** How many secrets sign: the current one and the latest three of those rotated out in the last 24 hours. */
-const MAX_SIGNING_SECRETS = 4;
 
 /** The body of a delivery, the same on every attempt. */
 export function webhookBody(change: Change): Buffer {
@@ -25,9 +23,4 @@ export function webhookHeaders(id: string, at: Date, body: Buffer, secrets: read
     'webhook-timestamp': String(Math.floor(at.getTime() / 1_000)),
     'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, at, body)).join(' '),
   };
-}
-
-/** The secrets that sign at `now`, newest first. */
-export function signingSecrets(secrets: readonly SealedSecret[], now: number): readonly SealedSecret[] {
-  return secrets.filter(({ expiresAt }, i) => i === 0 || (expiresAt !== undefined && Date.parse(expiresAt) > now)).slice(0, MAX_SIGNING_SECRETS);
 }
