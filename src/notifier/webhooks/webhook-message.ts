@@ -3,8 +3,6 @@ import type { Change } from '../../core/change.js';
 import { isoTimestamp } from '../../core/event.js';
 import { notificationBytes } from '../notification-record.js';
 
-/** How many secrets sign: the current one and the latest three of those rotated out in the last 24 hours. */
-
 /** The body of a delivery, the same on every attempt. */
 export function webhookBody(change: Change): Buffer {
   const head = `{"type":"projection.state_changed","timestamp":"${isoTimestamp(change.timestamp)}","data":`;
