@@ -1,58 +1,151 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import test from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import { silentLogger as logger } from '../../src/core/logger.js';
-import { LocalStore, SEPARATOR } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
-import { temporaryDirectory } from '../support/service.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/tasks/store/local-store.js';
 
-const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
-/** Around the length at which lmdb encodes keys in another way, and of characters whose order is not that of UTF-16. */
-const id = fc.string({ unit: fc.constantFrom('a', 'z', '-', '\u00e9', '\uffee', '\u{1f600}'), minLength: 1, maxLength: 90 });
+/** Never by time: a test says when. */
+const NEVER = 2 ** 30;
 
-test('keys of every length are found by ranges, in the order of their bytes, before and after they are written', async (t) => {
-  const store = new LocalStore({ path: join(temporaryDirectory(t), 'store'), logger });
-  t.after(() => store.close());
-  let run = 0;
-  await fc.assert(
-    fc.asyncProperty(fc.uniqueArray(id, { maxLength: 12 }), fc.uniqueArray(id, { maxLength: 12 }), id, async (written, fresh, cut) => {
-      const section = store.section(`tenant-${run++}`);
-      for (const key of written) section.set(`h${key}`, key);
-      await section.flush();
-      for (const key of fresh) section.set(`h${key}`, key);
-      section.set('i', 'another table');
-      const sorted = [...new Set([...written, ...fresh])].sort(byBytes);
-      const found = (from: string, reverse = false): unknown[] => [...section.range(from, 'i', { reverse })].map(([key, value]) => (assert.equal(key, `h${String(value)}`), value));
-      assert.deepEqual(found('h'), sorted);
-      assert.deepEqual(found('h', true), sorted.toReversed());
-      assert.deepEqual(found(`h${cut}${SEPARATOR}`), sorted.filter((key) => byBytes(key, cut + SEPARATOR) >= 0));
-      await section.close();
-    }),
-    { numRuns: 150 },
-  );
-});
-
-test('states of keys are paged by prefix, whatever their length', async (t) => {
-  const store = new LocalStore({ path: join(temporaryDirectory(t), 'store'), logger });
-  t.after(() => store.close());
-  const tables = new PartitionTables(store.section('tenant'));
-  const row = { state: null, sequence: 1, lastModified: 1, fault: undefined, origin: { eventId: '', aggregateId: '', aggregateType: '', version: 1 } };
-  const keys = ['a', 'a\u{1f3ff}', 'a\u{1f3ff}b', 'a\uffff', 'a'.repeat(40), 'a'.repeat(256), 'b'].sort(byBytes);
-  for (const [i, key] of keys.entries()) {
-    if (i % 2 === 0) await tables.section.flush();
-    for (const classIndex of [0, 1]) tables.setKeyState('0190a0a0-0000-7000-8000-000000000000', 1, key, classIndex, row);
-  }
-  const paged = (prefix: string): string[] => {
-    const found: string[] = [];
-    for (let cursor: readonly [string, number] | undefined; ; ) {
-      const [next] = tables.keyStates('0190a0a0-0000-7000-8000-000000000000', 1, prefix, cursor);
-      if (next === undefined) return found;
-      cursor = [next[0], next[1]];
-      found.push(`${next[0]}/${next[1]}`);
-    }
+function storeOf(t: TestContext, options: Partial<LocalStoreOptions> = {}): { open(more?: Partial<LocalStoreOptions>): LocalStore } {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-store-'));
+  const stores: LocalStore[] = [];
+  t.after(async () => {
+    for (const store of stores) await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
+  return {
+    open: (more) => {
+      const store = new LocalStore({ path, logger: silentLogger, flushAfterMs: NEVER, flushEntries: NEVER, ...options, ...more });
+      stores.push(store);
+      return store;
+    },
   };
-  for (const prefix of ['', 'a', 'a\u{1f3ff}', 'a\uffff', 'aaaa', 'b', 'c'])
-    assert.deepEqual(paged(prefix), keys.filter((key) => key.startsWith(prefix)).flatMap((key) => [`${key}/0`, `${key}/1`]), prefix);
-  await tables.section.close();
+}
+
+const range = (section: StoreSection, from: string, to: string, options?: Parameters<StoreSection['range']>[2]): (readonly [string, unknown])[] => [...section.range(from, to, options)];
+const byUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+describe('a section of the local store', () => {
+  it('reads as one what is written, being written and not yet written: in order, either way, limited', async (t) => {
+    const store = storeOf(t).open();
+    const key = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '\u{ffee}', '\u{1f600}', '~'), minLength: 1, maxLength: 70 });
+    const write = fc.tuple(key, fc.option(fc.nat(99), { nil: undefined }));
+    const layer = fc.array(write, { maxLength: 15 });
+    let n = 0;
+    await fc.assert(
+      fc.asyncProperty(layer, layer, layer, key, key, fc.nat(8), fc.boolean(), async (stored, flushing, fresh, one, other, limit, reverse) => {
+        const section = store.section(`s${n++}`);
+        const neighbour = store.section(`s${n++}`);
+        neighbour.set('a', 'another section');
+        await neighbour.flush();
+        const model = new Map<string, number>();
+        const put = (writes: typeof stored): void => {
+          for (const [name, value] of writes) {
+            if (value === undefined) section.delete(name);
+            else section.set(name, value);
+            if (value === undefined) model.delete(name);
+            else model.set(name, value);
+          }
+        };
+        put(stored);
+        await section.flush();
+        put(flushing);
+        const written = section.flush();
+        put(fresh);
+        const [from, to] = byUtf8(one, other) < 0 ? [one, other] : [other, one];
+        const inside = [...model].filter(([name]) => byUtf8(name, from) >= 0 && byUtf8(name, to) < 0).sort(([a], [b]) => byUtf8(a, b));
+        const want = (reverse ? inside.reverse() : inside).slice(0, limit);
+        const check = (): void => {
+          assert.deepEqual(range(section, from, to, { reverse, limit }), want);
+          for (const [name] of [...stored, ...flushing, ...fresh]) assert.equal(section.get(name), model.get(name));
+        };
+        check();
+        await written;
+        check();
+        await section.flush();
+        check();
+      }),
+      { numRuns: 150, includeErrorInReport: true },
+    );
+  });
+
+  it('9: what a crash leaves is the fold of one position, whole', async (t) => {
+    const place = storeOf(t);
+    const section = place.open().section('tenant');
+    let position = 0;
+    section.onCheckpoint(() => section.set('checkpoint', position));
+    const fold = (): void => {
+      position++;
+      section.set(`entry ${position}`, position);
+      section.set('sum', (section.get('sum') as number | undefined ?? 0) + position);
+    };
+    const left = (): { checkpoint: unknown; sum: unknown; entries: number } => {
+      // Another environment on the same files sees what is on disk, as a process started after a crash does.
+      const reader = place.open().section('tenant');
+      return { checkpoint: reader.get('checkpoint'), sum: reader.get('sum'), entries: range(reader, 'entry ', 'entry !').length + range(reader, 'entry !', 'f').length };
+    };
+    const at = (of: number): ReturnType<typeof left> => ({ checkpoint: of, sum: (of * (of + 1)) / 2, entries: of });
+    for (let i = 0; i < 10; i++) fold();
+    await section.flush();
+    fold();
+    assert.deepEqual(left(), at(10));
+    const writing = section.flush();
+    for (let i = 0; i < 5; i++) fold();
+    await writing;
+    assert.deepEqual(left(), at(11), 'what came while it was being written is not in it');
+    await section.flush();
+    assert.deepEqual(left(), at(16));
+  });
+
+  it('is written by itself after so many entries, between two records', async (t) => {
+    const store = storeOf(t).open({ flushEntries: 4 });
+    const section = store.section('tenant');
+    let position = 0;
+    const checkpoints: number[] = [];
+    section.onCheckpoint(() => void (checkpoints.push(position), section.set('checkpoint', position)));
+    const flushed = new Promise<void>((resolve) => section.onFlushed(resolve));
+    for (let i = 0; i < 3; i++) {
+      section.set(`a${i}`, 1);
+      section.set(`b${i}`, 1);
+      position++;
+    }
+    await flushed;
+    assert.deepEqual(checkpoints, [3]);
+  });
+
+  it('takes nothing once it is closed, so that the next owner of the section is alone', async (t) => {
+    const store = storeOf(t).open();
+    const former = store.section('tenant');
+    former.set('a', 'former');
+    await former.close();
+    former.set('a', 'late');
+    await former.flush();
+    const next = store.section('tenant');
+    assert.equal(next.get('a'), 'former');
+    next.set('a', 'next');
+    await former.close();
+    await next.flush();
+    assert.equal(store.section('tenant').get('a'), 'next');
+  });
+
+  it('is dropped alone, and with the format that it was written in', async (t) => {
+    const place = storeOf(t);
+    const store = place.open();
+    for (const name of ['t', 't1', 's']) {
+      const section = store.section(name);
+      section.set('a', name);
+      await section.flush();
+    }
+    await store.drop('t');
+    assert.deepEqual(['t', 't1', 's'].map((name) => store.section(name).get('a')), [undefined, 't1', 's']);
+    await store.close();
+    const again = place.open();
+    assert.equal(again.section('t1').get('a'), 't1');
+    await again.close();
+    assert.equal(place.open({ format: 77 }).section('t1').get('a'), undefined);
+  });
 });

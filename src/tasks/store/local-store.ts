@@ -136,22 +136,26 @@ export class StoreSection {
     let next = 0;
     let given = 0;
     const ahead = this.#stored(from, to, reverse);
-    for (let stored = ahead.next(); given < limit; ) {
-      const key = keys[next];
-      if (key === undefined && stored.done) return;
-      if (stored.done || (key !== undefined && order * compareKeys(key, stored.value[0]) <= 0)) {
-        if (key === undefined) return;
-        next++;
-        if (!stored.done && stored.value[0] === key) stored = ahead.next();
-        const value = fresh.get(key);
-        if (value === undefined) continue;
-        given++;
-        yield [key, value];
-      } else {
-        given++;
-        yield stored.value;
-        stored = ahead.next();
+    try {
+      for (let stored = ahead.next(); given < limit; ) {
+        const key = keys[next];
+        if (key === undefined && stored.done) return;
+        if (stored.done || (key !== undefined && order * compareKeys(key, stored.value[0]) <= 0)) {
+          if (key === undefined) return;
+          next++;
+          if (!stored.done && stored.value[0] === key) stored = ahead.next();
+          const value = fresh.get(key);
+          if (value === undefined) continue;
+          given++;
+          yield [key, value];
+        } else {
+          given++;
+          yield stored.value;
+          stored = ahead.next();
+        }
       }
+    } finally {
+      ahead.return(undefined); // else lmdb holds a reader for it, and has 126
     }
   }
 
