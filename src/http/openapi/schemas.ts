@@ -135,6 +135,7 @@ export const SCHEMAS = {
     version,
     state,
     timestamp,
+    eventId: string,
     'cause?': { enum: ['build', 'redeploy', 'retry', 'skip'] },
   }),
   Tenant: object({ tenantId: string, name: string, createdAt: timestamp }),
