@@ -26,6 +26,7 @@ export interface TenantReadsOptions {
   readonly barrier: () => Promise<void>;
 }
 
+const FAULTS_SHOWN = 100;
 /** Rows of a newer binding win over those of an older one, whatever their offsets. */
 const GENERATION_STRIDE = 2 ** 40;
 
@@ -139,13 +140,17 @@ export class TenantReads {
     });
   }
 
+  /** The first faulted keys: enough to see what is wrong. */
   async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
     await Promise.resolve();
     const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
-    return [...this.#options.tables.faulted(projectionId)].flatMap(([key, classIndex]) => {
+    const faults: (Fault & { readonly key: string })[] = [];
+    for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
       const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
-      return fault === undefined ? [] : [{ ...fault, key }];
-    });
+      if (fault !== undefined) faults.push({ ...fault, key });
+      if (faults.length === FAULTS_SHOWN) break;
+    }
+    return faults;
   }
 
   async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
