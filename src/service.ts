@@ -202,11 +202,11 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       authenticator,
       adminKey,
       readStoreAccess: endpoint,
-      rebuildReadStore: async () => {
-        await sink.rebuild();
+      rebuildReadStore: async (tenantId) => {
+        await sink.rebuild(tenantId);
         // Those that are not active are refilled as they are opened; nobody waits for it.
         void (async () => {
-          for (const { id } of catalog.list('tenant', undefined)) await tenants.open(id);
+          for (const { id } of catalog.list('tenant', undefined)) if (tenantId === undefined || id === tenantId) await tenants.open(id);
         })().catch((error: unknown) => logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'));
       },
       probes: [

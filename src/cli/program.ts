@@ -110,8 +110,10 @@ export function buildProgram(io: CliIo): Command {
   program
     .command('rebuild-read-store')
     .description("drop the rows of the service's ClickHouse and fill it again from the log")
-    .action(async () => {
-      const answer = await server().admin('POST', '/admin/read-store/rebuild');
+    .option('--tenant <id>', 'of this tenant alone')
+    .action(async ({ tenant }: { readonly tenant?: string }) => {
+      const query = tenant === undefined ? '' : `?tenantId=${encodeURIComponent(tenant)}`;
+      const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
     });
   return program;

@@ -66,8 +66,8 @@ export interface EdgeOptions {
   readonly adminKey: string;
   /** Undefined while the read store is away. */
   readonly readStoreAccess: () => ReadStoreAccess | undefined;
-  /** Drops the read store and starts to fill it again from the log. */
-  readonly rebuildReadStore: () => Promise<void>;
+  /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
+  readonly rebuildReadStore: (tenantId?: string) => Promise<void>;
   /** Each names a part and tells whether it works; those in `required` decide over `/health/ready`. */
   readonly probes: readonly { readonly name: string; readonly required: boolean; check(): Promise<boolean> }[];
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;

@@ -93,7 +93,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /admin/tenants/{id}/keys': { tag: 'Admin', summary: 'Create a key', success: [201, ref('NewKey')], problems: [404], key: 'admin' },
   'DELETE /admin/tenants/{id}/keys/{keyId}': { tag: 'Admin', summary: 'Revoke a key', success: [204, undefined], problems: [404], key: 'admin' },
   'GET /admin/read-store': { tag: 'Admin', summary: 'How to connect to the read store', success: [200, ref('ReadStoreAccess')], key: 'admin' },
-  'POST /admin/read-store/rebuild': { tag: 'Admin', summary: 'Rebuild the read store from the log', success: [202, object({ status: { const: 'rebuilding' } })], key: 'admin' },
+  'POST /admin/read-store/rebuild': { tag: 'Admin', summary: 'Rebuild the read store from the log, of one tenant or of all', query: { tenantId: string }, problems: [404], success: [202, object({ status: { const: 'rebuilding' } })], key: 'admin' },
 };
 
 /** The OpenAPI 3.1 document of the service, the one source of `/openapi.json` and of the tests that check answers. */

@@ -5,7 +5,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { adminCheck } from '../admin-auth.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
-import { pageParameters, queryOf } from '../query.js';
+import { pageParameters, queryOf, textParameter } from '../query.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 
@@ -86,7 +86,8 @@ export function adminRoutes(router: Router, { catalog, removeTenantData, adminKe
   resource(router, '/admin/read-store/rebuild', {
     post: async (request, response) => {
       requireAdmin(request);
-      await rebuildReadStore();
+      const tenantId = textParameter(queryOf(request.url), 'tenantId');
+      await rebuildReadStore(tenantId === undefined ? undefined : requireTenant(tenantId));
       answer(response, 202, { status: 'rebuilding' });
     },
   });
