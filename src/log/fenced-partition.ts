@@ -229,6 +229,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
       const fence = { epoch: this.#epoch, owner: this.#options.owner, recordId: ids[i] ?? '', expectedOffset: base + i, previous: '' };
       if (this.#fold(base + i, timestamp, draft.keyPrefix, { fence, body: draft.body }, draft) !== 'accepted') again.push(draft);
     });
+    this.#inFlight = again;
+    this.#mustOwn();
     this.#inFlight = [];
     if (again.length > 0) handler.undecided(again);
   }
@@ -272,6 +274,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
     this.#status = 'CLAIMING';
     for (let attempt = 0; ; attempt++) {
       if (this.#closed()) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
+      // Not taken back from one who claimed meanwhile: what it wrote may be what waits here.
+      if (open !== undefined && this.#fence.owner !== owner) throw deposed();
       try {
         const epoch = this.#fence.epoch + 1;
         const claim: ClaimBody = { kind: 'Claim', value: { rules: FOLD_RULES } };
@@ -284,8 +288,6 @@ export class FencedPartition<B extends { readonly kind: string }> {
           this.#options.observer?.claimed?.(epoch);
           return;
         }
-        // Not taken back from one who claimed meanwhile: what it wrote may be what waits here.
-        if (open !== undefined && this.#fence.owner !== owner) throw deposed();
       } catch (error) {
         if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
         this.#options.logger.warn({ partition: ref, err: error, attempt }, 'the claim was not acknowledged, trying again');

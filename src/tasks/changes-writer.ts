@@ -1,5 +1,5 @@
 import type { Change, ChangeCause } from '../core/change.js';
-import { StatefoldError } from '../core/errors.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Fault } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
@@ -175,6 +175,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 
   undecided(drafts: readonly Draft<ChangesBody>[]): void {
+    for (const { body } of drafts)
+      if (!this.judge(body)) throw new InvariantError(`a change of ${body.value.projectionId} at input ${body.value.inputOffset} was accepted from elsewhere: it is taken from the log when the tenant is opened again`);
     this.#again(drafts);
     this.#options.kick();
   }

@@ -1,4 +1,4 @@
-import { StatefoldError } from '../../src/core/errors.js';
+import type { StatefoldError } from '../../src/core/errors.js';
 import type { Change } from '../../src/core/change.js';
 import type { TenantTask } from '../../src/tasks/tenant-task.js';
 import { modelOf, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';

@@ -5,6 +5,7 @@ import { FencedPartition } from '../../src/log/fenced-partition.js';
 import { ChangesWriter } from '../../src/tasks/changes-writer.js';
 import { EventsWriter } from '../../src/tasks/events-writer.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { planOf, simulate } from './plans.js';
 import { SimLog } from './sim-log.js';
 
@@ -47,7 +48,9 @@ mutant('an answer before the acknowledgement', EventsWriter.prototype, 'gather',
     return drafts;
   });
 
-mutant('changes that count again', ChangesWriter.prototype, 'judge', () => () => true);
+mutant('a projector that does not look at what was accepted before', ChangesWriter.prototype, 'recordedOf', () => () => undefined);
+
+mutant('a task that stopped and is not closed', TenantTask.prototype, 'close', () => () => Promise.resolve());
 
 mutant('accepted changes that a restart forgets', ChangesWriter.prototype, 'save', () => () => undefined);
 

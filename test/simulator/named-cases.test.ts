@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { StatefoldError } from '../../src/core/errors.js';
+import type { AppendResult, ExpectedVersion } from '../../src/core/event.js';
+import { calm, simulate } from './plans.js';
+import type { Action, SimProcess } from './scheduler.js';
+import { truthOf } from './truth.js';
+import { CHANGES, codecs, EVENTS, type Machine, type Running, type World, type WorldOptions } from './world.js';
+
+interface Sent {
+  answer: AppendResult | StatefoldError | undefined;
+}
+interface Command {
+  readonly aggregateId?: string;
+  readonly expected?: ExpectedVersion;
+  readonly key?: string;
+  readonly body?: string;
+  readonly keys?: readonly string[];
+}
+
+const machine = (world: World, i: number): Machine => world.machines[i] ?? assert.fail(`no machine ${i}`);
+
+async function drain(world: World, only?: (action: Action) => boolean): Promise<void> {
+  for (let steps = 0; await world.scheduler.next([], only); steps++) assert.ok(steps < 5000, 'comes to an end');
+}
+
+async function up(world: World, i: number): Promise<Running> {
+  const running = world.start(machine(world, i));
+  await drain(world);
+  assert.ok(running.open, `machine ${i} serves`);
+  return running;
+}
+
+/** What was sent to a process and not yet taken, in order: whichever action runs first takes the first. */
+const inbox = new WeakMap<SimProcess, (() => void)[]>();
+function post(world: World, owner: SimProcess, label: string, run: () => void): void {
+  const waiting = inbox.get(owner) ?? [];
+  inbox.set(owner, waiting);
+  waiting.push(run);
+  world.scheduler.add({ owner, label, weight: 1e9, run: () => waiting.shift()?.() });
+}
+
+let sent = 0;
+function send(world: World, { process, task }: Running, { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'] }: Command = {}): Sent {
+  const outcome: Sent = { answer: undefined };
+  const number = sent++;
+  const events = [{ eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad: false })) }];
+  const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
+  const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
+  post(world, process, `append ${number}`, () => {
+    task.append({ ...identity, ...rest, aggregateId, expectedVersion: expected, events }).then(
+      (result) => (outcome.answer = result),
+      (error: unknown) => (outcome.answer = error as StatefoldError),
+    );
+  });
+  return outcome;
+}
+
+const versionOf = ({ answer }: Sent): number | string | undefined => (answer instanceof StatefoldError ? answer.code : answer?.endVersion);
+
+async function append(world: World, running: Running, command?: Command): Promise<number | string | undefined> {
+  const outcome = send(world, running, command);
+  await drain(world);
+  return versionOf(outcome);
+}
+
+/** Without clients of its own: what happens, the case says. The run is then held against the truth of its log. */
+function named(name: string, more: Partial<WorldOptions>, play: (world: World) => Promise<void>): void {
+  it(name, async () => {
+    for (let seed = 1; seed <= 20; seed++) {
+      const outcome = await simulate({ ...calm(seed), clients: 0, machines: 2, deploys: [], ...more }, async (world) => {
+        await play(world);
+        await world.settle();
+      });
+      assert.deepEqual(outcome.problems, [], `seed ${seed}\n${outcome.trace.slice(-30).join('\n')}`);
+    }
+  });
+}
+
+const p = (revision: number): WorldOptions['deploys'][number] => ({ projectionId: 'p', revision, artefactId: `p-${revision}`, classNames: ['C'] });
+const unheard = (topic: string) => (action: Action) => !(action.label.includes(`to ${topic} land`) || action.label.includes(`to ${topic} are acknowledged`));
+
+describe('cases of the model', () => {
+  named('3, 4: a produce whose answer was lost is answered once, at the place where it landed', {}, async (world) => {
+    const owner = await up(world, 0);
+    let lost = 0;
+    world.log.fate = (_process, to) => (to.topic === EVENTS && lost++ === 0 ? 'lost' : undefined);
+    const first = send(world, owner);
+    const second = send(world, owner, { aggregateId: 'acc-1' });
+    await drain(world);
+    assert.deepEqual([versionOf(first), versionOf(second)], [1, 1]);
+    assert.equal(await append(world, owner), 2);
+    assert.equal(truthOf(world.log).commits.length, 3);
+    assert.equal(truthOf(world.log).epochs, 2, 'the epoch ended');
+  });
+
+  named('3: a produce that never arrived is decided again', {}, async (world) => {
+    const owner = await up(world, 0);
+    let dropped = 0;
+    world.log.fate = (_process, to) => (to.topic === EVENTS && dropped++ === 0 ? 'dropped' : undefined);
+    assert.equal(await append(world, owner, { expected: 0 }), 1);
+    assert.equal(truthOf(world.log).commits.length, 1);
+  });
+
+  named('3: a refused produce is answered as not stored, and the epoch goes on', {}, async (world) => {
+    const owner = await up(world, 0);
+    let refused = 0;
+    world.log.fate = (_process, to) => (to.topic === EVENTS && refused++ === 0 ? 'refused' : undefined);
+    assert.equal(await append(world, owner), 'UNAVAILABLE');
+    assert.equal(await append(world, owner), 1);
+    assert.equal(truthOf(world.log).epochs, 1);
+  });
+
+  named('8: a produce of the former owner that lands after the claim is void, and nobody is told otherwise', {}, async (world) => {
+    const former = await up(world, 0);
+    const late = send(world, former);
+    await drain(world, (action) => !action.label.includes('record to events land'));
+    const next = world.start(machine(world, 1));
+    // Only the new owner's records arrive.
+    await drain(world, (action) => !action.label.includes('(m0.1)'));
+    assert.ok(next.open);
+    const mine = send(world, next, { expected: 0 });
+    await drain(world, (action) => !action.label.includes('(m0.1)'));
+    assert.equal(versionOf(mine), 1);
+    assert.equal(versionOf(late), undefined);
+    await drain(world);
+    assert.equal(versionOf(late), 'UNAVAILABLE');
+    assert.equal(await append(world, next, { expected: 1 }), 2);
+    assert.ok(truthOf(world.log).voids > 0);
+  });
+
+  named('7, 8: a paused former owner neither reads nor refuses from what it knew', {}, async (world) => {
+    const former = await up(world, 0);
+    assert.equal(await append(world, former), 1);
+    former.process.paused = true;
+    const next = await up(world, 1);
+    assert.equal(await append(world, next, { expected: 1 }), 2);
+    former.process.paused = false;
+    let read: unknown;
+    const refused = send(world, former, { expected: 2 });
+    post(world, former.process, 'read', () => {
+      former.task.listEvents({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' }).catch((error: unknown) => (read = error));
+    });
+    await drain(world);
+    assert.equal(versionOf(refused), 'UNAVAILABLE', 'not a conflict: its version 1 is not the version');
+    assert.equal((read as StatefoldError).code, 'UNAVAILABLE');
+    assert.equal(former.task.status, 'CLOSED');
+  });
+
+  named('6: a refusal waits for the acknowledgement of what it rests on', {}, async (world) => {
+    const owner = await up(world, 0);
+    const first = send(world, owner);
+    const second = send(world, owner, { expected: 0 });
+    await drain(world, unheard('events'));
+    assert.deepEqual([versionOf(first), versionOf(second)], [undefined, undefined]);
+    await drain(world);
+    assert.deepEqual([versionOf(first), versionOf(second)], [1, 'VERSION_CONFLICT']);
+    // Where the first never makes it, there is nothing to refuse the second for.
+    world.log.fate = (_process, to) => (to.topic === EVENTS ? 'dropped' : undefined);
+    const third = send(world, owner, { aggregateId: 'acc-1' });
+    const fourth = send(world, owner, { aggregateId: 'acc-1', expected: 0 });
+    for (let i = 0; i < 60; i++) await world.scheduler.next();
+    assert.equal(versionOf(fourth), undefined);
+    world.crash(machine(world, 0));
+    world.log.fate = undefined;
+    const next = await up(world, 1);
+    assert.deepEqual([versionOf(third), await append(world, next, { aggregateId: 'acc-1', expected: 0 })], [undefined, 1]);
+  });
+
+  named('6: of racers with the same expected version one wins', {}, async (world) => {
+    const owner = await up(world, 0);
+    const racers = Array.from({ length: 8 }, () => send(world, owner, { expected: 0 }));
+    await drain(world);
+    const answers = racers.map(versionOf);
+    assert.equal(answers.filter((answer) => answer === 1).length, 1);
+    assert.equal(answers.filter((answer) => answer === 'VERSION_CONFLICT').length, 7);
+  });
+
+  named('4: a repeat while the first is under way gets its answer; another body is refused', {}, async (world) => {
+    const owner = await up(world, 0);
+    const calls = ['one', 'one', 'two'].map((body) => send(world, owner, { key: 'k', body }));
+    await drain(world);
+    assert.deepEqual(calls.map(versionOf), [1, 1, 'IDEMPOTENCY_KEY_REUSED']);
+    const [first, second] = calls.map(({ answer }) => answer as AppendResult);
+    assert.deepEqual(second, first);
+    assert.equal(await append(world, owner, { key: 'k', body: 'one', aggregateId: 'acc-1' }), 1, 'the scope of a key is its aggregate');
+  });
+
+  named('4, 9: keys are forgotten by offset, at the same place by an owner without a store', { window: 6 }, async (world) => {
+    const owner = await up(world, 0);
+    assert.equal(await append(world, owner, { key: 'k' }), 1); // at offset 1, after the claim
+    for (let version = 2; version <= 6; version++) assert.equal(await append(world, owner), version);
+    assert.equal(await append(world, owner, { key: 'k' }), 1, 'the end is 7: offset 1 is the last that is remembered');
+    world.crash(machine(world, 0));
+    const next = await up(world, 1); // its claim is at offset 7: now the key is past the window
+    assert.equal(await append(world, next, { key: 'k' }), 7);
+    assert.equal(await append(world, next, { key: 'k' }), 7);
+  });
+
+  named('11: all changes of an input go in one produce', { deploys: [p(1)] }, async (world) => {
+    world.deployed.set('p', p(1));
+    const owner = await up(world, 0);
+    const produces: number[][] = [];
+    world.log.fate = (_process, to, records) => {
+      const bodies = records.map(({ value }) => (value === null ? undefined : codecs.changes.decode(value)?.body));
+      if (to.topic === CHANGES) produces.push(bodies.flatMap((body) => (body?.kind === 'Change' ? [body.value.inputOffset] : [])));
+      return undefined;
+    };
+    for (let i = 0; i < 5; i++) send(world, owner, { keys: ['x', 'y', 'z'] });
+    await drain(world);
+    const inputs = produces.flat();
+    assert.equal(inputs.length, 15);
+    for (const input of new Set(inputs)) assert.equal(produces.filter((produce) => produce.includes(input)).length, 1, `input ${input}`);
+  });
+
+  named('11: a store that is written while changes are under way does not count them; a crash folds them again', { deploys: [p(1)], flushEntries: 1 }, async (world) => {
+    world.deployed.set('p', p(1));
+    const owner = await up(world, 0);
+    await append(world, owner, { keys: ['x', 'y'] });
+    send(world, owner, { keys: ['x'] });
+    // The store is committed as often as it likes; the changes don't arrive.
+    await drain(world, (action) => !/to changes (land|are)/.test(action.label));
+    world.crash(machine(world, 0));
+    await up(world, 0);
+    await drain(world);
+    assert.equal(truthOf(world.log).changes.filter(({ value }) => value.key === 'x').at(-1)?.value.state?.toString().split(',').length, 2);
+  });
+
+  named('11, 12: a crash after changes landed and before the store knew takes them as recorded', { deploys: [p(1)] }, async (world) => {
+    world.deployed.set('p', p(1));
+    const owner = await up(world, 0);
+    await append(world, owner, { keys: ['x', 'y'] });
+    for (let crash = 0; crash < 3; crash++) {
+      const running = machine(world, 0).running ?? assert.fail();
+      send(world, running, { keys: ['x', 'y'] });
+      await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+      world.crash(machine(world, 0));
+      await up(world, 0);
+    }
+    const keys = truthOf(world.log).changes.map(({ value }) => `${value.inputOffset} ${value.key}`);
+    assert.equal(new Set(keys).size, keys.length);
+  });
+
+  named('11, 12: a swap is told once, and a crash in the middle of it changes nothing', { deploys: [p(2)] }, async (world) => {
+    world.deployed.set('p', p(1));
+    const owner = await up(world, 0);
+    for (let i = 0; i < 6; i++) send(world, owner, { keys: [`k${i % 3}`] });
+    await drain(world);
+    world.deployed.set('p', p(2));
+    post(world, owner.process, 'deploy', () => owner.task.deploy(p(2)));
+    await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+    world.crash(machine(world, 0));
+    const next = await up(world, 1);
+    assert.ok(await append(world, next, { keys: ['k0'] }));
+    const swaps = truthOf(world.log).changes.filter(({ value }) => value.revision === 2 && value.cause === 'redeploy').map(({ value }) => value.key);
+    assert.equal(new Set(swaps).size, swaps.length);
+  });
+
+  named('11: a redeploy while the swap of the one before is written', {}, async (world) => {
+    world.deployed.set('p', p(1));
+    const owner = await up(world, 0);
+    for (let i = 0; i < 6; i++) send(world, owner, { keys: [`k${i % 3}`] });
+    await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+    for (const revision of [2, 3]) {
+      world.deployed.set('p', p(revision));
+      post(world, owner.process, `deploy ${revision}`, () => owner.task.deploy(p(revision)));
+    }
+    for (let i = 0; i < 40; i++) await world.scheduler.next();
+    assert.ok(await append(world, owner, { keys: ['k0'] }));
+  });
+
+  named('9: a task that stopped is closed whole before the next one opens its store', { flushEntries: 1 }, async (world) => {
+    const former = await up(world, 0);
+    assert.equal(await append(world, former), 1);
+    const next = await up(world, 1);
+    assert.equal(await append(world, next), 2);
+    assert.equal(await append(world, former), 'UNAVAILABLE');
+    assert.equal(machine(world, 0).running, undefined);
+    const again = await up(world, 0);
+    assert.equal(await append(world, again), 3);
+  });
+});
