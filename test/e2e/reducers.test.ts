@@ -40,7 +40,8 @@ async function zip(files: Readonly<Record<string, string>>): Promise<Buffer> {
 
 test('reducers', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  let service = await startService(t, { dataDirectory, env: { RUNNER_EVENT_DEADLINE_MS: '500', RUNNER_BATCH_DEADLINE_MS: '1000', FOLD_DEADLINE_MS: '30000' } });
+  const env = { RUNNER_EVENT_DEADLINE_MS: '500', RUNNER_BATCH_DEADLINE_MS: '1000', FOLD_DEADLINE_MS: '30000' };
+  let service = await startService(t, { dataDirectory, env });
   let api = new Api(service);
   const state = <T = Tally>(type: string, id: string): Promise<State<T>> => api.read<State<T>>(`/aggregate-types/${type}/${encodeURIComponent(id)}/state`);
   const failed = async (sources: Readonly<Record<string, string>>): Promise<Reducer> => {
@@ -208,7 +209,7 @@ test('reducers', async (t) => {
     const before = await Promise.all(['/aggregate-types/account/account-1/state', '/aggregate-types/shared/shared-1/state', '/reducers', '/aggregate-types/bill'].map((path) => api.get(path)));
     const { reducerId } = success(await api.upload('reducers', { 'Late.cs': tally('late') }), 202).json<{ reducerId: string }>();
     await service.kill();
-    service = await startService(t, { dataDirectory, env: { FOLD_DEADLINE_MS: '1' } });
+    service = await startService(t, { dataDirectory, env: { ...env, FOLD_DEADLINE_MS: '1' } });
     api = new Api(service);
     assert.equal((await api.compiled<Reducer>('reducers', reducerId)).status, 'compiled');
     // No process of the code runs yet: the answer doesn't wait for it past its deadline, and a read does.
