@@ -23,6 +23,8 @@ export interface ServiceOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Kept over restarts by the test; a new temporary one unless given. */
   readonly dataDirectory?: string;
+  /** The compiled entry; `src/main.js` unless given. */
+  readonly program?: string;
 }
 
 export interface Answer {
@@ -56,6 +58,11 @@ export class Service {
 
   get pid(): number {
     return this.#child.pid ?? 0;
+  }
+
+  /** Resolves when the process has ended, however it did. */
+  async exited(): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) await once(this.#child, 'exit');
   }
 
   /** What the process has said so far. */
@@ -134,7 +141,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     WEBHOOK_ALLOW_PRIVATE: 'true',
     ...options.env,
   };
-  const child = spawn(process.execPath, [join(BUILT, 'src', 'main.js'), 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [options.program ?? join(BUILT, 'src', 'main.js'), 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const log: string[] = [];
   const url = await new Promise<string>((resolve, reject) => {
     const failed = (reason: string): void => reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));
@@ -152,13 +159,22 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
       failed(`exit ${code ?? signal}`);
     });
   });
-  t.after(() => endOf(child, 'SIGKILL'));
+  const kill = (): Promise<void> => endOf(child, 'SIGKILL');
+  using.set(dataDirectory, [...(using.get(dataDirectory) ?? []), kill]);
+  t.after(kill);
   return new Service(child, url, dataDirectory, log);
 }
 
+/** What ends the services of a data directory. */
+const using = new Map<string, (() => Promise<void>)[]>();
+
 export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
   const directory = mkdtempSync(join(tmpdir(), 'statefold-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  // Hooks run in the order of their registration: what was started on the directory later has to end first.
+  t.after(async () => {
+    for (const kill of using.get(directory) ?? []) await kill();
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+  });
   return directory;
 }
 

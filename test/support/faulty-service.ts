@@ -1,0 +1,167 @@
+// The real service, with a fuse: it kills its own process at a named place. `FUSE=<point>:<n>` says where and at which time;
+// counting begins with SIGUSR2. All else is as in `src/main.ts serve`.
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { CodeHost, Runner } from '../../src/code-host/code-host.js';
+import { findProjectRoot } from '../../src/config/project-root.js';
+import { readSettings } from '../../src/config/settings.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import type { Log, NewRecord } from '../../src/log/log.js';
+import type { ReadStore } from '../../src/read-store/read-store.js';
+import { startService } from '../../src/service.js';
+import { createLogger } from '../../src/telemetry/logger.js';
+import { Metrics } from '../../src/telemetry/metrics.js';
+
+/** Where the process can be made to die, by the port that it dies in. */
+export type CrashPoint =
+  | 'before-log-write' // a commit is about to be written
+  | 'after-log-write' // it is on disk, and nobody was told
+  | 'after-ack' // the writer was told, its answers are out
+  | 'before-changes-write'
+  | 'after-changes-write'
+  | 'between-log-and-store' // both logs are written and folded, the local store is behind
+  | 'before-read-store-insert'
+  | 'after-read-store-insert' // rows are in, the watermark isn't
+  | 'in-catch-up' // a turn of a reducer's catch-up is folded, not stored
+  | 'in-build' // likewise of a projection's build
+  | 'in-swap'; // some of the states that went live are notified, not all
+
+/** Turns of the event loop that answers take to reach the socket. */
+const TURNS = 3;
+/** A fold of so many events is a catch-up's: clients have fewer requests under way. */
+const CATCH_UP_EVENTS = 64;
+
+class Fuse {
+  readonly #point: string;
+  #left: number;
+  #lit = false;
+
+  constructor(text: string) {
+    const [point = '', n] = text.split(':');
+    this.#point = point;
+    this.#left = Number(n ?? 1);
+  }
+
+  light(): void {
+    this.#lit = true;
+  }
+
+  /** Dies when the point has been reached often enough. */
+  at(point: CrashPoint): void {
+    if (this.#reached(point)) die();
+  }
+
+  /** The same, when what follows on this turn is done. */
+  soonAt(point: CrashPoint): void {
+    if (!this.#reached(point)) return;
+    const wait = (turns: number): unknown => setImmediate(() => (turns === 0 ? die() : wait(turns - 1)));
+    wait(TURNS);
+  }
+
+  #reached(point: CrashPoint): boolean {
+    return this.#lit && point === this.#point && --this.#left === 0;
+  }
+}
+
+/** Nothing of this process runs on: the signal is there before the call returns. */
+function die(): never {
+  process.kill(process.pid, 'SIGKILL');
+  for (;;);
+}
+
+function faultyLog(log: Log, fuse: Fuse): Log {
+  const { changes } = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
+  const isBuild = (records: readonly NewRecord[]): boolean =>
+    records.some(({ value }) => {
+      const body = value === null ? undefined : changes.decode(value)?.body;
+      return body?.kind === 'Change' && body.value.cause === 'build';
+    });
+  return {
+    ensureTopics: (specs) => log.ensureTopics(specs),
+    deleteTopic: (topic) => log.deleteTopic(topic),
+    append: async (to, records) => {
+      const events = to.topic.endsWith('.events');
+      const pushed = to.topic.endsWith('.changes');
+      if (events) fuse.at('before-log-write');
+      if (pushed) fuse.at('before-changes-write');
+      const result = await log.append(to, records);
+      if (events) {
+        fuse.at('after-log-write');
+        fuse.soonAt('after-ack');
+      }
+      if (pushed) {
+        fuse.at('after-changes-write');
+        if (isBuild(records)) fuse.soonAt('in-swap');
+        fuse.soonAt('between-log-and-store');
+      }
+      return result;
+    },
+    endOffset: (of) => log.endOffset(of),
+    startOffset: (of) => log.startOffset(of),
+    read: (of, from, maxBytes) => log.read(of, from, maxBytes),
+    readAt: (of, offsets) => log.readAt(of, offsets),
+    close: () => log.close(),
+  };
+}
+
+function faultyRunner(runner: Runner, fuse: Fuse): Runner {
+  return {
+    load: (artefactId, assembly) => runner.load(artefactId, assembly),
+    has: (artefactId) => runner.has(artefactId),
+    unload: (artefactId) => runner.unload(artefactId),
+    forget: (unitId) => runner.forget(unitId),
+    fold: async (items) => {
+      const outcomes = await runner.fold(items);
+      if (items.reduce((sum, { events }) => sum + events.length, 0) >= CATCH_UP_EVENTS) fuse.at('in-catch-up');
+      return outcomes;
+    },
+    project: async (request) => {
+      const changes = await runner.project(request);
+      if (request.reply === 'last') fuse.at('in-build');
+      return changes;
+    },
+  };
+}
+
+const faultyCodeHost = (host: CodeHost, fuse: Fuse): CodeHost => ({
+  compile: (request) => host.compile(request),
+  runner: (tenantId) => faultyRunner(host.runner(tenantId), fuse),
+  dispose: (tenantId) => host.dispose(tenantId),
+  close: () => host.close(),
+});
+
+const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
+  ensureSchema: () => store.ensureSchema(),
+  insert: async (block) => {
+    fuse.at('before-read-store-insert');
+    await store.insert(block);
+  },
+  watermarks: (tenantId) => store.watermarks(tenantId),
+  setWatermarks: async (watermarks) => {
+    fuse.at('after-read-store-insert');
+    await store.setWatermarks(watermarks);
+  },
+  query: (sql, format) => store.query(sql, format),
+  reset: (tenantId) => store.reset(tenantId),
+  ping: () => store.ping(),
+  close: () => store.close(),
+});
+
+async function serve(): Promise<void> {
+  const settings = readSettings(process.env);
+  const fuse = new Fuse(process.env['FUSE'] ?? '');
+  process.on('SIGUSR2', () => fuse.light());
+  const service = await startService({
+    settings,
+    logger: createLogger({ level: settings.logLevel }),
+    metrics: new Metrics(),
+    decorate: { log: (log) => faultyLog(log, fuse), codeHost: (host) => faultyCodeHost(host, fuse), readStore: (store) => faultyReadStore(store, fuse) },
+  });
+  process.on('SIGTERM', () => void service.close().then(() => process.exit()));
+  process.stdout.write(`Statefold listens on ${service.url}\n`);
+}
+
+/** The compiled entry, for whoever starts it. */
+export const FAULTY_SERVICE = fileURLToPath(import.meta.url);
+
+if (process.argv[1] === FAULTY_SERVICE) await serve();

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { check, type Evidence, type FollowedProjection, type ListedEvent, type Notification, type Rows, type StateAnswer } from './checker.js';
+import { readLog, type LogContent } from './checker-log.js';
+import { JOURNAL, LANES, reducerOf, type Chain, type ProjectionModel } from './checker-model.js';
+import type { CrashPoint } from './faulty-service.js';
+import { History } from './history.js';
+import { Load, type LoadOptions } from './load.js';
+import { caughtUp, notificationOf, PollingFollower, StreamFollower, WebhookReceiver } from './load-followers.js';
+import { World } from './load-world.js';
+import { ADMIN_KEY, until } from './service.js';
+
+interface Followed {
+  readonly projectionId: string;
+  readonly model: ProjectionModel;
+  readonly followers: readonly (StreamFollower | PollingFollower)[];
+  readonly webhook: WebhookReceiver | undefined;
+}
+
+export interface ScenarioOptions extends LoadOptions {
+  readonly dataDirectory?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Look into the read store too. */
+  readonly rows?: boolean;
+}
+
+const ROWS_MS = 60_000;
+
+/** A world under load with a reducer on `ledger`, two followed projections, and the proof at the end. */
+export class Scenario {
+  readonly world: World;
+  readonly history = new History();
+  readonly load: Load;
+  readonly #t: TestContext;
+  readonly #options: ScenarioOptions;
+  readonly #boundSince = new Map<string, number>();
+  readonly #projections: Followed[] = [];
+  #tenantId = '';
+  #earlier: LogContent | undefined;
+
+  constructor(t: TestContext, options: ScenarioOptions) {
+    this.#t = t;
+    this.#options = options;
+    this.world = new World(t, options);
+    this.load = new Load(this.world, this.history, options);
+    t.diagnostic(`seed ${options.seed}`);
+  }
+
+  /** Starts the service, with a reducer on type `ledger` and two projections that have subscribers on every channel. */
+  async begin(fuse?: `${CrashPoint}:${number}`): Promise<void> {
+    const service = await this.world.start(fuse);
+    this.#tenantId = (await service.get('/auth/whoami')).json<{ tenantId: string }>().tenantId;
+    await this.bind('ledger');
+    await this.project(LANES, true);
+    await this.project(JOURNAL, false);
+    await this.#built();
+  }
+
+  /** Uploads a reducer of the type; resolves when it is bound. */
+  async bind(aggregateType: string): Promise<void> {
+    await this.world.service.deploy('reducers', reducerOf(aggregateType));
+    this.#boundSince.set(aggregateType, performance.now());
+  }
+
+  /** Uploads a projection and follows it by polling and WebSocket; by webhook too when asked. */
+  async project(projection: typeof LANES, withWebhook: boolean): Promise<string> {
+    const webhook = withWebhook ? await WebhookReceiver.start(this.#t) : undefined;
+    const config = webhook === undefined ? {} : { config: JSON.stringify({ webhook: { url: webhook.url } }) };
+    const answer = await this.world.service.upload('projections', projection.source, config);
+    assert.equal(answer.status, 202, answer.text);
+    const { projectionId, notifications } = answer.json<{ projectionId: string; notifications?: { webhook?: { secret?: string } } }>();
+    if (webhook !== undefined) webhook.secret = notifications?.webhook?.secret ?? '';
+    const followers = [new StreamFollower(this.#t, this.world, projectionId), new PollingFollower(this.#t, this.world, projectionId)];
+    this.#projections.push({ projectionId, model: projection, followers, webhook });
+    return projectionId;
+  }
+
+  /** Loads until the fuse that was lit burns down, or `during` is through; then ends the load's process if it still runs. */
+  async crash(how: 'SIGKILL' | 'its own', during: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    this.load.start();
+    if (how === 'its own') this.world.light();
+    await during();
+    await this.world.end(how);
+  }
+
+  /** After a crash: what the log held stays, as it was, in front of all that came later. */
+  async logOnlyGrew(): Promise<LogContent> {
+    const now = await readLog(this.world.copyOf('log'), this.#tenantId);
+    for (const part of ['commits', 'swaps', 'changes'] as const) {
+      const before = this.#earlier?.[part] ?? [];
+      assert.deepEqual(now[part].slice(0, before.length), before, `the log lost or changed ${part} that it had at the crash before`);
+    }
+    this.#earlier = now;
+    return now;
+  }
+
+  /**
+   * Stops the load, waits until projections, followers and read store have everything, ends the service, and checks all
+   * invariants. The service is down afterwards.
+   */
+  async prove(): Promise<Evidence> {
+    await this.load.stop();
+    const answers = await this.settle();
+    await this.world.end('SIGTERM');
+    const evidence = { ...answers, log: await this.logOnlyGrew() };
+    this.judge(evidence);
+    return evidence;
+  }
+
+  /** Fails with every invariant that does not hold. */
+  judge(evidence: Evidence): void {
+    const findings = check(evidence);
+    if (findings.length > 0) assert.fail(`${findings.join('\n')}\nseed ${this.#options.seed}, history ${this.history.save()}`);
+    assert.ok(this.history.acknowledged > 0, 'nothing was acknowledged: nothing is proved');
+  }
+
+  /** What the service answers once everything has caught up. */
+  async settle(): Promise<Omit<Evidence, 'log'>> {
+    const { service } = this.world;
+    await this.#built();
+    const listed = await this.#listAll();
+    const total = [...listed.values()].reduce((sum, events) => sum + events.length, 0);
+    const journal = this.#projections.find(({ model }) => model === JOURNAL);
+    await until(async () => ((await this.#statesOf(journal?.projectionId ?? '')).get('all')?.count ?? 0) >= total, 60_000);
+    const states = new Map<string, StateAnswer>();
+    for (const aggregateId of listed.keys()) {
+      const [aggregateType = ''] = aggregateId.split('-');
+      if (!this.#boundSince.has(aggregateType)) continue;
+      const answer = await service.get(`/aggregate-types/${aggregateType}/${aggregateId}/state`);
+      assert.equal(answer.status, 200, answer.text);
+      states.set(aggregateId, answer.json<StateAnswer>());
+    }
+    const projections: FollowedProjection[] = [];
+    for (const { projectionId, model, followers, webhook } of this.#projections) {
+      const polled = await this.#poll(projectionId);
+      const sequences = new Set(polled.map(({ sequence }) => sequence));
+      await caughtUp(sequences, polled.at(-1)?.sequence ?? 0, followers, webhook);
+      const received = followers.map((follower) => [...follower.received]);
+      projections.push({ projectionId, model, states: await this.#statesOf(projectionId), polled, followers: received, deliveries: webhook === undefined ? undefined : [...webhook.deliveries] });
+    }
+    const answers = { history: this.history.operations, listed, states, boundSince: this.#boundSince, projections };
+    return this.#options.rows === true ? { ...answers, rows: await this.#rows(total, projections.reduce((sum, { polled }) => sum + polled.length, 0)) } : answers;
+  }
+
+  /** Every projection is live. */
+  async #built(): Promise<void> {
+    for (const { projectionId } of this.#projections)
+      await until(async () => {
+        const { status, build, compilationError } = (await this.world.service.get(`/projections/${projectionId}/status`)).json<{ status: string; build?: object; compilationError?: string }>();
+        if (status === 'failed') throw new Error(compilationError);
+        return status === 'compiled' && build === undefined;
+      }, 60_000);
+  }
+
+  async #listAll(): Promise<Map<string, readonly ListedEvent[]>> {
+    const { service } = this.world;
+    const listed = new Map<string, readonly ListedEvent[]>();
+    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+      const answer = await service.get(`/aggregates?limit=100${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`);
+      assert.equal(answer.status, 200, answer.text);
+      const { aggregates, nextCursor } = answer.json<{ aggregates: { aggregateId: string }[]; nextCursor?: string }>();
+      for (const { aggregateId } of aggregates) listed.set(aggregateId, await this.#listOne(aggregateId));
+      cursor = nextCursor;
+    }
+    return listed;
+  }
+
+  async #listOne(aggregateId: string): Promise<readonly ListedEvent[]> {
+    const events: ListedEvent[] = [];
+    for (let from: number | undefined = 1; from !== undefined; ) {
+      const answer = await this.world.service.get(`/events/${aggregateId}?fromVersion=${from}`);
+      assert.equal(answer.status, 200, answer.text);
+      const page = answer.json<{ events: ListedEvent[]; nextVersion?: number }>();
+      events.push(...page.events);
+      from = page.nextVersion;
+    }
+    return events;
+  }
+
+  async #statesOf(projectionId: string): Promise<Map<string, Chain>> {
+    const states = new Map<string, Chain>();
+    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+      const answer = await this.world.service.get(`/projections/${projectionId}/states?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`);
+      assert.equal(answer.status, 200, answer.text);
+      const page = answer.json<{ states: { key: string; state: Chain }[]; nextCursor?: string }>();
+      for (const { key, state } of page.states) states.set(key, state);
+      cursor = page.nextCursor;
+    }
+    return states;
+  }
+
+  async #poll(projectionId: string): Promise<Notification[]> {
+    const polled: Notification[] = [];
+    for (;;) {
+      const answer = await this.world.service.get(`/projections/${projectionId}/notifications?afterSequence=${polled.at(-1)?.sequence ?? 0}&limit=1000`);
+      assert.equal(answer.status, 200, answer.text);
+      const { notifications } = answer.json<{ notifications: Record<string, unknown>[] }>();
+      if (notifications.length === 0) return polled;
+      polled.push(...notifications.map(notificationOf));
+    }
+  }
+
+  /** Waits until the read store has as many rows as are due, then takes them all; the checker says which are wrong. */
+  async #rows(events: number, notifications: number): Promise<Rows> {
+    await until(async () => {
+      const [count] = await this.sql<{ e: number; n: number; w: number }>(
+        `SELECT (SELECT count() FROM events FINAL) AS e, (SELECT count() FROM notifications FINAL) AS n FORMAT JSONEachRow`,
+      ).catch(() => []);
+      return count !== undefined && Number(count.e) >= events && Number(count.n) >= notifications;
+    }, ROWS_MS).catch(() => undefined);
+    const state = `if(state_raw IS NULL, 'null', state_raw)`;
+    const parse = <R extends { readonly state: unknown }>(rows: readonly R[]): (Omit<R, 'state'> & { state: Chain })[] => rows.map((row) => ({ ...row, state: JSON.parse(String(row.state)) as Chain }));
+    type Text<T> = T extends { state: Chain } ? Omit<T, 'state'> & { state: string } : T;
+    const events_ = await this.sql<{ aggregate_id: string; version: string; event_id: string; data_raw: string }>(`SELECT aggregate_id, version, event_id, data_raw FROM events FINAL FORMAT JSONEachRow`);
+    return {
+      events: events_.map(({ aggregate_id, version, event_id, data_raw }) => ({ aggregate_id, version: Number(version), event_id, mark: (JSON.parse(data_raw) as { id: string }).id })),
+      aggregateStates: parse(await this.sql<Text<Rows['aggregateStates'][number]>>(`SELECT aggregate_id, version, ${state} AS state FROM aggregate_states FINAL FORMAT JSONEachRow`)),
+      notifications: parse(await this.sql<Text<Rows['notifications'][number]>>(`SELECT projection_id, sequence, key, event_id, ${state} AS state FROM notifications FINAL FORMAT JSONEachRow`)),
+      projectionStates: parse(await this.sql<Text<Rows['projectionStates'][number]>>(`SELECT projection_id, key, ${state} AS state FROM projection_states FINAL FORMAT JSONEachRow`)),
+    };
+  }
+
+  /** Runs a statement in the read store as its owner. */
+  async sql<R>(statement: string): Promise<R[]> {
+    const access = await this.world.service.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
+    if (access.status !== 200) throw new Error(access.text);
+    const { url, user, password, database } = access.json<{ url: string; user: string; password: string; database: string }>();
+    const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', body: statement, headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }, signal: AbortSignal.timeout(20_000) });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(text);
+    return text.split('\n').filter(Boolean).map((line) => JSON.parse(line) as R);
+  }
+}
