@@ -64,6 +64,8 @@ export type PartitionStatus = 'CREATED' | 'RESTORING' | 'CLAIMING' | 'RUNNING' |
 
 const READ_BYTES = 1024 * 1024;
 const CLAIM_KEY = 'claim';
+/** Claims that may fail before the partition stops and who waits is told (some 3 and 30 seconds); its next use tries again. */
+const ATTEMPTS = { open: 10, reclaim: 36 };
 const deposed = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'another process owns the tenant now; send the request again');
 /** Tells the partitions apart that one process opens after each other: their records must not share a key. */
 let opened = 0;
@@ -79,6 +81,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   #fence: FenceState;
   #status: PartitionStatus = 'CREATED';
   readonly #writer: string;
+  #trimmedBefore: number | undefined;
   #attempts = 0;
   #epoch = 0;
   #inFlight: readonly Draft<B>[] = [];
@@ -92,6 +95,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
     this.#fence = options.from ?? EMPTY_FENCE;
     this.#defer = options.defer ?? setImmediate;
     this.#writer = `${options.owner}.${(opened++).toString(36)}`;
+  }
+
+  /** Where the fold had to start since all before was dropped unread; undefined when nothing was. */
+  get trimmedBefore(): number | undefined {
+    return this.#trimmedBefore;
   }
 
   get status(): PartitionStatus {
@@ -254,8 +262,27 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const [start, end] = [await log.startOffset(ref), await log.endOffset(ref)];
     if (this.#fence.position > end)
       throw new InvariantError(`${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`);
-    if (this.#fence.position > 0) await this.#checkJoin(start);
+    if (this.#fence.position < start) await this.#adopt(start);
+    else if (this.#fence.position > 0) await this.#checkJoin(start);
     await this.#readTo(end);
+  }
+
+  /** The start of the partition was dropped (retention), and with it the claims that its first records rest on: they tell themselves. */
+  async #adopt(start: number): Promise<void> {
+    const { log, ref, codec } = this.#options;
+    let [epoch, owner] = [this.#fence.epoch, this.#fence.owner];
+    for (const { value } of await log.read(ref, start, READ_BYTES)) {
+      const record = value === null ? undefined : codec.decode(value);
+      if (record === undefined || record.fence.epoch <= epoch) continue;
+      if (record.body.kind === 'Claim') {
+        // Before a claim that counts stand records of the epoch before it, and older, void ones.
+        if (record.fence.epoch > epoch + 1) [epoch, owner] = [record.fence.epoch - 1, ''];
+        break;
+      }
+      ({ epoch, owner } = record.fence);
+    }
+    this.#fence = { epoch, owner, position: start, lastRecordId: undefined };
+    this.#trimmedBefore = start;
   }
 
   /** The record before the checkpoint must be the one that was folded there: after truncation and regrowth an offset alone can look right. */
@@ -292,6 +319,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
         if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
         this.#options.logger.warn({ partition: ref, err: error, attempt }, 'the claim was not acknowledged, trying again');
       }
+      if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new StatefoldError('UNAVAILABLE', 'the log takes no writes now (is the disk full?); send the request again', { retryAfterSeconds: 5 });
       await this.#backoff(attempt);
       await this.#readTo(await log.endOffset(ref), open).catch((error: unknown) => {
         if (error instanceof InvariantError || error instanceof StatefoldError) throw error;

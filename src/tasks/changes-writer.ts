@@ -60,6 +60,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   #stopped: Error | undefined;
   /** Accepted changes of inputs that the projector has not passed, by input offset: after a restart it comes to them again. */
   readonly #recorded = new Map<number, Map<string, Change>>();
+  #trimmedThrough = 0;
+  #settledThrough = -1;
   #unsaved: (readonly [offset: number, name: string])[] = [];
   readonly #saved = new Set<number>();
 
@@ -126,6 +128,23 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#record(value.inputOffset, name, change);
     this.#unsaved.push([value.inputOffset, name]);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
+  }
+
+  /**
+   * Changes below `start` were dropped by retention before this process read them. So were those of inputs up to the last one that
+   * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
+   */
+  trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
+    this.#trimmedThrough = start - 1;
+    this.#head = Math.max(this.#head, start - 1);
+    this.#settledThrough = this.#recorded.size === 0 ? inputs - 1 : [...this.#recorded.keys()].reduce((a, b) => Math.max(a, b));
+    this.#tail.restart(start);
+    for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
+  }
+
+  /** The change of an input whose own was dropped by retention; undefined when the input is to be written. */
+  settled(value: ChangeValue): Change | undefined {
+    return value.inputOffset <= this.#settledThrough ? changeOf(this.#trimmedThrough, value) : undefined;
   }
 
   #record(offset: number, name: string, change: Change): void {

@@ -242,6 +242,11 @@ export class Projector {
     for (const value of values) {
       const { projectionId, revision, key, inputOffset, inputIndex } = value;
       const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex));
+      const settled = change === undefined ? changes.settled(value) : undefined;
+      if (settled !== undefined) {
+        recorded.add(settled);
+        continue;
+      }
       const last = tables.lastInput(projectionId);
       if (change === undefined && (last === undefined || inputAfter([inputOffset, inputIndex], last))) {
         fresh.push(value);
@@ -295,7 +300,7 @@ export class Projector {
     const fresh: ChangeValue[] = [];
     for (const value of values) {
       const { projectionId, inputOffset, inputIndex } = value;
-      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex));
+      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex)) ?? changes.settled(value);
       const last = tables.lastInput(projectionId);
       if (change !== undefined) this.#settle(change, undefined);
       else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);

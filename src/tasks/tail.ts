@@ -21,6 +21,11 @@ export class Tail<T> {
     return this.#start;
   }
 
+  /** Nothing before `start` was there to be pushed. */
+  restart(start: number): void {
+    this.#start = Math.max(this.#start, start);
+  }
+
   push(item: T): void {
     this.#items.push(item);
     this.#bytes += this.#sizeOf(item);

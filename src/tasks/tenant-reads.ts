@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Fault } from '../core/event.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
@@ -63,7 +63,12 @@ export class TenantReads {
     await this.#options.barrier();
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
-    return this.#options.reader.listEvents(query, head.version);
+    try {
+      return await this.#options.reader.listEvents(query, head.version);
+    } catch (error) {
+      if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
+      throw new StatefoldError('UNAVAILABLE', 'the log could not be read now; send the request again', { cause: error });
+    }
   }
 
   async listAggregates({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {

@@ -226,6 +226,8 @@ export class TenantTask implements Tenant, SinkSource {
     await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs));
     await this.#events.open();
     await this.#changes.open();
+    const { trimmedBefore } = this.#changes;
+    if (trimmedBefore !== undefined) this.#feed.trimmed(trimmedBefore, this.#events.fence.position, definitions.projections().map(({ projectionId }) => projectionId));
     this.#become('RUNNING');
     for (const reducer of definitions.bindings()) this.bind(reducer);
     this.#builds.resume();

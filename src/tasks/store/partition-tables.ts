@@ -227,7 +227,10 @@ export class PartitionTables {
       last = parseInt(key.slice(base.length), 36);
       this.section.delete(key);
     }
-    if (last !== undefined) this.section.set(`y${projectionId}`, last);
+    if (last !== undefined) this.setTrimmed(projectionId, last);
+  }
+  setTrimmed(projectionId: string, sequence: number): void {
+    this.section.set(`y${projectionId}`, sequence);
   }
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {

@@ -1,0 +1,92 @@
+// Invariants 9, 11, 12 where both are gone: the local store, and by retention the oldest changes.
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { StatefoldError } from '../../src/core/errors.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { uuidv7 } from '../../src/core/ids.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { LocalStore } from '../../src/tasks/store/local-store.js';
+import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { ROOT, temporaryDirectory, until } from '../support/service.js';
+
+const TALLY = `public record Tally(long Total);
+public class TallyProjection : IProjection<Tally>
+{
+    public string? ResolveKey(Event e) => e.AggregateId;
+    public Tally? Apply(Tally? s, Event e) => new((s?.Total ?? 0) + 1);
+}`;
+const DAY = 24 * 3600 * 1000;
+const RETENTION = 7 * DAY;
+
+async function world(t: TestContext) {
+  const directory = temporaryDirectory(t);
+  const clock = { at: Date.parse('2026-01-01T00:00:00Z'), now: (): number => clock.at };
+  const log = new LmdbLog({ path: join(directory, 'log'), now: () => clock.at });
+  const codeHost = new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  t.after(() => Promise.all([log.close(), codeHost.close()]));
+  const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: TALLY }] });
+  assert.ok(compiled.ok);
+  const definitions = {
+    bindings: () => [],
+    projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }],
+    projectionExists: () => true,
+    assembly: () => Promise.resolve(compiled.assembly),
+  };
+  const open = async (): Promise<{ task: TenantTask; close(): Promise<void> }> => {
+    const store = new LocalStore({ path: join(directory, 'store'), logger: silentLogger });
+    const task = new TenantTask({
+      tenantId: 'acme', log, codecs: loadCodecs(join(ROOT, 'schemas', 'avro')), store, codeHost, definitions, owner: uuidv7(), clock, logger: silentLogger,
+      idempotencyWindow: 1000, changesRetentionMs: RETENTION, foldDeadlineMs: 1000, onStopped: () => undefined,
+    });
+    await task.open();
+    return { task, close: async () => (await task.close(), store.close()) };
+  };
+  return { log, clock, open, loseStore: () => rmSync(join(directory, 'store'), { recursive: true }) };
+}
+
+const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
+  task.append({
+    commandId: uuidv7(), keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType: undefined, expectedVersion: 'any',
+    correlationId: undefined, causationId: undefined, metadata: undefined, events: [{ eventType: 'Counted', data: Buffer.from('{}') }],
+  });
+
+const totals = async (task: TenantTask): Promise<Record<string, string>> => {
+  const { states } = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 100, cursor: undefined });
+  return Object.fromEntries(states.map(({ key, state }) => [key, String(state)]));
+};
+
+for (const kept of ['some', 'none'] as const)
+  test(`a lost local store is folded again though retention took ${kept === 'some' ? 'the oldest' : 'all'} changes: same states, nothing notified twice`, async (t) => {
+    const { log, clock, open, loseStore } = await world(t);
+    const first = await open();
+    for (let i = 0; i < 30; i++) await append(first.task, `a-${i % 3}`);
+    await until(async () => (await totals(first.task))['a-2'] === '{"total":10}');
+    clock.at += RETENTION + DAY;
+    if (kept === 'some') await append(first.task, 'a-0');
+    await until(async () => (await totals(first.task))['a-0'] === (kept === 'some' ? '{"total":11}' : '{"total":10}'));
+    const before = await totals(first.task);
+    await first.close();
+    const reopened = await open(); // its claim is the youngest record of the changes
+    await reopened.close();
+    await log.clean();
+    assert.ok((await log.startOffset({ topic: 'statefold.acme.changes', partition: 0 })) > 0, 'retention took the oldest changes');
+    loseStore();
+
+    const again = await open();
+    const end = await log.endOffset({ topic: 'statefold.acme.changes', partition: 0 });
+    await until(() => again.task.projectionLag === 0);
+    assert.deepEqual(await totals(again.task), before);
+    assert.equal(await log.endOffset({ topic: 'statefold.acme.changes', partition: 0 }), end, 'no change was written again');
+    await assert.rejects(Promise.resolve().then(() => again.task.changes.read('p', 0, 10)), (error: unknown) => error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED');
+
+    const head = again.task.changes.head();
+    await append(again.task, 'a-1');
+    await until(() => again.task.changes.head() > head);
+    const [change, ...others] = await again.task.changes.read('p', head, 10);
+    assert.deepEqual([change?.key, String(change?.state), others.length], ['a-1', '{"total":11}', 0]);
+    await again.close();
+  });
