@@ -1,0 +1,46 @@
+// Invariants 1 to 7 and 9 to 13: the service dies while new code folds an old history, and the load goes on.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { JOURNAL, LANES } from '../support/checker-model.js';
+import { Scenario } from '../support/load-scenario.js';
+import { until } from '../support/service.js';
+
+/** More than a turn of a catch-up, a batch of a build, and a produce of a swap. */
+const EVENTS = 4000;
+const LANES_OF_HISTORY = 2500;
+
+test('kill -9 in a catch-up, a build and a swap', async (t) => {
+  const scenario = new Scenario(t, { seed: 2310 });
+  const { world, load } = scenario;
+  await scenario.begin('in-catch-up:3');
+  await load.fill('plain', EVENTS, LANES_OF_HISTORY);
+
+  await t.test('in-catch-up', async () => {
+    // The upload's answer may be lost with the process; the binding is in the log or it isn't, and so it is asked for again.
+    await scenario.crash('its own', () => scenario.bind('plain').catch(() => undefined));
+    await scenario.logOnlyGrew();
+    await world.start('in-build:2');
+    await load.stop();
+    await scenario.bind('plain');
+    await until(async () => {
+      const { catchUp } = (await world.service.get('/aggregate-types/plain')).json<{ catchUp?: { status: string } }>();
+      return catchUp?.status === 'done';
+    });
+  });
+
+  for (const [point, next, projection] of [
+    ['in-build', 'in-swap:1', { ...LANES, clears: true }],
+    ['in-swap', undefined, { ...JOURNAL, ...LANES }],
+  ] as const)
+    await t.test(point, async () => {
+      const before = scenario.history.acknowledged;
+      await scenario.crash('its own', async () => void (await scenario.project(projection, true)));
+      await scenario.logOnlyGrew();
+      await world.start(next);
+      await load.stop();
+      assert.ok(scenario.history.acknowledged > before);
+    });
+
+  const { log, projections } = await scenario.prove();
+  assert.equal(new Set(log.swaps.map(({ projectionId }) => projectionId)).size, projections.length);
+});
