@@ -1,4 +1,4 @@
-import type { Fault } from '../core/event.js';
+import type { Fault, StoredEvent } from '../core/event.js';
 
 /**
  * The port to compiled tenant code. Whatever the code does (throws, hangs, crashes its process, answers garbage) comes back
@@ -49,18 +49,8 @@ export interface Unit {
   readonly className: string;
 }
 
-export interface HostEvent {
-  readonly eventId: string;
-  readonly aggregateId: string;
-  readonly aggregateType: string;
-  readonly eventType: string;
-  readonly version: number;
-  readonly timestamp: number;
-  readonly correlationId: string | undefined;
-  readonly causationId: string | undefined;
-  readonly data: Buffer;
-  readonly metadata: Buffer | undefined;
-}
+/** An event as tenant code gets it; its bytes go through unparsed. */
+export type HostEvent = StoredEvent;
 
 /** A state as JSON bytes; null: the code gave none. */
 export type State = Buffer | null;

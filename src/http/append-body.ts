@@ -1,18 +1,10 @@
-import type { ExpectedVersion, NewEvent } from '../core/event.js';
+import type { AppendCommand, ExpectedVersion, NewEvent } from '../core/event.js';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
 
 /** What a body says of an append; `data` and `metadata` are slices of it, as sent. */
-export interface AppendBody {
-  readonly aggregateId: string;
-  readonly aggregateType: string | undefined;
-  readonly expectedVersion: ExpectedVersion;
-  readonly correlationId: string | undefined;
-  readonly causationId: string | undefined;
-  readonly metadata: Buffer | undefined;
-  readonly events: readonly NewEvent[];
-}
+export type AppendBody = Omit<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;
 
 export interface BodyLimits {
   readonly maxDepth: number;
