@@ -84,6 +84,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     key: 'none',
   },
   'GET /openapi.json': { tag: 'System', summary: 'This document', success: [200, { type: 'object', required: ['openapi'] }], key: 'none' },
+  'GET /asyncapi.json': { tag: 'System', summary: 'The channels of notification, in AsyncAPI', success: [200, { type: 'object', required: ['asyncapi'] }], key: 'none' },
   'GET /metrics': { tag: 'System', summary: 'Metrics in the text format of Prometheus', success: [200, undefined], key: 'admin' },
   'GET /admin/tenants': { tag: 'Admin', summary: 'List tenants', query: paging, success: [200, listOf('tenants', ref('Tenant'))], key: 'admin' },
   'POST /admin/tenants': { tag: 'Admin', summary: 'Create a tenant with a key', body: input({ 'name?': string, 'tenantId?': string }), success: [201, ref('NewTenant')], problems: [409], key: 'admin' },
