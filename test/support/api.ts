@@ -55,7 +55,9 @@ export class Api {
   }
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
-    const answer = await this.service.request(method, path, { key: this.key, ...options });
+    const answer = await this.service.request(method, path, { key: this.key, ...options }).catch((error: unknown) => {
+      throw new Error(`${method} ${path} had no answer; the service said:\n${this.service.output.slice(-2000)}`, { cause: error });
+    });
     checkAnswer(method, path, answer);
     return answer;
   }
