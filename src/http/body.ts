@@ -42,9 +42,11 @@ export function readBody(request: IncomingMessage, limit: number): Promise<Buffe
     };
     request.on('data', onData);
     request.on('end', () => resolve(Buffer.concat(chunks, Math.min(length, limit))));
-    request.on('close', () => {
+    // A connection that is reset, or cut by a time-out, tells so by an error before it closes.
+    const aborted = (): void => {
       if (!request.complete) reject(new RequestAbortedError('the client closed the connection'));
-    });
-    request.on('error', reject);
+    };
+    request.on('close', aborted);
+    request.on('error', aborted);
   });
 }
