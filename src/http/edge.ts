@@ -27,7 +27,7 @@ export interface Edge {
 }
 
 /** Paths of the channels of notification, whose routers are mounted: for all but GET they answer here. */
-const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '/projections/:id/sse'];
+const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '/projections/:id/sse', '/asyncapi.json'];
 
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
