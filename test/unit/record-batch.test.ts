@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
-import { decodeBatch, encodeBatch } from '../../src/log/embedded/record-batch.js';
+import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from '../../src/log/embedded/record-batch.js';
 
 const bytes = fc.uint8Array({ maxLength: 40 }).map((array) => Buffer.from(array));
 const records = fc.array(fc.record({ key: bytes, value: fc.option(bytes) }), { maxLength: 20 });
@@ -24,6 +24,19 @@ it('what compaction keeps of a batch stays at its offsets, and the batch as long
       const batch = decodeBatch(first, encodeBatch(time, kept.map(({ record }) => record), kept.map(({ delta }) => delta), written.length));
       assert.equal(batch.end, first + written.length);
       assert.deepEqual(batch.records.map(({ offset, value }) => [offset - first, value]), kept.map(({ delta, record }) => [delta, record.value]));
+    }),
+  );
+});
+
+it('single records are found without the others', () => {
+  fc.assert(
+    fc.property(base, timestamp, records, fc.infiniteStream(fc.boolean()), fc.infiniteStream(fc.boolean()), (first, time, written, keep, want) => {
+      const kept = written.map((record, delta) => ({ record, delta })).filter(() => keep.next().value);
+      const batch = encodeBatch(time, kept.map(({ record }) => record), kept.map(({ delta }) => delta), written.length);
+      const wanted = Array.from({ length: written.length + 2 }, (_, i) => first + i).filter(() => want.next().value);
+      const all = decodeBatch(first, batch);
+      assert.deepEqual(pickRecords(first, batch, wanted), all.records.filter(({ offset }) => wanted.includes(offset)));
+      assert.deepEqual([firstOffset(first, batch), endOfBatch(first, batch)], [all.records[0]?.offset, all.end]);
     }),
   );
 });

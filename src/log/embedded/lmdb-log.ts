@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { AppendIndefiniteError, AppendRefusedError, type Cleanup, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
-import { decodeBatch, encodeBatch, type RecordBatch } from './record-batch.js';
+import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from './record-batch.js';
 
 export interface LmdbLogOptions {
   /** Directory of the log's files; made when missing. */
@@ -165,7 +165,7 @@ export class LmdbLog implements Log {
   // eslint-disable-next-line @typescript-eslint/require-await -- as above
   async startOffset(of: PartitionRef): Promise<number> {
     const lane = this.#lane(of);
-    for (const { key, value } of this.#range(lane, 0)) return decodeBatch(offsetOf(key), value).records[0]?.offset ?? lane.end;
+    for (const { key, value } of this.#range(lane, 0)) return firstOffset(offsetOf(key), value) ?? lane.end;
     return lane.end;
   }
 
@@ -187,19 +187,16 @@ export class LmdbLog implements Log {
   // eslint-disable-next-line @typescript-eslint/require-await -- as above
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
     const lane = this.#lane(of);
+    const there = offsets.filter((offset) => offset < lane.end);
     const out: LogRecord[] = [];
-    let base = -1;
-    let batch: RecordBatch | undefined;
-    for (const offset of offsets) {
-      if (offset >= lane.end) break;
-      const at = this.#baseAtOrBefore(lane, offset);
-      if (at !== base || batch === undefined) {
-        const value = this.#root.get(batchKey(lane.id, lane.partition, at));
-        batch = value === undefined ? undefined : decodeBatch(at, Buffer.from(value));
-        base = at;
-      }
-      const record = batch?.records.find((one) => one.offset === offset);
-      if (record !== undefined) out.push(record);
+    for (let i = 0; i < there.length; ) {
+      const first = there[i] ?? 0;
+      const base = this.#baseAtOrBefore(lane, first);
+      const batch = this.#root.get(batchKey(lane.id, lane.partition, base));
+      const end = Math.max(first + 1, batch === undefined ? 0 : endOfBatch(base, batch));
+      const from = i;
+      while ((there[i] ?? end) < end) i++;
+      if (batch !== undefined) out.push(...pickRecords(base, batch, there.slice(from, i)));
     }
     return out;
   }

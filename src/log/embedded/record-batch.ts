@@ -51,3 +51,32 @@ export function decodeBatch(base: number, bytes: Buffer): RecordBatch {
   }
   return { timestamp, records, end: base + bytes.readUInt32LE(8) };
 }
+
+/** The first record's offset, without a look at the others; undefined: compaction left none. */
+export function firstOffset(base: number, bytes: Buffer): number | undefined {
+  return bytes.readUInt32LE(12) === 0 ? undefined : base + bytes.readUInt32LE(HEADER);
+}
+
+/** The offset after the batch. */
+export const endOfBatch = (base: number, bytes: Buffer): number => base + bytes.readUInt32LE(8);
+
+/** Those of the records at these ascending offsets that are there, as copies: a batch may hold thousands, and the others cost a step each. */
+export function pickRecords(base: number, bytes: Buffer, offsets: readonly number[]): LogRecord[] {
+  const timestamp = Number(bytes.readBigUInt64LE(0));
+  const count = bytes.readUInt32LE(12);
+  const records: LogRecord[] = [];
+  let wanted = 0;
+  for (let i = 0, at = HEADER; i < count && wanted < offsets.length; i++) {
+    const offset = base + bytes.readUInt32LE(at);
+    const keyEnd = at + RECORD_HEADER + bytes.readUInt32LE(at + 4);
+    const valueLength = bytes.readUInt32LE(at + 8);
+    const end = valueLength === 0 ? keyEnd : keyEnd + valueLength - 1;
+    while ((offsets[wanted] ?? Infinity) < offset) wanted++;
+    if (offsets[wanted] === offset) {
+      records.push({ offset, timestamp, key: Buffer.from(bytes.subarray(at + RECORD_HEADER, keyEnd)), value: valueLength === 0 ? null : Buffer.from(bytes.subarray(keyEnd, end)) });
+      wanted++;
+    }
+    at = end;
+  }
+  return records;
+}
