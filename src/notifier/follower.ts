@@ -61,6 +61,8 @@ export class ChangeFollower implements Follower {
   #state: State = 'OPENING';
   #retryMs = FIRST_RETRY_MS;
   #cancelRetry: (() => void) | undefined;
+  /** What follows the position without a gap, taken from the feed before the sink was full: it takes one at a time, a page comes as a whole. */
+  #left: readonly Change[] = [];
   /** Counts the pumps begun, so that one that was overtaken while it waited stops. */
   #pump = 0;
 
@@ -88,12 +90,17 @@ export class ChangeFollower implements Follower {
   }
 
   resume(): void {
-    if (this.#state === 'BLOCKED') this.#run();
+    if (this.#state !== 'BLOCKED') return;
+    const left = this.#left;
+    this.#left = [];
+    this.#state = 'REPLAYING';
+    if (this.#take(left)) this.#run();
   }
 
   close(): void {
     if (this.#state === 'CLOSED') return;
     this.#state = 'CLOSED';
+    this.#left = [];
     this.#cancelRetry?.();
     this.home.forget(this);
   }
@@ -144,7 +151,7 @@ export class ChangeFollower implements Follower {
   /** False when the sink is full or it all ended. */
   #take(changes: readonly Change[]): boolean {
     const { key } = this.options;
-    for (const change of changes) {
+    for (const [i, change] of changes.entries()) {
       if (change.sequence <= this.position) continue;
       this.position = change.sequence;
       if (change.fault !== undefined || (key !== undefined && change.key !== key)) continue;
@@ -158,6 +165,7 @@ export class ChangeFollower implements Follower {
       if (this.#isClosed()) return false;
       if (!room) {
         this.#state = 'BLOCKED';
+        this.#left = changes.slice(i + 1);
         return false;
       }
     }
