@@ -6,6 +6,7 @@ import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { silentLogger } from '../../src/core/logger.js';
 import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/tasks/store/local-store.js';
+import { until } from '../support/service.js';
 
 /** Never by time: a test says when. */
 const NEVER = 2 ** 30;
@@ -107,13 +108,12 @@ describe('a section of the local store', () => {
     let position = 0;
     const checkpoints: number[] = [];
     section.onCheckpoint(() => void (checkpoints.push(position), section.set('checkpoint', position)));
-    const flushed = new Promise<void>((resolve) => section.onFlushed(resolve));
     for (let i = 0; i < 3; i++) {
       section.set(`a${i}`, 1);
       section.set(`b${i}`, 1);
       position++;
     }
-    await flushed;
+    await until(() => checkpoints.length > 0);
     assert.deepEqual(checkpoints, [3]);
   });
 

@@ -71,6 +71,9 @@ export class StoreSection {
   readonly #flushAfterMs: number;
   #dirty = new Map<string, unknown>();
   #flushing: Map<string, unknown> | undefined;
+  /** What the last two writes wrote: busy aggregates are read again and again, and a look-up in lmdb decodes each time. */
+  #written: Map<string, unknown> | undefined;
+  #writtenBefore: Map<string, unknown> | undefined;
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
@@ -78,7 +81,6 @@ export class StoreSection {
   /** The last write failed: the next one waits for its time, whatever there is to write. */
   #failed = false;
   #checkpoint: (() => void) | undefined;
-  readonly #afterFlush: (() => void)[] = [];
 
   constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, flushAfterMs: number) {
     this.#db = db;
@@ -93,18 +95,14 @@ export class StoreSection {
     this.#checkpoint = checkpoint;
   }
 
-  /** Called after each write, for what may be dropped from memory then. */
-  onFlushed(listener: () => void): void {
-    this.#afterFlush.push(listener);
-  }
-
   /** The value, not to be changed by the caller; undefined when there is none. */
   get(key: string): unknown {
     let value = this.#dirty.get(key);
     if (value !== undefined || this.#dirty.has(key)) return value;
-    if (this.#flushing !== undefined) {
-      value = this.#flushing.get(key);
-      if (value !== undefined || this.#flushing.has(key)) return value;
+    for (const layer of [this.#flushing, this.#written, this.#writtenBefore]) {
+      if (layer === undefined) continue;
+      value = layer.get(key);
+      if (value !== undefined || layer.has(key)) return value;
     }
     return this.#db.get(this.#prefix + key);
   }
@@ -182,6 +180,7 @@ export class StoreSection {
     await this.flush();
     this.#closed = true;
     this.#dirty = new Map();
+    this.#written = this.#writtenBefore = undefined;
     clearTimeout(this.#timer);
     while (this.#running !== undefined) await this.#running;
   }
@@ -202,7 +201,8 @@ export class StoreSection {
       });
       this.#flushing = undefined;
       this.#failed = false;
-      for (const listener of this.#afterFlush) listener();
+      this.#writtenBefore = this.#written;
+      this.#written = entries;
     } catch (error) {
       // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
       this.#flushing = undefined;
