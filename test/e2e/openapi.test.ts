@@ -16,7 +16,10 @@ function mounted(): string[] {
   for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))) {
     const source = readFileSync(join(folder, file), 'utf8');
     for (const [, method = '', path = ''] of source.matchAll(/\brouter\.(get|post|put|delete)\(\s*'(\/[^']*)'/g)) add(method, path);
-    for (const [, path = '', body = ''] of source.matchAll(/\bresource\(router, '(\/[^']*)', \{([\s\S]*?)\}\);\n/g)) for (const [, method = ''] of body.matchAll(/(?:^|[\s{,])(get|post|put|delete): /g)) add(method, path);
+    for (const part of source.split('resource(router, ').slice(1)) {
+      const [, path = ''] = /^'(\/[^']*)'/.exec(part) ?? [];
+      for (const [, method = ''] of part.matchAll(/(?:^|[\s{,])(get|post|put|delete): (?:async )?\(/g)) add(method, path);
+    }
   }
   return [...found];
 }
