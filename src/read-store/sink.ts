@@ -336,8 +336,12 @@ export class Sink {
       this.#options.logger.warn({ err: error }, 'The read store is away; the log keeps what it misses');
       this.#options.observer?.storeAvailable?.(false);
     }
-    // A store that was made anew has no tables.
+    // It may come back with less than it had, or as a new one without tables: it is asked again where each tenant stands.
     this.#schemaReady = false;
+    for (const tenant of this.#tenants.values()) {
+      tenant.forget();
+      this.#mark(tenant);
+    }
     this.#storeNotBefore = Date.now() + wait;
   }
 
