@@ -93,7 +93,7 @@ function sound(): Sound {
 }
 
 /** The model is code, which a structured clone can't carry. */
-const withModel = (evidence: Sound): Evidence => ({ ...evidence, projections: evidence.projections.map((one) => ({ ...one, model: LANES })) }) as Evidence;
+const withModel = (evidence: Sound): Evidence => ({ ...evidence, projections: evidence.projections.map((one) => ({ ...one, model: LANES })) });
 
 function must<T>(value: T | undefined): T {
   assert.ok(value !== undefined);
@@ -112,7 +112,7 @@ const TAMPERED: readonly (readonly [invariant: number, what: string, tamper: (ev
   [3, 'an event is in the log twice', (evidence) => void evidence.log.commits.push({ ...must(evidence.log.commits[0]), baseVersion: 5 })],
   [3, 'an unknown error is answered', (evidence) => void (answerOf(evidence, 7).status = 500)],
   [3, 'a 503 is not retryable', (evidence) => void (answerOf(evidence, 7).body['retryable'] = false)],
-  [4, 'a repeat is answered as a new append', (evidence) => void evidence.history.push({ ...must(evidence.history[5]), outcome: { kind: 'answered', status: 201, body: { version: 3, eventId: 'other' } } } as (typeof evidence.history)[number])],
+  [4, 'a repeat is answered as a new append', (evidence) => void evidence.history.push({ ...must(evidence.history[5]), outcome: { kind: 'answered', status: 201, body: { version: 3, eventId: 'other' } } })],
   [4, 'a key covers two commits', (evidence) => void (must(evidence.log.commits[2]).key = 'key-1')],
   [4, 'a key is taken for another body', (evidence) => void (answerOf(evidence, 6).status = 201)],
   [5, 'a batch is torn in the log', (evidence) => void must(evidence.log.commits[1]).events.pop()],

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
-import { Service, startService, until } from './service.js';
+import { startService, until, type Service } from './service.js';
 
 /** A service that is ended and started again on one data directory, and clients that go on through all of it. */
 export class World {
