@@ -73,7 +73,7 @@ const TABLE = {
   changesRetentionMs: row('CHANGES_RETENTION_MS', String(7 * 24 * 3600 * 1000), 'ms', 'How long changes of projections can be polled and resumed from.', count(1000)),
   tenantIdleMs: row('TENANT_IDLE_MS', '600000', 'ms', 'After how long without use a tenant is taken from memory.', count(1000)),
   foldDeadlineMs: row('FOLD_DEADLINE_MS', '1000', 'ms', 'How long an append waits for the state that its answer carries.', count(1)),
-  compileDeadlineMs: row('COMPILE_DEADLINE_MS', '30000', 'ms', 'How long one compilation may take.', count(100)),
+  compileDeadlineMs: row('COMPILE_DEADLINE_MS', '15000', 'ms', 'How long one compilation may take.', count(100)),
   runnerEventDeadlineMs: row('RUNNER_EVENT_DEADLINE_MS', '1000', 'ms', 'How long uploaded code may take over one event.', count(1)),
   runnerBatchDeadlineMs: row('RUNNER_BATCH_DEADLINE_MS', '10000', 'ms', 'How long uploaded code may take over a batch of events.', count(1)),
   runnerHeapLimitBytes: row('RUNNER_HEAP_LIMIT_BYTES', String(128 * MIB), 'bytes', 'Managed heap of the process that runs the code of one tenant.', count(16 * MIB)),

@@ -235,6 +235,8 @@ test('events', async (t) => {
     assert.deepEqual(await all('&type=nothing'), []);
     const { aggregateTypes } = await api.read<{ aggregateTypes: { aggregateType: string; aggregates: number }[] }>('/aggregate-types');
     assert.equal(aggregateTypes.find(({ aggregateType }) => aggregateType === 'once')?.aggregates, 5);
+    const page = await api.read<{ aggregateTypes: object[]; nextCursor: string }>('/aggregate-types?limit=2');
+    assert.deepEqual([page.aggregateTypes, (await api.read<{ aggregateTypes: object[] }>(`/aggregate-types?limit=1000&cursor=${page.nextCursor}`)).aggregateTypes], [aggregateTypes.slice(0, 2), aggregateTypes.slice(2)]);
     assert.equal(aggregateTypes.reduce((sum, { aggregates }) => sum + aggregates, 0), everything.length);
     for (const query of ['cursor=x', 'cursor=', 'limit=0', 'limit=1001', 'type=a%20b', 'type=a&type=b']) problem(await api.get(`/aggregates?${query}`), 400, 'INVALID_REQUEST');
   });

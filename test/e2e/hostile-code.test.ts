@@ -120,6 +120,7 @@ test('hostile code', async (t) => {
         const { reducerId } = success(await api.upload('reducers', { [`${name}.cs`]: text }), 202).json<{ reducerId: string }>();
         const record = await api.compiled<{ status: string; compilationError: string }>('reducers', reducerId);
         assert.equal(record.status, 'failed', name);
+        assert.match(record.compilationError, /^\S.*(CS|SF)\d{4}/m, name);
         assert.ok(record.compilationError.length > 0 && record.compilationError.length < 128 * 1024, name);
       }
       await api.deployReducer({ 'After.cs': tally('after') });

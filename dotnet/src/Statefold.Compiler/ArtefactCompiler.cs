@@ -12,6 +12,7 @@ internal sealed class ArtefactCompiler
 {
     private const int MaxFindings = 100;
     private const int MaxErrorText = 64 * 1024;
+    private const int MaxLine = 4096;
 
     /// <summary>Of brackets. Past some thousands the parser takes minutes, or all of the stack.</summary>
     private const int MaxNesting = 500;
@@ -143,7 +144,7 @@ internal sealed class ArtefactCompiler
         var told = 0;
         foreach (var error in errors.Take(MaxFindings))
         {
-            var line = error.ToString();
+            var line = Shortened(error.ToString());
             if (text.Length + line.Length > MaxErrorText)
             {
                 break;
@@ -161,10 +162,12 @@ internal sealed class ArtefactCompiler
         return new CompileOutcome(null, [], Cap(findings), text.ToString());
     }
 
+    private static string Shortened(string text) => text.Length <= MaxLine ? text : $"{text[..MaxLine]}…";
+
     private static List<Finding> Cap(List<Finding> findings)
     {
         var room = MaxErrorText;
-        return findings.Take(MaxFindings).TakeWhile(f => (room -= f.Message.Length + (f.File?.Length ?? 0)) > 0).ToList();
+        return findings.Take(MaxFindings).Select(f => f with { Message = Shortened(f.Message) }).TakeWhile(f => (room -= f.Message.Length + (f.File?.Length ?? 0)) > 0).ToList();
     }
 
     private static SyntaxTree Parse(SourceFile source) =>

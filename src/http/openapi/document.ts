@@ -34,7 +34,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     problems: [404, 410],
   },
   'GET /aggregates': { tag: 'Aggregates', summary: 'List aggregates', query: { type: string, ...paging }, success: [200, listOf('aggregates', ref('Aggregate'))] },
-  'GET /aggregate-types': { tag: 'Aggregates', summary: 'List aggregate types and their bindings', success: [200, object({ aggregateTypes: arrayOf(ref('AggregateType')) })] },
+  'GET /aggregate-types': { tag: 'Aggregates', summary: 'List aggregate types and their bindings', query: paging, success: [200, listOf('aggregateTypes', ref('AggregateType'))] },
   'GET /aggregate-types/{type}': { tag: 'Aggregates', summary: 'The binding of an aggregate type', success: [200, ref('Binding')], problems: [404] },
   'PUT /aggregate-types/{type}': {
     tag: 'Aggregates',

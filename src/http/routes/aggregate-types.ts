@@ -3,15 +3,21 @@ import { z } from 'zod';
 import type { BindingEntity } from '../../catalog/catalog.js';
 import { isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
-import { MAX_AGGREGATE_ID } from '../../core/names.js';
+import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
 import type { Tenant } from '../../tasks/tenant.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
 import { JsonWriter } from '../json-writer.js';
-import { requireAggregateType, requireName } from '../query.js';
+import { badCursor, pageParameters, queryOf, requireAggregateType, requireName } from '../query.js';
 import { answer, parameter, resource } from '../resource.js';
 
 const BIND = z.object({ reducerId: z.string('must be a string').min(1, 'must not be empty'), className: z.string('must be a string').min(1, 'must not be empty').optional() });
+
+function typeOfCursor(cursor: string): string {
+  const type = Buffer.from(cursor, 'base64url').toString();
+  if (!isAggregateType(type)) throw badCursor();
+  return type;
+}
 
 export function aggregateTypeRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
   resource(router, '/aggregate-types', {
@@ -23,7 +29,13 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       for (const { value } of catalog.list('binding', tenantId)) {
         types.set(value.aggregateType, { aggregateType: value.aggregateType, aggregates: 0, ...types.get(value.aggregateType), ...bindingRecord(value, tenant) });
       }
-      answer(response, 200, { aggregateTypes: [...types].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, type]) => type) });
+      const { limit, cursor } = pageParameters(queryOf(request.url));
+      const after = cursor === undefined ? '' : typeOfCursor(cursor);
+      const left = [...types].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
+      const shown = left.slice(0, limit);
+      const last = shown.at(-1)?.[0];
+      const nextCursor = last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined;
+      answer(response, 200, { aggregateTypes: shown.map(([, type]) => type), nextCursor });
     },
   });
 
