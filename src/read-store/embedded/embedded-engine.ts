@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import { join, resolve as resolvePath } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,6 +36,7 @@ export interface EmbeddedEngineOptions {
   readonly startDeadlineMs?: number;
 }
 
+const NICE = 10;
 const USER = 'statefold';
 const DATABASE = 'statefold';
 const BACKOFF_MS = { first: 250, last: 30_000 };
@@ -143,6 +145,7 @@ export class EmbeddedEngine {
         // The engine works on libuv's threads: one a statement, and some for files.
         env: { PATH: '/usr/local/bin:/usr/bin:/bin', TZ: 'UTC', UV_THREADPOOL_SIZE: String(HTTP_LIMITS.queries + HTTP_LIMITS.reserved + 5) },
       });
+      yieldToAppends(child);
     } catch (error) {
       this.#failed(error instanceof Error ? error.message : String(error));
       return;
@@ -235,5 +238,14 @@ export class EmbeddedEngine {
     writeFileSync(file, `${password}\n`, { mode: 0o600, flag: 'wx' });
     chmodSync(file, 0o600);
     return password;
+  }
+}
+
+/** A lower priority, before the child starts threads of its own, which inherit it: blocks and analysts wait for appends, not the reverse. */
+function yieldToAppends(child: ChildProcess): void {
+  try {
+    if (child.pid !== undefined) setPriority(child.pid, NICE);
+  } catch {
+    // Not allowed here, or gone already: it runs as any process does.
   }
 }
