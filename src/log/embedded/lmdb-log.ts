@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
+import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { AppendIndefiniteError, AppendRefusedError, type Cleanup, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
 import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from './record-batch.js';
@@ -10,6 +11,8 @@ export interface LmdbLogOptions {
   readonly now?: () => number;
   /** How often expired and superseded records are dropped. */
   readonly cleanEveryMs?: number;
+  /** Appends are refused when less than this would be left on the disk. */
+  readonly reserveBytes?: number;
 }
 
 interface TopicMeta {
@@ -51,6 +54,8 @@ export class LmdbLog implements Log {
   readonly #topicsDb: Database<TopicMeta, string>;
   readonly #topics = new Map<string, TopicMeta>();
   readonly #lanes = new Map<string, Lane>();
+  readonly #path: string;
+  readonly #reserveBytes: number;
   readonly #now: () => number;
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
@@ -59,6 +64,8 @@ export class LmdbLog implements Log {
 
   constructor(options: LmdbLogOptions) {
     mkdirSync(options.path, { recursive: true });
+    this.#path = options.path;
+    this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
     this.#now = options.now ?? Date.now;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
@@ -125,7 +132,9 @@ export class LmdbLog implements Log {
       const key = batchKey(lane.id, lane.partition, base);
       try {
         if (this.#closed || lane.deleted) throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
-        await this.#root.put(key, encodeBatch(timestamp, records));
+        const value = encodeBatch(timestamp, records);
+        this.#requireSpace(value.length);
+        await this.#root.put(key, value);
       } catch (error) {
         const failure = error instanceof AppendRefusedError ? error : this.#failure(key, await lmdbFailure(error));
         // What failed without a definite end may show: later appends go after it, and their expected offsets tell.
@@ -143,6 +152,14 @@ export class LmdbLog implements Log {
       }
     }
     lane.writing = false;
+  }
+
+  #requireSpace(bytes: number): void {
+    try {
+      requireSpace(this.#path, bytes, this.#reserveBytes);
+    } catch (error) {
+      throw new AppendRefusedError(`the log could not be written: ${(error as Error).message}`, { cause: error });
+    }
   }
 
   #failure(key: Buffer, cause: Error): Error {

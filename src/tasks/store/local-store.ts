@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { open, type RootDatabase } from 'lmdb';
+import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import type { Logger } from '../../core/logger.js';
 
@@ -16,6 +17,10 @@ export interface LocalStoreOptions {
 /** Between the name of a section and its keys; what follows is past all of them. */
 const SECTION = '\u0006';
 const AFTER_SECTION = '\u0007';
+/** What writing one entry takes of the disk, about: the page that it is on. */
+const ENTRY_BYTES = 4096;
+/** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
+const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
 export const STORE_FORMAT = 2;
 
@@ -40,8 +45,8 @@ export class LocalStore {
 
   /** The section of one partition's task. */
   section(name: string): StoreSection {
-    const { logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
-    return new StoreSection(this.#db, name + SECTION, logger, flushEntries, flushAfterMs);
+    const { path, logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
+    return new StoreSection(this.#db, name + SECTION, logger, flushEntries, flushAfterMs, (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES));
   }
 
   /** Drops all of a section that is not open. */
@@ -69,6 +74,8 @@ export class StoreSection {
   readonly #logger: Logger;
   readonly #flushEntries: number;
   readonly #flushAfterMs: number;
+  /** Throws when the disk has no room for so many bytes. */
+  readonly #requireRoom: (bytes: number) => void;
   #dirty = new Map<string, unknown>();
   #flushing: Map<string, unknown> | undefined;
   /** What the last two writes wrote: busy aggregates are read again and again, and a look-up in lmdb decodes each time. */
@@ -82,8 +89,9 @@ export class StoreSection {
   #failed = false;
   #checkpoint: (() => void) | undefined;
 
-  constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, flushAfterMs: number) {
+  constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, flushAfterMs: number, requireRoom: (bytes: number) => void = () => undefined) {
     this.#db = db;
+    this.#requireRoom = requireRoom;
     this.#prefix = prefix;
     this.#logger = logger;
     this.#flushEntries = flushEntries;
@@ -193,6 +201,7 @@ export class StoreSection {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     try {
+      this.#requireRoom(entries.size * ENTRY_BYTES);
       await this.#db.batch(() => {
         for (const [key, value] of entries) {
           if (value === undefined) void this.#db.remove(this.#prefix + key);
