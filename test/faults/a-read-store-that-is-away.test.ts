@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Scenario } from '../support/load-scenario.js';
+import { Scenario, step } from '../support/load-scenario.js';
 import { until } from '../support/service.js';
 
 const ENGINE = 'engine-process.js';
@@ -27,7 +27,7 @@ test('a read store that is away', async (t) => {
   };
   await follows();
 
-  await t.test('kill -9', async () => {
+  await step(t, 'kill -9', async () => {
     const pid = await world.child(ENGINE);
     process.kill(pid, 'SIGKILL');
     await more(50);
@@ -35,7 +35,7 @@ test('a read store that is away', async (t) => {
     await follows();
   });
 
-  await t.test('a pause', async () => {
+  await step(t, 'a pause', async () => {
     const pid = await world.child(ENGINE);
     process.kill(pid, 'SIGSTOP');
     try {
@@ -46,7 +46,7 @@ test('a read store that is away', async (t) => {
     await follows();
   });
 
-  await t.test('its files are removed', async () => {
+  await step(t, 'its files are removed', async () => {
     const pid = await world.child(ENGINE);
     const directory = join(world.dataDirectory, 'clickhouse');
     process.kill(pid, 'SIGKILL');

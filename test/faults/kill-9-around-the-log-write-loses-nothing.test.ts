@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { LocalStore } from '../../src/tasks/store/local-store.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import type { CrashPoint } from '../support/faulty-service.js';
-import { Scenario } from '../support/load-scenario.js';
+import { Scenario, step } from '../support/load-scenario.js';
 
 const POINTS: readonly CrashPoint[] = ['before-log-write', 'after-log-write', 'after-ack', 'before-changes-write', 'after-changes-write', 'between-log-and-store'];
 
@@ -26,7 +26,7 @@ test('kill -9 around the log write loses nothing', async (t) => {
   const fuse = (i: number): `${CrashPoint}:${number}` => `${POINTS[i] ?? 'after-ack'}:${40 + 10 * i}`;
   await scenario.begin(fuse(0));
   for (const [i, point] of POINTS.entries()) {
-    await t.test(point, async () => {
+    await step(t, point, async () => {
       const before = scenario.history.acknowledged;
       await scenario.crash('its own');
       assert.ok(scenario.history.acknowledged > before, 'the load was under way');

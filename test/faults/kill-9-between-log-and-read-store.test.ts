@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CrashPoint } from '../support/faulty-service.js';
-import { Scenario } from '../support/load-scenario.js';
+import { Scenario, step } from '../support/load-scenario.js';
 
 test('kill -9 between the log and the read store leaves every row there once', async (t) => {
   const scenario = new Scenario(t, { seed: 815, rows: true });
   const points: readonly `${CrashPoint}:${number}`[] = ['before-read-store-insert:4', 'after-read-store-insert:3'];
   await scenario.begin(points[0]);
   for (const [i, point] of points.entries())
-    await t.test(point, async () => {
+    await step(t, point, async () => {
       await scenario.crash('its own');
       await scenario.logOnlyGrew();
       await scenario.world.start(points[i + 1]);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { reducerOf } from '../support/checker-model.js';
-import { Scenario } from '../support/load-scenario.js';
+import { Scenario, step } from '../support/load-scenario.js';
 import { until } from '../support/service.js';
 
 const RUNNER = 'Statefold.Runner.dll';
@@ -19,7 +19,7 @@ test('kill -9 of the runner and of the compiler under load', async (t) => {
     await until(() => history.acknowledged >= due);
   };
 
-  await t.test('the runner', async () => {
+  await step(t, 'the runner', async () => {
     const killed: number[] = [];
     for (let kill = 0; kill < KILLS; kill++) {
       const pid = await world.child(RUNNER, killed);
@@ -31,7 +31,7 @@ test('kill -9 of the runner and of the compiler under load', async (t) => {
     await more(20);
   });
 
-  await t.test('the compiler, with a compilation under way', async () => {
+  await step(t, 'the compiler, with a compilation under way', async () => {
     const uploads = await Promise.all(Array.from({ length: 4 }, () => world.service.upload('reducers', reducerOf('other'))));
     const pid = await world.child(COMPILER);
     process.kill(pid, 'SIGKILL');

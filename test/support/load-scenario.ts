@@ -25,6 +25,17 @@ export interface ScenarioOptions extends LoadOptions {
 }
 
 const ROWS_MS = 60_000;
+const CRASH_MS = 30_000;
+
+/** A part of a test that the next ones rest on: when it fails they are not run. */
+export async function step(t: TestContext, name: string, run: () => Promise<void>): Promise<void> {
+  let passed = false;
+  await t.test(name, async () => {
+    await run();
+    passed = true;
+  });
+  assert.ok(passed, `${name} failed: what rests on it was not run`);
+}
 
 /** A world under load with a reducer on `ledger`, two followed projections, and the proof at the end. */
 export class Scenario {
@@ -78,9 +89,14 @@ export class Scenario {
   /** Loads until the fuse that was lit burns down, or `during` is through; then ends the load's process if it still runs. */
   async crash(how: 'SIGKILL' | 'its own', during: () => Promise<void> = () => Promise.resolve()): Promise<void> {
     this.load.start();
-    if (how === 'its own') this.world.light();
-    await during();
-    await this.world.end(how);
+    try {
+      if (how === 'its own') this.world.light();
+      await during();
+      await this.world.end(how, CRASH_MS);
+    } catch (error) {
+      void this.load.stop();
+      throw error;
+    }
   }
 
   /** After a crash: what the log held stays, as it was, in front of all that came later. */

@@ -51,7 +51,7 @@ export class Load {
     this.#stopping = false;
     const prefix = this.#commands; // races of an earlier start stay as they ended
     this.#clients = [
-      ...Array.from({ length: 5 }, () => this.#loop(() => this.#append())),
+      ...Array.from({ length: 8 }, () => this.#loop(() => this.#append())),
       ...Array.from({ length: 2 }, () => this.#loop(() => this.#keyed())),
       this.#races(`race-${prefix}`),
       this.#loop(() => this.#read()),
@@ -64,14 +64,17 @@ export class Load {
     await Promise.all(this.#clients);
   }
 
-  /** Appends `count` events to aggregates of one type, in batches: a history for catch-ups and builds. */
-  async fill(aggregateType: string, count: number, lanes: number): Promise<void> {
-    for (let sent = 0; sent < count; ) {
-      const events = Array.from({ length: Math.min(50, count - sent) }, (_, i) => ({ ...this.#event(), lane: `lane-${(sent + i) % lanes}` }));
-      const outcome = await this.#send({ ...this.#command(`${aggregateType}-${(sent / 50) % 20}`, events), batch: true });
-      if (outcome.kind !== 'answered' || outcome.status !== 201) throw new Error(`the history could not be written: ${JSON.stringify(outcome)}`);
-      sent += events.length;
-    }
+  /** Appends so many commits of two events each to aggregates of one type: a history for catch-ups and builds. */
+  async fill(aggregateType: string, commits: number, lanes: number): Promise<void> {
+    let next = 0;
+    const client = async (): Promise<void> => {
+      for (let i = next++; i < commits; i = next++) {
+        const events = [0, 1].map((j) => ({ ...this.#event(), lane: `lane-${(2 * i + j) % lanes}` }));
+        const outcome = await this.#send({ ...this.#command(`${aggregateType}-${i % 20}`, events), batch: true });
+        if (outcome.kind !== 'answered' || outcome.status !== 201) throw new Error(`the history could not be written: ${JSON.stringify(outcome)}`);
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, client));
   }
 
   async #loop(step: () => Promise<void>): Promise<void> {
