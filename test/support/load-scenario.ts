@@ -216,13 +216,20 @@ export class Scenario {
     }
   }
 
-  /** Waits until the read store has as many rows as are due, then takes them all; the checker says which are wrong. */
+  /** Waits until the read store has as many rows as are due, and its watermarks are past them; the checker says which are wrong. */
   async #rows(events: number, notifications: number): Promise<Rows> {
+    const watermark = (stream: string): string => `(SELECT max(log_offset) % ${2 ** 40} FROM watermarks WHERE stream = '${stream}')`;
+    const lastCommit = '(SELECT max(log_offset) FROM events)';
+    const conditions = [
+      `(SELECT count() FROM events FINAL) >= ${events}`,
+      `(SELECT count() FROM notifications FINAL) >= ${notifications}`,
+      `${watermark('events')} > ${lastCommit}`,
+      `${watermark('states')} > ${lastCommit}`,
+      `${watermark('changes')} > (SELECT max(sequence) FROM notifications)`,
+    ];
     await until(async () => {
-      const [count] = await this.sql<{ e: number; n: number; w: number }>(
-        `SELECT (SELECT count() FROM events FINAL) AS e, (SELECT count() FROM notifications FINAL) AS n FORMAT JSONEachRow`,
-      ).catch(() => []);
-      return count !== undefined && Number(count.e) >= events && Number(count.n) >= notifications;
+      const [row] = await this.sql<{ complete: number }>(`SELECT ${conditions.join(' AND ')} AS complete FORMAT JSONEachRow`).catch(() => []);
+      return row?.complete === 1;
     }, ROWS_MS).catch(() => undefined);
     const state = `if(state_raw IS NULL, 'null', state_raw)`;
     const parse = <R extends { readonly state: unknown }>(rows: readonly R[]): (Omit<R, 'state'> & { state: Chain })[] => rows.map((row) => ({ ...row, state: JSON.parse(String(row.state)) as Chain }));
