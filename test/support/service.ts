@@ -173,9 +173,20 @@ export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
   // Hooks run in the order of their registration: what was started on the directory later has to end first.
   t.after(async () => {
     for (const kill of using.get(directory) ?? []) await kill();
-    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+    // The ClickHouse child of a killed service writes for a moment more, until it sees that its parent is gone.
+    await until(() => removed(directory));
   });
   return directory;
+}
+
+function removed(directory: string): boolean {
+  try {
+    rmSync(directory, { recursive: true, force: true });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOTEMPTY') return false;
+    throw error;
+  }
 }
 
 /** Waits until the condition holds. Rejects with what it last saw once the deadline is over. */
