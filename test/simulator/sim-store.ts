@@ -40,7 +40,7 @@ export class SimDisk {
         return this.#commit(owner, writes);
       },
     };
-    return { section: (name) => new StoreSection(db as unknown as RootDatabase<unknown, string>, `${name}\u0002`, silentLogger, flushEntries, 250) };
+    return { section: (name) => new StoreSection(db as unknown as RootDatabase<unknown, string>, `${name}\u0002`, silentLogger, flushEntries, () => 250) };
   }
 
   /** The process is gone: what it had asked to be committed came to the disk before, or never. */

@@ -35,7 +35,9 @@ export class LocalStore {
   constructor(options: LocalStoreOptions) {
     mkdirSync(options.path, { recursive: true });
     this.#options = options;
-    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', overlappingSync: false, eventTurnBatching: false, noSubdir: false });
+    // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
+    const tuning = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 50_000, noSubdir: false };
+    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...tuning });
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();
@@ -46,7 +48,7 @@ export class LocalStore {
   /** The section of one partition's task. */
   section(name: string): StoreSection {
     const { path, logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
-    return new StoreSection(this.#db, name + SECTION, logger, flushEntries, flushAfterMs, (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES));
+    return new StoreSection(this.#db, name + SECTION, logger, flushEntries, () => untilNext(flushAfterMs), (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES));
   }
 
   /** Drops all of a section that is not open. */
@@ -73,7 +75,7 @@ export class StoreSection {
   readonly #prefix: string;
   readonly #logger: Logger;
   readonly #flushEntries: number;
-  readonly #flushAfterMs: number;
+  readonly #untilFlush: () => number;
   /** Throws when the disk has no room for so many bytes. */
   readonly #requireRoom: (bytes: number) => void;
   #dirty = new Map<string, unknown>();
@@ -89,13 +91,13 @@ export class StoreSection {
   #failed = false;
   #checkpoint: (() => void) | undefined;
 
-  constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, flushAfterMs: number, requireRoom: (bytes: number) => void = () => undefined) {
+  constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, untilFlush: () => number, requireRoom: (bytes: number) => void = () => undefined) {
     this.#db = db;
     this.#requireRoom = requireRoom;
     this.#prefix = prefix;
     this.#logger = logger;
     this.#flushEntries = flushEntries;
-    this.#flushAfterMs = flushAfterMs;
+    this.#untilFlush = untilFlush;
   }
 
   /** `checkpoint` puts the position that the entries are folded to; called right before each write. */
@@ -118,7 +120,7 @@ export class StoreSection {
   set(key: string, value: unknown): void {
     if (this.#closed) return;
     this.#dirty.set(key, value);
-    if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#flushAfterMs).unref();
+    if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#untilFlush()).unref();
     if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled || this.#failed) return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
@@ -222,6 +224,9 @@ export class StoreSection {
     }
   }
 }
+
+/** Sections are written at the same moments, so that those of many tenants share a transaction and its fsync. */
+const untilNext = (everyMs: number): number => everyMs - (Math.floor(performance.now()) % everyMs);
 
 /** The order of the store: by UTF-8 bytes, which is the order of code points. */
 function compareKeys(a: string, b: string): number {
