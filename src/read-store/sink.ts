@@ -8,7 +8,7 @@ import { SinkTenant, type Gathered } from './sink-tenant.js';
 export interface SinkObserver {
   /** A block that the store has taken. */
   block?(table: Block['table'], rows: number, milliseconds: number): void;
-  /** The store went away, or came back. */
+  /** The store took its first block, went away, or came back. */
   storeAvailable?(available: boolean): void;
   /** A stream of one tenant couldn't be read; it is tried again. */
   streamFailed?(tenantId: string, stream: SinkStream): void;
@@ -73,6 +73,8 @@ export class Sink {
   #timer: { readonly handle: NodeJS.Timeout; readonly at: number } | undefined;
   #round: Promise<void> | undefined;
   #schemaReady = false;
+  /** It has taken something since the start: before, it may just take its time to come up. */
+  #storeSeen = false;
   #storeFailures = 0;
   #storeNotBefore = 0;
   #exclusive: Promise<unknown> = Promise.resolve();
@@ -220,10 +222,9 @@ export class Sink {
     try {
       const leftOut = await this.#read();
       full = (await this.#write()) || leftOut;
-      if (this.#storeFailures > 0) {
-        this.#options.logger.info({}, 'The read store is back');
-        this.#options.observer?.storeAvailable?.(true);
-      }
+      if (this.#storeFailures > 0) this.#options.logger.info({}, this.#storeSeen ? 'The read store is back' : 'The read store is up');
+      if (this.#storeFailures > 0 || !this.#storeSeen) this.#options.observer?.storeAvailable?.(true);
+      this.#storeSeen = true;
       this.#storeFailures = 0;
     } catch (error) {
       this.#storeFailed(error);
@@ -333,7 +334,9 @@ export class Sink {
     const { first, last } = this.#options.backoffMs ?? { first: 200, last: 15_000 };
     const wait = Math.min(last, first * 2 ** this.#storeFailures) * (0.5 + Math.random());
     if (this.#storeFailures++ === 0) {
-      this.#options.logger.warn({ err: error }, 'The read store is away; the log keeps what it misses');
+      const fields = error instanceof StatefoldError ? { reason: error.message } : { err: error };
+      if (this.#storeSeen) this.#options.logger.warn(fields, 'The read store is away; the log keeps what it misses');
+      else this.#options.logger.info(fields, 'The read store is not up yet; the log keeps what it misses');
       this.#options.observer?.storeAvailable?.(false);
     }
     // It may come back with less than it had, or as a new one without tables: it is asked again where each tenant stands.
