@@ -66,7 +66,7 @@ export class ProjectionBuilds {
   /** Starts the build of a revision unless it is live, or under way. */
   start(target: BuildTarget): void {
     const { projectionId, revision, artefactId, classNames } = target;
-    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const live = this.#options.tables.liveProjection(projectionId);
     const known = this.#builds.get(projectionId);
     if (this.#closed || (live?.revision ?? 0) >= revision || (known !== undefined && known.progress.revision >= revision)) return;
     if (known !== undefined && !known.swapping) this.forget(projectionId, known.progress.revision);
@@ -92,7 +92,7 @@ export class ProjectionBuilds {
     one.cancelled = true;
     this.#builds.delete(projectionId);
     this.#options.tables.setBuild(projectionId, undefined);
-    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const live = this.#options.tables.liveProjection(projectionId);
     if (live?.revision !== one.progress.revision) this.#options.tables.dropRevision(projectionId, one.progress.revision);
   }
 

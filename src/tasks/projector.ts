@@ -273,7 +273,7 @@ export class Projector {
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
     const { tables, builds, exists } = this.#options;
     const { projectionId, revision } = swap;
-    const before = tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const before = tables.liveProjection(projectionId);
     if (!exists(projectionId) || (before !== undefined && before.revision >= revision)) {
       builds.forget(projectionId, revision);
       return;

@@ -4,7 +4,7 @@ import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import type { BoundReducer, FoldAnswer, Reducers } from './reducers.js';
-import type { PartitionTables, ReducerState } from './store/partition-tables.js';
+import type { KeyState, PartitionTables, ReducerState } from './store/partition-tables.js';
 import type {
   AggregatesPage,
   AggregatesQuery,
@@ -123,7 +123,7 @@ export class TenantReads {
 
   async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
-    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const live = this.#options.tables.liveProjection(projectionId);
     const states: ProjectionState[] = [];
     if (live === undefined) return { states, nextCursor: undefined };
     const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
@@ -131,24 +131,24 @@ export class TenantReads {
     for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
       if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
-      states.push({ key, className: live.classNames[classIndex] ?? '', state: row.state, sequence: row.sequence, lastModified: row.lastModified, fault: row.fault });
+      states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
     }
     return { states, nextCursor: undefined };
   }
 
   async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
     await Promise.resolve();
-    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const live = this.#options.tables.liveProjection(projectionId);
     return (live?.classNames ?? []).flatMap((className, classIndex) => {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
-      return row === undefined ? [] : [{ key, className, state: row.state, sequence: row.sequence, lastModified: row.lastModified, fault: row.fault }];
+      return row === undefined ? [] : [projectionStateOf(key, className, row)];
     });
   }
 
   /** The first faulted keys: enough to see what is wrong. */
   async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
     await Promise.resolve();
-    const live = this.#options.tables.liveProjections().find(([id]) => id === projectionId)?.[1];
+    const live = this.#options.tables.liveProjection(projectionId);
     const faults: (Fault & { readonly key: string })[] = [];
     for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
       const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
@@ -179,3 +179,5 @@ export class TenantReads {
 }
 
 const noAggregate = (aggregateId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);
+
+const projectionStateOf = (key: string, className: string, { state, sequence, lastModified, fault }: KeyState): ProjectionState => ({ key, className, state, sequence, lastModified, fault });

@@ -167,6 +167,9 @@ export class PartitionTables {
   liveProjections(): (readonly [string, LiveProjection])[] {
     return [...this.section.range('p', 'q')].map(([key, value]) => [key.slice(1), value as LiveProjection] as const);
   }
+  liveProjection(projectionId: string): LiveProjection | undefined {
+    return this.section.get(`p${projectionId}`) as LiveProjection | undefined;
+  }
   setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
     this.section.set(`p${projectionId}`, live);
   }
