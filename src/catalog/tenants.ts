@@ -42,9 +42,6 @@ async function putTenant(catalog: Catalog, { tenantId = uuidv7(), name = tenantI
   return tenant;
 }
 
-/** Ascending by id. */
-export const listTenants = (catalog: Catalog): readonly TenantEntity[] => catalog.list('tenant', undefined).map(({ value }) => value);
-
 /** Adds a key; the tenant's other keys stay valid. @throws StatefoldError NOT_FOUND | UNAVAILABLE */
 export async function createKey(catalog: Catalog, tenantId: string): Promise<NewKey> {
   mustExist(catalog, tenantId);
@@ -56,12 +53,6 @@ async function putKey(catalog: Catalog, tenantId: string, hash: string, prefix: 
   const key: KeyEntity = { keyId: uuidv7(), tenantId, hash, prefix, createdAt: isoTimestamp(Date.now()) };
   await catalog.put('key', key.keyId, 0, key);
   return key;
-}
-
-/** Oldest first, revoked ones too. @throws StatefoldError NOT_FOUND */
-export function listKeys(catalog: Catalog, tenantId: string): readonly KeyEntity[] {
-  mustExist(catalog, tenantId);
-  return catalog.list('key', tenantId).map(({ value }) => value);
 }
 
 /** Takes effect at once, and for good; a revoked key can be revoked again. @throws StatefoldError NOT_FOUND | UNAVAILABLE */

@@ -16,8 +16,6 @@ export interface Head {
 export interface RememberedCommand {
   /** Of its commit. */
   readonly offset: number;
-  readonly baseVersion: number;
-  readonly count: number;
   readonly requestHash: Buffer;
 }
 

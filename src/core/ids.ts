@@ -12,8 +12,6 @@ export function uuidText(bytes: Uint8Array, offset = 0): string {
   return text;
 }
 
-export const uuidBytes = (text: string): Buffer => Buffer.from(text.replaceAll('-', ''), 'hex');
-
 const POOL = Buffer.alloc(10 * 1024);
 let used = POOL.length;
 

@@ -15,8 +15,6 @@ export interface Draft<B> {
 /** A record as the fold found it. */
 export interface Folded<B> {
   readonly offset: number;
-  readonly timestamp: number;
-  readonly key: string;
   readonly body: B;
   readonly accepted: boolean;
 }
@@ -47,10 +45,6 @@ export interface FencedPartitionOptions<B> {
   readonly logger: Logger;
   /** Where to go on: a checkpoint, else the start. */
   readonly from?: FenceState;
-  /** Runs the function soon, after the work of this turn: so that what came in one turn goes in one produce. */
-  readonly defer?: (run: () => void) => void;
-  /** Waits before a claim is tried again. */
-  readonly backoff?: (attempt: number) => Promise<void>;
   readonly observer?: { produced?(records: number, seconds: number): void; claimed?(epoch: number): void; voided?(): void };
 }
 
@@ -77,7 +71,6 @@ let opened = 0;
  */
 export class FencedPartition<B extends { readonly kind: string }> {
   readonly #options: FencedPartitionOptions<B>;
-  readonly #defer: (run: () => void) => void;
   #fence: FenceState;
   #status: PartitionStatus = 'CREATED';
   readonly #writer: string;
@@ -93,7 +86,6 @@ export class FencedPartition<B extends { readonly kind: string }> {
   constructor(options: FencedPartitionOptions<B>) {
     this.#options = options;
     this.#fence = options.from ?? EMPTY_FENCE;
-    this.#defer = options.defer ?? setImmediate;
     this.#writer = `${options.owner}.${(opened++).toString(36)}`;
   }
 
@@ -128,7 +120,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
   kick(): void {
     if (this.#kicked || this.#busy || this.#status !== 'RUNNING') return;
     this.#kicked = true;
-    this.#defer(() => {
+    // After the work of this turn: so that what came in one turn goes in one produce.
+    setImmediate(() => {
       this.#kicked = false;
       void this.#run();
     });
@@ -218,9 +211,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const records = drafts.map((draft, i) => this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.#fence.position + i, ids));
     this.#inFlight = drafts;
     let base: number;
-    let timestamp: number;
     try {
-      ({ baseOffset: base, timestamp } = await log.append(ref, records));
+      ({ baseOffset: base } = await log.append(ref, records));
     } catch (error) {
       this.#inFlight = [];
       if (error instanceof AppendRefusedError) return handler.refused(drafts, error);
@@ -235,7 +227,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const again: Draft<B>[] = [];
     drafts.forEach((draft, i) => {
       const fence = { epoch: this.#epoch, owner: this.#options.owner, recordId: ids[i] ?? '', expectedOffset: base + i, previous: '' };
-      if (this.#fold(base + i, timestamp, draft.keyPrefix, { fence, body: draft.body }, draft) !== 'accepted') again.push(draft);
+      if (this.#fold(base + i, { fence, body: draft.body }, draft) !== 'accepted') again.push(draft);
     });
     this.#inFlight = again;
     this.#mustOwn();
@@ -320,7 +312,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
         this.#options.logger.warn({ partition: ref, err: error, attempt }, 'the claim was not acknowledged, trying again');
       }
       if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new StatefoldError('UNAVAILABLE', 'the log takes no writes now (is the disk full?); send the request again', { retryAfterSeconds: 5 });
-      await this.#backoff(attempt);
+      await new Promise((resolve) => setTimeout(resolve, Math.min(1000, 10 * 2 ** attempt)).unref());
       await this.#readTo(await log.endOffset(ref), open).catch((error: unknown) => {
         if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
       });
@@ -329,11 +321,6 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   #closed(): boolean {
     return this.#status === 'STOPPED';
-  }
-
-  #backoff(attempt: number): Promise<void> {
-    const wait = this.#options.backoff ?? ((n: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, Math.min(1000, 10 * 2 ** n)).unref()));
-    return wait(attempt);
   }
 
   #encode(body: B | ClaimBody, keyPrefix: string, epoch: number, expectedOffset: number, ids: string[]): { key: Buffer; value: Buffer } {
@@ -358,20 +345,19 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   #foldStored(record: LogRecord, open: Map<string, Draft<B> | undefined> | undefined): void {
     const decoded = record.value === null ? undefined : this.#options.codec.decode(record.value);
-    const key = record.key.toString();
     const mine = decoded === undefined ? undefined : open?.get(decoded.fence.recordId);
-    const verdict = this.#fold(record.offset, record.timestamp, key.slice(0, key.lastIndexOf('#')), decoded, mine);
+    const verdict = this.#fold(record.offset, decoded, mine);
     if (mine !== undefined && verdict === 'accepted' && decoded !== undefined) open?.delete(decoded.fence.recordId);
   }
 
-  #fold(offset: number, timestamp: number, key: string, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {
+  #fold(offset: number, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {
     const { handler, observer } = this.#options;
     const { state, verdict } = foldRecord<B>(this.#fence, offset, record, (body, at) => handler.judge(body, at));
     this.#fence = state;
     if (verdict === 'void') observer?.voided?.();
     if (record !== undefined && record.body.kind !== 'Claim') {
       const body = record.body as B;
-      handler.fold({ offset, timestamp, key, body, accepted: verdict === 'accepted' }, verdict === 'accepted' ? draft : undefined);
+      handler.fold({ offset, body, accepted: verdict === 'accepted' }, verdict === 'accepted' ? draft : undefined);
     }
     return verdict;
   }

@@ -207,7 +207,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     tables.setHead(aggregateId, headAfter(value));
     tables.setCommitOffset(aggregateId, baseVersion, record.offset);
     if (value.keyed)
-      tables.setCommand(aggregateId, value.commandId, { offset: record.offset, baseVersion, count: value.events.length, requestHash: value.requestHash });
+      tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
     this.#options.onCommit(commit);
     if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });
   }

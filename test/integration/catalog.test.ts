@@ -7,7 +7,7 @@ import type { CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/
 import { ARTEFACTS_TOPIC, LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { CATALOG_TOPIC, FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { hashApiKey, isWellFormedKey } from '../../src/catalog/keys.js';
-import { createKey, createTenant, deleteTenant, ensureDefaultTenant, listKeys, listTenants, revokeKey } from '../../src/catalog/tenants.js';
+import { createKey, createTenant, deleteTenant, ensureDefaultTenant, revokeKey } from '../../src/catalog/tenants.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -84,7 +84,7 @@ test('a catalog that another process has taken over refuses writes and says so',
   await assert.rejects(first.put('tenant', 'c', 0, named('c', 'later')), code('UNAVAILABLE'));
   await second.close();
   const third = await openCatalog(t, log);
-  assert.deepEqual(listTenants(third).map(({ name }) => name), ['one', 'from the new owner']);
+  assert.deepEqual(third.list('tenant', undefined).map(({ value }) => value.name), ['one', 'from the new owner']);
 });
 
 test('superseded records are erased, and what is left folds to the same catalog, also half erased', async (t) => {
@@ -159,7 +159,7 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   const catalog = await openCatalog(t, openLog(t));
   for (const tenantId of ['', '-a', 'A', 'a_b', 'a.b', 'ä', 'a'.repeat(65)]) await assert.rejects(createTenant(catalog, { tenantId }), code('INVALID_REQUEST'), tenantId);
   for (const wrong of [{ name: '' }, { name: 'x'.repeat(257) }, { name: '\ud800' }, { partitions: 0 }, { partitions: 1.5 }]) await assert.rejects(createTenant(catalog, wrong), code('INVALID_REQUEST'));
-  assert.deepEqual(listTenants(catalog), []);
+  assert.deepEqual(catalog.list('tenant', undefined), []);
 
   const acme = await createTenant(catalog, { tenantId: 'acme', name: 'Acme Inc.' });
   const other = await createTenant(catalog, {});
@@ -171,7 +171,7 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   assert.ok(!JSON.stringify(everything(catalog)).includes(acme.apiKey));
 
   const second = await createKey(catalog, 'acme');
-  assert.deepEqual(listKeys(catalog, 'acme').map(({ keyId }) => keyId), [acme.key.keyId, second.key.keyId]);
+  assert.deepEqual(catalog.list('key', 'acme').map(({ value }) => value.keyId), [acme.key.keyId, second.key.keyId]);
   const revoked = await revokeKey(catalog, 'acme', acme.key.keyId);
   assert.ok(revoked.revokedAt !== undefined);
   assert.deepEqual(await revokeKey(catalog, 'acme', acme.key.keyId), revoked, 'again: as it is');
@@ -191,7 +191,7 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   assert.deepEqual(removed, ['acme']);
   for (const kind of KINDS) assert.deepEqual(catalog.list(kind, 'acme'), [], kind);
   assert.equal(await catalog.artefacts.get('r1', 'sources'), undefined);
-  assert.equal(listKeys(catalog, other.tenant.tenantId).length, 1);
+  assert.equal(catalog.list('key', other.tenant.tenantId).length, 1);
 });
 
 test('the first start makes the default tenant and shows its key once; a key of the settings is added beside it', async (t) => {
@@ -205,7 +205,7 @@ test('the first start makes the default tenant and shows its key once; a key of 
   const fixed = 'a key that a script chose';
   assert.equal((await ensureDefaultTenant(again)).apiKey, undefined);
   for (let i = 0; i < 2; i++) assert.deepEqual(await ensureDefaultTenant(again, fixed), { tenantId: 'default', apiKey: undefined, fixedKeyRevoked: false });
-  assert.equal(listKeys(again, 'default').length, 2);
+  assert.equal(again.list('key', 'default').length, 2);
   for (const key of [fixed, apiKey]) assert.equal(again.keyByHash(hashApiKey(key))?.tenantId, 'default');
 
   const keyId = again.keyByHash(hashApiKey(fixed))?.keyId ?? '';

@@ -44,7 +44,7 @@ mutant('an indefinite produce that is taken for a refused one', SimLog.prototype
 mutant('an answer before the acknowledgement', EventsWriter.prototype, 'gather', (gather) =>
   function (this: EventsWriter) {
     const drafts = gather.call(this);
-    drafts.forEach((draft, i) => draft.body.kind === 'Commit' && this.fold({ offset: 1000 + i, timestamp: 0, key: '', body: draft.body, accepted: true }, draft));
+    drafts.forEach((draft, i) => draft.body.kind === 'Commit' && this.fold({ offset: 1000 + i, body: draft.body, accepted: true }, draft));
     return drafts;
   });
 

@@ -10,7 +10,7 @@ const command = (more: Partial<AppendCommand> = {}): AppendCommand => ({
   ...more,
 });
 const head: Head = { version: 3, type: 'order', timestamp: 5000 };
-const known: RememberedCommand = { offset: 7, baseVersion: 2, count: 1, requestHash: hash };
+const known: RememberedCommand = { offset: 7, requestHash: hash };
 
 /** What a decision comes to, in one word or a few. */
 function said(given: AppendCommand, at: Head | undefined, memory?: RememberedCommand, now = 9000): string {
