@@ -46,6 +46,8 @@ export class Scenario {
   readonly #options: ScenarioOptions;
   readonly #boundSince = new Map<string, number>();
   readonly #projections: Followed[] = [];
+  #unanswered: Pick<Followed, 'model' | 'webhook'> | undefined;
+  #sharedSecret = '';
   #tenantId = '';
   #earlier: LogContent | undefined;
 
@@ -74,16 +76,33 @@ export class Scenario {
   }
 
   /** Uploads a projection and follows it by polling and WebSocket; by webhook too when asked. */
-  async project(projection: typeof LANES, withWebhook: boolean): Promise<string> {
+  async project(projection: typeof LANES, withWebhook: boolean): Promise<void> {
     const webhook = withWebhook ? await WebhookReceiver.start(this.#t) : undefined;
+    if (webhook !== undefined) webhook.secret = this.#sharedSecret;
     const config = webhook === undefined ? {} : { config: JSON.stringify({ webhook: { url: webhook.url } }) };
+    this.#unanswered = { model: projection, webhook };
     const answer = await this.world.service.upload('projections', projection.source, config);
     assert.equal(answer.status, 202, answer.text);
     const { projectionId, notifications } = answer.json<{ projectionId: string; notifications?: { webhook?: { secret?: string } } }>();
-    if (webhook !== undefined) webhook.secret = notifications?.webhook?.secret ?? '';
+    if (webhook !== undefined) webhook.secret = this.#sharedSecret = notifications?.webhook?.secret ?? '';
+    this.#follow(projectionId);
+  }
+
+  /** Follows the projection whose upload was stored, but whose answer the crash took. */
+  async findUnanswered(): Promise<void> {
+    if (this.#unanswered === undefined) return;
+    const { projections } = (await this.world.service.get('/projections?limit=100')).json<{ projections: { projectionId: string }[] }>();
+    const known = new Set(this.#projections.map(({ projectionId }) => projectionId));
+    const unknown = projections.filter(({ projectionId }) => !known.has(projectionId));
+    assert.equal(unknown.length, 1, 'the upload that was under way at the crash was not stored');
+    this.#follow(unknown[0]?.projectionId ?? '');
+  }
+
+  #follow(projectionId: string): void {
+    if (this.#unanswered === undefined) return;
     const followers = [new StreamFollower(this.#t, this.world, projectionId), new PollingFollower(this.#t, this.world, projectionId)];
-    this.#projections.push({ projectionId, model: projection, followers, webhook });
-    return projectionId;
+    this.#projections.push({ projectionId, followers, ...this.#unanswered });
+    this.#unanswered = undefined;
   }
 
   /** Loads until the fuse that was lit burns down, or `during` is through; then ends the load's process if it still runs. */
