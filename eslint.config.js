@@ -10,7 +10,7 @@ import tseslint from 'typescript-eslint';
  * lies beside it); the adapters below it are for the composition root alone, the files of src/ itself.
  */
 const PORTS = ['log', 'read-store', 'code-host'];
-const ADAPTERS = ['log/embedded', 'log/kafka', 'read-store/embedded', 'read-store/clickhouse', 'code-host/dotnet'];
+const ADAPTERS = ['log/embedded', 'log/kafka', 'log/confluent', 'read-store/embedded', 'read-store/clickhouse', 'code-host/dotnet'];
 const IMPORTS = {
   core: [],
   config: ['core'],
@@ -18,16 +18,18 @@ const IMPORTS = {
   'read-store': ['core'],
   'code-host': ['core'],
   'log/embedded': ['core', 'log'],
-  'log/kafka': ['core', 'log'],
+  'log/kafka': ['core', 'log', 'cluster'],
+  'log/confluent': ['core', 'log'],
+  cluster: ['core'],
   'read-store/embedded': ['core', 'read-store'],
   'read-store/clickhouse': ['core', 'read-store'],
   'code-host/dotnet': ['core', 'code-host'],
-  tasks: ['core', ...PORTS],
+  tasks: ['core', 'cluster', ...PORTS],
   // Of the code host's port only types: what a compilation found is part of an artefact's record.
   catalog: ['core', 'log', 'code-host'],
-  deployments: ['core', 'catalog', 'code-host', 'tasks'],
-  notifier: ['core', 'catalog', 'tasks', ...PORTS],
-  http: ['core', 'config', 'catalog', 'deployments', 'notifier', 'tasks', 'telemetry', ...PORTS],
+  deployments: ['core', 'cluster', 'catalog', 'code-host', 'tasks'],
+  notifier: ['core', 'cluster', 'catalog', 'tasks', ...PORTS],
+  http: ['core', 'config', 'cluster', 'catalog', 'deployments', 'notifier', 'tasks', 'telemetry', ...PORTS],
   telemetry: ['core', ...PORTS],
   cli: ['core', 'config'],
 };
@@ -35,6 +37,7 @@ const IMPORTS = {
 /** Packages that only the named folders may import. */
 const CONFINED = {
   kafkajs: ['log/kafka'],
+  '@kafkajs/confluent-schema-registry': ['log/confluent'],
   lmdb: ['log/embedded', 'tasks'],
   chdb: ['read-store/embedded'],
   '@clickhouse/client': ['read-store/clickhouse'],

@@ -84,6 +84,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#listeners.push(listener);
   }
 
+  refresh(): Promise<void> {
+    return Promise.resolve();
+  }
+
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
     return this.#write(kind, id, expected, JSON.stringify(value));
   }

@@ -59,9 +59,14 @@ export interface Log {
   endOffset(of: PartitionRef): Promise<number>;
   /** The oldest offset that can be read; below it all was dropped. */
   startOffset(of: PartitionRef): Promise<number>;
-  /** Records from `from` on, ascending, up to about `maxBytes` but at least one; empty at the end. Dropped offsets are skipped. */
-  read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]>;
+  /**
+   * Records from `from` on, ascending, up to about `maxBytes` but at least one; empty at the end. Dropped offsets are skipped.
+   * With `waitMs` a call at the end may wait so long for the first record, which then comes as soon as it is there.
+   */
+  read(of: PartitionRef, from: number, maxBytes: number, waitMs?: number): Promise<LogRecord[]>;
   /** The records at these ascending offsets, those that are there. Cheap where the log is local. */
   readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]>;
+  /** Tells the log's own tools how far the owners of these partitions have come. For display only: it is never read back, and may fail unseen. */
+  reportPositions(positions: readonly { readonly of: PartitionRef; readonly position: number }[]): void;
   close(): Promise<void>;
 }

@@ -49,6 +49,7 @@ export class SimLog {
           return records.slice(from, from + 1 + this.#scheduler.random.below(Math.max(1, records.length)));
         }),
       readAt: (of, offsets) => served(`read ${short(of)} at ${offsets.join(', ')}`, () => offsets.flatMap((offset) => this.#partition(of)[offset] ?? [])),
+      reportPositions: () => undefined,
       close: () => Promise.resolve(),
     };
   }

@@ -98,7 +98,8 @@ function faultyLog(log: Log, fuse: Fuse): Log {
     },
     endOffset: (of) => log.endOffset(of),
     startOffset: (of) => log.startOffset(of),
-    read: (of, from, maxBytes) => log.read(of, from, maxBytes),
+    read: (of, from, maxBytes, waitMs) => log.read(of, from, maxBytes, waitMs),
+    reportPositions: (positions) => log.reportPositions(positions),
     readAt: (of, offsets) => log.readAt(of, offsets),
     close: () => log.close(),
   };

@@ -272,6 +272,11 @@ export class LmdbLog implements Log {
     await flushed(written);
   }
 
+  /** Nobody asks a log in a file for its lag. */
+  reportPositions(): void {
+    return;
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -1,0 +1,22 @@
+/**
+ * Who serves which tenant. Tenants spread over slots, slots over the processes of the role `tasks`. What is said here is a hint:
+ * for a while two processes may each believe that a tenant is theirs. The claim in the log decides.
+ */
+export interface Ownership {
+  /** How many slots there are, fixed for the life of the cluster. */
+  readonly slots: number;
+  /** Who serves the tenant now. */
+  ownerOf(tenantId: string): Owner;
+  /** This process keeps a standby of the tenant, to take it over within milliseconds. */
+  standsBy(tenantId: string): boolean;
+  /** Called after each change of the assignment, when `ownerOf` answers by the new one. */
+  onChange(listener: () => void): void;
+  /** Resolves at the next change of the assignment, or after so many milliseconds. */
+  changed(withinMs: number): Promise<void>;
+  /** Gives up all slots, so that others take them; this process goes on serving what it has until they have claimed it. */
+  leave(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `self`; the base URL of another process; or undefined while none is known (a rebalance, or no process has the role). */
+export type Owner = 'self' | { readonly url: string } | undefined;

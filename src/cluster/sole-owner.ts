@@ -1,0 +1,30 @@
+import type { Owner, Ownership } from './ownership.js';
+
+/** One process has every tenant, as with the embedded log. */
+export class SoleOwner implements Ownership {
+  readonly slots = 1;
+
+  ownerOf(): Owner {
+    return 'self';
+  }
+
+  standsBy(): boolean {
+    return false;
+  }
+
+  onChange(): void {
+    return;
+  }
+
+  changed(withinMs: number): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, withinMs).unref());
+  }
+
+  leave(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
