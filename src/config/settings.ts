@@ -32,7 +32,18 @@ const secret = (min: number): z.ZodType<string, string> =>
   z.string().regex(new RegExp(`^[!-+\\--~]{${min},256}$`), `must be ${min} to 256 printable ASCII characters, without spaces and commas`);
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' });
 const level = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be trace, debug, info, warn, error, fatal or silent');
-const reserved = z.string().refine((): boolean => false, 'is reserved: this version keeps its log in the data directory only, so unset it');
+const HOST_AND_PORT = /^(\[[0-9A-Fa-f:]+\]|[^\s,:]+):\d{1,5}$/;
+const brokers = z
+  .string()
+  .transform((value) => value.split(',').map((one) => one.trim()))
+  .refine((list) => list.every((one) => HOST_AND_PORT.test(one)), 'must be host:port, several separated by commas');
+const ROLES = ['gateway', 'tasks', 'notifier'] as const;
+export type Role = (typeof ROLES)[number];
+const roles = z
+  .string()
+  .transform((value) => value.split(',').map((one) => one.trim()))
+  .pipe(z.array(z.enum(ROLES, `must be some of ${ROLES.join(', ')}, separated by commas`)));
+const auto = (max: number): z.ZodType<number | 'auto', string> => z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
 
 const MIB = 1024 * 1024;
 
@@ -44,7 +55,28 @@ const TABLE = {
   apiKey: optional('STATEFOLD_API_KEY', 'text', 'API key of the tenant `default`, at least 20 characters; unset: one is made at the first start and printed once.', secret(20)),
   adminKey: optional('STATEFOLD_ADMIN_KEY', 'text', 'Key of the admin interface, at least 20 characters; unset: one is made at the first start and kept in the data directory.', secret(20)),
   masterKey: optional('STATEFOLD_MASTER_KEY', 'text', 'Seals webhook secrets at rest, at least 32 characters; unset: one is made at the first start and kept in the data directory.', secret(32)),
-  kafkaBrokers: optional('KAFKA_BROKERS', 'list', 'Reserved for the log of a cluster.', reserved),
+  kafkaBrokers: optional('KAFKA_BROKERS', 'list', 'Apache Kafka that keeps the log, as `host:port,host:port`; unset: the log is in the data directory.', brokers),
+  kafkaTopicPrefix: row('KAFKA_TOPIC_PREFIX', 'statefold', 'name', 'First part of the names of all topics and consumer groups: clusters with prefixes of their own can share one Kafka.', z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z, a-z, 0-9, _ and -')),
+  kafkaSsl: row('KAFKA_SSL', 'false', 'flag', 'Connects to Kafka with TLS.', flag),
+  kafkaSslCa: optional('KAFKA_SSL_CA', 'path', 'PEM file of the authorities that the brokers are checked by; unset: those of the system.', text.min(1)),
+  kafkaSslCert: optional('KAFKA_SSL_CERT', 'path', 'PEM file of the certificate that the brokers are shown.', text.min(1)),
+  kafkaSslKey: optional('KAFKA_SSL_KEY', 'path', 'PEM file of the key of that certificate.', text.min(1)),
+  kafkaSaslMechanism: optional('KAFKA_SASL_MECHANISM', 'name', '`plain`, `scram-sha-256` or `scram-sha-512`; unset: no SASL.', z.enum(['plain', 'scram-sha-256', 'scram-sha-512'], 'must be plain, scram-sha-256 or scram-sha-512')),
+  kafkaSaslUsername: optional('KAFKA_SASL_USERNAME', 'text', 'User of SASL.', text.min(1)),
+  kafkaSaslPassword: optional('KAFKA_SASL_PASSWORD', 'text', 'Its password.', text.min(1)),
+  kafkaReplicationFactor: row('KAFKA_REPLICATION_FACTOR', 'auto', 'brokers', 'Copies of each topic that the service makes; `auto`: 3, or all brokers when there are fewer.', auto(9)),
+  kafkaMinInsyncReplicas: row('KAFKA_MIN_INSYNC_REPLICAS', 'auto', 'brokers', 'Copies that an append must have reached; `auto`: one less than there are, at least 1.', auto(9)),
+  kafkaRequestTimeoutMs: row('KAFKA_REQUEST_TIMEOUT_MS', '10000', 'ms', 'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.', count(100)),
+  kafkaSessionTimeoutMs: row('KAFKA_SESSION_TIMEOUT_MS', '10000', 'ms', 'After how long without a heartbeat the slots of a process go to others.', count(1000)),
+  slots: row('SLOTS', '64', 'slots', 'Into how many slots tenants are hashed, which processes share; fixed by the first start of a cluster.', count(1, 1024)),
+  roles: row('ROLES', 'gateway,tasks,notifier', 'list', 'What this process does: `gateway` answers clients, `tasks` owns slots, `notifier` sends webhooks of the tenants that it owns. One that owns no slots forwards.', roles),
+  advertisedUrl: optional('ADVERTISED_URL', 'URL', 'Where the other processes of the cluster reach this one; unset: its host and port.', url),
+  forwardDeadlineMs: row('FORWARD_DEADLINE_MS', '5000', 'ms', 'How long a request may wait for an owner of its tenant before it is answered 503.', count(1)),
+  standbys: row('STANDBYS', 'true', 'flag', 'Keeps a second copy of each active tenant ready in another process.', flag),
+  snapshotAfterRecords: row('SNAPSHOT_AFTER_RECORDS', '50000', 'records', 'After how many records of a tenant its state is written to Kafka again, so that another process need not fold all.', count(100)),
+  schemaRegistryUrl: optional('SCHEMA_REGISTRY_URL', 'URL', 'A Confluent-compatible registry that gives the schemas their ids; unset: fixed ids, and this service answers for them.', url),
+  schemaRegistryUsername: optional('SCHEMA_REGISTRY_USERNAME', 'text', 'Its user.', text.min(1)),
+  schemaRegistryPassword: optional('SCHEMA_REGISTRY_PASSWORD', 'text', 'The password of that user.', text.min(1)),
   clickhouseUrl: optional('CLICKHOUSE_URL', 'URL', 'The ClickHouse server that is the read store; unset: an embedded one.', url),
   clickhouseUser: row('CLICKHOUSE_USER', 'default', 'text', 'Its user.', text.min(1)),
   clickhousePassword: row('CLICKHOUSE_PASSWORD', '', 'text', 'The password of that user.', text),
@@ -100,10 +132,20 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     problems.push(`${setting.env} ${parsed.error.issues[0]?.message ?? 'is invalid'}.`);
     return undefined;
   };
-  const values = Object.fromEntries(Object.entries(TABLE).map(([name, setting]) => [name, read(setting)]));
+  // Each value comes from the schema of its own row.
+  const values = Object.fromEntries(Object.entries(TABLE).map(([name, setting]) => [name, read(setting)])) as Settings;
+  if (problems.length === 0) problems.push(...conflicts(values));
   if (problems.length > 0) throw new SettingsError(problems.join('\n'));
-  // Each value came from the schema of its own row.
-  return Object.freeze(values) as Settings;
+  return Object.freeze(values);
+}
+
+/** Settings that only make sense together. */
+function* conflicts(settings: Settings): Generator<string> {
+  const { kafkaBrokers, kafkaSaslMechanism: mechanism, kafkaSaslUsername, kafkaSaslPassword, kafkaSslCert, kafkaSslKey, kafkaSsl, roles: own } = settings;
+  if (mechanism !== undefined && (kafkaSaslUsername === undefined || kafkaSaslPassword === undefined)) yield 'KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD.';
+  if ((kafkaSslCert === undefined) !== (kafkaSslKey === undefined)) yield 'KAFKA_SSL_CERT and KAFKA_SSL_KEY go together.';
+  if (!kafkaSsl && (kafkaSslCert ?? settings.kafkaSslCa) !== undefined) yield 'KAFKA_SSL must be true for KAFKA_SSL_CA and KAFKA_SSL_CERT to count.';
+  if (kafkaBrokers === undefined && ROLES.some((role) => !own.includes(role))) yield 'ROLES needs KAFKA_BROKERS: with the log in the data directory one process does everything.';
 }
 
 /** The rows of the reference, in the order of the table. */
