@@ -15,6 +15,8 @@ export interface Entities {
   binding: BindingEntity;
   /** id: projectionId */
   projection: ProjectionEntity;
+  /** id: `cluster`; no tenant's */
+  cluster: ClusterEntity;
 }
 export type EntityKind = keyof Entities;
 
@@ -78,6 +80,15 @@ export interface ProjectionEntity extends ArtefactFields {
     /** Set when the endpoint answered 410. */
     readonly disabledAt?: string;
   };
+}
+
+/** What all processes on one log must agree on. */
+export interface ClusterEntity {
+  readonly tenantId: '';
+  /** A text sealed with the master key. */
+  readonly sealed: string;
+  /** Ids of the schemas that records are written with. */
+  readonly schemaIds: Readonly<Record<string, number>>;
 }
 
 export interface Entry<K extends EntityKind> {
