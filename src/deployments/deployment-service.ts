@@ -29,24 +29,26 @@ const unzip = promisify(gunzip);
 /** Uploads, compilations and bindings: each step is in the catalog before the next, so that a restart goes on where it was. */
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
-  readonly #compilations = new Set<Promise<void>>();
+  readonly #compilations = new Map<string, Promise<void>>();
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
   }
 
-  /** Compiles what was uploaded before the service stopped. */
-  resume(): void {
+  /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
+  resume(serves: (tenantId: string) => boolean = () => true): void {
     const { catalog } = this.#options;
-    for (const { id, value } of catalog.list('reducer', undefined)) if (value.status === 'pending_compilation') this.#background(() => this.#compileReducer(id, value));
-    for (const { id, value } of catalog.list('projection', undefined)) if (value.status === 'compiling') this.#background(() => this.#compileProjection(id, value));
+    for (const { id, value } of catalog.list('reducer', undefined))
+      if (value.status === 'pending_compilation' && serves(value.tenantId)) this.#background(value.artefactId, () => this.#compileReducer(id, value));
+    for (const { id, value } of catalog.list('projection', undefined))
+      if (value.status === 'compiling' && serves(value.tenantId)) this.#background(value.artefactId, () => this.#compileProjection(id, value));
   }
 
   /** Waits for the compilations under way. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.allSettled(this.#compilations);
+    await Promise.allSettled(this.#compilations.values());
   }
 
   async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
@@ -55,7 +57,7 @@ export class DeploymentService implements Deployments {
     await this.#keepSources(reducerId, sources);
     const reducer: ReducerEntity = { tenantId, reducerId, artefactId: reducerId, status: 'pending_compilation', createdAt: this.#now() };
     await catalog.put('reducer', reducerId, 0, reducer);
-    this.#background(() => this.#compileReducer(reducerId, reducer, sources));
+    this.#background(reducer.artefactId, () => this.#compileReducer(reducerId, reducer, sources));
     return reducer;
   }
 
@@ -76,7 +78,7 @@ export class DeploymentService implements Deployments {
     let projection: ProjectionEntity = { ...fields, revision: 1, createdAt: this.#now() };
     if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
     else projection = await catalog.update('projection', projectionId, ({ createdAt, revision }) => ({ ...fields, createdAt, revision: revision + 1 }));
-    this.#background(() => this.#compileProjection(projectionId, projection, sources));
+    this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
     return { projection, secret: this.#activeSecret(projection) };
   }
 
@@ -180,7 +182,9 @@ export class DeploymentService implements Deployments {
   }
 
   /** Tries until it has an outcome; what is left at the end of the process goes on at the next start. */
-  #background(work: () => Promise<void>): void {
+  /** Once an artefact, however often it is asked for. */
+  #background(artefactId: string, work: () => Promise<void>): void {
+    if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
       while (!this.#closed) {
         try {
@@ -191,8 +195,10 @@ export class DeploymentService implements Deployments {
         }
       }
     };
-    const running: Promise<void> = attempt().finally(() => this.#compilations.delete(running));
-    this.#compilations.add(running);
+    this.#compilations.set(
+      artefactId,
+      attempt().finally(() => this.#compilations.delete(artefactId)),
+    );
   }
 
   async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields, given: readonly SourceFile[] | undefined): Promise<CompileResult> {

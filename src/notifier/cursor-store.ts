@@ -20,6 +20,8 @@ export interface EndpointCheckpoint extends WindowCheckpoint {
  * Keeps how far each webhook endpoint has got. Nothing is lost when the latest saves are: what they covered is delivered again.
  */
 export interface CursorStore {
+  /** Reads what other processes saved before the call, of the endpoints that are not kept here. */
+  refresh(): Promise<void>;
   load(id: string): EndpointCheckpoint | undefined;
   /** Kept soon; later saves of the same id replace earlier ones. */
   save(id: string, checkpoint: EndpointCheckpoint): void;

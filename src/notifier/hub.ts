@@ -60,6 +60,13 @@ export class ChangeHub {
     }
   }
 
+  /** Ends the followers of tenants that another process serves now: they go on there, from where they are. */
+  reassign(serves: (tenantId: string) => boolean): void {
+    for (const channel of [...this.#channels.values()]) {
+      if (!serves(channel.tenantId)) channel.end(() => true, new StatefoldError('UNAVAILABLE', 'another process serves the tenant now; connect again'));
+    }
+  }
+
   #endAll(which: (followed: FollowOptions) => boolean, why: string): void {
     for (const channel of [...this.#channels.values()]) channel.end(which, new StatefoldError('NOT_FOUND', why));
   }

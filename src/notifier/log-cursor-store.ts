@@ -15,6 +15,8 @@ export class LogCursorStore implements CursorStore {
   readonly #checkpoints = new Map<string, EndpointCheckpoint>();
   readonly #dirty = new Set<string>();
   #writing: Promise<void> | undefined;
+  #reading: Promise<void> | undefined;
+  #position = 0;
   #cancel: (() => void) | undefined;
   #closed = false;
 
@@ -28,15 +30,25 @@ export class LogCursorStore implements CursorStore {
   static async open(log: Log, logger: Logger, timers: Timers = systemTimers): Promise<LogCursorStore> {
     const store = new LogCursorStore(log, logger, timers);
     await log.ensureTopics([{ topic: TOPIC, partitions: 1, cleanup: { policy: 'latest' } }]);
-    const end = await log.endOffset(PARTITION);
-    for (let next = await log.startOffset(PARTITION); next < end; ) {
-      const records = await log.read(PARTITION, next, READ_BYTES);
-      for (const { key, value } of records) store.#restore(key.toString('utf8'), value);
-      const last = records.at(-1);
-      if (last === undefined) break;
-      next = last.offset + 1;
-    }
+    store.#position = await log.startOffset(PARTITION);
+    await store.refresh();
     return store;
+  }
+
+  /** Calls that come while a reading is under way wait for one that begins after them. */
+  async refresh(): Promise<void> {
+    await this.#reading?.catch(() => undefined);
+    this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
+    await this.#reading;
+  }
+
+  async #readToEnd(): Promise<void> {
+    const end = await this.log.endOffset(PARTITION);
+    while (this.#position < end) {
+      const records = await this.log.read(PARTITION, this.#position, READ_BYTES);
+      for (const { key, value } of records) this.#restore(key.toString('utf8'), value);
+      this.#position = (records.at(-1)?.offset ?? end - 1) + 1;
+    }
   }
 
   load(id: string): EndpointCheckpoint | undefined {
@@ -61,6 +73,7 @@ export class LogCursorStore implements CursorStore {
   }
 
   #restore(id: string, value: Buffer | null): void {
+    if (this.#dirty.has(id)) return; // ours is newer
     if (value === null) this.#checkpoints.delete(id);
     else this.#checkpoints.set(id, JSON.parse(value.toString('utf8')) as EndpointCheckpoint);
   }

@@ -186,6 +186,10 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
 }
 
 export class MapCursorStore implements CursorStore {
+  refresh(): Promise<void> {
+    return Promise.resolve();
+  }
+
   readonly saved = new Map<string, EndpointCheckpoint>();
   load = (id: string): EndpointCheckpoint | undefined => this.saved.get(id);
   save = (id: string, checkpoint: EndpointCheckpoint): void => void this.saved.set(id, structuredClone(checkpoint));

@@ -80,7 +80,7 @@ export class StreamConnection implements FollowSink, Beating {
     const code = reason instanceof StatefoldError ? reason.code : undefined;
     if (code === 'NOT_FOUND') this.close(CLOSE.notFound, 'the projection was deleted');
     else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, 'changes past the cursor are no longer kept: start from the states');
-    else if (code === 'UNAVAILABLE') this.close(CLOSE.shutdown, 'the service is shutting down: resume elsewhere');
+    else if (code === 'UNAVAILABLE') this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
     else this.close(CLOSE.internal, 'internal error');
   }
 

@@ -19,6 +19,8 @@ export interface WebhookDelivererOptions {
   readonly tenants: Tenants;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'update' | 'onChange'>;
   readonly store: CursorStore;
+  /** The tenant's webhooks are sent by this process. */
+  readonly serves?: (tenantId: string) => boolean;
   /** Opens a sealed secret: `whsec_…`. */
   readonly unseal: (sealed: string) => string;
   readonly logger: Logger;
@@ -99,7 +101,12 @@ export class WebhookDeliverer {
       limits,
       slots: new FairSlots(limits.concurrencyOfAll, limits.concurrencyOfTenant),
       probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
-      feed: async (tenantId) => (await tenants.open(tenantId)).changes,
+      feed: async (tenantId) => {
+        const { changes } = await tenants.open(tenantId);
+        // After the tenant is ours: who had it before has saved its last.
+        await store.refresh();
+        return changes;
+      },
       attempt: (endpoint, change, attempt, signal) => this.#attempt(endpoint, change, attempt, signal),
       parked: (endpoint, parked) => {
         logger.warn({ endpoint: endpoint.id, ...parked }, 'a webhook was given up after its last attempt');
@@ -114,12 +121,22 @@ export class WebhookDeliverer {
     this.options.catalog.onChange((change) => {
       if (change.kind === 'projection' && !this.#closed) this.#configure(change as CatalogChange<'projection'>);
     });
-    const begun = this.options.catalog.list('projection', undefined).flatMap(({ value }) => (isEnabled(value) ? [value] : []));
+    await this.reassign();
+  }
+
+  /** The tenants that this process serves may be others now: ends what is another's, and goes on with what came to it. */
+  async reassign(): Promise<void> {
+    for (const endpoint of [...this.#endpoints.values()]) if (!this.#serves(endpoint.tenantId)) this.#stop(endpoint);
+    const begun = this.options.catalog.list('projection', undefined).flatMap(({ value }) => (isEnabled(value) && this.#serves(value.tenantId) ? [value] : []));
     const next = begun.values();
     const open = async (): Promise<void> => {
       for (const projection of next) await this.#begin(projection, 0);
     };
     await Promise.all(Array.from({ length: OPEN_AT_ONCE }, open));
+  }
+
+  #serves(tenantId: string): boolean {
+    return this.options.serves?.(tenantId) ?? true;
   }
 
   /** Undefined where the projection has no endpoint in operation. */
@@ -145,6 +162,7 @@ export class WebhookDeliverer {
       return;
     }
     if (endpoint === undefined) {
+      if (!this.#serves(tenantId)) return;
       // With the projection itself: all its changes, the build's too. Added later: from here on.
       void this.#begin(value, previous === undefined ? 0 : 'head');
     } else if (previous?.webhook?.url !== value.webhook.url) endpoint.hurry();
