@@ -3,7 +3,7 @@ import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.j
 import { uuidText } from '../../src/core/ids.js';
 import type { ChangesBody, EventsBody } from '../../src/core/records.js';
 import { loadCodecs, type RecordCodec } from '../../src/log/codec.js';
-import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { Log } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
 import { ROOT } from './service.js';
@@ -47,10 +47,9 @@ export interface LogContent {
   readonly voids: number;
 }
 
-/** Folds the log in a directory that no service has open. @throws InvariantError where the log lost data. */
-export async function readLog(directory: string, tenantId: string): Promise<LogContent> {
+/** Folds the log, and closes it. @throws InvariantError where the log lost data. */
+export async function readLog(log: Log, tenantId: string): Promise<LogContent> {
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
-  const log = new LmdbLog({ path: directory });
   try {
     const commits: LoggedCommit[] = [];
     const swaps: LoggedSwap[] = [];
@@ -93,7 +92,7 @@ interface Reader<B> {
   readonly accept: (body: B, offset: number) => void;
 }
 
-async function fold<B extends { readonly kind: string }>(log: LmdbLog, topic: string, codec: RecordCodec<B>, reader: Reader<B>): Promise<{ state: FenceState; voids: number }> {
+async function fold<B extends { readonly kind: string }>(log: Log, topic: string, codec: RecordCodec<B>, reader: Reader<B>): Promise<{ state: FenceState; voids: number }> {
   const ref = { topic, partition: 0 };
   let state = EMPTY_FENCE;
   let voids = 0;

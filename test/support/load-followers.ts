@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { WebSocket } from 'ws';
 import type { Delivery, Notification } from './checker.js';
-import type { World } from './load-world.js';
+import type { Served } from './load-world.js';
 import { API_KEY, until } from './service.js';
 
 /** The fields that every channel carries, in one order, so that records can be compared as text. */
@@ -17,12 +17,12 @@ export function notificationOf(record: Record<string, unknown>): Notification {
 export class StreamFollower {
   readonly received: Notification[] = [];
   connections = 0;
-  readonly #world: World;
+  readonly #world: Served;
   readonly #projectionId: string;
   #socket: WebSocket | undefined;
   #stopped = false;
 
-  constructor(t: Pick<TestContext, 'after'>, world: World, projectionId: string) {
+  constructor(t: Pick<TestContext, 'after'>, world: Served, projectionId: string) {
     this.#world = world;
     this.#projectionId = projectionId;
     t.after(() => this.stop());
@@ -63,11 +63,11 @@ export class StreamFollower {
 /** Follows a projection by long polling. */
 export class PollingFollower {
   readonly received: Notification[] = [];
-  readonly #world: World;
+  readonly #world: Served;
   readonly #projectionId: string;
   readonly #stop = new AbortController();
 
-  constructor(t: Pick<TestContext, 'after'>, world: World, projectionId: string) {
+  constructor(t: Pick<TestContext, 'after'>, world: Served, projectionId: string) {
     this.#world = world;
     this.#projectionId = projectionId;
     t.after(() => this.stop());

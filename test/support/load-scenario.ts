@@ -120,7 +120,7 @@ export class Scenario {
 
   /** After a crash: what the log held stays, as it was, in front of all that came later. */
   async logOnlyGrew(): Promise<LogContent> {
-    const now = await readLog(this.world.copyOf('log'), this.#tenantId);
+    const now = await readLog(await this.world.openLog(), this.#tenantId);
     for (const part of ['commits', 'swaps', 'changes'] as const) {
       const before = this.#earlier?.[part] ?? [];
       assert.deepEqual(now[part].slice(0, before.length), before, `the log lost or changed ${part} that it had at the crash before`);

@@ -2,11 +2,21 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { Log } from '../../src/log/log.js';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
 import { startService, until, type Service } from './service.js';
 
+/** Where clients find the service, whichever process that is at the moment. */
+export interface Served {
+  /** A service that runs, or the next one that does. */
+  up(): Promise<Pick<Service, 'url'>>;
+  /** No service comes any more. */
+  readonly ended: boolean;
+}
+
 /** A service that is ended and started again on one data directory, and clients that go on through all of it. */
-export class World {
+export class World implements Served {
   readonly dataDirectory: string;
   readonly #t: Pick<TestContext, 'after' | 'diagnostic'>;
   readonly #env: Readonly<Record<string, string>>;
@@ -69,6 +79,11 @@ export class World {
     await Promise.race([how === 'its own' ? service.exited() : service.kill(how), late]).finally(() => clearTimeout(timer));
     this.#service = undefined;
     this.#up = this.#next();
+  }
+
+  /** The log as it is, while no service runs. */
+  openLog(): Promise<Log> {
+    return Promise.resolve(new LmdbLog({ path: this.copyOf('log') }));
   }
 
   /** A copy of a folder of the data directory, for whoever looks into it while no service runs. */

@@ -1,6 +1,6 @@
 import { CLEARED } from './checker-model.js';
 import type { AppendRequest, History, Outcome, SentEvent } from './history.js';
-import type { World } from './load-world.js';
+import type { Served } from './load-world.js';
 import { API_KEY } from './service.js';
 
 /** A small generator of repeatable choices (mulberry32). */
@@ -31,7 +31,7 @@ const REQUEST_MS = 20_000;
  * ends as lost in the history, and its client goes on with the next service. Keyed commands are sent until they are answered.
  */
 export class Load {
-  readonly #world: World;
+  readonly #world: Served;
   readonly #history: History;
   readonly #options: Required<LoadOptions>;
   readonly #random: () => number;
@@ -40,7 +40,7 @@ export class Load {
   #commands = 0;
   #marks = 0;
 
-  constructor(world: World, history: History, options: LoadOptions) {
+  constructor(world: Served, history: History, options: LoadOptions) {
     this.#world = world;
     this.#history = history;
     this.#options = { aggregates: 6, lanes: 8, restMs: 20, ...options };
