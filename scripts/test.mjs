@@ -1,11 +1,13 @@
 // `npm test [pattern…]`: builds, runs every dist/test/**/*.test.js (or those whose path holds a pattern) and the xunit
-// projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone.
+// projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone. With KAFKA_HOME one
+// broker is started for the whole run; with KAFKA_BROKERS that one is used; tests that need what is not there say so.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { startKafka } from './kafka-cluster.mjs';
 import { fail, ROOT, setup, SetupError } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
@@ -85,7 +87,10 @@ const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.in
 if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
 const sums = [];
+const kafka = files.length > 0 && process.env['KAFKA_HOME'] && !process.env['KAFKA_BROKERS'] ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail) : undefined;
+if (kafka !== undefined) process.env['STATEFOLD_TEST_KAFKA'] = kafka.brokers.join(',');
 if (files.length > 0) sums.push(await runNode(files));
+await kafka?.close();
 if (withDotnet) sums.push(await runDotnet());
 const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);
 const problems = sums.flatMap((sum) => sum.problems);

@@ -1,0 +1,274 @@
+// A real Apache Kafka on this machine, in KRaft mode: `npm run kafka` and the tests start it here. Plain Node without packages.
+import { spawn, spawnSync } from 'node:child_process';
+import { randomBytes, randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SetupError } from './setup.mjs';
+
+const HOST = '127.0.0.1';
+const JAVA = 17;
+const SERVES_MS = 90_000;
+/** Below the ports that the system gives to clients: a broker that is down for a while must find its own port free. */
+const PORTS = [20_000, 32_000];
+const WHERE = 'unpack a binary release from https://kafka.apache.org/downloads and let KAFKA_HOME name its folder';
+
+/** @throws {SetupError} with what to do, when there is no Kafka or no Java for it */
+export function findKafka(home = process.env['KAFKA_HOME']) {
+  if (!home) throw new SetupError(`KAFKA_HOME is not set: ${WHERE}.`);
+  const libs = join(home, 'libs');
+  const jar = existsSync(libs) ? readdirSync(libs).find((name) => /^kafka-clients-[\d.]+\.jar$/.test(name)) : undefined;
+  if (jar === undefined) throw new SetupError(`KAFKA_HOME is ${home}, and there is no libs/kafka-clients-*.jar in it: ${WHERE}.`);
+  const java = process.env['JAVA_HOME'] ? join(process.env['JAVA_HOME'], 'bin', 'java') : 'java';
+  const answer = spawnSync(java, ['-version'], { encoding: 'utf8' });
+  const found = /version "(\d+)/.exec(answer.stderr ?? '')?.[1];
+  if (found === undefined || Number(found) < JAVA)
+    throw new SetupError(`Kafka needs Java ${JAVA} or newer, and ${found === undefined ? `\`${java}\` does not run` : `\`${java}\` is Java ${found}`}: install one from https://adoptium.net.`);
+  return { home, java, version: /-([\d.]+)\.jar$/.exec(jar)[1], classPath: join(libs, '*') };
+}
+
+/** Runs one of Kafka's own tools by its class. Resolves with what it wrote; rejects when it fails. */
+export async function runTool(kafka, main, args, { input = '', timeoutMs = 60_000 } = {}) {
+  const child = spawn(kafka.java, ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', kafka.classPath, main, ...args], { timeout: timeoutMs, killSignal: 'SIGKILL' });
+  const text = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr']) child[name].setEncoding('utf8').on('data', (chunk) => (text[name] += chunk));
+  child.stdin.on('error', () => undefined).end(input); // a tool that reads nothing may be gone already
+  const [code, signal] = await once(child, 'close');
+  if (code !== 0) throw new Error(`${main} ${args.join(' ')} ended with ${code ?? signal}:\n${text.stdout}${text.stderr}`);
+  return text.stdout;
+}
+
+/** A TCP port that nobody listens on. */
+export async function freePort() {
+  for (;;) {
+    const server = createServer();
+    const port = await new Promise((resolve) => {
+      const candidate = randomInt(PORTS[0], PORTS[1]);
+      server.once('error', () => resolve(undefined)).listen(candidate, HOST, () => resolve(candidate));
+    });
+    if (port === undefined) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
+}
+
+/** The ids of the brokers that the one on this port takes for alive, by a Metadata request (version 1, no topics). */
+function aliveBrokers(port, timeoutMs) {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, HOST);
+    const failed = (reason) => {
+      socket.destroy();
+      reject(reason);
+    };
+    socket.setTimeout(timeoutMs, () => failed(new Error(`no answer on port ${port}`)));
+    socket.once('error', failed).once('close', () => failed(new Error(`port ${port} was closed`)));
+    const request = Buffer.from([0, 0, 0, 14, 0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 0, 0]);
+    let answer = Buffer.alloc(0);
+    socket.on('data', (chunk) => {
+      answer = Buffer.concat([answer, chunk]);
+      if (answer.length < 4 || answer.length < 4 + answer.readInt32BE(0)) return;
+      let at = 12; // past size, correlation id and the number of brokers
+      const ids = Array.from({ length: answer.readInt32BE(8) }, () => {
+        const id = answer.readInt32BE(at);
+        at += 6 + answer.readInt16BE(at + 4) + 4; // host and port
+        at += 2 + Math.max(0, answer.readInt16BE(at)); // rack
+        return id;
+      });
+      resolve(ids);
+      socket.destroy();
+    });
+    socket.write(request);
+  });
+}
+
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+class Node {
+  #kafka;
+  #options;
+  #child;
+  #files;
+
+  constructor(kafka, id, port, files, options) {
+    this.#kafka = kafka;
+    this.id = id;
+    this.port = port;
+    this.#files = files;
+    this.#options = options;
+  }
+
+  get pid() {
+    return this.#child?.pid;
+  }
+
+  get logFile() {
+    return this.#files.log;
+  }
+
+  /** Formats its directory where that was not done yet. */
+  async format(clusterId) {
+    if (existsSync(join(this.#files.data, 'meta.properties'))) return;
+    await runTool(this.#kafka, 'kafka.tools.StorageTool', ['format', '-t', clusterId, '-c', this.#files.properties]);
+  }
+
+  /** Resolves when it serves: it answers, and is not fenced. */
+  async start() {
+    if (this.#child !== undefined) throw new Error(`broker ${this.id} runs already`);
+    const { java, classPath } = this.#kafka;
+    const output = openSync(this.#files.log, 'a');
+    const args = [...this.#options.heap, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${this.#files.log4j2}`, `-Dlog4j.configuration=file:${this.#files.log4j}`];
+    // A group of its own: Ctrl-C in a terminal goes to whoever started it, which then ends it in order.
+    const child = spawn(java, [...args, '-cp', classPath, 'kafka.Kafka', this.#files.properties], { stdio: ['ignore', output, output], detached: true });
+    closeSync(output);
+    this.#child = child;
+    child.once('error', () => (this.#child = undefined));
+    if (child.pid === undefined) throw new Error(`${java} could not be started`);
+    const warden = watchOver(child.pid);
+    child.once('exit', () => {
+      warden.kill('SIGKILL');
+      if (this.#child === child) this.#child = undefined;
+    });
+    await this.serves();
+  }
+
+  /** Resolves when the broker answers and counts itself among those alive. Rejects when its process ends, or after `deadlineMs`. */
+  async serves(deadlineMs = SERVES_MS) {
+    const end = performance.now() + deadlineMs;
+    for (;;) {
+      if (this.#child === undefined) throw new Error(`broker ${this.id} has ended:\n${this.logTail()}`);
+      const ids = await aliveBrokers(this.port, 2_000).catch(() => []);
+      if (ids.includes(this.id)) return;
+      if (performance.now() > end) throw new Error(`broker ${this.id} did not serve within ${deadlineMs} ms:\n${this.logTail()}`);
+      await wait(50);
+    }
+  }
+
+  /** Sends the signal; resolves when the process has ended, or at once for one that only pauses it or lets it go on. */
+  async kill(signal = 'SIGKILL') {
+    const child = this.#child;
+    if (child === undefined) return;
+    const ends = signal !== 'SIGSTOP' && signal !== 'SIGCONT';
+    const exited = ends ? once(child, 'exit') : undefined;
+    child.kill(signal);
+    await exited;
+  }
+
+  /** Ends it in order, as an operator would. A paused one goes on first. */
+  async stop() {
+    this.#child?.kill('SIGCONT');
+    await this.kill('SIGTERM');
+  }
+
+  logTail(lines = 40) {
+    const text = existsSync(this.#files.log) ? readFileSync(this.#files.log, 'utf8') : '';
+    return text.split('\n').slice(-lines).join('\n');
+  }
+}
+
+/** Kills the broker when this process is gone, however it went: the pipe's end tells. */
+function watchOver(pid) {
+  const warden = spawn('sh', ['-c', 'read -r _; kill -9 "$0"', `${pid}`], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  warden.on('error', () => undefined);
+  warden.stdin?.on('error', () => undefined);
+  warden.unref();
+  warden.stdin?.unref?.();
+  return warden;
+}
+
+const LOG4J2 = `status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1} %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+`;
+const LOG4J = `log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1} %m%n
+`;
+
+/** What every node of a cluster of so many brokers has. From three on each is a controller too, so that any one may be killed. */
+function commonProperties(brokers) {
+  const replicas = Math.min(3, brokers);
+  const insync = brokers >= 3 ? 2 : 1;
+  return {
+    'controller.listener.names': 'CONTROLLER',
+    'inter.broker.listener.name': 'INTERNAL',
+    'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT',
+    'auto.create.topics.enable': 'false',
+    'default.replication.factor': replicas,
+    'min.insync.replicas': insync,
+    'offsets.topic.num.partitions': 1,
+    'offsets.topic.replication.factor': replicas,
+    'transaction.state.log.num.partitions': 1,
+    'transaction.state.log.replication.factor': replicas,
+    'transaction.state.log.min.isr': insync,
+    'share.coordinator.state.topic.num.partitions': 1,
+    'share.coordinator.state.topic.replication.factor': replicas,
+    'share.coordinator.state.topic.min.isr': insync,
+    'group.initial.rebalance.delay.ms': 0,
+    // A follower is waited for until it is fenced: appends stand still that long when one is killed.
+    'broker.heartbeat.interval.ms': 500,
+    'broker.session.timeout.ms': 4_000,
+    'log.cleaner.dedupe.buffer.size': 16 * 1024 * 1024,
+    'num.network.threads': 2,
+    'num.io.threads': 4,
+    'background.threads': 2,
+  };
+}
+
+/** Starts a broker, or a cluster of them, and resolves when all serve. The types and options are in `kafka-cluster.d.mts`. */
+export async function startKafka({ home, brokers = 1, dataDirectory, ports = [], heap = ['-Xms128m', '-Xmx384m'], properties = {}, advertised = (_, port) => `${HOST}:${port}` } = {}) {
+  const kafka = findKafka(home);
+  const directory = dataDirectory ?? mkdtempSync(join(tmpdir(), 'statefold-kafka-'));
+  const clusterFile = join(directory, 'cluster-id');
+  const log4j2 = join(directory, 'log4j2.properties');
+  const log4j = join(directory, 'log4j.properties');
+  mkdirSync(directory, { recursive: true });
+  if (!existsSync(clusterFile)) writeFileSync(clusterFile, `A${randomBytes(16).toString('base64url').slice(1)}`);
+  writeFileSync(log4j2, LOG4J2);
+  writeFileSync(log4j, LOG4J);
+
+  const controllers = new Map();
+  for (let id = 1; id <= (brokers >= 3 ? brokers : 1); id++) controllers.set(id, await freePort());
+  const nodes = [];
+  for (let id = 1; id <= brokers; id++) {
+    const port = ports[id - 1] ?? (await freePort());
+    const own = join(directory, `broker-${id}`);
+    const files = { data: join(own, 'data'), properties: join(own, 'server.properties'), log: join(own, 'server.log'), log4j, log4j2 };
+    const internal = `INTERNAL://${HOST}:${await freePort()}`;
+    const controller = controllers.has(id) ? [`CONTROLLER://${HOST}:${controllers.get(id)}`] : [];
+    mkdirSync(own, { recursive: true });
+    const all = {
+      ...commonProperties(brokers),
+      'process.roles': controllers.has(id) ? 'broker,controller' : 'broker',
+      'node.id': id,
+      'controller.quorum.voters': [...controllers].map(([voter, at]) => `${voter}@${HOST}:${at}`).join(','),
+      listeners: [`PLAINTEXT://${HOST}:${port}`, internal, ...controller].join(','),
+      'advertised.listeners': [`PLAINTEXT://${advertised(id, port)}`, internal].join(','),
+      'log.dirs': files.data,
+      ...properties,
+    };
+    writeFileSync(files.properties, Object.entries(all).map(([key, value]) => `${key}=${value}\n`).join(''));
+    nodes.push(new Node(kafka, id, port, files, { heap }));
+  }
+
+  const close = async () => {
+    // What is thrown away needs no order; what is kept is closed, so that the next start needs no recovery.
+    await Promise.all(nodes.map((node) => (dataDirectory === undefined ? node.kill('SIGKILL') : node.stop())));
+    if (dataDirectory === undefined) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    const clusterId = readFileSync(clusterFile, 'utf8');
+    await Promise.all(nodes.map((node) => node.format(clusterId)));
+    await Promise.all(nodes.map((node) => node.start()));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { kafka, version: kafka.version, directory, nodes, brokers: nodes.map(({ id, port }) => advertised(id, port)), close };
+}
