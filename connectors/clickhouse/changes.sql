@@ -1,0 +1,40 @@
+-- The accepted changes of projections, by the rules of every reader of the log: a change counts when it is of the epoch and owner of
+-- the last accepted claim before it, and its input comes after the projection's last one. What is older than the first claim that was
+-- landed can't be judged and is left out.
+CREATE OR REPLACE VIEW statefold_changes AS
+WITH terms AS
+(
+    SELECT topic, kafka_partition, epoch, owner, claimed_at,
+        leadInFrame(claimed_at, 1, toUInt64(18446744073709551615)) OVER (PARTITION BY topic, kafka_partition ORDER BY epoch ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS ended_at
+    FROM
+    (
+        SELECT topic, kafka_partition, epoch, argMin(owner, log_offset) AS owner, min(log_offset) AS claimed_at
+        FROM statefold_changes_landed WHERE claim_rules IS NOT NULL GROUP BY topic, kafka_partition, epoch
+    )
+),
+changes AS
+(
+    SELECT landed.*,
+        (input_offset + 1, input_index) AS input,
+        max((input_offset + 1, input_index)) OVER (PARTITION BY topic, kafka_partition, projection_id ORDER BY log_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+    FROM (SELECT * FROM statefold_changes_landed WHERE projection_id != '') AS landed
+    INNER JOIN terms ON landed.topic = terms.topic AND landed.kafka_partition = terms.kafka_partition AND landed.epoch = terms.epoch AND landed.owner = terms.owner
+    WHERE log_offset > claimed_at AND log_offset < ended_at
+)
+SELECT
+    splitByChar('.', topic)[-2] AS tenant,
+    projection_id,
+    log_offset AS sequence,
+    class_name,
+    key,
+    aggregate_type,
+    aggregate_id,
+    version,
+    event_id,
+    timestamp AS last_modified,
+    ifNull(cause, '') AS cause,
+    JSONExtract(ifNull(changes.state, ''), 'JSON(max_dynamic_paths = 256)') AS state,
+    changes.state AS state_raw,
+    fault
+FROM changes
+WHERE input > reached

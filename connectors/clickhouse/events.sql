@@ -1,0 +1,40 @@
+-- The accepted events, by the rules of every reader of the log: a commit counts when it is of the epoch and owner of the last accepted
+-- claim before it, and begins at the version that its aggregate has; so a row that is there twice counts once. The accepted claim of an
+-- epoch is the first one of that epoch.
+CREATE OR REPLACE VIEW statefold_events AS
+WITH terms AS
+(
+    SELECT topic, kafka_partition, epoch, owner, claimed_at,
+        leadInFrame(claimed_at, 1, toUInt64(18446744073709551615)) OVER (PARTITION BY topic, kafka_partition ORDER BY epoch ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS ended_at
+    FROM
+    (
+        SELECT topic, kafka_partition, epoch, argMin(owner, log_offset) AS owner, min(log_offset) AS claimed_at
+        FROM statefold_events_landed WHERE claim_rules IS NOT NULL GROUP BY topic, kafka_partition, epoch
+    )
+),
+commits AS
+(
+    SELECT topic, kafka_partition, log_offset, aggregate_type, aggregate_id, base_version, timestamp, correlation_id, causation_id, metadata, events,
+        max(base_version + length(events)) OVER (PARTITION BY topic, kafka_partition, aggregate_id ORDER BY log_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+    FROM (SELECT * FROM statefold_events_landed WHERE aggregate_id != '') AS landed
+    INNER JOIN terms ON landed.topic = terms.topic AND landed.kafka_partition = terms.kafka_partition AND landed.epoch = terms.epoch AND landed.owner = terms.owner
+    WHERE log_offset > claimed_at AND log_offset < ended_at
+)
+SELECT
+    splitByChar('.', topic)[-2] AS tenant,
+    aggregate_type,
+    aggregate_id,
+    base_version + number AS version,
+    UUIDNumToString(toFixedString(event.1, 16)) AS event_id,
+    event.2 AS event_type,
+    timestamp,
+    ifNull(correlation_id, '') AS correlation_id,
+    ifNull(causation_id, '') AS causation_id,
+    JSONExtract(event.3, 'JSON(max_dynamic_paths = 256)') AS data,
+    JSONExtract(ifNull(metadata, ''), 'JSON(max_dynamic_paths = 256)') AS metadata,
+    event.3 AS data_raw,
+    commits.metadata AS metadata_raw,
+    log_offset
+FROM commits
+ARRAY JOIN events AS event, arrayEnumerate(events) AS number
+WHERE base_version = reached
