@@ -1,6 +1,7 @@
 // `npm test [pattern…]`: builds, runs every dist/test/**/*.test.js (or those whose path holds a pattern) and the xunit
 // projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone. With KAFKA_HOME one
-// broker is started for the whole run; with KAFKA_BROKERS that one is used; tests that need what is not there say so.
+// broker is started for the whole run, with KAFKA_BROKERS that one is used; then test/e2e runs a second time, with the log on
+// Kafka. What needs a Kafka that is not there says so.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -23,10 +24,10 @@ function* testFiles(folder) {
   }
 }
 
-async function runNode(files) {
+async function runNode(files, on = '') {
   const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [] };
   const ran = new Set();
-  const name = (event) => `${event.file ? `${relative(TESTS, event.file)}: ` : ''}${event.name}`;
+  const name = (event) => `${event.file ? `${relative(TESTS, event.file)}${on}: ` : ''}${event.name}`;
   const stream = runTests({ files, concurrency: Math.min(4, availableParallelism()), timeout: FILE_TIMEOUT_MS });
   const isFile = (event) => event.nesting === 0 && files.includes(event.name);
   stream.on('test:pass', (event) => {
@@ -45,13 +46,13 @@ async function runNode(files) {
     if (event.details.error?.failureType === 'subtestsFailed') return;
     ran.add(event.file);
     sum.failed++;
-    sum.problems.push(isFile(event) ? `${relative(TESTS, event.name)}: ${event.details.error?.message ?? 'failed'}` : name(event));
+    sum.problems.push(isFile(event) ? `${relative(TESTS, event.name)}${on}: ${event.details.error?.message ?? 'failed'}` : name(event));
   });
   for await (const text of stream.compose(new spec())) process.stdout.write(text);
   for (const file of files) {
     if (ran.has(file)) continue;
     sum.failed++;
-    sum.problems.push(`${relative(TESTS, file)}: ran no test`);
+    sum.problems.push(`${relative(TESTS, file)}${on}: ran no test`);
   }
   return sum;
 }
@@ -87,9 +88,17 @@ const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.in
 if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
 const sums = [];
-const kafka = files.length > 0 && process.env['KAFKA_HOME'] && !process.env['KAFKA_BROKERS'] ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail) : undefined;
-if (kafka !== undefined) process.env['STATEFOLD_TEST_KAFKA'] = kafka.brokers.join(',');
+const endToEnd = files.filter((file) => relative(TESTS, file).startsWith('e2e/'));
+const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
+const kafka = files.length > 0 && KAFKA_HOME && !KAFKA_BROKERS ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail) : undefined;
+const brokers = KAFKA_BROKERS || kafka?.brokers.join(',');
+if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
 if (files.length > 0) sums.push(await runNode(files));
+if (endToEnd.length > 0 && brokers) {
+  process.env['STATEFOLD_TEST_LOG'] = 'kafka';
+  sums.push(await runNode(endToEnd, ' on Kafka'));
+} else if (endToEnd.length > 0)
+  sums.push({ passed: 0, failed: 0, skipped: endToEnd.length, problems: [], left: ['test/e2e a second time, with the log on Kafka (neither KAFKA_HOME nor KAFKA_BROKERS is set)'] });
 await kafka?.close();
 if (withDotnet) sums.push(await runDotnet());
 const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);

@@ -1,4 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -139,6 +140,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     STATEFOLD_API_KEY: API_KEY,
     STATEFOLD_ADMIN_KEY: ADMIN_KEY,
     WEBHOOK_ALLOW_PRIVATE: 'true',
+    ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
   const child = spawn(process.execPath, [options.program ?? join(BUILT, 'src', 'main.js'), 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -163,6 +165,14 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
   using.set(dataDirectory, [...(using.get(dataDirectory) ?? []), kill]);
   t.after(kill);
   return new Service(child, url, dataDirectory, log);
+}
+
+/** The log in the Kafka of this run, under a prefix that goes with the data directory: a restart finds it again. */
+function onKafka(dataDirectory: string): NodeJS.ProcessEnv {
+  const brokers = process.env['STATEFOLD_TEST_KAFKA'];
+  if (brokers === undefined) throw new Error('STATEFOLD_TEST_LOG is kafka, but STATEFOLD_TEST_KAFKA names no brokers');
+  const prefix = `s${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 10)}`;
+  return { KAFKA_BROKERS: brokers, KAFKA_TOPIC_PREFIX: prefix, KAFKA_SESSION_TIMEOUT_MS: '6000' };
 }
 
 /** What ends the services of a data directory. */
