@@ -2,8 +2,9 @@ import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { CatalogBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec.js';
-import { FencedPartition, type Draft, type Folded, type PartitionHandler } from '../log/fenced-partition.js';
+import { FencedPartition } from '../log/fenced-partition.js';
 import type { Log } from '../log/log.js';
+import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
 import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
 import { EntityStore } from './entity-store.js';
 
@@ -16,9 +17,11 @@ export interface FencedCatalogOptions {
   /** Id of this process, new at each start. */
   readonly owner: string;
   readonly logger: Logger;
+  /** Other processes write the catalog too: it is followed, and claimed when there is something to write. Else it is this process's alone. */
+  readonly shared?: boolean;
   /** Superseded records that gather before they are tombstoned. */
   readonly sweepAfter?: number;
-  /** The catalog takes no more writes: another process has it, or the log is broken (an InvariantError). Not called by `close`. */
+  /** The catalog takes no more writes: the log is broken (an InvariantError), or another process has it and it is not shared. Not called by `close`. */
   readonly onStopped?: (error: Error) => void;
 }
 
@@ -35,9 +38,10 @@ const SWEEP_BATCH = 1_000;
 
 /**
  * The catalog as a fold over the one partition of `statefold.catalog`. A write says which version it replaces, and resolves
- * when its record is durable and folded. Reads are from memory.
+ * when its record is durable and folded. Reads are from memory: of a shared catalog that is all that this process has seen, and
+ * what others wrote comes within milliseconds; `refresh` waits for it.
  *
- * Superseded records are tombstoned in the background, by the key of the very record: keys are unique to an attempt, so a
+ * Superseded records are tombstoned in the background by who wrote last, by the key of the very record: keys are unique to an attempt, so a
  * tombstone never removes a record that counts. Records of deletions and claims stay: they make older records void.
  */
 export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
@@ -55,15 +59,15 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   private constructor(options: FencedCatalogOptions) {
     this.#options = options;
     this.artefacts = options.artefacts;
-    const { log, codec, owner, logger } = options;
-    this.#partition = new FencedPartition({ log, codec, owner, logger, ref: PARTITION, handler: this });
+    const { log, codec, owner, logger, shared = false } = options;
+    this.#partition = new FencedPartition({ log, codec, owner, logger, shared, ref: PARTITION, handler: this });
   }
 
-  /** Makes the topic, folds it and takes it. @throws InvariantError when the log is damaged */
+  /** Makes the topic, folds it, and takes it unless it is shared. @throws InvariantError when the log is damaged */
   static async open(options: FencedCatalogOptions): Promise<FencedCatalog> {
     await options.log.ensureTopics([{ topic: CATALOG_TOPIC, partitions: 1, cleanup: { policy: 'tombstones' } }]);
     const catalog = new FencedCatalog(options);
-    await catalog.#partition.open();
+    await catalog.#partition.open({ claim: options.shared !== true });
     catalog.#sweepWhenDue();
     return catalog;
   }
@@ -85,7 +89,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   refresh(): Promise<void> {
-    return Promise.resolve();
+    return this.#options.shared === true ? this.#partition.barrier() : Promise.resolve();
   }
 
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
@@ -168,6 +172,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
 
   refused(drafts: readonly Draft<CatalogBody>[], error: Error): void {
     for (const draft of drafts) this.#take(draft)?.reject(unavailable('the log takes no writes now', error));
+  }
+
+  unknown(drafts: readonly Draft<CatalogBody>[], error: Error): void {
+    const answer = new StatefoldError('UNAVAILABLE', 'the log can not be reached, and the change may have been stored; look before you send the request again', { cause: error });
+    for (const draft of drafts) this.#take(draft)?.reject(answer);
   }
 
   stopped(error: Error): void {

@@ -63,6 +63,16 @@ export class StatefoldError extends Error {
   }
 }
 
+/**
+ * This process does not own what was asked for, or does not any more: nothing of the request was stored, nor will be. It is
+ * another process that answers it now.
+ */
+export class NotOwnerError extends StatefoldError {
+  constructor(message = 'another process owns the tenant now; send the request again', options: Omit<StatefoldErrorOptions, 'retryable'> = {}) {
+    super('UNAVAILABLE', message, { ...options, retryable: true });
+  }
+}
+
 /** An invariant of the service itself is broken: the process must not go on with what it believes. */
 export class InvariantError extends Error {
   constructor(message: string, options?: { cause?: unknown }) {

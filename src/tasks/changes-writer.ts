@@ -4,7 +4,7 @@ import type { Fault } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import type { RecordCodec } from '../log/codec.js';
-import type { Draft, Folded, PartitionHandler } from '../log/fenced-partition.js';
+import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { InputPosition, PartitionTables } from './store/partition-tables.js';
 import { Tail } from './tail.js';

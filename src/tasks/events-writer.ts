@@ -4,7 +4,7 @@ import { StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, EventsBody } from '../core/records.js';
-import type { Draft, Folded, PartitionHandler } from '../log/fenced-partition.js';
+import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
 import type { PartitionTables } from './store/partition-tables.js';
 
 /** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */

@@ -1,0 +1,34 @@
+/** A record that the owner wants to write. */
+export interface Draft<B> {
+  readonly body: B;
+  /** The record's key is this, then `#` and the id of the attempt: no two records share a key. */
+  readonly keyPrefix: string;
+}
+
+/** A record as the fold found it. */
+export interface Folded<B> {
+  readonly offset: number;
+  readonly body: B;
+  readonly accepted: boolean;
+}
+
+/** What a fenced partition carries: its pure rules and what is to be done with each record. */
+export interface PartitionHandler<B> {
+  /** Pure on what was folded so far: does the body count at this place? Asked only for the current epoch and owner. */
+  judge(body: B, offset: number): boolean;
+  /** Called for every record of ours but claims, in log order, once. `draft` when this process wrote it and still waits for it. */
+  fold(record: Folded<B>, draft: Draft<B> | undefined): void;
+  /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
+  gather(): Draft<B>[];
+  /** Not accepted, and never will be: each is to be decided again. */
+  undecided(drafts: readonly Draft<B>[]): void;
+  /** Certainly not written: the log takes nothing now (a full disk, say). */
+  refused(drafts: readonly Draft<B>[], error: Error): void;
+  /** Only of a shared partition: the log can't be reached, so it is not known whether they were written. They are not followed up. */
+  unknown?(drafts: readonly Draft<B>[], error: Error): void;
+  /**
+   * The partition is not ours any more, or broken; nothing more is folded. Of the drafts some may have been written, or folded
+   * already, unless the error is a NotOwnerError: then none was, nor will be.
+   */
+  stopped(error: Error, drafts: readonly Draft<B>[]): void;
+}
