@@ -1,15 +1,31 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import avro from 'avsc';
 import { InvariantError } from '../core/errors.js';
 import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence } from '../core/records.js';
+import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
 
 /** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
 export interface RecordCodec<B> {
   encode(fence: Fence, body: B | ClaimBody): Buffer;
-  /** Undefined: not a record of ours, void for every reader. @throws InvariantError on a wrong checksum. */
+  /**
+   * Undefined: not a record of ours, void for every reader.
+   * @throws InvariantError on a wrong checksum; UnknownSchemaError on a record of ours under an id that this process doesn't know
+   */
   decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+}
+
+/**
+ * A record of ours whose schema this process doesn't know: written by a newer version of the service, or with the ids of another
+ * schema registry. It may count for readers who know it, so it is never taken for void here: the reader stops.
+ */
+export class UnknownSchemaError extends InvariantError {
+  override readonly name = 'UnknownSchemaError';
+
+  constructor(id: number, known: readonly number[]) {
+    super(
+      `a record of the log has the schema id ${id}, this process knows ${known.join(', ')}: the log was begun with another schema registry (set SCHEMA_REGISTRY_URL as before, or restore its schemas under their ids), or a newer version of the service writes to it`,
+    );
+  }
 }
 
 /** Fields that hold JSON text. Avro's string and bytes are the same on the wire: readers see text, we keep the bytes as sent. */
@@ -41,14 +57,26 @@ function withBytes(schema: unknown): unknown {
   return copy;
 }
 
+const typeOf = (schema: object): avro.Type => avro.Type.forSchema(withBytes(schema) as avro.Schema);
+
+export interface AvroRecordCodecOptions {
+  readonly schema: object;
+  /** What new records are written with. */
+  readonly schemaId: number;
+  /** Earlier schemas of the same topic by their ids: their records are read as if written with `schema`, new fields by their defaults. */
+  readonly earlier?: ReadonlyMap<number, object>;
+}
+
 export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }> implements RecordCodec<B> {
   readonly #type: avro.Type;
   readonly #schemaId: number;
+  readonly #earlier: ReadonlyMap<number, avro.Resolver>;
   #scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
-  constructor(schema: object, schemaId: number) {
-    this.#type = avro.Type.forSchema(withBytes(schema) as avro.Schema);
+  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions) {
+    this.#type = typeOf(schema);
     this.#schemaId = schemaId;
+    this.#earlier = new Map([...earlier].map(([id, written]) => [id, this.#type.createResolver(typeOf(written))]));
   }
 
   encode(fence: Fence, body: B | ClaimBody): Buffer {
@@ -74,10 +102,18 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 
   decode(value: Buffer): { fence: Fence; body: B | ClaimBody } | undefined {
-    if (value.length <= CHECKSUM_END || value[0] !== 0 || value.readUInt32BE(1) !== this.#schemaId) return undefined;
-    if (value.readUInt32BE(WIRE_HEADER) !== crc32(value.subarray(CHECKSUM_END)))
-      throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
-    const { value: record } = this.#type.decode(value, WIRE_HEADER) as { value: AvroRecord };
+    if (value.length <= CHECKSUM_END || value[0] !== 0) return undefined;
+    const id = value.readUInt32BE(1);
+    const resolver = id === this.#schemaId ? undefined : this.#earlier.get(id);
+    const known = id === this.#schemaId || resolver !== undefined;
+    const whole = value.readUInt32BE(WIRE_HEADER) === crc32(value.subarray(CHECKSUM_END));
+    if (!known) {
+      // Whose checksum is right at this place was written by this service; anyone else's bytes are no record.
+      if (whole) throw new UnknownSchemaError(id, [this.#schemaId, ...this.#earlier.keys()]);
+      return undefined;
+    }
+    if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
+    const { value: record } = this.#type.decode(value, WIRE_HEADER, resolver) as { value: AvroRecord };
     const { epoch, owner, recordId, expectedOffset, previous } = record;
     const [branch = ''] = Object.keys(record.body);
     const body = { kind: branch.slice(NAMESPACE.length), value: record.body[branch] } as unknown as B | ClaimBody;
@@ -91,12 +127,10 @@ export interface Codecs {
   readonly catalog: RecordCodec<CatalogBody>;
 }
 
-/** Reads the Avro schemas of the topics from `directory` (`schemas/avro`); ids as the schema registry gave them. */
-export function loadCodecs(directory: string, schemaIds = { events: 1, changes: 2, catalog: 3 }): Codecs {
-  const schema = (name: string): object => JSON.parse(readFileSync(join(directory, `${name}.avsc`), 'utf8')) as object;
-  return {
-    events: new AvroRecordCodec<EventsBody>(schema('events'), schemaIds.events),
-    changes: new AvroRecordCodec<ChangesBody>(schema('changes'), schemaIds.changes),
-    catalog: new AvroRecordCodec<CatalogBody>(schema('catalog'), schemaIds.catalog),
-  };
+/** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
+export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_IDS): Codecs {
+  const schemas = readSchemas(directory);
+  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName): RecordCodec<B> =>
+    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] });
+  return { events: codec<EventsBody>('events'), changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog') };
 }

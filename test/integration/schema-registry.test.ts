@@ -1,0 +1,335 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
+import express from 'express';
+import { Kafka, logLevel } from 'kafkajs';
+import { LogArtefactStore } from '../../src/catalog/artefacts.js';
+import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { createTenant } from '../../src/catalog/tenants.js';
+import { silentLogger } from '../../src/core/logger.js';
+import type { CommitValue, Fence } from '../../src/core/records.js';
+import { Authenticator } from '../../src/http/auth.js';
+import { schemaRegistryRoutes } from '../../src/http/routes/schema-registry.js';
+import { loadCodecs, UnknownSchemaError } from '../../src/log/codec.js';
+import { registerSchemas, SchemaRegistryError } from '../../src/log/confluent/registry.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds } from '../../src/log/schemas.js';
+import { freshPrefix, kafkaForTests, needsKafkaTools } from '../support/kafka.js';
+import { ROOT, temporaryDirectory } from '../support/service.js';
+
+const AVRO = join(ROOT, 'schemas', 'avro');
+const schemas = readSchemas(AVRO);
+const ADMIN_KEY = 'an-admin-key-of-the-test';
+const V1 = 'application/vnd.schemaregistry.v1+json';
+const fence: Fence = { epoch: 1, owner: 'w1', recordId: 'w1:a', expectedOffset: 0, previous: '' };
+const commit: CommitValue = {
+  commandId: 'c', keyed: false, requestHash: Buffer.alloc(0), aggregateId: 'order-1', aggregateType: 'order', baseVersion: 0, timestamp: 1_700_000_000_000,
+  correlationId: null, causationId: null, metadata: null, events: [{ eventId: Buffer.alloc(16, 7), eventType: 'Paid', data: Buffer.from('{"n":9007199254740993,"ü":1.0}') }],
+};
+
+async function listen(t: TestContext, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+interface BuiltIn {
+  /** With its path. */
+  readonly url: string;
+  /** Of the tenants `one` and `two`. */
+  readonly keys: readonly [string, string];
+  readonly ask: (method: string, path: string, options?: { body?: unknown; headers?: Record<string, string> }) => Promise<{ status: number; headers: Headers; body: unknown }>;
+}
+
+/** The routes over a real catalog with two tenants. */
+async function builtIn(t: TestContext, { ids = BUILT_IN_SCHEMA_IDS, topicPrefix = 'statefold' }: { ids?: SchemaIds; topicPrefix?: string } = {}): Promise<BuiltIn> {
+  const log = new LmdbLog({ path: temporaryDirectory(t) });
+  const catalog = await FencedCatalog.open({ log, codec: loadCodecs(AVRO).catalog, artefacts: await LogArtefactStore.open({ log }), owner: 'registry-test', logger: silentLogger });
+  t.after(async () => {
+    await catalog.close();
+    await log.close();
+  });
+  const keys = [(await createTenant(catalog, { tenantId: 'one' })).apiKey, (await createTenant(catalog, { tenantId: 'two' })).apiKey] as const;
+  const authenticator = new Authenticator(catalog);
+  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  const app = express();
+  app.use(schemaRegistryRoutes({ schemas, ids, topicPrefix, catalog, adminKey: ADMIN_KEY, authenticate, limits: { maxBodyBytes: 64 * 1024, maxJsonDepth: 32 } }));
+  const url = `${await listen(t, app)}/schema-registry`;
+  const ask: BuiltIn['ask'] = async (method, path, { body, headers } = {}) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { 'x-api-key': keys[0], ...(body === undefined ? {} : { 'content-type': V1 }), ...headers },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: text === '' ? undefined : (JSON.parse(text) as unknown) };
+  };
+  return { url, keys, ask };
+}
+
+const basic = (user: string, password: string): Record<string, string> => ({ authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}` });
+const client = (url: string, password: string, username = 'any'): SchemaRegistry => new SchemaRegistry({ host: url, auth: { username, password }, retry: { retries: 0 } });
+
+describe('the built-in registry', () => {
+  it('answers as Confluent\'s does', async (t) => {
+    const { ask } = await builtIn(t);
+    const version = { subject: 'statefold.one.events-value', version: 1, id: 1, schema: schemas.events.text };
+    const answers: readonly [path: string, status: number, body: unknown][] = [
+      ['/subjects', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord', 'statefold.catalog-value', 'statefold.one.changes-value', 'statefold.one.events-value']],
+      ['/subjects?subjectPrefix=dev.', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord']],
+      ['/subjects/statefold.one.events-value/versions', 200, [1]],
+      ['/subjects/statefold.one.events-value/versions/1', 200, version],
+      ['/subjects/statefold.one.events-value/versions/latest', 200, version],
+      ['/subjects/statefold.one.events-value/versions/-1', 200, version],
+      ['/subjects/statefold.one.changes-value/versions/latest/schema', 200, schemas.changes.schema],
+      ['/schemas/ids/1?fetchMaxId=false&subject=statefold.two.events-value', 200, { schema: schemas.events.text }],
+      ['/schemas/ids/3/schema', 200, schemas.catalog.schema],
+      ['/schemas/ids/2/versions', 200, [{ subject: 'dev.statefold.ChangesRecord', version: 1 }, { subject: 'statefold.one.changes-value', version: 1 }]],
+      ['/schemas/ids/3/subjects', 200, ['dev.statefold.CatalogRecord', 'statefold.catalog-value']],
+      ['/schemas/types', 200, ['AVRO']],
+      ['/config', 200, { compatibilityLevel: 'BACKWARD' }],
+      ['/config/dev.statefold.EventsRecord', 200, { compatibilityLevel: 'BACKWARD' }],
+      ['/mode', 200, { mode: 'READONLY' }],
+      ['/subjects/orders-value/versions', 404, { error_code: 40401, message: "Subject 'orders-value' not found." }],
+      ['/subjects/statefold.one.events-value/versions/2', 404, { error_code: 40402, message: 'Version 2 not found.' }],
+      ['/schemas/ids/9', 404, { error_code: 40403, message: 'Schema 9 not found' }],
+      ['/nothing', 404, { error_code: 404, message: 'HTTP 404 Not Found' }],
+    ];
+    for (const [path, status, body] of answers) {
+      const answer = await ask('GET', path);
+      assert.deepEqual([answer.status, answer.body], [status, body], path);
+      assert.equal(answer.headers.get('content-type'), V1, path);
+    }
+    assert.equal(((await ask('GET', '/subjects/statefold.one.events-value/versions/x')).body as { error_code: number }).error_code, 42202);
+    const wrong = await ask('PATCH', '/subjects');
+    assert.deepEqual([wrong.status, (wrong.body as { error_code: number }).error_code, wrong.headers.get('allow')], [405, 405, 'GET, HEAD, OPTIONS']);
+  });
+
+  it('finds a schema however it is spelt, and takes no other one', async (t) => {
+    const { ask } = await builtIn(t);
+    // As a Java client prints what it parsed: members in another order, names in full.
+    const { fields, doc, name, namespace, type } = schemas.changes.schema as Record<string, unknown>;
+    const spelt = JSON.stringify({ type, name: `${String(namespace)}.${String(name)}`, doc, fields }).replace('"type":"int"', '"type":{"type":"int"}');
+    const subject = '/subjects/statefold.one.changes-value';
+    assert.deepEqual((await ask('POST', `${subject}?normalize=false&deleted=true`, { body: { schema: spelt } })).body, { subject: 'statefold.one.changes-value', version: 1, id: 2, schema: schemas.changes.text });
+    assert.deepEqual((await ask('POST', `${subject}/versions`, { body: { schema: spelt, schemaType: 'AVRO' } })).body, { id: 2 });
+    const more = JSON.stringify({ ...schemas.changes.schema, fields: [...(fields as object[]), { name: 'more', type: 'int', default: 0 }] });
+    const refusals: readonly [path: string, body: unknown, status: number, code: number][] = [
+      [subject, { schema: more }, 404, 40403],
+      [subject, { schema: schemas.events.text }, 404, 40403],
+      [subject, { schema: spelt, schemaType: 'PROTOBUF' }, 404, 40403],
+      ['/subjects/orders-value', { schema: spelt }, 404, 40401],
+      [`${subject}/versions`, { schema: more }, 422, 42205],
+      ['/subjects/orders-value/versions', { schema: spelt }, 422, 42205],
+      [subject, { schema: '{"type":' }, 422, 42201],
+      [subject, { schema: `${'['.repeat(1000)}${']'.repeat(1000)}` }, 422, 42201],
+      [subject, {}, 422, 42201],
+      [subject, '{', 400, 400],
+      [subject, { schema: 'x'.repeat(100_000) }, 413, 413],
+    ];
+    for (const [path, body, status, code] of refusals) {
+      const answer = await ask('POST', path, { body });
+      assert.deepEqual([answer.status, (answer.body as { error_code: number }).error_code], [status, code], `${path} ${JSON.stringify(body).slice(0, 100)}`);
+    }
+    assert.equal((await ask('POST', subject, { body: { schema: spelt }, headers: { 'content-type': 'text/plain' } })).status, 415);
+    for (const path of ['/config', '/config/statefold.one.events-value', '/mode']) assert.equal(((await ask('PUT', path, { body: {} })).body as { error_code: number }).error_code, 42205, path);
+    assert.equal((await ask('DELETE', subject)).status, 422);
+  });
+
+  it('16: shows a tenant the topics of no other, and asks for a key', async (t) => {
+    const { url, ask, keys: [one] } = await builtIn(t, { topicPrefix: 'prod' });
+    const { keys: [elsewhere] } = await builtIn(t);
+    const foreign = await ask('GET', '/subjects/prod.two.events-value/versions/latest');
+    const missing = await ask('GET', '/subjects/prod.six.events-value/versions/latest');
+    assert.equal(foreign.status, 404);
+    assert.deepEqual(JSON.stringify(foreign.body).replace('two', 'six'), JSON.stringify(missing.body));
+    assert.equal((await ask('GET', '/subjects/prod.one.events-value/versions/latest')).status, 200);
+    assert.equal((await ask('GET', '/subjects/statefold.one.events-value/versions/latest')).status, 404);
+    const subjects = async (headers: Record<string, string>): Promise<unknown> => {
+      const answer = await fetch(`${url}/subjects`, { headers });
+      return answer.status === 200 ? ((await answer.json()) as string[]).filter((subject) => subject.endsWith('.events-value')) : [answer.status, answer.headers.get('www-authenticate')];
+    };
+    const refused = [401, 'Basic realm="statefold"'];
+    assert.deepEqual(await subjects({ 'x-api-key': one }), ['prod.one.events-value']);
+    assert.deepEqual(await subjects(basic('anyone', one)), ['prod.one.events-value']);
+    assert.deepEqual(await subjects(basic('', one)), ['prod.one.events-value']);
+    assert.deepEqual(await subjects(basic('admin', ADMIN_KEY)), ['prod.one.events-value', 'prod.two.events-value']);
+    assert.deepEqual(await subjects({ 'x-admin-key': ADMIN_KEY }), ['prod.one.events-value', 'prod.two.events-value']);
+    for (const headers of [{}, basic('anyone', ADMIN_KEY), basic('admin', one), basic(one, ''), basic('anyone', elsewhere), { authorization: 'Basic ???' }, { authorization: `Bearer ${one}` }]) assert.deepEqual(await subjects(headers), refused, JSON.stringify(headers));
+  });
+
+  it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {
+    const ids = { events: 41, changes: 42, catalog: 43 };
+    const { url, keys } = await builtIn(t, { ids });
+    const registry = client(url, keys[0]);
+    assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 41);
+    assert.equal(await registry.getRegistryIdBySchema('dev.statefold.CatalogRecord', { type: SchemaType.AVRO, schema: schemas.catalog.text }), 43);
+    assert.deepEqual(await registry.register({ type: SchemaType.AVRO, schema: schemas.changes.text }, { subject: 'statefold.one.changes-value' }), { id: 42 });
+    const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Commit', value: commit });
+    assert.equal(dataOf(await registry.decode(value)), '{"n":9007199254740993,"ü":1.0}');
+    await assert.rejects(registry.register({ type: SchemaType.AVRO, schema: '{"type":"record","namespace":"x","name":"X","fields":[]}' }, { subject: 'x-value' }), /read-only mode/);
+  });
+});
+
+/** The JSON text of the first event of a decoded commit. */
+function dataOf(record: unknown): string | undefined {
+  const { body } = record as { body: { 'dev.statefold.Commit'?: { events: { data: string }[] } } };
+  return body['dev.statefold.Commit']?.events[0]?.data;
+}
+
+/** A small registry of another make: gives its own ids, and does what a test asks of it. */
+class OtherRegistry {
+  readonly ids = new Map<string, number>();
+  readonly asked: string[] = [];
+  auth: string | undefined;
+  /** Answers all with it, as long as it is set. */
+  answer: { status: number; error_code: number; message: string } | undefined;
+  /** Requests that are left without any answer. */
+  silent = false;
+
+  readonly listener: RequestListener = (request, response) => {
+    void this.#serve(request).then((answer) => {
+      if (answer !== undefined) response.writeHead(answer[0], { 'content-type': V1 }).end(JSON.stringify(answer[1]));
+    });
+  };
+
+  async #serve(request: IncomingMessage): Promise<[number, object] | undefined> {
+    this.asked.push(`${request.method} ${request.url}`);
+    let text = '';
+    for await (const chunk of request) text += String(chunk);
+    if (this.silent) return undefined;
+    if (this.answer !== undefined) return [this.answer.status, this.answer];
+    if (this.auth !== undefined && request.headers.authorization !== basic(...(this.auth.split(':') as [string, string]))['authorization']) return [401, { error_code: 401, message: 'Unauthorized' }];
+    const [, subject = '', versions] = /^\/subjects\/([^/]+)(\/versions)?$/.exec(request.url ?? '') ?? [];
+    if (request.method !== 'POST') return request.method === 'PUT' ? [200, { compatibility: 'BACKWARD' }] : [404, { error_code: 40408, message: 'Subject does not have subject-level compatibility configured' }];
+    const key = `${subject} ${(JSON.parse(text) as { schema: string }).schema}`;
+    if (versions === undefined && !this.ids.has(key)) return [404, { error_code: 40401, message: `Subject '${subject}' not found.` }];
+    if (!this.ids.has(key)) this.ids.set(key, 100_001 + this.ids.size);
+    return [200, { id: this.ids.get(key) ?? 0 }];
+  }
+}
+
+describe('a registry of the cluster', () => {
+  it('gives the ids: those of before, or of what is registered now', async (t) => {
+    const other = new OtherRegistry();
+    const url = await listen(t, other.listener);
+    const ids = await registerSchemas({ url, schemas });
+    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003 });
+    assert.deepEqual([...other.ids.keys()].map((key) => key.split(' ')[0]), ['dev.statefold.EventsRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.CatalogRecord']);
+    other.asked.length = 0;
+    assert.deepEqual(await registerSchemas({ url: `${url}/`, schemas }), ids);
+    // What is there is only looked up: a user who may read is enough.
+    assert.deepEqual(other.asked, ['POST /subjects/dev.statefold.EventsRecord', 'POST /subjects/dev.statefold.ChangesRecord', 'POST /subjects/dev.statefold.CatalogRecord']);
+    const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
+    assert.equal(value.readUInt32BE(1), 100_001);
+  });
+
+  it('may be the built-in one of another service', async (t) => {
+    const ids = { events: 41, changes: 42, catalog: 43 };
+    const { url, keys } = await builtIn(t, { ids });
+    assert.deepEqual(await registerSchemas({ url, username: 'any', password: keys[0], schemas }), ids);
+  });
+
+  it('is given the credentials of its URL or of the settings, and says which it refuses', async (t) => {
+    const other = new OtherRegistry();
+    other.auth = 'ada:p@ss';
+    const url = await listen(t, other.listener);
+    const ids = await registerSchemas({ url: url.replace('//', '//ada:p%40ss@'), schemas });
+    assert.deepEqual(await registerSchemas({ url, username: 'ada', password: 'p@ss', schemas }), ids);
+    const refused = registerSchemas({ url: url.replace('//', '//ada:wrong@'), schemas });
+    await assert.rejects(refused, (error) => error instanceof SchemaRegistryError && /refuses the credentials \(Unauthorized\): set SCHEMA_REGISTRY_USERNAME/.test(error.message) && !error.message.includes('wrong'));
+  });
+
+  it('that refuses ends the start at once, one that is away or silent at the deadline, each with a reason', async (t) => {
+    const other = new OtherRegistry();
+    const url = await listen(t, other.listener);
+    const failure = async (deadlineMs = 600_000, at = url): Promise<string> => {
+      const error: unknown = await registerSchemas({ url: at, schemas, deadlineMs }).catch((thrown: unknown) => thrown);
+      assert.ok(error instanceof SchemaRegistryError, String(error));
+      return error.message;
+    };
+    other.answer = { status: 409, error_code: 409, message: 'Schema being registered is incompatible with an earlier schema' };
+    assert.match(await failure(), /holds another schema under dev\.statefold\.EventsRecord .*incompatible/);
+    other.answer = { status: 422, error_code: 42205, message: 'Subject dev.statefold.EventsRecord is in read-only mode' };
+    assert.match(await failure(), /refuses the schema of dev\.statefold\.EventsRecord \(.*read-only mode\)/);
+    other.answer = { status: 404, error_code: 404, message: 'HTTP 404 Not Found' };
+    assert.match(await failure(), /There is no schema registry at http:.*correct SCHEMA_REGISTRY_URL/);
+    other.answer = { status: 500, error_code: 50001, message: 'Error in the backend datastore' };
+    assert.match(await failure(300), /gives no ids: Error in the backend datastore\. Start it/);
+    other.silent = true;
+    assert.match(await failure(300), /gives no ids: it does not answer\. Start it/);
+    assert.match(await failure(300, 'http://127.0.0.1:1'), /gives no ids: .*ECONNREFUSED/);
+  });
+
+  it('that comes up within the deadline is waited for', async (t) => {
+    const other = new OtherRegistry();
+    other.answer = { status: 503, error_code: 50302, message: 'not ready' };
+    const url = await listen(t, (request, response) => {
+      if (other.asked.length === 2) other.answer = undefined;
+      other.listener(request, response);
+    });
+    assert.equal((await registerSchemas({ url, schemas })).events, 100_001);
+  });
+
+  it('whose ids are others than those in the log stops the fold before anything is void', async (t) => {
+    const log = new LmdbLog({ path: temporaryDirectory(t) });
+    t.after(() => log.close());
+    const artefacts = await LogArtefactStore.open({ log });
+    const open = (ids: SchemaIds): Promise<FencedCatalog> => FencedCatalog.open({ log, codec: loadCodecs(AVRO, ids).catalog, artefacts, owner: 'o', logger: silentLogger });
+    const before = { events: 11, changes: 12, catalog: 13 };
+    const first = await open(before);
+    await createTenant(first, { tenantId: 'one' });
+    await first.close();
+    await assert.rejects(open(BUILT_IN_SCHEMA_IDS), (error) => error instanceof UnknownSchemaError && /schema id 13, this process knows 3/.test(error.message));
+    const again = await open(before);
+    assert.equal(again.list('tenant', undefined).length, 1);
+    await again.close();
+  });
+});
+
+describe('Kafka\'s console consumer with a registry client', { skip: needsKafkaTools }, () => {
+  it('reads the topics of every tenant', async (t) => {
+    const kafka = await kafkaForTests();
+    const topicPrefix = freshPrefix();
+    const client_ = new Kafka({ clientId: 'registry-test', brokers: [...kafka.brokers], logLevel: logLevel.NOTHING });
+    const producer = client_.producer();
+    const admin = client_.admin();
+    await admin.connect();
+    await producer.connect();
+    t.after(async () => {
+      await producer.disconnect();
+      await admin.disconnect();
+    });
+    const topics = ['one', 'two'].map((tenant) => `${topicPrefix}.${tenant}.events`);
+    await admin.createTopics({ topics: topics.map((topic) => ({ topic, numPartitions: 1 })), waitForLeaders: true });
+    const { events } = loadCodecs(AVRO);
+    for (const topic of topics) {
+      const value = events.encode(fence, { kind: 'Commit', value: { ...commit, aggregateId: topic } });
+      await producer.send({ topic, acks: -1, messages: [{ key: 'k', value: events.encode(fence, { kind: 'Claim', value: { rules: 1 } }) }, { key: 'k2', value }] });
+    }
+    const printed = await kafka.tool('kafka-console-consumer', [
+      '--include', `${topicPrefix}\\..*\\.events`, '--from-beginning', '--max-messages', '4', '--timeout-ms', '60000',
+      '--formatter-property', 'value.deserializer=org.apache.kafka.common.serialization.BytesDeserializer',
+    ]);
+    const values = printed.trimEnd().split('\n').map(unprinted);
+    assert.equal(values.length, 4);
+    const { url, keys } = await builtIn(t, { topicPrefix });
+    const registry = client(url, keys[0]);
+    const decoded = await Promise.all(values.map((value) => registry.decode(value))) as { epoch: number; body: Record<string, { aggregateId?: string; rules?: number }> }[];
+    assert.deepEqual(decoded.map(({ body }) => Object.keys(body)[0]).sort(), ['dev.statefold.Claim', 'dev.statefold.Claim', 'dev.statefold.Commit', 'dev.statefold.Commit']);
+    const commits = decoded.filter(({ body }) => 'dev.statefold.Commit' in body);
+    assert.deepEqual(commits.map(({ body }) => body['dev.statefold.Commit']?.aggregateId).sort(), topics);
+    for (const record of commits) assert.equal(dataOf(record), '{"n":9007199254740993,"ü":1.0}');
+  });
+});
+
+/** The bytes of what Kafka's `Bytes` prints: all that is not printable ASCII as `\xNN`. */
+const unprinted = (text: string): Buffer => Buffer.from(text.replace(/\\x([0-9A-F]{2})/g, (_all, hex: string) => String.fromCharCode(parseInt(hex, 16))), 'latin1');
