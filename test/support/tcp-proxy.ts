@@ -3,7 +3,8 @@
 import { once } from 'node:events';
 import { createServer, connect, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from './kafka.js';
+import type { TestContext } from 'node:test';
+import { freePort, startKafka, type KafkaCluster, type KafkaOptions } from './kafka.js';
 
 /** What happens to bytes of one direction. `stall`: they are not read any more, nor is the end of the stream: half-open. */
 export type Treatment = 'pass' | 'stall' | { readonly bytesPerMs: number } | { readonly latencyMs: number };
@@ -231,4 +232,17 @@ export class TcpProxy {
     if (fate !== 'pass') this.#lost++;
     return fate;
   }
+}
+
+/** A Kafka that clients reach through proxies alone, one a broker, in the brokers' order. Closed when the test ends. */
+export async function startKafkaBehindProxies(t: Pick<TestContext, 'after'>, options: Omit<KafkaOptions, 'advertised' | 'ports'> = {}): Promise<KafkaCluster & { readonly proxies: readonly TcpProxy[] }> {
+  const proxies = await Promise.all(Array.from({ length: options.brokers ?? 1 }, () => TcpProxy.start()));
+  t.after(() => Promise.all(proxies.map((proxy) => proxy.close())));
+  const cluster = await startKafka({ ...options, advertised: (id) => proxies[id - 1]?.address ?? '' });
+  t.after(() => cluster.close());
+  cluster.nodes.forEach((node, i) => {
+    const proxy = proxies[i];
+    if (proxy !== undefined) proxy.target = node.port;
+  });
+  return { ...cluster, proxies };
 }
