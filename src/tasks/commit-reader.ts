@@ -50,6 +50,11 @@ export class CommitReader {
     this.#tail.push(input);
   }
 
+  /** Bytes of the records pushed so far, about. */
+  get pushedBytes(): number {
+    return this.#tail.pushedBytes;
+  }
+
   addVoid(offset: number): void {
     this.#voids.add(offset);
   }

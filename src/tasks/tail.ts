@@ -6,6 +6,7 @@ export class Tail<T> {
   #items: T[] = [];
   #first = 0;
   #bytes = 0;
+  #pushedBytes = 0;
   /** All records from here on that were pushed are in memory. */
   #start: number;
 
@@ -21,6 +22,11 @@ export class Tail<T> {
     return this.#start;
   }
 
+  /** Of all that was ever pushed, about. */
+  get pushedBytes(): number {
+    return this.#pushedBytes;
+  }
+
   /** Nothing before `start` was there to be pushed. */
   restart(start: number): void {
     this.#start = Math.max(this.#start, start);
@@ -28,7 +34,9 @@ export class Tail<T> {
 
   push(item: T): void {
     this.#items.push(item);
-    this.#bytes += this.#sizeOf(item);
+    const bytes = this.#sizeOf(item);
+    this.#bytes += bytes;
+    this.#pushedBytes += bytes;
     while (this.#bytes > this.#maxBytes) {
       const oldest = this.#items[this.#first];
       if (oldest === undefined || oldest === item) break;

@@ -14,6 +14,7 @@ import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { Projector } from './projector.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { Reducers, type BoundReducer } from './reducers.js';
+import type { FoldedSoFar } from './snapshots/snapshots.js';
 import type { LocalStore } from './store/local-store.js';
 import { PartitionTables } from './store/partition-tables.js';
 import type {
@@ -205,6 +206,11 @@ export class TenantTask implements Tenant, SinkSource {
 
   get changes(): ChangeFeed {
     return this.#feed;
+  }
+
+  /** What a snapshot would spare the next owner; undefined while this is no owner, who alone writes them. */
+  get folded(): FoldedSoFar | undefined {
+    return this.#status === 'RUNNING' ? { records: this.#events.fence.position + this.#changes.fence.position, bytes: this.#reader.pushedBytes } : undefined;
   }
 
   /** Log offsets that the projections have yet to fold. */

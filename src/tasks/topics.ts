@@ -2,6 +2,10 @@ import type { TopicSpec } from '../log/log.js';
 
 export const eventsTopic = (tenantId: string): string => `statefold.${tenantId}.events`;
 export const changesTopic = (tenantId: string): string => `statefold.${tenantId}.changes`;
+export const snapshotsTopic = (tenantId: string): string => `statefold.${tenantId}.snapshots`;
+
+/** Made when a tenant has enough in its log for a snapshot. */
+export const snapshotsTopicSpec = (tenantId: string): TopicSpec => ({ topic: snapshotsTopic(tenantId), partitions: 1, cleanup: { policy: 'tombstones' } });
 
 /** The topics of a tenant, made when it is activated. */
 export const tenantTopics = (tenantId: string, changesRetentionMs: number): TopicSpec[] => [

@@ -15,14 +15,19 @@ export interface LocalStoreOptions {
 }
 
 /** Between the name of a section and its keys; what follows is past all of them. */
-const SECTION = '\u0006';
-const AFTER_SECTION = '\u0007';
+export const SECTION = '\u0006';
+export const AFTER_SECTION = '\u0007';
 /** What writing one entry takes of the disk, about: the page that it is on. */
 const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
 export const STORE_FORMAT = 2;
+// As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
+export const STORE_TUNING = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 50_000, noSubdir: false };
+const LOADING = '\u0001loading ';
+/** There while a section is being loaded from a snapshot: what the section holds is no fold of anything yet. */
+export const loadingKey = (name: string): string => LOADING + name;
 
 /**
  * What tasks keep on this machine: a cache of folds of the log, in one lmdb environment. It may be lost at any time; what
@@ -35,14 +40,33 @@ export class LocalStore {
   constructor(options: LocalStoreOptions) {
     mkdirSync(options.path, { recursive: true });
     this.#options = options;
-    // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
-    const tuning = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 50_000, noSubdir: false };
-    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...tuning });
+    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();
       this.#db.putSync(FORMAT_KEY, format);
     }
+    for (const key of [...this.#db.getKeys({ start: LOADING, end: `${LOADING}\u{10ffff}` })]) {
+      const name = key.slice(LOADING.length);
+      this.#db.transactionSync(() => {
+        for (const entry of [...this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION })]) this.#db.removeSync(entry);
+        this.#db.removeSync(key);
+      });
+    }
+  }
+
+  get path(): string {
+    return this.#options.path;
+  }
+
+  /** The loading of the section was broken off, and what it left could not be removed: drop it before it is opened. */
+  isLoading(name: string): boolean {
+    return this.#db.get(loadingKey(name)) !== undefined;
+  }
+
+  /** What another thread has committed is seen from here on. */
+  refresh(): void {
+    this.#db.resetReadTxn();
   }
 
   /** The section of one partition's task. */
@@ -56,6 +80,7 @@ export class LocalStore {
     const removed: Promise<boolean>[] = [];
     for (const key of this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION })) removed.push(this.#db.remove(key));
     await Promise.all(removed);
+    if (this.isLoading(name)) await this.#db.remove(loadingKey(name));
   }
 
   async close(): Promise<void> {

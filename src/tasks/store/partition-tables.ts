@@ -57,6 +57,9 @@ export interface Checkpoint {
   readonly projected: number;
 }
 
+/** Records of both topics that are folded. */
+export const recordsOf = ({ events, changes }: Checkpoint): number => events.position + changes.position;
+
 export interface CatchUpProgress {
   readonly generation: number;
   /** Next log offset to fold. */
@@ -69,6 +72,8 @@ export interface CatchUpProgress {
 const padded = (n: number): string => n.toString(36).padStart(11, '0');
 const after = (prefix: string): string => prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
 
+export const CHECKPOINT_KEY = 'm';
+
 /** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
 export class PartitionTables {
   readonly section: StoreSection;
@@ -78,10 +83,10 @@ export class PartitionTables {
   }
 
   checkpoint(): Checkpoint | undefined {
-    return this.section.get('m') as Checkpoint | undefined;
+    return this.section.get(CHECKPOINT_KEY) as Checkpoint | undefined;
   }
   setCheckpoint(checkpoint: Checkpoint): void {
-    this.section.set('m', checkpoint);
+    this.section.set(CHECKPOINT_KEY, checkpoint);
   }
 
   head(aggregateId: string): Head | undefined {
