@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { Router, type ErrorRequestHandler, type Request, type Response } from 'express';
 import { z } from 'zod';
@@ -6,8 +7,8 @@ import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { canonicalSchema, type SchemaIds, type SchemaName, type TopicSchema } from '../../log/schemas.js';
 import { adminCheck } from '../admin-auth.js';
+import type { Principal } from '../auth.js';
 import { readBody } from '../body.js';
-import type { EdgeHelpers } from '../edge-options.js';
 import { knownError, problemOf } from '../problem.js';
 import { queryOf } from '../query.js';
 import { parameter, requestIdOfAnswer, resource, type Method } from '../resource.js';
@@ -20,7 +21,8 @@ export interface SchemaRegistryOptions {
   readonly topicPrefix: string;
   readonly catalog: Pick<Catalog, 'get' | 'list'>;
   readonly adminKey: string;
-  readonly authenticate: EdgeHelpers['authenticate'];
+  /** The tenant of a request's `X-API-Key`. Never forwarded: every process has all schemas. */
+  readonly authenticate: (request: IncomingMessage) => Principal | Promise<Principal>;
   readonly limits: { readonly maxBodyBytes: number; readonly maxJsonDepth: number };
 }
 
@@ -64,14 +66,14 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   const byId = new Map(Object.values(schemas).map((schema) => [String(ids[schema.name]), schema]));
   const router = Router({ strict: true, caseSensitive: true });
 
-  const authorise = (request: Request): Scope => {
+  const authorise = async (request: Request): Promise<Scope> => {
     takeBasicAuth(request);
-    if (request.headers['x-admin-key'] === undefined) return authenticate(request).tenantId;
+    if (request.headers['x-admin-key'] === undefined) return (await authenticate(request)).tenantId;
     requireAdmin(request);
     return undefined;
   };
   const serve = (path: string, methods: Readonly<Partial<Record<Method, (request: Request, scope: Scope) => unknown>>>): void => {
-    const handlers = Object.entries(methods).map(([method, ask]) => [method, async (request: Request, response: Response) => send(response, 200, await ask(request, authorise(request)))] as const);
+    const handlers = Object.entries(methods).map(([method, ask]) => [method, async (request: Request, response: Response) => send(response, 200, await ask(request, await authorise(request)))] as const);
     resource(router, PATH + path, Object.fromEntries(handlers));
   };
 
