@@ -6,6 +6,7 @@ import { masterKey, Sealer } from './catalog/sealing.js';
 import { readOrMakeSecret } from './catalog/secret-file.js';
 import type { TenantEntity } from './catalog/catalog.js';
 import { ensureDefaultTenant } from './catalog/tenants.js';
+import { SoleOwner } from './cluster/sole-owner.js';
 import type { CodeHost } from './code-host/code-host.js';
 import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
 import { findProjectRoot } from './config/project-root.js';
@@ -197,6 +198,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       settings,
       catalog,
       tenants,
+      ownership: new SoleOwner(),
       deployments,
       removeTenantData,
       authenticator,

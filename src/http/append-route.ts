@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
-import { StatefoldError } from '../core/errors.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Tenant, Tenants } from '../tasks/tenant.js';
 import { answerError, answerJson } from './answer.js';
@@ -9,20 +9,24 @@ import { parseAppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { readBody, requireJson } from './body.js';
 import { eventJson } from './event-json.js';
+import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
+import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
 import { flagParameter, queryOf } from './query.js';
 import type { RateLimiter } from './rate-limit.js';
 
 export interface AppendRouteOptions {
-  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
   readonly rateLimiter: RateLimiter;
   readonly tenants: Pick<Tenants, 'open' | 'active'>;
+  readonly gateway: Gateway;
   readonly limits: BodyLimits & { readonly maxBodyBytes: number };
 }
 
 /** Answers `POST /events` and `POST /events/batch`; a rejection is for the caller to tell. */
 export type AppendRoute = (request: IncomingMessage, response: ServerResponse, requestId: string, batch: boolean) => Promise<void>;
 
+const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 const EMPTY = Buffer.alloc(0);
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 /** Most events that a conflict lists. */
@@ -30,22 +34,32 @@ const MAX_CONFLICTS = 1_000;
 
 /**
  * The hot route, which express's router never sees: no middleware, one scan of the body, one write of the answer.
+ *
+ * Where another process owns the tenant the append goes there, with an id under which its answer is remembered: the client's
+ * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, rateLimiter, tenants, limits } = options;
+  const { authenticator, rateLimiter, tenants, gateway, limits } = options;
   return async (request, response, requestId, batch) => {
-    const { tenantId } = authenticator.authenticate(request);
+    const { tenantId } = authenticator.find(request) ?? (await authenticator.admit(request));
+    const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
+    let asked: ForwardedRequest | undefined;
+    if (!gateway.serves(tenantId)) {
+      asked = { ...FORWARDED, tenantId, requestId, bodyLimit: limits.maxBodyBytes, commandId: key === undefined ? uuidv7() : undefined };
+      if (await gateway.forward(request, response, asked)) return;
+    }
     rateLimiter.take(tenantId);
     requireJson(request);
     const url = request.url ?? '';
     const includeConflicts = url.includes('?') && flagParameter(queryOf(url), 'includeConflicts');
-    const key = idempotencyKey(request);
-    const body = await readBody(request, limits.maxBodyBytes);
+    // An append that was on its way to another process may have been stored there.
+    const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
+    const body = asked?.body ?? (await readBody(request, limits.maxBodyBytes));
     const append = parseAppendBody(body, batch, limits);
     const command: AppendCommand = {
-      commandId: key ?? uuidv7(),
-      keyed: key !== undefined,
-      requestHash: key === undefined ? EMPTY : createHash('sha256').update(batch ? 'POST /events/batch\n' : 'POST /events\n').update(body).digest(),
+      commandId: remembered ?? uuidv7(),
+      keyed: remembered !== undefined,
+      requestHash: remembered === undefined ? EMPTY : createHash('sha256').update(batch ? 'POST /events/batch\n' : 'POST /events\n').update(body).digest(),
       aggregateId: append.aggregateId,
       aggregateType: append.aggregateType,
       expectedVersion: append.expectedVersion,
@@ -54,12 +68,20 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       metadata: append.metadata,
       events: append.events,
     };
-    const tenant = tenants.active(tenantId) ?? (await tenants.open(tenantId));
+    let tenant: Tenant | undefined;
     let result: AppendResult;
     try {
+      tenant = tenants.active(tenantId) ?? (await tenants.open(tenantId));
       result = await tenant.append(command);
     } catch (error) {
-      if (!includeConflicts || !(error instanceof StatefoldError) || error.code !== 'VERSION_CONFLICT') throw error;
+      // Not stored here, or known by its id wherever it is sent again.
+      const definite = tenant === undefined || error instanceof NotOwnerError;
+      if (isForwarded(request)) {
+        if (error instanceof NotOwnerError) response.setHeader(NOT_OWNER, '1');
+      } else if ((definite || command.keyed) && (await gateway.movedAway(tenantId, error))) {
+        if (await gateway.forward(request, response, { ...FORWARDED, tenantId, requestId, bodyLimit: undefined, body, commandId: key === undefined ? command.commandId : undefined })) return;
+      }
+      if (tenant === undefined || !includeConflicts || !(error instanceof StatefoldError) || error.code !== 'VERSION_CONFLICT') throw error;
       const conflicts = await eventsSince(tenant, command);
       return answerError(response, error, requestId, { conflicts });
     }
@@ -88,11 +110,10 @@ function withState(head: string, { state, stateStatus }: AppendResult): Buffer |
   return answer;
 }
 
-function idempotencyKey(request: IncomingMessage): string | undefined {
+function idempotencyKey(request: IncomingMessage): string {
   const given = request.headers['idempotency-key'];
-  if (given === undefined) return undefined;
   // Node joins a repeated header, which would make a key of its own of the two.
-  const repeated = given.includes(',') && (request.headersDistinct['idempotency-key']?.length ?? 0) > 1;
+  const repeated = given?.includes(',') === true && (request.headersDistinct['idempotency-key']?.length ?? 0) > 1;
   if (typeof given !== 'string' || repeated || !IDEMPOTENCY_KEY.test(given)) {
     throw new StatefoldError('INVALID_REQUEST', 'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.');
   }

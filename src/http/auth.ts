@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Catalog } from '../catalog/catalog.js';
+import type { Catalog, KeyEntity } from '../catalog/catalog.js';
 import { hashApiKey } from '../catalog/keys.js';
 import { StatefoldError } from '../core/errors.js';
 
@@ -9,6 +9,8 @@ export interface Principal {
   readonly keyId: string;
 }
 
+type KeyCatalog = Pick<Catalog, 'keyByHash' | 'get' | 'onChange' | 'refresh'>;
+
 const LONGEST_KEY = 256;
 
 /**
@@ -16,22 +18,39 @@ const LONGEST_KEY = 256;
  * catalog tells anything of a key. Nothing is cached: the catalog's own index is in memory, and a revoked key ends at once.
  */
 export class Authenticator {
-  readonly #catalog: Pick<Catalog, 'keyByHash' | 'get' | 'onChange'>;
+  readonly #catalog: KeyCatalog;
 
-  constructor(catalog: Pick<Catalog, 'keyByHash' | 'get' | 'onChange'>) {
+  constructor(catalog: KeyCatalog) {
     this.#catalog = catalog;
   }
 
   /** @throws StatefoldError UNAUTHENTICATED unless the header is there exactly once and names a key in force */
   authenticate(request: IncomingMessage): Principal {
-    // Node joins a repeated header with a comma, which no key contains: so it hashes to nothing.
+    const key = this.find(request);
+    if (key !== undefined) return key;
     const given = request.headers['x-api-key'];
-    if (given === undefined || given === '') throw new StatefoldError('UNAUTHENTICATED', 'The header X-API-Key is missing.');
-    if (typeof given === 'string' && given.length <= LONGEST_KEY && !given.includes(',')) {
-      const key = this.#catalog.keyByHash(hashApiKey(given));
-      if (key !== undefined && key.revokedAt === undefined && this.#catalog.get('tenant', key.tenantId) !== undefined) return key;
-    }
-    throw new StatefoldError('UNAUTHENTICATED', 'The API key is not valid.');
+    throw new StatefoldError('UNAUTHENTICATED', given === undefined || given === '' ? 'The header X-API-Key is missing.' : 'The API key is not valid.');
+  }
+
+  /** As `authenticate`, without an error. */
+  find(request: IncomingMessage): Principal | undefined {
+    const key = this.#named(request);
+    return key !== undefined && key.revokedAt === undefined && this.#catalog.get('tenant', key.tenantId) !== undefined ? key : undefined;
+  }
+
+  /**
+   * As `authenticate`, for a key that another process may have made a moment ago: one that isn't known is looked for again in
+   * all that was written. However many such keys come, the catalog's refreshes gather, so they cost one query at a time.
+   */
+  async admit(request: IncomingMessage): Promise<Principal> {
+    // Revoked is for good.
+    if (this.find(request) === undefined && isKey(request.headers['x-api-key']) && this.#named(request)?.revokedAt === undefined) await this.#catalog.refresh();
+    return this.authenticate(request);
+  }
+
+  #named(request: IncomingMessage): KeyEntity | undefined {
+    const given = request.headers['x-api-key'];
+    return isKey(given) ? this.#catalog.keyByHash(hashApiKey(given)) : undefined;
   }
 
   /** Called with the id of each key that is no longer in force, on the turn of the change. */
@@ -43,3 +62,7 @@ export class Authenticator {
     });
   }
 }
+
+/** Could be a key. Node joins a repeated header with a comma, which no key contains. */
+const isKey = (given: string | string[] | undefined): given is string =>
+  typeof given === 'string' && given !== '' && given.length <= LONGEST_KEY && !given.includes(',');

@@ -1,12 +1,14 @@
-import type { Application } from 'express';
+import type { Router } from 'express';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
+import type { Ownership } from '../cluster/ownership.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
 import type { Tenants } from '../tasks/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
+import type { GatewayObserver } from './gateway/gateway.js';
 
 /** The settings that the edge itself reads. */
 export type EdgeSettings = Pick<
@@ -26,6 +28,7 @@ export type EdgeSettings = Pick<
   | 'requestTimeoutMs'
   | 'keepAliveTimeoutMs'
   | 'shutdownDeadlineMs'
+  | 'forwardDeadlineMs'
 >;
 
 /** Where the owner's own ClickHouse client connects. */
@@ -36,8 +39,8 @@ export interface ReadStoreAccess {
   readonly database: string;
 }
 
-export interface HttpObserver {
-  /** `route` is the pattern of the path, never an id; `none` where no route matched. */
+export interface HttpObserver extends GatewayObserver {
+  /** `route` is the pattern of the path, never an id; `none` where no route matched, or another process answered. */
   answered(route: string, method: string, status: number, seconds: number): void;
 }
 
@@ -49,7 +52,7 @@ export interface EdgeHelpers {
 
 /** Routers of other folders: the channels of notification. */
 export interface EdgeExtensions {
-  mount?(app: Application, helpers: EdgeHelpers): void;
+  mount?(router: Router, helpers: EdgeHelpers): void;
   /** Takes over the socket of an upgrade request; `authenticate` as of the helpers. */
   onUpgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
@@ -58,6 +61,8 @@ export interface EdgeOptions {
   readonly settings: EdgeSettings;
   readonly catalog: Catalog;
   readonly tenants: Tenants;
+  /** Which process serves a tenant; requests of others' are forwarded to them. */
+  readonly ownership: Ownership;
   readonly deployments: Deployments;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
   readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;
@@ -79,4 +84,6 @@ export interface EdgeOptions {
 /** What the routes of a resource are given. */
 export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'extensions'> {
   readonly authenticate: (request: IncomingMessage) => Principal;
+  /** The process is about to end: it is to get no new clients. */
+  readonly draining: () => boolean;
 }

@@ -1,11 +1,16 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import type { Duplex } from 'node:stream';
 import express, { type ErrorRequestHandler, type Express } from 'express';
 import { StatefoldError } from '../core/errors.js';
+import { adminCheck } from './admin-auth.js';
 import { answerError, requestIdOf } from './answer.js';
 import { appendRoute } from './append-route.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 import type { EdgeOptions, RouteDependencies } from './edge-options.js';
+import { Gateway } from './gateway/gateway.js';
+import { guarded } from './gateway/guard.js';
+import { Tunnels } from './gateway/tunnels.js';
 import { knownError, refuseUpgrade, statusOf } from './problem.js';
 import { RateLimiter } from './rate-limit.js';
 import { otherMethods, requestIdOfAnswer } from './resource.js';
@@ -22,6 +27,8 @@ export interface Edge {
   readonly server: Server;
   /** Resolves with the port when connections are accepted. */
   listen(): Promise<number>;
+  /** Not ready any more, for whoever routes clients here; those that are here are served, and connect anew for their next request. */
+  drain(): void;
   /** No new connections; requests under way may end until the deadline of the settings, then they are cut. */
   close(): Promise<void>;
 }
@@ -31,21 +38,26 @@ const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '
 
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
-  const { settings, authenticator, tenants, logger, observer, extensions = [] } = options;
+  const { settings, authenticator, tenants, ownership, logger, observer, extensions = [] } = options;
   const rateLimiter = new RateLimiter({ perSecond: settings.rateLimitPerSecond, burst: settings.rateLimitBurst, now: () => performance.now() });
+  const gateway = new Gateway({ ownership, deadlineMs: settings.forwardDeadlineMs, observer });
   const append = appendRoute({
     authenticator,
     rateLimiter,
     tenants,
+    gateway,
     limits: { maxBodyBytes: settings.maxBodyBytes, maxDepth: settings.maxJsonDepth, maxEvents: settings.maxBatchEvents },
   });
   const authenticate = (request: IncomingMessage): ReturnType<typeof authenticator.authenticate> => {
     const principal = authenticator.authenticate(request);
-    rateLimiter.take(principal.tenantId);
+    if (!counted.has(request)) rateLimiter.take(principal.tenantId);
+    // A route that is gone through again was counted.
+    counted.add(request);
     return principal;
   };
+  const counted = new WeakSet<IncomingMessage>();
   const app = express();
-  let closing = false;
+  let draining = false;
 
   const fail = (request: IncomingMessage, response: ServerResponse, thrown: unknown, requestId: string): void => {
     if (thrown instanceof RequestAbortedError) return void response.destroy();
@@ -55,7 +67,7 @@ export function createEdge(options: EdgeOptions): Edge {
   };
 
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
-    if (closing) response.shouldKeepAlive = false;
+    if (draining) response.shouldKeepAlive = false;
     const batch = request.method === 'POST' ? appendPath(request.url ?? '') : undefined;
     if (batch === undefined) return void app(request, response);
     const requestId = requestIdOf(request);
@@ -65,7 +77,7 @@ export function createEdge(options: EdgeOptions): Edge {
       .finally(() => observer?.answered(batch ? '/events/batch' : '/events', 'POST', response.statusCode, (performance.now() - began) / 1000));
   };
 
-  mountRoutes(app, options, { ...options, authenticate }, append, fail);
+  mountRoutes(app, options, { ...options, authenticate, draining: () => draining }, { append, gateway, fail });
 
   const server = createServer(
     {
@@ -86,9 +98,30 @@ export function createEdge(options: EdgeOptions): Edge {
     serve(request, response);
   });
   const upgrades = extensions.find((extension) => extension.onUpgrade !== undefined);
-  server.on('upgrade', (request, socket, head) => {
+  const tunnels = new Tunnels(gateway, observer?.tunnels?.bind(observer));
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (upgrades?.onUpgrade !== undefined) upgrades.onUpgrade(request, socket, head);
     else refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));
+  };
+  server.on('upgrade', (request, socket, head) => {
+    const known = authenticator.find(request);
+    if (known !== undefined && gateway.serves(known.tenantId)) return upgrade(request, socket, head);
+    const ignore = (): void => undefined;
+    socket.on('error', ignore);
+    authenticator
+      .admit(request)
+      .then(({ tenantId }) => tunnels.connect(request, socket, head, tenantId, requestIdOf(request)))
+      // Whoever takes upgrades tells what is wrong with the key, where there is anything to take.
+      .catch((error: unknown) => {
+        const told = knownError(error).code !== 'UNAUTHENTICATED';
+        if (told) refuseUpgrade(socket, error, requestIdOf(request));
+        return told;
+      })
+      .then((answered) => {
+        socket.off('error', ignore);
+        if (answered || socket.destroyed) return;
+        upgrade(request, socket, head);
+      }, () => socket.destroy());
   });
 
   return {
@@ -102,8 +135,11 @@ export function createEdge(options: EdgeOptions): Edge {
           resolve(typeof address === 'object' && address !== null ? address.port : settings.port);
         });
       }),
+    drain: () => void (draining = true),
     close: () => {
-      closing = true;
+      draining = true;
+      gateway.endLasting();
+      tunnels.close();
       return new Promise((resolve, reject) => {
         // Connections that become idle after the close began are closed when they are seen so.
         const idle = setInterval(() => server.closeIdleConnections(), 50);
@@ -111,6 +147,7 @@ export function createEdge(options: EdgeOptions): Edge {
         server.close((error) => {
           clearInterval(idle);
           clearTimeout(deadline);
+          void gateway.close();
           if (error === undefined || ('code' in error && error.code === 'ERR_SERVER_NOT_RUNNING')) resolve();
           else reject(error);
         });
@@ -129,12 +166,17 @@ function appendPath(url: string): boolean | undefined {
 
 const QUESTION_MARK = 0x3f;
 
+interface Inside {
+  readonly append: ReturnType<typeof appendRoute>;
+  readonly gateway: Gateway;
+  readonly fail: (request: IncomingMessage, response: ServerResponse, thrown: unknown, requestId: string) => void;
+}
+
 function mountRoutes(
   app: Express,
   { observer, extensions = [] }: EdgeOptions,
   dependencies: RouteDependencies,
-  append: ReturnType<typeof appendRoute>,
-  fail: (request: IncomingMessage, response: ServerResponse, thrown: unknown, requestId: string) => void,
+  { append, gateway, fail }: Inside,
 ): void {
   const router = express.Router({ strict: true, caseSensitive: true });
   app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
@@ -158,9 +200,10 @@ function mountRoutes(
   webhookRoutes(router, dependencies);
   systemRoutes(router, dependencies);
   adminRoutes(router, dependencies);
-  app.use(router);
-  for (const extension of extensions) extension.mount?.(app, { authenticate: dependencies.authenticate });
-  for (const path of CHANNELS) app.all(path, otherMethods(['get']));
+  for (const extension of extensions) extension.mount?.(router, { authenticate: dependencies.authenticate });
+  for (const path of CHANNELS) router.all(path, otherMethods(['get']));
+  const { authenticator, catalog, adminKey, settings } = dependencies;
+  app.use(guarded(router, { gateway, authenticator, catalog, requireAdmin: adminCheck(adminKey), limits: settings }));
   app.use((request) => {
     throw new StatefoldError('NOT_FOUND', `There is nothing at ${request.path}.`);
   });

@@ -77,10 +77,12 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
 }
 
 /** Answers an upgrade request with an error, as HTTP, and ends the connection. */
-export function refuseUpgrade(socket: Duplex, thrown: unknown, requestId: string): void {
+export function refuseUpgrade(socket: Duplex, thrown: unknown, requestId: string, further: Readonly<Record<string, string>> = {}): void {
   const { status, headers, body } = problemOf(knownError(thrown), requestId);
-  const lines = Object.entries({ ...headers, 'Content-Length': String(body.length), Connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({ ...headers, ...further, 'Content-Length': String(body.length), Connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.on('error', () => socket.destroy());
+  // A client that never ends its side would keep the socket.
+  socket.once('finish', () => socket.destroy());
   socket.end(Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`), body]));
 }
 

@@ -24,8 +24,8 @@ interface ReceivedFile {
 
 const MAX_FIELDS = 20;
 const MAX_FIELD_BYTES = 64 * 1024;
-/** What the boundaries and headers of the parts may add to the files. */
-const FRAMING_BYTES = 256 * 1024;
+/** What the boundaries and headers of the parts, and its fields, may add to the files. */
+export const MAX_FORM_BYTES = 256 * 1024;
 
 /**
  * Reads an upload of sources: one zip in any file field, or `.cs` files in any. All of it stays in memory, within the limits.
@@ -35,7 +35,7 @@ export async function readUpload(request: IncomingMessage, limits: UploadLimits)
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
     throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', 'An upload needs the header Content-Type: multipart/form-data with a boundary.');
   }
-  if (declaredLength(request) > limits.maxUploadBytes + FRAMING_BYTES) throw tooLarge(limits.maxUploadBytes);
+  if (declaredLength(request) > limits.maxUploadBytes + MAX_FORM_BYTES) throw tooLarge(limits.maxUploadBytes);
   const { files, fields } = await receive(request, limits);
   return { sources: await sourcesOf(files, limits), fields };
 }

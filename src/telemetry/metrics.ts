@@ -26,6 +26,8 @@ export class Metrics {
   readonly #requests = new Map<string, Series>();
 
   readonly #requestSeconds = this.#distribution('http_request_duration_seconds', 'Time from a request to its answer, by method, template of the route, and class of the status.', REQUEST, ['method', 'route', 'status']);
+  readonly #forwardSeconds = this.#distribution('http_forward_duration_seconds', 'Time from a request that another process serves to its answer, by outcome.', REQUEST, ['outcome']);
+  readonly #forwardRetries = this.#labelled('http_forward_retries_total', 'Attempts to have a request served by another process that failed and may be made again, by reason.', ['reason']);
   readonly #appends = this.#count('appends_total', 'Appends that were accepted.');
   readonly #events = this.#count('events_total', 'Events that were accepted.');
   readonly #voided = this.#count('log_void_records_total', 'Records of a log that count for no reader: of a former owner, or duplicates.');
@@ -49,6 +51,7 @@ export class Metrics {
   readonly #webhookParked = this.#count('webhook_parked_total', 'Deliveries that were given up after the last attempt.');
   readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
   readonly #websockets = this.#gauge('websocket_connections', 'Open WebSocket streams.');
+  readonly #tunnels = this.#gauge('websocket_tunnels', 'WebSockets that are passed on to the processes that serve their tenants.');
 
   constructor() {
     for (const name of Object.keys(WATCHED) as Watched[]) {
@@ -69,6 +72,9 @@ export class Metrics {
       if (series === undefined) this.#requests.set(key, (series = this.#requestSeconds.series(method, route, statusClass)));
       series.observe(seconds);
     },
+    forwarded: (outcome: string, seconds: number): void => this.#forwardSeconds.series(outcome).observe(seconds),
+    forwardRetried: (reason: string): void => this.#forwardRetries.inc({ reason }),
+    tunnels: (open: number): void => this.#tunnels.set(open),
   };
 
   readonly tasks = (() => {

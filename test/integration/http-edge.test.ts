@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant } from '../../src/catalog/tenants.js';
+import { SoleOwner } from '../../src/cluster/sole-owner.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { readSettings } from '../../src/config/settings.js';
 import { isoTimestamp, type AppendCommand, type AppendResult, type StoredEvent } from '../../src/core/event.js';
@@ -144,6 +145,7 @@ before(async () => {
     settings: readSettings({ PORT: '0', HEADERS_TIMEOUT_MS: '300', REQUEST_TIMEOUT_MS: '600', MAX_UPLOAD_BYTES: '100000' }),
     catalog,
     tenants: registry,
+    ownership: new SoleOwner(),
     deployments: deployments as Deployments,
     removeTenantData: () => Promise.resolve(),
     authenticator: new Authenticator(catalog),

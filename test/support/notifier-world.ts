@@ -127,7 +127,7 @@ export class ListTenants implements Tenants {
   }
 }
 
-export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'onChange' | 'keyByHash'> {
+export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'onChange' | 'keyByHash' | 'refresh'> {
   readonly #entries = new Map<string, Entry<EntityKind>>();
   readonly #listeners: ((change: CatalogChange) => void)[] = [];
 
@@ -157,6 +157,10 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
 
   onChange(listener: (change: CatalogChange) => void): void {
     this.#listeners.push(listener);
+  }
+
+  refresh(): Promise<void> {
+    return Promise.resolve();
   }
 
   keyByHash(hash: string): Entities['key'] | undefined {

@@ -36,6 +36,9 @@ test('what the observers are told shows at the next scrape', async () => {
   metrics.sink.storeAvailable(true);
   metrics.webhooks.attempted({ outcome: { kind: 'delivered' }, durationMs: 40 });
   metrics.websockets(3);
+  metrics.http.forwarded('answered', 0.002);
+  metrics.http.forwardRetried('not_owner');
+  metrics.http.tunnels(7);
   let active = 2;
   metrics.watch('active_tenants', () => active);
 
@@ -66,6 +69,9 @@ test('what the observers are told shows at the next scrape', async () => {
     read_store_available: 1,
     'webhook_attempt_duration_seconds_count{outcome="delivered"}': 1,
     websocket_connections: 3,
+    'http_forward_duration_seconds_bucket{outcome="answered",le="0.0025"}': 1,
+    'http_forward_retries_total{reason="not_owner"}': 1,
+    websocket_tunnels: 7,
     active_tenants: 2,
   };
   for (const [name, value] of Object.entries(expected)) assert.equal(samples.get(`statefold_${name}`), value, name);

@@ -18,7 +18,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 export interface StreamServerOptions {
   readonly hub: ChangeHub;
   readonly tenants: Tenants;
-  readonly catalog: Pick<Catalog, 'get'>;
+  readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
   readonly quota: ConnectionQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
@@ -70,6 +70,8 @@ export class StreamServer {
     try {
       const stream = this.#parse(request);
       const { tenantId } = this.options.authenticate(request);
+      // Another process may have made it a moment ago.
+      if (this.options.catalog.get('projection', stream.projectionId) === undefined) await this.options.catalog.refresh();
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
       const { changes } = await this.options.tenants.open(tenantId);
@@ -165,8 +167,6 @@ export class StreamServer {
     if (transport.destroyed) return;
     const requestId = requestIdOf(request);
     if (knownError(error).code === 'INTERNAL') this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
-    // Without this a client that never ends its side would keep the socket.
-    transport.once('finish', () => transport.destroy());
     refuseUpgrade(transport, error, requestId);
   }
 }
