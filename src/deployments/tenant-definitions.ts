@@ -2,7 +2,7 @@ import type { BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalo
 import { StatefoldError } from '../core/errors.js';
 import type { BuildTarget } from '../tasks/projection-builds.js';
 import type { BoundReducer } from '../tasks/reducers.js';
-import type { TenantDefinitions } from '../tasks/tenant-task.js';
+import type { TenantDefinitions } from '../tasks/task-options.js';
 import type { TenantTask } from '../tasks/tenant-task.js';
 
 /** A tenant's code as its task needs it, read from the catalog. */
@@ -11,6 +11,7 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     bindings: () => catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []),
     projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => buildTarget(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
+    refresh: () => catalog.refresh(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');
       if (assembly === undefined) throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);

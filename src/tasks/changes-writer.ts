@@ -6,6 +6,7 @@ import type { ChangesBody, ChangeValue } from '../core/records.js';
 import type { RecordCodec } from '../log/codec.js';
 import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import { RecordedChanges } from './recorded-changes.js';
 import type { InputPosition, PartitionTables } from './store/partition-tables.js';
 import { Tail } from './tail.js';
 import type { ChangeFeed } from './tenant.js';
@@ -39,6 +40,8 @@ export interface ChangesWriterOptions {
   readonly logger: Logger;
   readonly position: () => number;
   readonly kick: () => void;
+  /** Each accepted change, in log order, on the turn in which it is folded. */
+  readonly onChange?: (change: Change, inputOffset: number) => void;
   readonly onStopped: (error: Error) => void;
 }
 
@@ -58,12 +61,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   #fresh: Change[] = [];
   #head = 0;
   #stopped: Error | undefined;
-  /** Accepted changes of inputs that the projector has not passed, by input offset: after a restart it comes to them again. */
-  readonly #recorded = new Map<number, Map<string, Change>>();
+  readonly #recorded: RecordedChanges;
   #trimmedThrough = 0;
   #settledThrough = -1;
-  #unsaved: (readonly [offset: number, name: string])[] = [];
-  readonly #saved = new Set<number>();
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
@@ -75,10 +75,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     });
     this.#head = Math.max(0, options.start - 1);
     for (const offset of options.tables.voids('changes')) this.#voids.add(offset);
-    for (const [offset, name, change] of options.tables.recordedChanges()) {
-      this.#record(offset, name, change);
-      this.#saved.add(offset);
-    }
+    this.#recorded = new RecordedChanges(options.tables);
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
@@ -124,9 +121,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#head = record.offset;
     this.#tail.push(change);
     if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
-    const name = recordedName(value.projectionId, value.inputIndex);
-    this.#record(value.inputOffset, name, change);
-    this.#unsaved.push([value.inputOffset, name]);
+    this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
+    this.#options.onChange?.(change, value.inputOffset);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
   }
 
@@ -137,7 +133,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
     this.#trimmedThrough = start - 1;
     this.#head = Math.max(this.#head, start - 1);
-    this.#settledThrough = this.#recorded.size === 0 ? inputs - 1 : [...this.#recorded.keys()].reduce((a, b) => Math.max(a, b));
+    this.#settledThrough = this.#recorded.last < 0 ? inputs - 1 : this.#recorded.last;
     this.#tail.restart(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
@@ -147,32 +143,28 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     return value.inputOffset <= this.#settledThrough ? changeOf(this.#trimmedThrough, value) : undefined;
   }
 
-  #record(offset: number, name: string, change: Change): void {
-    const changes = this.#recorded.get(offset);
-    if (changes === undefined) this.#recorded.set(offset, new Map([[name, change]]));
-    else changes.set(name, change);
+  /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
+  get lastRecorded(): number {
+    return this.#recorded.last;
   }
 
-  /** The accepted changes of an input that was not passed, by `recordedName`. */
-  recordedOf(inputOffset: number): ReadonlyMap<string, Change> | undefined {
-    return this.#recorded.get(inputOffset);
+  /** The accepted changes of an input that was not passed, in no order. */
+  recordedOf(inputOffset: number): Iterable<Change> {
+    return this.#recorded.of(inputOffset);
+  }
+
+  recorded({ projectionId, inputOffset, inputIndex }: Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputIndex'>): Change | undefined {
+    return this.#recorded.get(inputOffset, recordedName(projectionId, inputIndex));
   }
 
   /** The states of the input's changes are in the store, and so will be the position past it. */
   passed(inputOffset: number): void {
-    if (!this.#recorded.delete(inputOffset) || !this.#saved.delete(inputOffset)) return;
-    this.#options.tables.dropRecordedChanges(inputOffset);
+    this.#recorded.passed(inputOffset);
   }
 
   /** Puts what was accepted and not passed in the store, before each checkpoint. */
   save(): void {
-    for (const [offset, name] of this.#unsaved) {
-      const change = this.#recorded.get(offset)?.get(name);
-      if (change === undefined) continue;
-      this.#options.tables.setRecordedChange(offset, name, change);
-      this.#saved.add(offset);
-    }
-    this.#unsaved = [];
+    this.#recorded.save();
   }
 
   #ack(group: Group, change: Change): void {
@@ -295,7 +287,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 }
 
-export const recordedName = (projectionId: string, index: number): string => `${projectionId}/${index}`;
+const recordedName = (projectionId: string, index: number): string => `${projectionId}/${index}`;
 
 function changeOf(sequence: number, value: ChangeValue): Change {
   const { projectionId, revision, className, key, eventId, aggregateId, aggregateType, version, timestamp, state } = value;

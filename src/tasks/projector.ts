@@ -3,10 +3,10 @@ import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
-import { inputAfter, recordedName, type ChangesWriter } from './changes-writer.js';
+import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import type { CommitReader, Input } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { flatten, sameState, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { flatten, sameRow, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { KeyState, LiveProjection, PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -18,7 +18,6 @@ export interface ProjectorOptions {
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** The projection is in the catalog: a swap of a deleted one is passed over. */
   readonly exists: (projectionId: string) => boolean;
-  readonly position: number;
   readonly logger: Logger;
   readonly observer?: { projected?(events: number, changes: number, seconds: number): void };
 }
@@ -56,17 +55,23 @@ export class Projector {
   #units: RevisionUnit[] = [];
   readonly #pending = new Map<string, PendingState>();
   readonly #flights: Flight[] = [];
-  #position: number;
-  #acked: number;
+  #position = 0;
+  #acked = 0;
+  #started = false;
   #running = false;
   #closed = false;
   #freed: (() => void) | undefined;
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
-    this.#position = options.position;
-    this.#acked = options.position;
-    for (const [projectionId, live] of options.tables.liveProjections()) this.#units.push(...unitsOf(projectionId, live));
+  }
+
+  /** Folds from this log offset on: what the live projections did with all before is in the store. */
+  start(position: number): void {
+    this.#position = this.#acked = position;
+    this.#started = true;
+    for (const [projectionId, live] of this.#options.tables.liveProjections()) this.#units.push(...unitsOf(projectionId, live));
+    this.signal();
   }
 
   /** All changes of inputs below are acknowledged and in the store. */
@@ -81,7 +86,7 @@ export class Projector {
 
   /** There may be inputs. */
   signal(): void {
-    if (this.#running || this.#closed) return;
+    if (this.#running || this.#closed || !this.#started) return;
     this.#running = true;
     void this.#run();
   }
@@ -238,10 +243,10 @@ export class Projector {
     const { changes, tables, logger, runner } = this.#options;
     const fresh: ChangeValue[] = [];
     const recorded = new Set<Change>();
-    for (const input of inputs) for (const change of changes.recordedOf(input)?.values() ?? []) recorded.add(change);
+    for (const input of inputs) for (const change of changes.recordedOf(input)) recorded.add(change);
     for (const value of values) {
       const { projectionId, revision, key, inputOffset, inputIndex } = value;
-      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex));
+      const change = changes.recorded(value);
       const settled = change === undefined ? changes.settled(value) : undefined;
       if (settled !== undefined) {
         recorded.add(settled);
@@ -263,13 +268,10 @@ export class Projector {
     const { tables } = this.#options;
     const name = nameOf(change);
     if (this.#pending.get(name) === pending) this.#pending.delete(name);
-    const unit = this.#units.find((one) => one.projectionId === change.projectionId && one.revision === change.revision && one.className === change.className);
-    if (unit === undefined) return;
-    tables.setKeyState(unit.projectionId, unit.revision, change.key, unit.classIndex, keyStateOf(change));
-    if (change.fault !== undefined) tables.setFaulted(unit.projectionId, change.key, unit.classIndex, true);
+    settleChange(tables, this.#units, change);
   }
 
-  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ. */
+  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
     const { tables, builds, exists } = this.#options;
     const { projectionId, revision } = swap;
@@ -300,7 +302,7 @@ export class Projector {
     const fresh: ChangeValue[] = [];
     for (const value of values) {
       const { projectionId, inputOffset, inputIndex } = value;
-      const change = changes.recordedOf(inputOffset)?.get(recordedName(projectionId, inputIndex)) ?? changes.settled(value);
+      const change = changes.recorded(value) ?? changes.settled(value);
       const last = tables.lastInput(projectionId);
       if (change !== undefined) this.#settle(change, undefined);
       else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);
@@ -335,13 +337,17 @@ export class Projector {
     for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
       const className = live.classNames[classIndex] ?? '';
       const old = before === undefined ? undefined : tables.keyState(projectionId, before.revision, key, before.classNames.indexOf(className));
-      if (old !== undefined && sameState(old.state, row.state) && (old.fault === undefined) === (row.fault === undefined)) tables.setKeyState(projectionId, revision, key, classIndex, { ...row, sequence: old.sequence });
+      if (old !== undefined && sameRow(old, row)) tables.setKeyState(projectionId, revision, key, classIndex, old);
       else yield value(key, className, row, false);
     }
     if (before === undefined) return;
     for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
       const className = before.classNames[classIndex] ?? '';
-      if (row.state !== null && tables.keyState(projectionId, revision, key, live.classNames.indexOf(className)) === undefined) yield value(key, className, row, true);
+      const now = live.classNames.indexOf(className);
+      if (tables.keyState(projectionId, revision, key, now) !== undefined) continue;
+      // So the rows of a revision are those of the one before, and what its swap told: a standby follows it without the code.
+      if (!sameRow(row, undefined)) yield value(key, className, row, true);
+      else if (now >= 0) tables.setKeyState(projectionId, revision, key, now, row);
     }
   }
 
@@ -358,8 +364,3 @@ const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000
 const pendingOf = (state: State, faulted: boolean): PendingState => ({ state, faulted });
 const nameOf = ({ projectionId, revision, key, className }: NamedState): string => `${projectionId}@${revision}\u0000${key}\u0000${className}`;
 const commitsOf = (inputs: readonly Input[]): StoredCommit[] => inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
-
-function keyStateOf(change: Change): KeyState {
-  const { eventId, aggregateId, aggregateType, version } = change;
-  return { state: change.state, sequence: change.sequence, lastModified: change.timestamp, fault: change.fault, origin: { eventId, aggregateId, aggregateType, version } };
-}

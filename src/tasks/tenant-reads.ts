@@ -24,6 +24,8 @@ export interface TenantReadsOptions {
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
   /** Resolves when all that was acknowledged before the call is folded. */
   readonly barrier: () => Promise<void>;
+  /** Throws where this process does not serve the tenant, as far as it knows. */
+  readonly mustServe: () => void;
 }
 
 const FAULTS_SHOWN = 100;
@@ -123,6 +125,7 @@ export class TenantReads {
 
   async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
+    this.#options.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     const states: ProjectionState[] = [];
     if (live === undefined) return { states, nextCursor: undefined };
@@ -138,6 +141,7 @@ export class TenantReads {
 
   async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
     await Promise.resolve();
+    this.#options.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     return (live?.classNames ?? []).flatMap((className, classIndex) => {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
@@ -148,6 +152,7 @@ export class TenantReads {
   /** The first faulted keys: enough to see what is wrong. */
   async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
     await Promise.resolve();
+    this.#options.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     const faults: (Fault & { readonly key: string })[] = [];
     for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {

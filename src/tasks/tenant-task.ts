@@ -1,22 +1,21 @@
-import type { CodeHost, Runner } from '../code-host/code-host.js';
-import type { Clock } from '../core/clock.js';
+import type { Runner } from '../code-host/code-host.js';
+import { NotOwnerError } from '../core/errors.js';
 import type { AppendCommand, AppendResult, Fault, StoredCommit } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
-import type { Logger } from '../core/logger.js';
-import type { Codecs } from '../log/codec.js';
 import { FencedPartition } from '../log/fenced-partition.js';
-import type { Log } from '../log/log.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
 import { CommitReader } from './commit-reader.js';
 import { EventsWriter } from './events-writer.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
+import { ProjectionFollower } from './projection-follower.js';
 import { Projector } from './projector.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { Reducers, type BoundReducer } from './reducers.js';
 import type { FoldedSoFar } from './snapshots/snapshots.js';
-import type { LocalStore } from './store/local-store.js';
 import { PartitionTables } from './store/partition-tables.js';
+import type { TenantTaskOptions } from './task-options.js';
+import { NEXT, type TaskStatus } from './task-status.js';
 import type {
   AggregatesPage,
   AggregatesQuery,
@@ -34,59 +33,14 @@ import type {
 import { TenantReads } from './tenant-reads.js';
 import { eventsTopic, changesTopic, tenantTopics } from './topics.js';
 
-/** What the catalog says of a tenant's code. */
-export interface TenantDefinitions {
-  /** Bindings of the tenant, as of now. */
-  bindings(): readonly BoundReducer[];
-  /** The newest compiled revision of each projection. */
-  projections(): readonly BuildTarget[];
-  projectionExists(projectionId: string): boolean;
-  assembly(artefactId: string): Promise<Buffer>;
-}
-
-export interface TenantTaskOptions {
-  readonly tenantId: string;
-  readonly log: Log;
-  readonly codecs: Codecs;
-  readonly store: Pick<LocalStore, 'section'>;
-  readonly codeHost: CodeHost;
-  readonly definitions: TenantDefinitions;
-  readonly owner: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly idempotencyWindow: number;
-  readonly changesRetentionMs: number;
-  readonly foldDeadlineMs: number;
-  readonly tailBytes?: number;
-  readonly onStopped: (error: Error) => void;
-  readonly observer?: TaskObserver;
-}
-
-export interface TaskObserver {
-  appended?(events: number): void;
-  produced?(topic: 'events' | 'changes', records: number, seconds: number): void;
-  folded?(events: number, seconds: number): void;
-  projected?(events: number, changes: number, seconds: number): void;
-  voided?(): void;
-}
-
-/*
- *   CREATED ──open──► RESTORING ──tail folded, claimed──► RUNNING ──close──► SUSPENDED ──flushed──► CLOSED
- *                        └──────────── deposed, or broken ──┴─────────────────────────────────────────▲
- */
-export type TaskStatus = 'CREATED' | 'RESTORING' | 'RUNNING' | 'SUSPENDED' | 'CLOSED';
-const NEXT: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
-  CREATED: ['RESTORING', 'CLOSED'],
-  RESTORING: ['RUNNING', 'CLOSED'],
-  RUNNING: ['SUSPENDED', 'CLOSED'],
-  SUSPENDED: ['CLOSED'],
-  CLOSED: [],
-};
-
+export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
 const TAIL_BYTES = 8 * 1024 * 1024;
 const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
 
-/** One tenant partition: its writer, reducers, projections and changes, over the fenced log and the local store. */
+/**
+ * One tenant partition: its writer, reducers, projections and changes, over the fenced log and the local store. As a standby it
+ * folds what the owner writes and runs no code of the tenant, answers nothing, and can take over within milliseconds.
+ */
 export class TenantTask implements Tenant, SinkSource {
   readonly tenantId: string;
   readonly #options: TenantTaskOptions;
@@ -100,12 +54,16 @@ export class TenantTask implements Tenant, SinkSource {
   readonly #catchUps: ReducerCatchUps;
   readonly #builds: ProjectionBuilds;
   readonly #projector: Projector;
+  readonly #follower: ProjectionFollower;
   readonly #reads: TenantReads;
   readonly #runner: Runner;
   readonly #bound = new Map<string, BoundReducer>();
   readonly #loading = new Map<string, Promise<void>>();
   readonly #advanced = new Set<() => void>();
   #advancing = false;
+  /** The projector has taken over from the follower. */
+  #served = false;
+  #promoting: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
   #status: TaskStatus = 'CREATED';
 
@@ -151,6 +109,7 @@ export class TenantTask implements Tenant, SinkSource {
       logger,
       position: () => this.#changes.fence.position,
       kick: () => this.#changes.kick(),
+      onChange: (change, input) => this.#follower.recorded(change, input),
       onStopped,
     });
     const shared = { log, owner, logger };
@@ -170,7 +129,7 @@ export class TenantTask implements Tenant, SinkSource {
       logger,
       observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
     });
-    this.#reads = new TenantReads({ tables, reader: this.#reader, reducers: this.#reducers, boundTo: (type) => this.#bound.get(type), barrier: () => this.#events.barrier() });
+    this.#reads = new TenantReads({ tables, reader: this.#reader, reducers: this.#reducers, boundTo: (type) => this.#bound.get(type), barrier: () => this.#barrier(), mustServe: () => this.#mustServe() });
     this.#catchUps = new ReducerCatchUps({ tables, reader: this.#reader, reducers: this.#reducers, position, logger });
     this.#builds = new ProjectionBuilds({
       tables,
@@ -189,14 +148,16 @@ export class TenantTask implements Tenant, SinkSource {
       runner: this.#runner,
       ensureLoaded,
       exists: (projectionId) => definitions.projectionExists(projectionId),
-      position: checkpoint.projected,
       logger,
       observer: { projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds) },
     });
+    this.#follower = new ProjectionFollower({ tables, reader: this.#reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, logger });
     tables.section.onCheckpoint(() => {
       tables.forgetCommands(this.#events.fence.position - options.idempotencyWindow);
       this.#feed.save();
-      tables.setCheckpoint({ events: this.#events.fence, changes: this.#changes.fence, projected: this.#projector.acked });
+      const [events, changes] = [this.#events.fence, this.#changes.fence];
+      tables.setCheckpoint({ events, changes, projected: this.#projected });
+      if (this.#status === 'RUNNING') log.reportPositions([{ of: eventsRef, position: events.position }, { of: changesRef, position: changes.position }]);
     });
   }
 
@@ -215,45 +176,76 @@ export class TenantTask implements Tenant, SinkSource {
 
   /** Log offsets that the projections have yet to fold. */
   get projectionLag(): number {
-    return this.#events.fence.position - this.#projector.acked;
+    return this.#events.fence.position - this.#projected;
+  }
+
+  /** All changes of inputs below are in the store. */
+  get #projected(): number {
+    return this.#served ? this.#projector.acked : this.#follower.position;
   }
 
   /** Nothing waits for an answer, a change or a push: the task may be closed when it has been unused for a while. */
   get idle(): boolean {
-    const { position } = this.#events.fence;
-    return this.#projector.acked === position && this.#feed.subscribers === 0 && this.#tables.builds().length === 0;
+    return this.projectionLag === 0 && this.#feed.subscribers === 0 && this.#tables.builds().length === 0;
   }
 
-  async open(): Promise<void> {
+  async open({ standby = false }: { readonly standby?: boolean } = {}): Promise<void> {
     this.#become('RESTORING');
     const { log, tenantId, changesRetentionMs, definitions } = this.#options;
-    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
-    this.#runner.forget();
     await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs));
-    await this.#events.open();
-    await this.#changes.open();
+    if (!standby) await definitions.refresh?.();
+    await this.#events.open({ claim: !standby });
+    await this.#changes.open({ claim: !standby });
     const { trimmedBefore } = this.#changes;
     if (trimmedBefore !== undefined) this.#feed.trimmed(trimmedBefore, this.#events.fence.position, definitions.projections().map(({ projectionId }) => projectionId));
+    if (!standby) return this.#serve();
+    this.#become('FOLLOWING');
+    // States whose changes were dropped can't be had from records: a promotion folds them by the code.
+    if (trimmedBefore === undefined) this.#follower.start();
+  }
+
+  /** A standby takes the tenant; resolves when it serves. @throws StatefoldError UNAVAILABLE when it stopped, or is being closed */
+  promote(): Promise<void> {
+    return (this.#promoting ??= this.#promote());
+  }
+
+  async #promote(): Promise<void> {
+    await this.#options.definitions.refresh?.();
+    await this.#events.claim();
+    await this.#changes.claim();
+    if (this.#status !== 'FOLLOWING') throw new NotOwnerError();
+    this.#serve();
+  }
+
+  /** Both partitions are claimed. */
+  #serve(): void {
+    const { definitions } = this.#options;
+    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
+    this.#runner.forget();
+    this.#follower.close();
+    this.#projector.start(this.#follower.position);
+    this.#served = true;
     this.#become('RUNNING');
     for (const reducer of definitions.bindings()) this.bind(reducer);
     this.#builds.resume();
     for (const target of definitions.projections()) this.deploy(target);
     for (const [projectionId] of this.#tables.liveProjections()) if (!definitions.projectionExists(projectionId)) this.drop(projectionId);
-    this.#projector.signal();
   }
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
   bind(reducer: BoundReducer): void {
+    if (this.#status === 'FOLLOWING') return; // a promotion reads the definitions
     this.#bound.set(reducer.aggregateType, reducer);
     this.#catchUps.start(reducer);
     this.#advance();
   }
 
   deploy(target: BuildTarget): void {
-    this.#builds.start(target);
+    if (this.#status !== 'FOLLOWING') this.#builds.start(target);
   }
 
   drop(projectionId: string): void {
+    if (this.#status === 'FOLLOWING') return;
     this.#builds.forget(projectionId);
     this.#writer.propose({ kind: 'ProjectionDrop', value: { projectionId } }).catch((error: unknown) => {
       this.#options.logger.warn({ err: error, projectionId }, 'a projection was not dropped; it is when the tenant is activated again');
@@ -267,8 +259,9 @@ export class TenantTask implements Tenant, SinkSource {
 
   /** A task that stopped by itself comes here too: the section is free for the next one only when this is through. */
   async #shutDown(): Promise<void> {
-    if (this.#status === 'RUNNING') this.#become('SUSPENDED');
+    if (this.#status === 'RUNNING' || this.#status === 'FOLLOWING') this.#become('SUSPENDED');
     await this.#events.close();
+    this.#follower.close();
     this.#projector.close();
     this.#builds.close();
     this.#catchUps.close();
@@ -279,6 +272,7 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {
+    if (this.#status === 'FOLLOWING') throw new NotOwnerError();
     const { commit, replayed } = await this.#writer.append(command);
     const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
     const endVersion = baseVersion + events.length;
@@ -352,9 +346,17 @@ export class TenantTask implements Tenant, SinkSource {
     };
   }
 
+  #barrier(): Promise<void> {
+    return this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#events.barrier();
+  }
+
+  #mustServe(): void {
+    if (this.#status !== 'RUNNING') throw new NotOwnerError();
+  }
+
   #committed(commit: StoredCommit): void {
     this.#reader.push({ kind: 'commit', commit });
-    this.#options.observer?.appended?.(commit.events.length);
+    if (this.#status === 'RUNNING') this.#options.observer?.appended?.(commit.events.length);
     this.#advance();
   }
 
@@ -363,6 +365,7 @@ export class TenantTask implements Tenant, SinkSource {
     this.#advancing = true;
     queueMicrotask(() => {
       this.#advancing = false;
+      if (this.#status === 'FOLLOWING') this.#follower.signal();
       if (this.#status !== 'RUNNING') return;
       this.#projector.signal();
       for (const listener of this.#advanced) listener();

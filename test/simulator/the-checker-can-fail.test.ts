@@ -4,6 +4,7 @@ import { AppendIndefiniteError, AppendRefusedError } from '../../src/log/log.js'
 import { FencedPartition } from '../../src/log/fenced-partition.js';
 import { ChangesWriter } from '../../src/tasks/changes-writer.js';
 import { EventsWriter } from '../../src/tasks/events-writer.js';
+import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { planOf, simulate } from './plans.js';
@@ -48,7 +49,7 @@ mutant('an answer before the acknowledgement', EventsWriter.prototype, 'gather',
     return drafts;
   });
 
-mutant('a projector that does not look at what was accepted before', ChangesWriter.prototype, 'recordedOf', () => () => undefined);
+mutant('a projector that does not look at what was accepted before', RecordedChanges.prototype, 'of', () => () => []);
 
 mutant('a task that stopped and is not closed', TenantTask.prototype, 'close', () => () => Promise.resolve());
 

@@ -145,9 +145,13 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
       if (row === undefined || (old !== undefined && text(old.state) === text(row.state) && old.fault === row.fault)) continue;
       due.push({ input: offset, key, state: text(row.state), fault: row.fault, cause: swap.cause });
     }
-    for (const key of [...rows.keys()].sort()) if (!next.has(key) && rows.get(key)?.state !== null) due.push({ input: offset, key, state: null, fault: false, cause: swap.cause });
-    // A key that only the old revision had is told once that it is gone, and is a row of the new one from then on.
-    for (const [key, { state }] of rows) if (!next.has(key) && state !== null) next.set(key, { state: null, fault: false });
+    // A key that only the old revision had is told once that it is gone, and is an empty row from then on.
+    for (const key of [...rows.keys()].sort()) {
+      if (next.has(key)) continue;
+      const old = rows.get(key);
+      if (old?.state !== null || old.fault) due.push({ input: offset, key, state: null, fault: false, cause: swap.cause });
+      next.set(key, { state: null, fault: false });
+    }
     revision = swap.revision;
     rows = next;
   }

@@ -244,9 +244,17 @@ export class PartitionTables {
   trimmed(projectionId: string): number {
     return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
   }
-  /** Accepted changes of inputs past the position to which projections are folded. */
-  *recordedChanges(): Generator<readonly [inputOffset: number, name: string, Change]> {
-    for (const [key, value] of this.section.range('w', 'x')) yield [parseInt(key.slice(1, 12), 36), key.slice(12), value as Change];
+  /** Accepted changes of an input past the position to which projections are folded, by name. */
+  *recordedChanges(inputOffset: number): Generator<readonly [name: string, Change]> {
+    const base = `w${padded(inputOffset)}`;
+    for (const [key, value] of this.section.range(base, `w${padded(inputOffset + 1)}`)) yield [key.slice(base.length), value as Change];
+  }
+  recordedChange(inputOffset: number, name: string): Change | undefined {
+    return this.section.get(`w${padded(inputOffset)}${name}`) as Change | undefined;
+  }
+  lastRecordedInput(): number | undefined {
+    for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true })) return parseInt(key.slice(1, 12), 36);
+    return undefined;
   }
   setRecordedChange(inputOffset: number, name: string, change: Change): void {
     this.section.set(`w${padded(inputOffset)}${name}`, change);

@@ -1,0 +1,46 @@
+import type { CodeHost } from '../code-host/code-host.js';
+import type { Clock } from '../core/clock.js';
+import type { Logger } from '../core/logger.js';
+import type { Codecs } from '../log/codec.js';
+import type { Log } from '../log/log.js';
+import type { BuildTarget } from './projection-builds.js';
+import type { BoundReducer } from './reducers.js';
+import type { LocalStore } from './store/local-store.js';
+
+/** What the catalog says of a tenant's code. */
+export interface TenantDefinitions {
+  /** Bindings of the tenant, as of now. */
+  bindings(): readonly BoundReducer[];
+  /** The newest compiled revision of each projection. */
+  projections(): readonly BuildTarget[];
+  projectionExists(projectionId: string): boolean;
+  /** Resolves when these are as of the call, also where another process wrote them. */
+  refresh?(): Promise<void>;
+  assembly(artefactId: string): Promise<Buffer>;
+}
+
+export interface TenantTaskOptions {
+  readonly tenantId: string;
+  readonly log: Log;
+  readonly codecs: Codecs;
+  readonly store: Pick<LocalStore, 'section'>;
+  readonly codeHost: CodeHost;
+  readonly definitions: TenantDefinitions;
+  readonly owner: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly idempotencyWindow: number;
+  readonly changesRetentionMs: number;
+  readonly foldDeadlineMs: number;
+  readonly tailBytes?: number;
+  readonly onStopped: (error: Error) => void;
+  readonly observer?: TaskObserver;
+}
+
+export interface TaskObserver {
+  appended?(events: number): void;
+  produced?(topic: 'events' | 'changes', records: number, seconds: number): void;
+  folded?(events: number, seconds: number): void;
+  projected?(events: number, changes: number, seconds: number): void;
+  voided?(): void;
+}
