@@ -14,7 +14,7 @@ export class DamagedSnapshotError extends Error {
 /** Sections of the local store as chunks of a snapshot, and back. */
 export interface SectionArchive {
   /** All that the section holds on disk, as of one checkpoint; it may be written meanwhile. Ended by `return` of the chunks, at the latest. */
-  save(section: string, previous: number): Promise<{ readonly checkpoint: Checkpoint; readonly chunks: AsyncGenerator<Buffer, Saved, void> }>;
+  save(section: string): Promise<{ readonly checkpoint: Checkpoint; readonly chunks: AsyncGenerator<Buffer, Saved, void> }>;
   /**
    * Replaces a section that is not open by the snapshot's entries; chunks are in their order. After an error it is empty.
    * @throws DamagedSnapshotError; Error when the disk is full, or what `chunks` throws
@@ -32,8 +32,8 @@ export class ThreadedSectionArchive implements SectionArchive {
     this.#store = store;
   }
 
-  async save(section: string, previous: number): ReturnType<SectionArchive['save']> {
-    const thread = new Thread({ kind: 'save', path: this.#store.path, section, previous });
+  async save(section: string): ReturnType<SectionArchive['save']> {
+    const thread = new Thread({ kind: 'save', path: this.#store.path, section });
     const chunks = async function* (): AsyncGenerator<Buffer, Saved, void> {
       try {
         for (;;) {

@@ -14,7 +14,7 @@ import { decodeRecord, encodeChunk, EntryPacker, EntryParser, inflateChunk } fro
  *   load   ◄─ chunk…, end                               ─► more, once a chunk; loaded
  *   either ─► failed {message}
  */
-export type Job = { readonly kind: 'save'; readonly path: string; readonly section: string; readonly previous: number } | { readonly kind: 'load'; readonly path: string; readonly section: string; readonly sha256: string };
+export type Job = { readonly kind: 'save'; readonly path: string; readonly section: string } | { readonly kind: 'load'; readonly path: string; readonly section: string; readonly sha256: string };
 
 export type ToWorker = { readonly kind: 'more' } | { readonly kind: 'chunk'; readonly value: Uint8Array } | { readonly kind: 'end' } | { readonly kind: 'stop' };
 
@@ -78,7 +78,7 @@ async function save(job: Job & { kind: 'save' }, next: () => Promise<ToWorker>, 
         if (ahead++ >= AHEAD) await next();
         bytes += block.length;
         hash.update(block);
-        tell({ kind: 'chunk', value: encodeChunk(job.previous, block) });
+        tell({ kind: 'chunk', value: encodeChunk(block) });
       }
     };
     for (const { key, value } of entries.getRange({ start, end, transaction })) {

@@ -50,7 +50,7 @@ export class SnapshotReader {
           logger.warn({ err: error, tenantId, offset }, 'a snapshot is damaged');
         }
       } else logger.warn({ tenantId, offset, wrong }, 'a snapshot can not be used');
-      end = offset;
+      end = manifest.first;
     }
     return undefined;
   }

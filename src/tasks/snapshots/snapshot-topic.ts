@@ -1,12 +1,10 @@
-import type { Log, LogRecord, PartitionRef } from '../../log/log.js';
+import type { Log, PartitionRef } from '../../log/log.js';
 import { snapshotsTopic } from '../topics.js';
 import { decodeManifest, decodeRecord, readKey, type Manifest } from './snapshot-format.js';
 
 /** A manifest where it stands in the topic. */
 export interface Placed {
   readonly offset: number;
-  /** Offset of the newest manifest before; -1: there is none. */
-  readonly previous: number;
   readonly manifest: Manifest;
 }
 
@@ -14,34 +12,29 @@ export const snapshotsRef = (tenantId: string): PartitionRef => ({ topic: snapsh
 
 /** Records that are looked at one by one; past that the topic is taken for empty, and the log is folded. */
 const MOST_HOPS = 1000;
+const NO_KEY = Buffer.alloc(0);
 const READ_BYTES = 2 * 1024 * 1024;
 
 /**
- * The newest manifest below `end` that this version can read. It is the last record unless a writer was broken off; then each
- * record tells where to look next: a chunk knows the manifest before its snapshot, a tombstone where the run of its kind began.
+ * The newest manifest below `end` that this version can read. It is the last record unless a writer was broken off; then chunks or
+ * tombstones follow it, in runs by their number: two of one run tell where it began. (One may stand alone, of a writer that came
+ * upon another.)
  */
 export async function newestManifest(log: Log, tenantId: string, end: number): Promise<Placed | undefined> {
   const ref = snapshotsRef(tenantId);
   const start = await log.startOffset(ref);
+  let run: { readonly id: string; readonly n: number } | undefined;
   let at = end - 1;
   for (let hops = 0; at >= start && hops < MOST_HOPS; hops++) {
     const [record] = await log.readAt(ref, [at]);
-    const placed = record === undefined ? undefined : placedManifest(record);
-    if (placed !== undefined) return placed;
-    at = record === undefined ? at - 1 : before(record);
+    const manifest = record?.value ? decodeManifest(decodeRecord(record.value)) : undefined;
+    if (manifest !== undefined) return { offset: at, manifest };
+    const { id, n } = readKey(record?.key ?? NO_KEY);
+    const goesOn = n !== undefined && run?.id === id && run.n === n + 1;
+    at -= goesOn ? n + 1 : 1;
+    run = n === undefined ? undefined : { id, n };
   }
   return undefined;
-}
-
-function placedManifest({ offset, value }: LogRecord): Placed | undefined {
-  const record = value === null ? undefined : decodeRecord(value);
-  const manifest = decodeManifest(record);
-  return record === undefined || manifest === undefined ? undefined : { offset, previous: record.previous, manifest };
-}
-
-function before({ key, offset, value }: LogRecord): number {
-  if (value === null) return offset - (readKey(key).n ?? 0) - 1;
-  return Math.min(offset - 1, decodeRecord(value)?.previous ?? offset - 1);
 }
 
 /** The values of a snapshot's chunks, in their order, those that are there. */

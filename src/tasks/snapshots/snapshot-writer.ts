@@ -28,9 +28,8 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
     end += records.length;
   };
   const newest = await newestManifest(log, tenantId, end);
-  const previous = newest?.offset ?? -1;
   const first = end;
-  const { checkpoint, chunks } = await archive.save(tenantId, previous);
+  const { checkpoint, chunks } = await archive.save(tenantId);
   try {
     if (newest?.manifest.storeFormat === STORE_FORMAT && recordsOf(newest.manifest.checkpoint) >= recordsOf(checkpoint))
       throw new Error(`there is one at ${newest.manifest.checkpoint.events.position} already, and this one would be at ${checkpoint.events.position}`);
@@ -40,9 +39,9 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
       if (next.done === true) {
         const { entries, bytes, sha256 } = next.value;
         const manifest = { id, storeFormat: STORE_FORMAT, checkpoint, first, chunks: n, entries, bytes, sha256 };
-        const dead = [...(await older(log, tenantId, newest)), ...(await keysBetween(log, tenantId, previous + 1, first))];
+        const dead = [...(await older(log, tenantId, newest)), ...(await keysBetween(log, tenantId, (newest?.offset ?? -1) + 1, first))];
         while (dead.length > 0) await append(dead.splice(0, TOMBSTONES_AT_ONCE).map((key) => ({ key, value: null })));
-        await append([{ key: manifestKey(id), value: encodeManifest(previous, manifest) }]);
+        await append([{ key: manifestKey(id), value: encodeManifest(manifest) }]);
         return manifest;
       }
       await append([{ key: chunkKey(id, n), value: next.value }]);
@@ -52,10 +51,8 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
   }
 }
 
-/** The keys of the snapshot before the newest. */
+/** The keys of the snapshot before the newest. What lies between the two was erased with the newest. */
 async function older(log: Log, tenantId: string, newest: Placed | undefined): Promise<Buffer[]> {
-  if (newest === undefined || newest.previous < 0) return [];
-  const before = await newestManifest(log, tenantId, newest.previous + 1);
-  // What lies between it and the newest was erased with the newest.
+  const before = newest === undefined ? undefined : await newestManifest(log, tenantId, newest.manifest.first);
   return before === undefined ? [] : [...Array.from({ length: before.manifest.chunks }, (_, n) => chunkKey(before.manifest.id, n)), manifestKey(before.manifest.id)];
 }

@@ -1,0 +1,163 @@
+// A tenant's task on machines that share a log and no disk: what one has folded another has from a snapshot, or not at all.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { systemClock } from '../../src/core/clock.js';
+import type { AppendResult } from '../../src/core/event.js';
+import { uuidv7 } from '../../src/core/ids.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import type { Log } from '../../src/log/log.js';
+import { ThreadedSectionArchive, type Saved, type SectionArchive } from '../../src/tasks/snapshots/section-archive.js';
+import { Snapshots, type SnapshotsOptions } from '../../src/tasks/snapshots/snapshots.js';
+import { LocalStore } from '../../src/tasks/store/local-store.js';
+import { PartitionTables, type Checkpoint } from '../../src/tasks/store/partition-tables.js';
+import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
+import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/tasks/topics.js';
+import { ROOT, temporaryDirectory } from './service.js';
+
+const REDUCER = `public record Account(long Cents, int Entries);
+[AggregateType("account")]
+public class AccountReducer : IReducer<Account>
+{
+    public Account? Apply(Account? s, Event e) => new((s?.Cents ?? 0) + e.Data.GetProperty("cents").GetInt64(), (s?.Entries ?? 0) + 1);
+}`;
+const PROJECTION = `public record Tally(long Cents, string Last);
+public class TallyProjection : IProjection<Tally>
+{
+    public string? ResolveKey(Event e) => e.Data.GetProperty("city").GetString();
+    public Tally? Apply(Tally? s, Event e) => e.Data.GetProperty("cents").GetInt64() == 13 ? throw new Exception("unlucky") : new((s?.Cents ?? 0) + e.Data.GetProperty("cents").GetInt64(), e.AggregateId + "@" + e.Version);
+}`;
+export const TENANT = 'acme';
+const HOUR_MS = 3_600_000;
+
+export const eventsRef = { topic: eventsTopic(TENANT), partition: 0 };
+export const changesRef = { topic: changesTopic(TENANT), partition: 0 };
+export const snapshotsRef = { topic: snapshotsTopic(TENANT), partition: 0 };
+export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
+
+/** A machine with a disk of its own. */
+export class Machine {
+  readonly path: string;
+  readonly store: LocalStore;
+  readonly archive: ThreadedSectionArchive;
+  readonly #codeHost: DotnetCodeHost;
+  readonly #definitions: TenantDefinitions;
+  #task: TenantTask | undefined;
+  #snapshots: Snapshots | undefined;
+  #closed = false;
+
+  constructor(t: Pick<TestContext, 'after'>, definitions: TenantDefinitions = NO_CODE) {
+    const directory = temporaryDirectory(t);
+    this.path = join(directory, 'store');
+    this.store = new LocalStore({ path: this.path, logger: silentLogger });
+    this.archive = new ThreadedSectionArchive(this.store);
+    this.#codeHost = dotnet(directory);
+    this.#definitions = definitions;
+    t.after(() => this.close());
+  }
+
+  snapshots(log: Log, options: Partial<SnapshotsOptions> = {}): Snapshots {
+    return (this.#snapshots = new Snapshots({ log, codecs, store: this.store, archive: this.archive, logger: silentLogger, changesRetentionMs: HOUR_MS, afterRecords: 50_000, everyMs: 20, ...options }));
+  }
+
+  /** How far the section on the disk is folded. */
+  checkpoint(): Checkpoint | undefined {
+    return new PartitionTables(this.store.section(TENANT)).checkpoint();
+  }
+
+  async open(log: Log, idempotencyWindow = 100_000): Promise<TenantTask> {
+    const task = new TenantTask({
+      tenantId: TENANT, log, codecs, store: this.store, codeHost: this.#codeHost, definitions: this.#definitions, owner: uuidv7(), clock: systemClock, logger: silentLogger,
+      idempotencyWindow, changesRetentionMs: HOUR_MS, foldDeadlineMs: 5000, onStopped: (error) => assert.fail(error),
+    });
+    this.#task = task;
+    await task.open();
+    return task;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#snapshots?.close();
+    await this.#task?.close();
+    await this.#codeHost.close();
+    await this.store.close();
+  }
+}
+
+const NO_CODE: TenantDefinitions = { bindings: () => [], projections: () => [], projectionExists: () => false, assembly: () => Promise.reject(new Error('there is no code')) };
+
+const dotnet = (directory: string): DotnetCodeHost =>
+  new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+
+/** A reducer that folds accounts, and the projection `p`: what was paid in each city. 13 cents stop a city. */
+export async function bank(t: Pick<TestContext, 'after'>): Promise<TenantDefinitions> {
+  const codeHost = dotnet(temporaryDirectory(t));
+  const reducer = await codeHost.compile({ kind: 'reducer', sources: [{ path: 'Account.cs', text: REDUCER }] });
+  const projection = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: PROJECTION }] });
+  await codeHost.close();
+  assert.ok(reducer.ok && projection.ok);
+  return {
+    bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'AccountReducer', generation: 1 }],
+    projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'projection', classNames: ['TallyProjection'] }],
+    projectionExists: () => true,
+    assembly: (artefactId) => Promise.resolve(artefactId === 'reducer' ? reducer.assembly : projection.assembly),
+  };
+}
+
+export const CITIES = 40;
+
+/** The i-th append: one commit of one to three events. */
+export function append(task: TenantTask, i: number, commandId?: string): Promise<AppendResult> {
+  const event = (n: number) => ({ eventType: 'Paid', data: Buffer.from(JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` })) });
+  return task.append({
+    commandId: commandId ?? uuidv7(), keyed: commandId !== undefined, requestHash: Buffer.from(commandId ?? ''), aggregateId: `account-${i % 500}`, aggregateType: undefined, expectedVersion: 'any',
+    correlationId: undefined, causationId: undefined, metadata: undefined, events: Array.from({ length: 1 + (i % 3) }, (_, n) => event(n)),
+  });
+}
+
+/** Appends `from` to `to`, 200 at a time; every tenth under a key. */
+export async function appendAll(task: TenantTask, from: number, to: number): Promise<AppendResult[]> {
+  const results: AppendResult[] = [];
+  for (let at = from; at < to; at += 200) results.push(...(await Promise.all(Array.from({ length: Math.min(200, to - at) }, (_, n) => append(task, at + n, keyOf(at + n))))));
+  return results;
+}
+export const keyOf = (i: number): string | undefined => (i % 10 === 0 ? `key-${i}` : undefined);
+
+/** A hash of all that the task answers: aggregates, states, faults, and the events of some. */
+export async function statesOf(task: TenantTask): Promise<Record<string, string>> {
+  const { aggregates } = await task.listAggregates({ aggregateType: undefined, limit: 1000, cursor: undefined });
+  const states = await Promise.all(aggregates.filter(({ aggregateType }) => aggregateType === 'account').map(({ aggregateId, aggregateType }) => task.aggregateState(aggregateType, aggregateId)));
+  const projection = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
+  const events = await Promise.all([0, 13, 499].map((n) => task.listEvents({ aggregateId: `account-${n}`, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' })));
+  const changes = await task.changes.read('p', 0, 100_000);
+  return Object.fromEntries(Object.entries({ aggregates, types: await task.aggregateTypes(), states, projection, faults: await task.projectionFaults('p'), events, changes }).map(([name, value]) => [name, hashOf(value)]));
+}
+
+function hashOf(value: unknown): string {
+  const text = JSON.stringify(value, (_, inner: unknown) => (inner instanceof Uint8Array ? Buffer.from(inner).toString('latin1') : inner));
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Chunks of `archive` go through `alter`: what it throws breaks the saving off. */
+export const saving = (archive: SectionArchive, alter: (chunk: Buffer, n: number) => Promise<Buffer> | Buffer): SectionArchive => ({
+  load: (...args) => archive.load(...args),
+  async save(section) {
+    const { checkpoint, chunks } = await archive.save(section);
+    const altered = async function* (): AsyncGenerator<Buffer, Saved, void> {
+      try {
+        for (let n = 0; ; n++) {
+          const next = await chunks.next();
+          if (next.done === true) return next.value;
+          yield await alter(next.value, n);
+        }
+      } finally {
+        await chunks.return({ entries: 0, bytes: 0, sha256: '' });
+      }
+    };
+    return { checkpoint, chunks: altered() };
+  },
+});
