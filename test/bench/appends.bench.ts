@@ -1,25 +1,15 @@
 // Single appends with a bound reducer, batches, lag to WebSocket, memory: each beside its yardstick in the same run.
-import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import { open } from 'lmdb';
-import { WebSocket } from 'ws';
-import { API_KEY, startService, temporaryDirectory, ADMIN_KEY, until, type Service } from '../support/service.js';
-import { median, report, runLoad, startExpress, type Load, type LoadResult } from './load.js';
+import { API_KEY, startService, temporaryDirectory, ADMIN_KEY, type Service } from '../support/service.js';
+import { BATCH_OF_100, median, PLAIN_SINGLE, quantile, report, runLoad, SINGLE, startExpress, type Load, type LoadResult } from './load.js';
+import { pushLag } from './push-lag.js';
 
 const COUNTER = `public record Counter(long Total, int Entries);
 public class CounterReducer : IReducer<Counter>
 {
     public Counter? Apply(Counter? s, Event e) => new((s?.Total ?? 0) + e.Data.GetProperty("amount").GetInt64(), (s?.Entries ?? 0) + 1);
 }`;
-const TALLY = `public record Tally(long Total);
-public class TallyProjection : IProjection<Tally>
-{
-    public string? ResolveKey(Event e) => e.EventType == "Lagged" ? e.AggregateId : null;
-    public Tally? Apply(Tally? s, Event e) => new((s?.Total ?? 0) + 1);
-}`;
-const PADDING = 'a customer note of a usual length, so that a body has some 250 bytes in all';
-const SINGLE = [`{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"${PADDING}","reference":"ref-$I","channel":"web"},"correlationId":"req-$I"}`];
-const EVENT = `{"eventType":"Counted","data":{"amount":7,"note":"${PADDING}","channel":"web"}}`;
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
 
@@ -61,8 +51,7 @@ async function single(): Promise<void> {
     keys.push(apiKey);
   }
   const plain: [LoadResult, LoadResult][] = [];
-  const stateless = SINGLE.map((body) => body.replace('counter-', 'plain-'));
-  const loads = { bodies: stateless, mustContain: '"version":' };
+  const loads = { bodies: PLAIN_SINGLE, mustContain: '"version":' };
   await ours({ ...loads, keys, durationMs: 2000 });
   for (let i = 0; i < ROUNDS; i++) plain.push([await ours({ ...loads, keys }), await ours(loads)]);
   report('  over 10 tenants (no reducer)', rate(median(plain.map(([x]) => x.perSecond))), `1 tenant ${rate(median(plain.map(([, y]) => y.perSecond)))}`, median(plain.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.90');
@@ -71,40 +60,23 @@ async function single(): Promise<void> {
   await service.stop();
 }
 
-/** From the write of the request to the arrival of the push, one append at a time. */
 async function lag(service: Service, expressPort: number): Promise<void> {
-  const projection = await service.deploy('projections', { 'Tally.cs': TALLY });
-  const built = async (): Promise<boolean> => (await service.get(`/projections/${projection}/status`)).json<{ build?: unknown }>().build === undefined;
-  await until(built);
-  const socket = new WebSocket(`${service.url.replace('http', 'ws')}/projections/${projection}/stream`, { headers: { 'x-api-key': API_KEY } });
-  await once(socket, 'open');
-  const lags: number[] = [];
-  for (let i = 0; i < 400; i++) {
-    const pushed = once(socket, 'message');
-    const from = performance.now();
-    const answered = service.post('/events', { aggregateId: `lag-${i % 10}`, eventType: 'Lagged', data: { amount: 1 } });
-    await pushed;
-    if (i >= 100) lags.push(performance.now() - from);
-    await answered;
-  }
-  socket.terminate();
+  const lags = await pushLag(service);
   const express: number[] = [];
   for (let i = 0; i < 400; i++) {
     const from = performance.now();
     await (await fetch(`http://127.0.0.1:${expressPort}/events`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"aggregateId":"a"}' })).text();
     if (i >= 100) express.push(performance.now() - from);
   }
-  lags.sort((a, b) => a - b);
-  report('append to WebSocket push, p50 / p99', `${median(lags).toFixed(2)} / ${(lags[Math.floor(lags.length * 0.99)] ?? 0).toFixed(2)} ms`, `bare express p50 ${median(express).toFixed(2)} ms`, median(lags) / median(express));
+  report('append to WebSocket push, p50 / p99', `${median(lags).toFixed(2)} / ${quantile(lags, 0.99).toFixed(2)} ms`, `bare express p50 ${median(express).toFixed(2)} ms`, median(lags) / median(express));
 }
 
 async function batches(): Promise<void> {
   const service = await startService(context);
-  const body = [`{"aggregateId":"plain-$AGGREGATE","events":[${Array.from({ length: 100 }, () => EVENT).join(',')}]}`];
-  const load: Load = { port: port(service), path: '/events/batch', keys: [API_KEY], bodies: body, aggregates: 1000, clients: 32, durationMs: SECONDS * 1000, first: 0 };
+  const load: Load = { port: port(service), path: '/events/batch', keys: [API_KEY], bodies: BATCH_OF_100, aggregates: 1000, clients: 32, durationMs: SECONDS * 1000, first: 0 };
   await runLoad({ ...load, durationMs: 2000 });
   const pairs: [number, number][] = [];
-  for (let i = 0; i < ROUNDS; i++) pairs.push([(await runLoad(load)).perSecond * 100, (await rawCommits(Buffer.byteLength(body[0] ?? ''))) * 100]);
+  for (let i = 0; i < ROUNDS; i++) pairs.push([(await runLoad(load)).perSecond * 100, (await rawCommits(Buffer.byteLength(BATCH_OF_100[0] ?? ''))) * 100]);
   const [ours, raw] = [median(pairs.map(([x]) => x)), median(pairs.map(([, y]) => y))];
   report('batches of 100, 32 clients, events', rate(ours), `raw lmdb group commit, same bytes ${rate(raw)}`, median(pairs.map(([x, y]) => x / y)));
   await service.stop();
@@ -129,7 +101,7 @@ const residentMiB = (pid: number): number => Number(/VmRSS:\s+(\d+)/.exec(readFi
 
 async function memory(): Promise<void> {
   const service = await startService(context);
-  const load: Load = { port: port(service), path: '/events', keys: [API_KEY], bodies: SINGLE.map((body) => body.replace('counter-', 'plain-')), aggregates: 1000, clients: 64, durationMs: 4000, first: 0 };
+  const load: Load = { port: port(service), path: '/events', keys: [API_KEY], bodies: PLAIN_SINGLE, aggregates: 1000, clients: 64, durationMs: 4000, first: 0 };
   await runLoad(load);
   const before = residentMiB(service.pid);
   let next = 1_000_000;

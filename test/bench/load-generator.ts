@@ -1,5 +1,6 @@
 /*
- * Child process: closed-loop HTTP/1.1 load over raw keep-alive sockets, so that the generator costs little of what it measures.
+ * Child process: HTTP/1.1 load over raw keep-alive sockets, closed loop or at a steady rate, so that the generator costs little of
+ * what it measures.
  * Argument: a JSON `Load`. Prints a JSON `LoadResult`.
  */
 import { connect } from 'node:net';
@@ -23,19 +24,30 @@ function request(): Buffer {
 
 const started = performance.now();
 const end = started + load.durationMs;
+/** At a steady rate: clients that wait for a request to be due, and requests that were due when no client was free. */
+const idle: { send(dueAt: number): void; end(): void }[] = [];
+const due: number[] = [];
 
 function client(): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(load.port, '127.0.0.1');
     let sentAt = 0;
     let buffered: Buffer = Buffer.alloc(0);
-    const next = (): void => {
-      sentAt = performance.now();
-      if (sentAt >= end) {
-        socket.destroy();
-        return resolve();
-      }
+    const send = (at: number): void => {
+      sentAt = at;
       socket.write(request());
+    };
+    const finish = (): void => {
+      socket.destroy();
+      resolve();
+    };
+    const next = (): void => {
+      const now = performance.now();
+      if (now >= end) return finish();
+      if (load.perSecond === undefined) return send(now);
+      const waiting = due.shift();
+      if (waiting === undefined) idle.push({ send, end: finish });
+      else send(waiting);
     };
     socket.setNoDelay(true);
     socket.on('connect', next);
@@ -56,7 +68,18 @@ function client(): Promise<void> {
   });
 }
 
-await Promise.all(Array.from({ length: load.clients }, client));
+function tick(perSecond: number, n: number): void {
+  const now = performance.now();
+  if (now >= end) return idle.forEach((waiting) => waiting.end());
+  const free = idle.shift();
+  if (free === undefined) due.push(now);
+  else free.send(now);
+  setTimeout(tick, started + ((n + 1) * 1000) / perSecond - performance.now(), perSecond, n + 1);
+}
+
+const clients = Array.from({ length: load.clients }, client);
+if (load.perSecond !== undefined) tick(load.perSecond, 0);
+await Promise.all(clients);
 const seconds = (performance.now() - started) / 1000;
 const sorted = latencies.subarray(0, answered).sort();
 const at = (share: number): number => sorted[Math.min(answered - 1, Math.floor(answered * share))] ?? 0;

@@ -12,6 +12,8 @@ export interface Load {
   readonly bodies: readonly string[];
   readonly aggregates: number;
   readonly clients: number;
+  /** Requests begun at a steady rate, as long as a client is free; each as soon as the one before is answered unless given. */
+  readonly perSecond?: number;
   readonly durationMs: number;
   readonly first: number;
   /** Answers without it count as failed. */
@@ -49,6 +51,15 @@ export async function startExpress(): Promise<{ readonly port: number; stop(): v
   return { port: Number(line.toString()), stop: () => void child.kill() };
 }
 
+const PADDING = 'a customer note of a usual length, so that a body has some 250 bytes in all';
+/** Bodies of appends, to be sent by `runLoad`. */
+export const SINGLE = [`{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"${PADDING}","reference":"ref-$I","channel":"web"},"correlationId":"req-$I"}`];
+export const PLAIN_SINGLE = SINGLE.map((body) => body.replace('counter-', 'plain-'));
+const EVENT = `{"eventType":"Counted","data":{"amount":7,"note":"${PADDING}","channel":"web"}}`;
+export const BATCH_OF_100 = [`{"aggregateId":"plain-$AGGREGATE","events":[${Array.from({ length: 100 }, () => EVENT).join(',')}]}`];
+
+/** The value below which the share of them lies. */
+export const quantile = (values: readonly number[], share: number): number => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;
 export const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
 /** One line of the report: what, the figure, what it is compared with, the ratio and its goal. */

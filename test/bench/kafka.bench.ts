@@ -1,0 +1,138 @@
+// The service on Kafka, each figure beside its yardstick in the same run: bare express, and kafkajs alone with the same bytes.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type * as scripts from '../../scripts/kafka-cluster.mjs';
+import { ADMIN_KEY, API_KEY, ROOT, startService, type Service } from '../support/service.js';
+import { BATCH_OF_100, median, PLAIN_SINGLE, quantile, report, runLoad, startExpress, type Load, type LoadResult } from './load.js';
+import { pushLag } from './push-lag.js';
+import { commitRecord, RawKafka, type Latencies } from './raw-kafka.js';
+
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
+const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 1_000_000);
+const PACE = 200;
+const BATCH_CLIENTS = 32;
+const TENANTS = 100;
+const PREFIX = `bench${process.pid}`;
+
+const cleanups: (() => Promise<unknown> | void)[] = [];
+const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<typeof startService>[0];
+const rate = (n: number): string => `${Math.round(n).toLocaleString('en')}/s`;
+const times = ({ p50, p99 }: Latencies): string => `${p50.toFixed(2)} / ${p99.toFixed(2)} ms`;
+const middle = (all: readonly Latencies[]): Latencies => ({ p50: median(all.map(({ p50 }) => p50)), p99: median(all.map(({ p99 }) => p99)) });
+const record = (body: readonly string[]): Buffer => commitRecord(body.join('').replaceAll('$AGGREGATE', '500').replaceAll('$I', '1000')).value;
+
+/** Appends at 200/s, and as many as go. */
+async function appends(service: Service, raw: RawKafka): Promise<void> {
+  const express = await startExpress();
+  const topic = await raw.topic();
+  const load: Load = { port: Number(new URL(service.url).port), path: '/events', keys: [API_KEY], bodies: PLAIN_SINGLE, aggregates: 1000, clients: 64, durationMs: SECONDS * 1000, first: 0 };
+  let first = 0;
+  const ours = async (more: Partial<Load> = {}): Promise<LoadResult> => {
+    const result = await runLoad({ ...load, first, ...more });
+    first = result.next;
+    return result;
+  };
+  const theirs = (more: Partial<Load> = {}): Promise<LoadResult> => runLoad({ ...load, port: express.port, ...more });
+  const send = (): Promise<Latencies> => raw.sendPaced(topic, record(PLAIN_SINGLE), PACE, SECONDS * 1000);
+  await ours();
+  await theirs();
+  await send();
+
+  const paced: [LoadResult, LoadResult, Latencies][] = [];
+  for (let i = 0; i < ROUNDS; i++) paced.push([await ours({ perSecond: PACE }), await theirs({ perSecond: PACE }), await send()]);
+  const [a, b, c] = [middle(paced.map(([x]) => x)), middle(paced.map(([, x]) => x)), middle(paced.map(([, , x]) => x))];
+  const yardstick = `express ${times(b)} + raw send ${times(c)}`;
+  report(`single appends at ${PACE}/s, p50`, times(a), yardstick, median(paced.map(([x, y, z]) => x.p50 / (y.p50 + z.p50))), 'goal 1.2 or less');
+  report('  p99', '', '', median(paced.map(([x, y, z]) => x.p99 / (y.p99 + z.p99))), 'goal 1.5 or less');
+
+  const pairs: [LoadResult, LoadResult][] = [];
+  for (let i = 0; i < ROUNDS; i++) pairs.push([await ours(), await theirs()]);
+  report('single appends, 64 clients', rate(median(pairs.map(([x]) => x.perSecond))), `bare express ${rate(median(pairs.map(([, y]) => y.perSecond)))}`, median(pairs.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.50');
+  report('  p50 / p99', times(middle(pairs.map(([x]) => x))), `express ${times(middle(pairs.map(([, y]) => y)))}`);
+  await tenants(service, ours);
+  express.stop();
+}
+
+async function tenants(service: Service, ours: (more: Partial<Load>) => Promise<LoadResult>): Promise<void> {
+  const keys = [API_KEY];
+  for (let i = 1; i < TENANTS; i++) keys.push((await service.post('/admin/tenants', { tenantId: `bench-${i}`, name: 'bench' }, { headers: { 'x-admin-key': ADMIN_KEY } })).json<{ apiKey: string }>().apiKey);
+  // Each is opened before it counts.
+  await ours({ keys, durationMs: 10_000 });
+  const pairs: [LoadResult, LoadResult][] = [];
+  for (let i = 0; i < ROUNDS; i++) pairs.push([await ours({ keys }), await ours({})]);
+  report(`  over ${TENANTS} tenants`, rate(median(pairs.map(([x]) => x.perSecond))), `1 tenant ${rate(median(pairs.map(([, y]) => y.perSecond)))}`, median(pairs.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.90');
+}
+
+async function batches(service: Service, raw: RawKafka): Promise<void> {
+  const load: Load = { port: Number(new URL(service.url).port), path: '/events/batch', keys: [API_KEY], bodies: BATCH_OF_100, aggregates: 1000, clients: BATCH_CLIENTS, durationMs: SECONDS * 1000, first: 0 };
+  const topic = await raw.topic();
+  const send = (): Promise<number> => raw.sendBatches(topic, record(BATCH_OF_100), BATCH_CLIENTS, SECONDS * 1000);
+  await runLoad(load);
+  await send();
+  const pairs: [number, number][] = [];
+  for (let i = 0; i < ROUNDS; i++) pairs.push([(await runLoad(load)).perSecond * 100, (await send()) * 100]);
+  report(`batches of 100, ${BATCH_CLIENTS} clients, events`, rate(median(pairs.map(([x]) => x))), `raw kafkajs, same bytes ${rate(median(pairs.map(([, y]) => y)))}`, median(pairs.map(([x, y]) => x / y)), 'goal 0.80');
+}
+
+async function lag(service: Service, raw: RawKafka): Promise<void> {
+  const topic = await raw.topic();
+  const theirs = await raw.lag(topic, record(PLAIN_SINGLE), 300);
+  const lags = await pushLag(service);
+  const ours = { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99) };
+  report('append to WebSocket push, p50 / p99', times(ours), `raw produce to consume ${times(theirs)}`, ours.p50 / theirs.p50, 'goal 1.2 or less');
+}
+
+/** What kafkajs alone does, without the service. */
+async function yardsticks(raw: RawKafka): Promise<void> {
+  const single = record(PLAIN_SINGLE);
+  const batch = record(BATCH_OF_100);
+  const topic = await raw.topic();
+  await raw.sendPaced(topic, single, PACE, 1000);
+  report(`raw kafkajs send at ${PACE}/s, p50 / p99`, times(await raw.sendPaced(topic, single, PACE, SECONDS * 1000)), `acks=all, ${single.length} bytes`);
+  const large = await raw.topic();
+  await raw.sendBatches(large, batch, BATCH_CLIENTS, 1000);
+  const sent = await raw.sendBatches(large, batch, BATCH_CLIENTS, SECONDS * 1000);
+  report('raw kafkajs batches of 100, events', rate(sent * 100), `${BATCH_CLIENTS} records of ${batch.length} bytes a send`);
+  report('raw kafkajs produce to consume, p50 / p99', times(await raw.lag(await raw.topic(), single, 300)), 'one at a time');
+  const history = await raw.topic();
+  await raw.fill(history, EVENTS, 10_000);
+  const counts: number[] = [];
+  for (let i = 0; i < ROUNDS; i++) counts.push(await raw.count(history, EVENTS + 1));
+  report(`raw kafkajs consumer counting ${EVENTS.toLocaleString('en')} events`, rate(median(counts)), 'commits of one event');
+}
+
+async function onKafka(brokers: readonly string[], raw: RawKafka): Promise<Service> {
+  const service = await startService(context, { env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: PREFIX } });
+  if (!(await raw.topics()).includes(`${PREFIX}.catalog`)) throw new Error('the service does not keep its log in Kafka');
+  return service;
+}
+
+async function brokersOfThisRun(): Promise<readonly string[] | undefined> {
+  const running = process.env['KAFKA_BROKERS'];
+  if (running !== undefined) return running.split(',');
+  if (process.env['KAFKA_HOME'] === undefined) return undefined;
+  const { startKafka } = (await import(pathToFileURL(join(ROOT, 'scripts', 'kafka-cluster.mjs')).href)) as typeof scripts;
+  const cluster = await startKafka({ heap: ['-Xms512m', '-Xmx512m', '-XX:+UseSerialGC'] });
+  cleanups.push(() => cluster.close());
+  return cluster.brokers;
+}
+
+try {
+  const brokers = await brokersOfThisRun();
+  if (brokers === undefined) process.stdout.write('not run: neither KAFKA_HOME (a Kafka release) nor KAFKA_BROKERS (one that runs) is set\n');
+  else {
+    const raw = await RawKafka.connect(brokers, PREFIX);
+    cleanups.push(() => raw.close());
+    await yardsticks(raw);
+    if (process.env['BENCH_YARDSTICKS'] === undefined) {
+      const service = await onKafka(brokers, raw);
+      await appends(service, raw);
+      await batches(service, raw);
+      await lag(service, raw);
+      await service.stop();
+    }
+  }
+} finally {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+}
