@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { LogArtefactStore } from './catalog/artefacts.js';
+import { joinCluster } from './catalog/cluster.js';
 import { FencedCatalog } from './catalog/fenced-catalog.js';
 import { masterKey, Sealer } from './catalog/sealing.js';
 import { readOrMakeSecret } from './catalog/secret-file.js';
 import type { TenantEntity } from './catalog/catalog.js';
 import { ensureDefaultTenant } from './catalog/tenants.js';
-import { SoleOwner } from './cluster/sole-owner.js';
 import type { CodeHost } from './code-host/code-host.js';
 import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
 import { findProjectRoot } from './config/project-root.js';
@@ -20,9 +21,9 @@ import { createEdge } from './http/edge.js';
 import { notificationRoutes } from './http/routes/notifications.js';
 import { serverSentEvents } from './http/sse/stream-routes.js';
 import { StreamServer } from './http/websocket/stream-server.js';
-import { loadCodecs } from './log/codec.js';
+import { schemaRegistryRoutes } from './http/routes/schema-registry.js';
+import { openLog } from './log-setup.js';
 import { lockDirectory } from './log/embedded/instance-lock.js';
-import { LmdbLog } from './log/embedded/lmdb-log.js';
 import type { Log } from './log/log.js';
 import { ConnectionQuota } from './notifier/connection-quota.js';
 import { ChangeHub } from './notifier/hub.js';
@@ -34,10 +35,14 @@ import type { ClickHouseEndpoint } from './read-store/endpoint.js';
 import { EmbeddedEngine } from './read-store/embedded/embedded-engine.js';
 import type { ReadStore } from './read-store/read-store.js';
 import { Sink } from './read-store/sink.js';
+import { Activity } from './tasks/activity.js';
+import { Assignment } from './tasks/assignment.js';
+import { ThreadedSectionArchive } from './tasks/snapshots/section-archive.js';
+import { Snapshots } from './tasks/snapshots/snapshots.js';
 import { LocalStore } from './tasks/store/local-store.js';
 import { TenantRegistry } from './tasks/tenant-registry.js';
 import { TenantTask } from './tasks/tenant-task.js';
-import { changesTopic, eventsTopic } from './tasks/topics.js';
+import { changesTopic, eventsTopic, snapshotsTopic } from './tasks/topics.js';
 import { serveMetrics } from './telemetry/metrics-server.js';
 import type { Metrics } from './telemetry/metrics.js';
 
@@ -84,14 +89,20 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     closers.push(() => lock.release());
     const owner = randomUUID();
     const clock = systemClock;
-    const codecs = loadCodecs(join(root, 'schemas', 'avro'));
-    const lmdb = new LmdbLog({ path: join(data, 'log') });
-    closers.push(() => lmdb.close());
-    const log = decorate.log?.(lmdb) ?? lmdb;
+    const setup = await openLog(settings, root, logger);
+    closers.push(() => setup.log.close());
+    const { codecs, schemas, schemaIds, shared } = setup;
+    const log = decorate.log?.(setup.log) ?? setup.log;
+    let url = '';
+    const owners = await setup.openOwnership(owner, () => settings.advertisedUrl ?? url);
+    const { ownership } = owners;
+    closers.push(() => ownership.close());
+    const owns = (tenantId: string): boolean => ownership.ownerOf(tenantId) === 'self';
 
-    const catalog = await FencedCatalog.open({ log, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner, logger, onStopped: fatal(logger) });
+    const catalog = await FencedCatalog.open({ log, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner, logger, shared, onStopped: fatal(logger) });
     closers.push(() => catalog.close());
     const sealer = new Sealer(masterKey(settings.masterKey, join(data, 'master-key')));
+    if (shared) await joinCluster(catalog, sealer, schemaIds);
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
     const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
@@ -123,8 +134,23 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
 
     const store = new LocalStore({ path: join(data, 'store'), logger });
     closers.push(() => store.close());
+    const snapshots = shared
+      ? new Snapshots({
+          log,
+          codecs,
+          store,
+          archive: new ThreadedSectionArchive(store),
+          logger,
+          changesRetentionMs: settings.changesRetentionMs,
+          afterRecords: settings.snapshotAfterRecords,
+        })
+      : undefined;
+    closers.push(() => snapshots?.close());
+    let activity: Activity | undefined;
     const tenants = new TenantRegistry({
       logger,
+      ownership,
+      prepare: async (tenantId) => snapshots?.restore(tenantId),
       idleMs: settings.tenantIdleMs,
       create: (tenantId, onStopped) =>
         catalog.get('tenant', tenantId) === undefined
@@ -145,8 +171,16 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
               onStopped,
               observer: metrics.tasks,
             }),
-      onOpened: (task) => sink.attach(task),
-      onClosed: (task) => sink.detach(task.tenantId),
+      onOpened: (task) => {
+        sink.attach(task);
+        snapshots?.watch(task);
+        activity?.note(task.tenantId, true);
+      },
+      onClosed: (task) => {
+        sink.detach(task.tenantId);
+        void snapshots?.unwatch(task.tenantId);
+        if (owns(task.tenantId)) activity?.note(task.tenantId, false);
+      },
     });
     closers.push(() => tenants.close());
     followCatalog(catalog, tenants);
@@ -161,6 +195,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       tenants,
       catalog,
       store: cursors,
+      serves: owns,
       unseal: (sealed) => sealer.unseal(sealed),
       logger,
       allowPrivate: settings.webhookAllowPrivate,
@@ -190,7 +225,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const removeTenantData = async ({ tenantId }: TenantEntity): Promise<void> => {
       await tenants.passivate(tenantId);
       await codeHost.dispose(tenantId);
-      for (const topic of [eventsTopic(tenantId), changesTopic(tenantId)]) await log.deleteTopic(topic);
+      for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), snapshotsTopic(tenantId)]) await log.deleteTopic(topic);
       await store.drop(tenantId);
       await sink.remove(tenantId).catch((error: unknown) => logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'));
     };
@@ -198,7 +233,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       settings,
       catalog,
       tenants,
-      ownership: new SoleOwner(),
+      ownership,
       deployments,
       removeTenantData,
       authenticator,
@@ -208,7 +243,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         await sink.rebuild(tenantId);
         // Those that are not active are refilled as they are opened; nobody waits for it.
         void (async () => {
-          for (const { id } of catalog.list('tenant', undefined)) if (tenantId === undefined || id === tenantId) await tenants.open(id);
+          for (const { id } of catalog.list('tenant', undefined)) if (owns(id) && (tenantId === undefined || id === tenantId)) await tenants.open(id);
         })().catch((error: unknown) => logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'));
       },
       probes: [
@@ -225,6 +260,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
             const polling = notificationRoutes(channels);
             const sse = serverSentEvents(channels);
             const sockets = new StreamServer({ ...channels, onConnections: metrics.websockets });
+            app.use(schemaRegistryRoutes({ schemas, ids: schemaIds, topicPrefix: settings.kafkaTopicPrefix, catalog, adminKey, authenticate, limits: settings }));
             app.use(polling.router);
             app.use(sse.router);
             streams = sockets;
@@ -240,7 +276,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       for (const closer of channelClosers) await closer();
       await closing;
     });
-    const url = `http://${settings.host.includes(':') ? `[${settings.host}]` : settings.host}:${port}`;
+    url = urlOf(settings.host, port);
 
     if (settings.metricsPort !== undefined) {
       const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
@@ -248,7 +284,33 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     }
     startReadStore();
     dotnet.start();
-    deployments.resume();
+    if (shared) {
+      const noted = await Activity.open({ log, logger, active: () => tenants.activeIds, onActive: (tenantId) => assignment.consider(tenantId) });
+      activity = noted;
+      const assignment = new Assignment({
+        ownership,
+        tenants,
+        activity: noted,
+        standbys: settings.standbys,
+        logger,
+        onReassigned: () => {
+          hub.reassign((tenantId) => ownership.ownerOf(tenantId) === undefined || owns(tenantId));
+          deployments.resume(owns);
+          void webhooks.reassign();
+        },
+      });
+      closers.push(() => {
+        assignment.close();
+        noted.close();
+      });
+      await owners.join();
+      // Others take its slots while it still serves, and what comes here meanwhile is forwarded to them.
+      closers.push(async () => {
+        edge.drain();
+        await ownership.leave();
+      });
+    }
+    deployments.resume(owns);
     await webhooks.start();
     return { url, newApiKey: first.apiKey, fixedKeyRevoked: first.fixedKeyRevoked, close };
   } catch (error) {
@@ -265,6 +327,12 @@ const fatal =
     process.exitCode = 1;
     process.kill(process.pid, 'SIGTERM');
   };
+
+/** Where it is reached; for other processes by the machine's name where it listens on all addresses. */
+function urlOf(host: string, port: number): string {
+  const reached = host === '0.0.0.0' || host === '::' ? hostname() : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
+}
 
 /** The ClickHouse of the settings, or the embedded one. */
 function readStoreEndpoint(settings: Settings, logger: Logger): { endpoint: () => ClickHouseEndpoint | undefined; start: () => void; stop: () => Promise<void> } {

@@ -96,7 +96,12 @@ export interface DefaultTenant {
  */
 export async function ensureDefaultTenant(catalog: Catalog, fixedKey?: string): Promise<DefaultTenant> {
   const missing = catalog.get('tenant', DEFAULT_TENANT) === undefined;
-  if (missing && (fixedKey !== undefined || catalog.list('tenant', undefined).length === 0)) await putTenant(catalog, { tenantId: DEFAULT_TENANT });
+  if (missing && (fixedKey !== undefined || catalog.list('tenant', undefined).length === 0)) {
+    await putTenant(catalog, { tenantId: DEFAULT_TENANT }).catch((error: unknown) => {
+      // Another process, which starts too, was first.
+      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+    });
+  }
   const none = { tenantId: DEFAULT_TENANT, apiKey: undefined, fixedKeyRevoked: false };
   if (fixedKey !== undefined) {
     const known = catalog.keyByHash(hashApiKey(fixedKey));

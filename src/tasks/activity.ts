@@ -15,7 +15,7 @@ export interface ActivityOptions {
   readonly logger: Logger;
   /** The tenants that are active in this process. */
   readonly active: () => Iterable<string>;
-  /** A tenant became active somewhere. */
+  /** A tenant became active somewhere, after `open`. */
   readonly onActive: (tenantId: string) => void;
 }
 
@@ -29,6 +29,7 @@ export class Activity {
   readonly #pending = new Map<string, boolean>();
   readonly #repeater: NodeJS.Timeout;
   #writing = false;
+  #opened = false;
   #closed = false;
 
   private constructor(options: ActivityOptions) {
@@ -45,6 +46,7 @@ export class Activity {
     const end = await options.log.endOffset(PARTITION);
     let position = await options.log.startOffset(PARTITION);
     while (position < end) position = await activity.#read(position, end, 0);
+    activity.#opened = true;
     void activity.#follow(position);
     return activity;
   }
@@ -103,7 +105,7 @@ export class Activity {
       }
       const known = this.#noted.has(tenantId);
       this.#noted.set(tenantId, timestamp);
-      if (!known && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
+      if (!known && this.#opened && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
     }
     return (records.at(-1)?.offset ?? Math.max(from, end) - 1) + 1;
   }

@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Ownership } from './cluster/ownership.js';
+import { SoleOwner } from './cluster/sole-owner.js';
+import type { Settings } from './config/settings.js';
+import type { Logger } from './core/logger.js';
+import { loadCodecs, type Codecs } from './log/codec.js';
+import { registerSchemas } from './log/confluent/registry.js';
+import { LmdbLog } from './log/embedded/lmdb-log.js';
+import { KafkaLog } from './log/kafka/kafka-log.js';
+import { SlotGroup } from './log/kafka/slot-group.js';
+import type { Log } from './log/log.js';
+import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName, type TopicSchema } from './log/schemas.js';
+
+/** The log of the settings, and what goes with it. */
+export interface LogSetup {
+  readonly log: Log;
+  readonly codecs: Codecs;
+  readonly schemas: Readonly<Record<SchemaName, TopicSchema>>;
+  readonly schemaIds: SchemaIds;
+  /** Other processes may write it too. */
+  readonly shared: boolean;
+  /** Who serves which tenant. `url`, where others reach this process, is asked for when `join` is called. */
+  openOwnership(owner: string, url: () => string): Promise<{ readonly ownership: Ownership; join(): Promise<void> }>;
+}
+
+const SLOTS_TOPIC = 'statefold.slots';
+const CONNECT_MS = 3000;
+const DAY_MS = 24 * 3600 * 1000;
+
+/** Opens the log in the data directory, or on Kafka. The caller closes `log`. */
+export async function openLog(settings: Settings, root: string, logger: Logger): Promise<LogSetup> {
+  const directory = join(root, 'schemas', 'avro');
+  const schemas = readSchemas(directory);
+  const { schemaRegistryUrl: url, schemaRegistryUsername: username, schemaRegistryPassword: password } = settings;
+  const schemaIds = url === undefined ? BUILT_IN_SCHEMA_IDS : await registerSchemas({ url, username, password, schemas });
+  const common = { schemas, schemaIds, codecs: loadCodecs(directory, schemaIds) };
+  if (settings.kafkaBrokers !== undefined) return { ...common, shared: true, ...onKafka(settings, settings.kafkaBrokers, logger) };
+  const log = new LmdbLog({ path: join(settings.dataDirectory, 'log') });
+  return { ...common, shared: false, log, openOwnership: () => Promise.resolve({ ownership: new SoleOwner(), join: () => Promise.resolve() }) };
+}
+
+function onKafka(settings: Settings, brokers: readonly string[], logger: Logger): Pick<LogSetup, 'log' | 'openOwnership'> {
+  const { kafkaTopicPrefix: prefix, kafkaMinInsyncReplicas: insync, slots } = settings;
+  const connection = { brokers, prefix, clientId: 'statefold', connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs), ...security(settings) };
+  const log = new KafkaLog({
+    ...connection,
+    replicationFactor: settings.kafkaReplicationFactor,
+    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
+    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
+    logger,
+  });
+  return {
+    log,
+    openOwnership: async (owner, url) => {
+      await log.ensureTopics([{ topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } }]);
+      const group = await SlotGroup.open({
+        ...connection,
+        processId: owner,
+        get url() {
+          return url();
+        },
+        tasks: settings.roles.includes('tasks'),
+        sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
+        logger,
+      });
+      return { ownership: group, join: () => group.join() };
+    },
+  };
+}
+
+function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLog>[0], 'ssl' | 'sasl'> {
+  const { kafkaSsl, kafkaSslCa, kafkaSslCert, kafkaSslKey, kafkaSaslMechanism: mechanism, kafkaSaslUsername, kafkaSaslPassword } = settings;
+  const files = Object.entries({ ca: kafkaSslCa, cert: kafkaSslCert, key: kafkaSslKey }).flatMap(([name, path]) => (path === undefined ? [] : [[name, readFileSync(path)] as const]));
+  return {
+    ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
+    ...(mechanism === undefined ? {} : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
+  };
+}
