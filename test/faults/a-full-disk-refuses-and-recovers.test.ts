@@ -1,53 +1,18 @@
 // Invariants 1 to 7 and 9 to 13: the disk fills up under load. Appends are refused with a retryable 503, reads go on, nothing
 // that was acknowledged is lost, and appends go on when there is space again, without a restart.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Scenario } from '../support/load-scenario.js';
 import { until } from '../support/service.js';
+import { fill, NO_SMALL_DISK, smallDisk } from '../support/small-disk.js';
 
 const MEGABYTES = 192;
 
-/** A file system of its own, or why there is none. */
-function smallDisk(t: TestContext): string | undefined {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
-  const directory = mkdtempSync(join(tmpdir(), 'statefold-disk-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${MEGABYTES}m`, 'tmpfs', directory], { stdio: 'ignore' });
-  } catch {
-    rmSync(directory, { recursive: true });
-    return undefined;
-  }
-  // Registered before the scenario, whose clean-up ends the service: lazily, so that the order does not matter.
-  t.after(() => {
-    execFileSync('umount', ['-l', directory]);
-    rmSync(directory, { recursive: true, force: true });
-  });
-  return directory;
-}
-
-/** Takes all space that is left. */
-function fill(file: string): void {
-  const balloon = openSync(file, 'a');
-  try {
-    for (let size = 1024 * 1024; size >= 4096; )
-      try {
-        if (writeSync(balloon, Buffer.alloc(size, 1)) < size) size >>= 1;
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-        size >>= 1;
-      }
-  } finally {
-    closeSync(balloon);
-  }
-}
-
 test('a full disk refuses appends and recovers', async (t) => {
-  const disk = smallDisk(t);
-  if (disk === undefined) return t.skip('needs root on Linux, to mount a small tmpfs');
+  const disk = smallDisk(t, MEGABYTES);
+  if (disk === undefined) return t.skip(NO_SMALL_DISK);
   const scenario = new Scenario(t, { seed: 1234, dataDirectory: disk, env: { LOG_LEVEL: 'fatal' } });
   const { history, load, world } = scenario;
   await scenario.begin();

@@ -107,7 +107,7 @@ test('a later connection overtakes what is held on an earlier one', async (t) =>
   const { socket, answers } = await client();
   socket.write(request(1, 1));
   await until(() => answers.length === 1);
-  proxy.stallPresent();
+  proxy.stallPresent('requests');
   socket.write(request(1, 2));
   const other = await client();
   other.socket.write(request(1, 3));
@@ -115,6 +115,24 @@ test('a later connection overtakes what is held on an earlier one', async (t) =>
   assert.deepEqual(received, [1, 3]);
   await proxy.heal();
   await until(() => answers.length === 2);
+  assert.deepEqual(received, [1, 3, 2]);
+});
+
+test('what a client sent before it gave up arrives late, and its reply nowhere', async (t) => {
+  const { proxy, received, client } = await world(t);
+  const { socket, answers } = await client();
+  socket.write(request(1, 1));
+  await until(() => answers.length === 1);
+  proxy.stallPresent('requests');
+  socket.write(request(PRODUCE, 2, 50_000));
+  const other = await client();
+  other.socket.write(request(1, 3));
+  await until(() => other.answers.length === 1);
+  socket.destroy();
+  await new Promise((resolve) => socket.once('close', resolve));
+  assert.deepEqual(received, [1, 3]);
+  await proxy.heal();
+  await until(() => received.length === 3 && proxy.connections === 1);
   assert.deepEqual(received, [1, 3, 2]);
 });
 

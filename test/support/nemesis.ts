@@ -61,8 +61,8 @@ export const lossy = (proxy: TcpProxy, random: () => number): Fault =>
 /** Both ends believe that they are connected; nothing passes, new connections neither. */
 export const halfOpen = (proxy: TcpProxy): Fault => link('half-open link', proxy, () => proxy.set({ up: 'stall', down: 'stall' }));
 
-/** Connections that are there are half-open, new ones pass: what is held comes late, after what was sent again. */
-export const heldConnections = (proxy: TcpProxy): Fault => link('held connections', proxy, () => proxy.stallPresent());
+/** Requests on the connections that are there are held, new ones pass: what is held lands late, behind what was written since. */
+export const heldRequests = (proxy: TcpProxy): Fault => link('held requests', proxy, () => proxy.stallPresent('requests'));
 
 export const slow = (proxy: TcpProxy, bytesPerMs: number): Fault => link(`slow link (${bytesPerMs} bytes a ms)`, proxy, () => proxy.set({ up: { bytesPerMs }, down: { bytesPerMs } }));
 

@@ -20,8 +20,8 @@ import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.
 import type { Served } from './load-world.js';
 import { ROOT, temporaryDirectory } from './service.js';
 
-/** After this long an append is answered 503, whatever became of it, milliseconds. */
-const DEADLINE_MS = 15_000;
+/** After this long a request is answered 503, whatever became of it, milliseconds. */
+const DEADLINE_MS = 3_000;
 const HOUR_MS = 3_600_000;
 const LIMITS = { maxDepth: 64, maxEvents: 1000 };
 /** A tenant that uploaded no code. */
@@ -34,6 +34,7 @@ export interface TaskWorldOptions {
 }
 
 export class TaskWorld implements Served {
+  url = '';
   readonly #options: TaskWorldOptions;
   readonly #store: LocalStore;
   readonly #codeHost: DotnetCodeHost;
@@ -59,12 +60,9 @@ export class TaskWorld implements Served {
     const world = new TaskWorld(options, temporaryDirectory(t));
     world.#server.listen(0, '127.0.0.1');
     await once(world.#server, 'listening');
+    world.url = `http://127.0.0.1:${(world.#server.address() as AddressInfo).port}`;
     t.after(() => world.close());
     return world;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   up(): Promise<{ readonly url: string }> {

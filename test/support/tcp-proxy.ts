@@ -78,11 +78,10 @@ class Connection {
 
   /** Resolves when the connection is over. */
   async run(judge: (head: RequestHead) => Fate): Promise<void> {
-    const sound = await Promise.allSettled([
-      this.#pump(this.#client, this.#broker, this.up, (frame) => this.#passes(frame, judge)),
-      this.#pump(this.#broker, this.#client, this.down, (frame) => !this.#lost.delete(frame.readInt32BE(4))),
-    ]);
-    if (sound.some(({ status }) => status === 'rejected')) this.reset();
+    const up = this.#pump(this.#client, this.#broker, this.up, (frame) => this.#passes(frame, judge));
+    const down = this.#pump(this.#broker, this.#client, this.down, (frame) => !this.#lost.delete(frame.readInt32BE(4)));
+    // A client that has given up takes nothing back that it sent: the broker sees an end, after all of it.
+    await Promise.all([up.catch(() => this.#broker.end()), down.catch(() => this.reset())]);
   }
 
   /** Both ends see a reset. */
@@ -101,14 +100,10 @@ class Connection {
   async #pump(from: Socket, to: Socket, gate: Gate, passes: (frame: Buffer) => boolean): Promise<void> {
     try {
       for await (const frame of frames(from as AsyncIterable<Buffer>)) if (passes(frame)) await this.#deliver(frame, to, gate);
-      await gate.open();
-      to.end();
-    } catch (error) {
-      // The other direction may wait for a gate or for bytes for ever.
-      await gate.open();
-      this.reset();
-      throw error;
+    } finally {
+      await gate.open(); // an end is held as bytes are
     }
+    to.end();
   }
 
   async #deliver(frame: Buffer, to: Socket, gate: Gate): Promise<void> {
@@ -118,7 +113,8 @@ class Connection {
       if (slow) await delay(TICK_MS);
       else if (treatment !== 'pass' && at === 0) await delay(treatment.latencyMs);
       const end = slow ? Math.min(frame.length, at + Math.ceil(treatment.bytesPerMs * TICK_MS)) : frame.length;
-      if (!to.write(frame.subarray(at, end))) await Promise.race([once(to, 'drain'), once(to, 'close')]);
+      if (to.destroyed) return;
+      if (!to.write(frame.subarray(at, end))) await new Promise<unknown>((resolve) => to.once('drain', resolve).once('close', resolve));
       at = end;
     }
   }
@@ -165,11 +161,11 @@ export class TcpProxy {
     for (const connection of this.#connections) this.#apply(connection);
   }
 
-  /** Half-open in both directions for the connections that are there; later ones pass, and so overtake what is held here. */
-  stallPresent(): void {
+  /** Holds what is sent on the connections that are there, by clients alone or both ways; later connections pass, and overtake it. */
+  stallPresent(which: 'requests' | 'both' = 'both'): void {
     for (const connection of this.#connections) {
       connection.up.set('stall');
-      connection.down.set('stall');
+      if (which === 'both') connection.down.set('stall');
     }
   }
 
