@@ -1,22 +1,34 @@
-# The embedded default in one image: Node for the service, the .NET SDK for the compiler and the runners.
-FROM mcr.microsoft.com/dotnet/sdk:10.0 AS base
-RUN apt-get update \
- && apt-get install -y --no-install-recommends ca-certificates curl gnupg \
- && curl -fsSL https://deb.nodesource.com/gpgkey/nodesource-repo.gpg.key | gpg --dearmor -o /usr/share/keyrings/nodesource.gpg \
- && echo 'deb [signed-by=/usr/share/keyrings/nodesource.gpg] https://deb.nodesource.com/node_20.x nodistro main' > /etc/apt/sources.list.d/nodesource.list \
- && apt-get update && apt-get install -y --no-install-recommends nodejs \
- && rm -rf /var/lib/apt/lists/*
+# One image for every role. Built with the .NET SDK; it runs with the runtime alone, as the compiler carries its own copy of Roslyn.
+FROM node:22.21-bookworm-slim AS node
 
-FROM base
+FROM mcr.microsoft.com/dotnet/sdk:10.0 AS build
+COPY --from=node /usr/local/bin/node /usr/local/bin/node
+COPY --from=node /usr/local/lib/node_modules/npm /usr/local/lib/node_modules/npm
+RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
 WORKDIR /opt/statefold
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
-COPY . .
-RUN npm run build && useradd --system --create-home statefold && mkdir /data && chown statefold /data
+COPY tsconfig.json ./
+COPY scripts ./scripts
+COPY dotnet ./dotnet
+COPY src ./src
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+
+FROM mcr.microsoft.com/dotnet/runtime:10.0
+COPY --from=node /usr/local/bin/node /usr/local/bin/node
+RUN useradd --system --uid 10001 --user-group --create-home statefold \
+ && install --directory --owner=statefold --group=statefold --mode=0700 /data
+WORKDIR /opt/statefold
+# The lock file marks the folder that schemas and C# hosts are looked for in.
+COPY package.json package-lock.json ./
+COPY schemas ./schemas
+COPY --from=build /opt/statefold/node_modules ./node_modules
+COPY --from=build /opt/statefold/dist ./dist
 USER statefold
 ENV HOST=0.0.0.0 PORT=8080 STATEFOLD_DATA_DIR=/data NODE_ENV=production
 VOLUME /data
 EXPOSE 8080
-HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD curl -fsS http://127.0.0.1:8080/health || exit 1
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "dist/src/main.js", "serve"]
