@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'node:test';
 import { AppendRefusedError, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../../src/log/log.js';
 
 /** What a run of the suite needs of an adapter. */
@@ -7,7 +7,7 @@ export interface LogUnderTest {
   readonly log: Log;
   /** Closes the log and opens it again on what it left behind. */
   reopen(): Promise<Log>;
-  /** Where clean-up can be asked for, and time can be moved; without it those cases are skipped, by name. */
+  /** Where clean-up can be asked for, and time can be moved. */
   readonly upkeep?: { advance(milliseconds: number): void; clean(): Promise<void> };
   dispose(): Promise<void>;
 }
@@ -29,15 +29,18 @@ async function readAll(log: Log, ref: PartitionRef, from = 0, maxBytes = ALL): P
   }
 }
 
-/** The suite of the log port: what an adapter must do for everything that stands on it to be right. */
-export function logContract(name: string, open: () => Promise<LogUnderTest>): void {
+/**
+ * The suite of the log port: what an adapter must do for everything that stands on it to be right.
+ * Without `upkeep` the cases of clean-up are skipped, by name.
+ */
+export function logContract(name: string, open: () => Promise<LogUnderTest>, { upkeep }: { upkeep: boolean }): void {
   describe(`log contract: ${name}`, () => {
     let under: LogUnderTest;
     let log: Log;
-    const kept: TopicSpec = { topic: 'kept', partitions: 2, cleanup: { policy: 'tombstones' } };
-    const latest: TopicSpec = { topic: 'latest', partitions: 1, cleanup: { policy: 'latest' } };
-    const expiring: TopicSpec = { topic: 'expiring', partitions: 1, cleanup: { policy: 'delete', retentionMs: HOUR } };
-    const ref: PartitionRef = { topic: 'kept', partition: 0 };
+    const kept: TopicSpec = { topic: 'statefold.kept', partitions: 2, cleanup: { policy: 'tombstones' } };
+    const latest: TopicSpec = { topic: 'statefold.latest', partitions: 1, cleanup: { policy: 'latest' } };
+    const expiring: TopicSpec = { topic: 'statefold.expiring', partitions: 1, cleanup: { policy: 'delete', retentionMs: HOUR } };
+    const ref: PartitionRef = { topic: 'statefold.kept', partition: 0 };
 
     beforeEach(async () => {
       under = await open();
@@ -46,8 +49,9 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
     });
     afterEach(() => under.dispose());
 
-    const upkeepOf = (t: TestContext): NonNullable<LogUnderTest['upkeep']> | undefined => {
-      if (under.upkeep === undefined) t.skip('this adapter cleans up by itself, at times that a test can not choose');
+    const skip = upkeep ? false : 'this adapter cleans up by itself, at times that a test can not choose';
+    const upkeepOf = (): NonNullable<LogUnderTest['upkeep']> => {
+      assert.ok(under.upkeep !== undefined);
       return under.upkeep;
     };
 
@@ -62,7 +66,7 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
         next += 1 + (i % 3);
       });
       assert.equal(await log.endOffset(ref), next);
-      assert.equal(await log.endOffset({ topic: 'kept', partition: 1 }), 0);
+      assert.equal(await log.endOffset({ topic: 'statefold.kept', partition: 1 }), 0);
       const records = await readAll(log, ref);
       assert.deepEqual(records.map(({ offset }) => offset), Array.from({ length: next }, (_, i) => i));
       assert.deepEqual(records.map(({ key }) => key.toString()), Array.from({ length: 50 }, (_, i) => Array.from({ length: 1 + (i % 3) }, (_unused, j) => `k${i}.${j}`)).flat());
@@ -89,6 +93,44 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
       assert.deepEqual(await log.read(ref, 400, ALL), []);
       assert.deepEqual(shape(await log.readAt(ref, [1, 2, 3, 9])), [`1 b=${'y'.repeat(100)}`, '2 c=z', '3 d=w']);
       assert.deepEqual(await log.readAt(ref, []), []);
+    });
+
+    it('waits at the end for the first record, and hands it out as soon as it is there', async () => {
+      const waiting = log.read(ref, 0, ALL, 30_000);
+      const other = log.read({ topic: 'statefold.kept', partition: 1 }, 0, ALL, 30_000);
+      const started = performance.now();
+      await log.append(ref, [record('a', '1'), record('b', '2')]);
+      assert.deepEqual(shape(await waiting), ['0 a=1', '1 b=2']);
+      assert.ok(performance.now() - started < 10_000, 'long before the time is over');
+      // What is there already is not waited for, and neither is what came while nobody asked.
+      assert.deepEqual(shape(await log.read(ref, 1, ALL, 30_000)), ['1 b=2']);
+      await log.append(ref, [record('c', '3')]);
+      assert.deepEqual(shape(await log.read(ref, 2, ALL, 30_000)), ['2 c=3']);
+      await log.append({ topic: 'statefold.kept', partition: 1 }, [record('d', '4')]);
+      assert.deepEqual(shape(await other), ['0 d=4']);
+    });
+
+    it('gives each of several that wait all that they have not read, once and in order', async () => {
+      const follow = async (from: number): Promise<string[]> => {
+        const out: LogRecord[] = [];
+        for (let next = from; next < 60; next = (out.at(-1)?.offset ?? next - 1) + 1) out.push(...(await log.read(ref, next, 1024, 30_000)));
+        return shape(out);
+      };
+      const followers = [follow(0), follow(0), follow(25)];
+      const all: string[] = [];
+      for (let i = 0; i < 60; i++) {
+        all.push(`${i} k${i}=v`);
+        await log.append(ref, [record(`k${i}`, 'v')]);
+        if (i === 30) followers.push(follow(10), follow(31));
+      }
+      assert.deepEqual(await Promise.all(followers), [0, 0, 25, 10, 31].map((from) => all.slice(from)));
+    });
+
+    it('answers with nothing when the time to wait is over', async () => {
+      await log.append(ref, [record('a', '1')]);
+      assert.deepEqual(await log.read(ref, 1, ALL, 20), []);
+      assert.deepEqual(await log.read(ref, 1, ALL, 20), [], 'also for who comes back');
+      assert.deepEqual(shape(await log.read(ref, 0, ALL, 20)), ['0 a=1']);
     });
 
     it('hands out records that stay as they are while more is written', async () => {
@@ -119,15 +161,15 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
     });
 
     it('appends to many partitions at once', async () => {
-      const wide: TopicSpec = { topic: 'wide', partitions: 40, cleanup: { policy: 'tombstones' } };
+      const wide: TopicSpec = { topic: 'statefold.wide', partitions: 40, cleanup: { policy: 'tombstones' } };
       await log.ensureTopics([wide]);
-      const partitions = Array.from({ length: 40 }, (_, partition) => ({ topic: 'wide', partition }));
+      const partitions = Array.from({ length: 40 }, (_, partition) => ({ topic: 'statefold.wide', partition }));
       await Promise.all(partitions.flatMap((to) => [1, 2, 3].map((n) => log.append(to, [record(`p${to.partition}`, `${n}`)]))));
       for (const of of partitions) assert.deepEqual(shape(await readAll(log, of)), [1, 2, 3].map((n) => `${n - 1} p${of.partition}=${n}`));
     });
 
     it('refuses what it has no place for', async () => {
-      for (const missing of [{ topic: 'none', partition: 0 }, { topic: 'kept', partition: 2 }, { topic: 'kept', partition: -1 }]) {
+      for (const missing of [{ topic: 'statefold.none', partition: 0 }, { topic: 'statefold.kept', partition: 2 }, { topic: 'statefold.kept', partition: -1 }]) {
         await assert.rejects(async () => log.append(missing, [record('a', '1')]), AppendRefusedError);
         await assert.rejects(async () => log.endOffset(missing));
         await assert.rejects(async () => log.read(missing, 0, ALL));
@@ -146,11 +188,11 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
 
     it('drops a topic with all it holds: made again, it starts from 0', async () => {
       await log.append(ref, [record('old', '1'), record('old2', '2')]);
-      await log.append({ topic: 'latest', partition: 0 }, [record('other', '1')]);
+      await log.append({ topic: 'statefold.latest', partition: 0 }, [record('other', '1')]);
       const late = log.append(ref, [record('late', '1')]).catch((error: unknown) => error);
-      await log.deleteTopic('kept');
+      await log.deleteTopic('statefold.kept');
       await late;
-      await log.deleteTopic('kept');
+      await log.deleteTopic('statefold.kept');
       await assert.rejects(async () => log.endOffset(ref));
       await log.ensureTopics([kept]);
       assert.equal(await log.endOffset(ref), 0);
@@ -158,12 +200,11 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
       await log.ensureTopics([kept, latest]);
       assert.deepEqual(shape(await readAll(log, ref)), []);
       assert.equal((await log.append(ref, [record('new', '1')])).baseOffset, 0);
-      assert.equal(await log.endOffset({ topic: 'latest', partition: 0 }), 1);
+      assert.equal(await log.endOffset({ topic: 'statefold.latest', partition: 0 }), 1);
     });
 
-    it('erases what a tombstone names, earlier records of the key alone, and moves no offset', async (t) => {
-      const upkeep = upkeepOf(t);
-      if (upkeep === undefined) return;
+    it('erases what a tombstone names, earlier records of the key alone, and moves no offset', { skip }, async () => {
+      const upkeep = upkeepOf();
       await log.append(ref, [record('a', '1'), record('b', '1')]);
       await log.append(ref, [record('b', '2'), record('a', null)]);
       await log.append(ref, [record('a', '3'), record('c', '1')]);
@@ -177,10 +218,9 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
       assert.equal(await log.endOffset(ref), 7);
     });
 
-    it("keeps the last record of each key where the policy is 'latest'", async (t) => {
-      const upkeep = upkeepOf(t);
-      if (upkeep === undefined) return;
-      const of = { topic: 'latest', partition: 0 };
+    it("keeps the last record of each key where the policy is 'latest'", { skip }, async () => {
+      const upkeep = upkeepOf();
+      const of = { topic: 'statefold.latest', partition: 0 };
       for (let i = 0; i < 6; i++) await log.append(of, [record(`k${i % 2}`, `${i}`)]);
       await log.append(of, [record('x', '1')]);
       await upkeep.clean();
@@ -188,10 +228,9 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>): vo
       assert.equal(await log.endOffset(of), 7);
     });
 
-    it("drops records past their retention where the policy is 'delete', and never gives an offset again", async (t) => {
-      const upkeep = upkeepOf(t);
-      if (upkeep === undefined) return;
-      const of = { topic: 'expiring', partition: 0 };
+    it("drops records past their retention where the policy is 'delete', and never gives an offset again", { skip }, async () => {
+      const upkeep = upkeepOf();
+      const of = { topic: 'statefold.expiring', partition: 0 };
       await log.append(of, [record('a', '1'), record('b', '1')]);
       upkeep.advance(HOUR / 2);
       await log.append(of, [record('c', '1')]);

@@ -28,7 +28,7 @@ logContract('lmdb', () => {
       rmSync(path, { recursive: true, force: true });
     },
   });
-});
+}, { upkeep: true });
 
 const of = (partition: number): PartitionRef => ({ topic: 'events', partition });
 

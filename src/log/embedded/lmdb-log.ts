@@ -36,6 +36,8 @@ interface Lane {
   lastTimestamp: number;
   writing: boolean;
   readonly waiting: Waiting[];
+  /** Readers at the end, called at the next append. */
+  readonly readers: Set<() => void>;
   tombstoned: boolean;
   deleted: boolean;
   /** Resolves when nothing of the partition is on its way to lmdb. */
@@ -105,6 +107,7 @@ export class LmdbLog implements Log {
       if (lane === undefined) continue;
       this.#lanes.delete(`${topic}/${partition}`);
       lane.deleted = true;
+      for (const wake of lane.readers) wake();
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
     const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
@@ -144,6 +147,7 @@ export class LmdbLog implements Log {
       }
       lane.end = base + records.length;
       lane.lastTimestamp = timestamp;
+      for (const wake of lane.readers) wake();
       lane.tombstoned ||= records.some((record) => record.value === null);
       let offset = base;
       for (const waiting of batch) {
@@ -186,9 +190,13 @@ export class LmdbLog implements Log {
     return lane.end;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- as above
-  async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
+  async read(of: PartitionRef, from: number, maxBytes: number, waitMs = 0): Promise<LogRecord[]> {
     const lane = this.#lane(of);
+    for (const until = performance.now() + waitMs; from >= lane.end && !this.#closed && !lane.deleted; ) {
+      const left = until - performance.now();
+      if (left <= 0) break;
+      await arrival(lane, left);
+    }
     const out: LogRecord[] = [];
     let bytes = 0;
     if (from >= lane.end) return out;
@@ -280,6 +288,7 @@ export class LmdbLog implements Log {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    for (const lane of this.#lanes.values()) for (const wake of lane.readers) wake();
     clearInterval(this.#cleaner);
     await this.#cleaning;
     await Promise.all([...this.#lanes.values()].map((lane) => lane.written));
@@ -293,7 +302,7 @@ export class LmdbLog implements Log {
     if (known !== undefined) return known;
     const meta = this.#topics.get(topic);
     if (meta === undefined || partition < 0 || partition >= meta.partitions) throw new AppendRefusedError(`there is no partition ${name}`);
-    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], tombstoned: true, deleted: false, written: Promise.resolve() };
+    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], readers: new Set(), tombstoned: true, deleted: false, written: Promise.resolve() };
     const base = this.#baseAtOrBefore(lane, Number.MAX_SAFE_INTEGER);
     const last = this.#root.get(batchKey(meta.id, partition, base));
     if (last !== undefined) ({ end: lane.end, timestamp: lane.lastTimestamp } = decodeBatch(base, last));
@@ -311,6 +320,19 @@ export class LmdbLog implements Log {
       if (key.readUInt32BE(0) === lane.id && key.readUInt32BE(4) === lane.partition) return offsetOf(key);
     return 0;
   }
+}
+
+/** Until the next append, or the time is over. */
+function arrival({ readers }: Lane, milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    const wake = (): void => {
+      clearTimeout(timer);
+      readers.delete(wake);
+      resolve();
+    };
+    const timer = setTimeout(wake, milliseconds);
+    readers.add(wake);
+  });
 }
 
 /** @throws Error with the cause of the first that failed, when all have ended. */

@@ -1,0 +1,165 @@
+import { InvariantError } from '../../core/errors.js';
+import type { LogRecord, PartitionRef } from '../log.js';
+import type { Broker } from './broker.js';
+import { fetchCall } from './calls.js';
+import type { Cluster } from './cluster.js';
+import { CODE, KafkaCodeError } from './kafka-error.js';
+import type { OffsetQuery } from './offset-query.js';
+import { decodeRecordBatch, splitRecordSet, type RawBatch } from './record-batch.js';
+
+const CONNECTIONS = 2;
+/** Of one answer: larger reads come in parts. */
+const MOST_BYTES = 8 * 1024 * 1024;
+/** Offsets no further apart than this are read as one range. */
+const NEAR = 32;
+const RANGE_BYTES_AN_OFFSET = 1024;
+const RANGE_BYTES = 1024 * 1024;
+const RUNS_AT_ONCE = 16;
+const CACHE = { batches: 64, bytes: 16 * 1024 * 1024, batchBytes: 2 * 1024 * 1024, milliseconds: 60_000 };
+
+interface Cached {
+  readonly name: string;
+  readonly batch: RawBatch;
+  readonly until: number;
+}
+
+/** Reads by position, which don't wait. */
+export class Fetcher {
+  readonly #cluster: Cluster;
+  readonly #offsets: OffsetQuery;
+  readonly #timeoutMs: number;
+  /** Batches of single records, the last used at the end: neighbours are often asked for next. */
+  #cache: Cached[] = [];
+  #cacheBytes = 0;
+
+  constructor(cluster: Cluster, offsets: OffsetQuery, timeoutMs: number) {
+    this.#cluster = cluster;
+    this.#offsets = offsets;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
+    for (let at = from; ; ) {
+      const batches = await this.#batches(of, at, maxBytes);
+      const records = await recordsOf(batches, at);
+      const end = batches.at(-1)?.end;
+      if (records.length > 0 || end === undefined) return records;
+      if (end <= at) throw new InvariantError(`${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${end}`);
+      at = end; // compaction took all records of these batches
+    }
+  }
+
+  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+    const runs: number[][] = [];
+    for (const offset of offsets) {
+      const run = runs.at(-1);
+      const last = run?.at(-1);
+      if (run === undefined || last === undefined || offset - last > NEAR) runs.push([offset]);
+      else run.push(offset);
+    }
+    const found: LogRecord[][] = [];
+    let next = 0;
+    const work = async (): Promise<void> => {
+      for (let i = next++; i < runs.length; i = next++) found[i] = await this.#readRun(of, runs[i] ?? []);
+    };
+    await Promise.all(Array.from({ length: Math.min(RUNS_AT_ONCE, runs.length) }, work));
+    return found.flat();
+  }
+
+  /** Forgets what is held of the topic. */
+  forget(topic: string): void {
+    const left = this.#cache.filter(({ name }) => !name.startsWith(`${topic}/`));
+    this.#cacheBytes = left.reduce((sum, { batch }) => sum + batch.bytes.length, 0);
+    this.#cache = left;
+  }
+
+  async #readRun(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+    const name = `${of.topic}/${of.partition}`;
+    const last = offsets.at(-1) ?? -1;
+    const out: LogRecord[] = [];
+    let wanted = 0;
+    while (wanted < offsets.length) {
+      const at = offsets[wanted] ?? 0;
+      const cached = this.#cached(name, at);
+      // One byte is enough for the batch that holds it: a broker gives at least one.
+      const maxBytes = last === at ? 1 : Math.min(RANGE_BYTES, (last - at + 1) * RANGE_BYTES_AN_OFFSET);
+      const batches = cached === undefined ? await this.#batches(of, at, maxBytes) : [cached];
+      if (batches.length === 0) break;
+      for (const batch of batches) {
+        const [first, from] = [offsets[wanted] ?? Infinity, wanted];
+        if (first >= batch.end) continue;
+        while ((offsets[wanted] ?? Infinity) < batch.end) wanted++;
+        const asked = new Set(offsets.slice(from, wanted));
+        for (const record of await decodeRecordBatch(batch, first, (offsets[wanted - 1] ?? 0) + 1)) if (asked.has(record.offset)) out.push(copyOf(record));
+        if (cached === undefined) this.#keep(name, batch);
+      }
+      const end = batches.at(-1)?.end ?? 0;
+      if (end <= at) throw new InvariantError(`${name}: asked for offset ${at}, the log answered with what ends at ${end}`);
+    }
+    return out;
+  }
+
+  #cached(name: string, offset: number): RawBatch | undefined {
+    const i = this.#cache.findLastIndex((cached) => cached.name === name && cached.batch.base <= offset && offset < cached.batch.end);
+    const [hit] = i < 0 ? [] : this.#cache.splice(i, 1);
+    if (hit === undefined) return undefined;
+    if (hit.until < performance.now()) {
+      this.#cacheBytes -= hit.batch.bytes.length; // the log may have erased from it
+      return undefined;
+    }
+    this.#cache.push(hit);
+    return hit.batch;
+  }
+
+  #keep(name: string, { base, end, bytes }: RawBatch): void {
+    // A batch of one record is asked for again as seldom as any.
+    if (end - base === 1 || bytes.length > CACHE.batchBytes) return;
+    this.#cache.push({ name, batch: { base, end, bytes: Buffer.from(bytes) }, until: performance.now() + CACHE.milliseconds });
+    this.#cacheBytes += bytes.length;
+    while (this.#cache.length > CACHE.batches || this.#cacheBytes > CACHE.bytes) this.#cacheBytes -= this.#cache.shift()?.batch.bytes.length ?? 0;
+  }
+
+  /** The batches from that which holds the offset; none at the end. */
+  async #batches(of: PartitionRef, from: number, maxBytes: number): Promise<RawBatch[]> {
+    const most = Math.max(1, Math.min(maxBytes, MOST_BYTES));
+    for (let at = from, attempt = 0; ; attempt++) {
+      const { code, records } = await this.#cluster.routed(of, async (leader) => {
+        const { topic, partition } = of;
+        const connection = await this.#connection(leader);
+        const [answer] = await leader.sendOn(connection, fetchCall([{ topic, partition, from: at, maxBytes: most }], 0, most), this.#timeoutMs);
+        if (answer === undefined) throw new Error(`the answer says nothing of ${topic}-${partition}`);
+        if (answer.code !== 0 && answer.code !== CODE.OFFSET_OUT_OF_RANGE) throw new KafkaCodeError(answer.code, `${topic}-${partition}`);
+        return answer;
+      });
+      if (code === 0) return splitRecordSet(records);
+      const start = await this.#offsets.offset(of, 'start');
+      if (at >= start) {
+        if (at >= (await this.#offsets.offset(of, 'end')) || attempt > 2) return [];
+      } else at = start; // what lay before it was dropped
+    }
+  }
+
+  /** The less busy one. */
+  async #connection(leader: Broker): ReturnType<Broker['connection']> {
+    let best = 0;
+    for (let index = 0, least = Infinity; index < CONNECTIONS && least > 0; index++) {
+      const inFlight = leader.current('fetch', index)?.inFlight ?? 0;
+      if (inFlight < least) [best, least] = [index, inFlight];
+    }
+    return leader.connection('fetch', best);
+  }
+}
+
+/** The records from the offset on, as views of the batches. */
+export async function recordsOf(batches: readonly RawBatch[], from: number): Promise<LogRecord[]> {
+  const out: LogRecord[] = [];
+  for (const batch of batches) {
+    if (batch.end <= from) continue;
+    const decoded = decodeRecordBatch(batch, from);
+    for (const record of decoded instanceof Promise ? await decoded : decoded) out.push(record);
+  }
+  return out;
+}
+
+/** So that one record doesn't hold the memory of its batch. */
+const copyOf = ({ offset, timestamp, key, value }: LogRecord): LogRecord => ({ offset, timestamp, key: Buffer.from(key), value: value === null ? null : Buffer.from(value) });

@@ -1,0 +1,163 @@
+import type { ConnectionOptions } from 'node:tls';
+import type { SASLOptions } from 'kafkajs';
+import { silentLogger, type Logger } from '../../core/logger.js';
+import type { Log, LogRecord, NewRecord, PartitionRef, TopicSpec } from '../log.js';
+import { Appender, type Appended } from './appender.js';
+import type { Broker } from './broker.js';
+import { Cluster } from './cluster.js';
+import { UnsentError } from './kafka-error.js';
+import { Fetcher } from './fetcher.js';
+import { Follower } from './follower.js';
+import { OffsetQuery } from './offset-query.js';
+import { Positions } from './positions.js';
+import type { TopicConfigs } from './topic-configs.js';
+import { Topics } from './topics.js';
+
+export interface KafkaLogOptions {
+  /** `host:port` of some brokers of the cluster. */
+  readonly brokers: readonly string[];
+  readonly clientId?: string;
+  /** In place of the leading `statefold` of topics and groups, so that several share a cluster. */
+  readonly prefix?: string;
+  readonly ssl?: ConnectionOptions | true;
+  readonly sasl?: SASLOptions;
+  /** Of new topics; existing ones must have as many. 'auto': 3, or as many brokers as there are. */
+  readonly replicationFactor?: number | 'auto';
+  /** Without it 2 of 3 replicas, else 1. */
+  readonly minInsyncReplicas?: number;
+  /** For each request, also one that is waiting behind others. */
+  readonly requestTimeoutMs?: number;
+  readonly connectTimeoutMs?: number;
+  /** The largest append. */
+  readonly maxMessageBytes?: number;
+  readonly logger?: Logger;
+  /** Configs of new topics, in place of ours: for tests. */
+  readonly topicConfigOverrides?: TopicConfigs;
+}
+
+/** Waits before what can not wait at the broker now is asked for again. */
+const AGAIN_MS = 50;
+
+/** The log on Apache Kafka. Only the framing of its topics is ours to know here: what a record means is decided by who reads it. */
+export class KafkaLog implements Log {
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+  readonly #cluster: Cluster;
+  readonly #appender: Appender;
+  readonly #offsets: OffsetQuery;
+  readonly #fetcher: Fetcher;
+  readonly #topics: Topics;
+  readonly #positions: Positions;
+  readonly #followers = new Map<Broker, Follower>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: KafkaLogOptions) {
+    const { ssl, sasl, minInsyncReplicas, topicConfigOverrides } = options;
+    const requestTimeoutMs = (this.#timeoutMs = options.requestTimeoutMs ?? 10_000);
+    const maxMessageBytes = options.maxMessageBytes ?? 16 * 1024 * 1024;
+    const logger = options.logger ?? silentLogger;
+    this.#prefix = options.prefix ?? 'statefold';
+    this.#cluster = new Cluster({
+      brokers: options.brokers,
+      clientId: options.clientId ?? 'statefold',
+      connectTimeoutMs: options.connectTimeoutMs ?? Math.min(3000, requestTimeoutMs),
+      requestTimeoutMs,
+      ...(ssl !== undefined && { ssl }),
+      ...(sasl !== undefined && { sasl }),
+    });
+    this.#appender = new Appender(this.#cluster, { requestTimeoutMs, maxMessageBytes });
+    this.#offsets = new OffsetQuery(this.#cluster, requestTimeoutMs);
+    this.#fetcher = new Fetcher(this.#cluster, this.#offsets, requestTimeoutMs);
+    this.#topics = new Topics(this.#cluster, this.#offsets, {
+      replicationFactor: options.replicationFactor ?? 'auto',
+      maxMessageBytes,
+      requestTimeoutMs,
+      logger,
+      ...(minInsyncReplicas !== undefined && { minInsyncReplicas }),
+      ...(topicConfigOverrides !== undefined && { configOverrides: topicConfigOverrides }),
+    });
+    this.#positions = new Positions(this.#cluster, `${this.#prefix}-tasks`, requestTimeoutMs, logger);
+  }
+
+  async ensureTopics(specs: readonly TopicSpec[]): Promise<void> {
+    await this.#topics.ensure(specs.map((spec) => ({ ...spec, topic: this.#named(spec.topic) })));
+  }
+
+  async deleteTopic(topic: string): Promise<void> {
+    const named = this.#named(topic);
+    this.#positions.forget(named);
+    await this.#topics.delete(named);
+    this.#fetcher.forget(named);
+  }
+
+  append(to: PartitionRef, records: readonly NewRecord[]): Promise<Appended> {
+    return this.#appender.append(this.#of(to), records);
+  }
+
+  endOffset(of: PartitionRef): Promise<number> {
+    return this.#offsets.offset(this.#of(of), 'end');
+  }
+
+  startOffset(of: PartitionRef): Promise<number> {
+    return this.#offsets.offset(this.#of(of), 'start');
+  }
+
+  async read(of: PartitionRef, from: number, maxBytes: number, waitMs = 0): Promise<LogRecord[]> {
+    const named = this.#of(of);
+    const until = performance.now() + waitMs;
+    for (let round = 0; ; round++) {
+      let follower = this.#follower(named);
+      let checked: number | undefined;
+      if (waitMs === 0 || follower?.covers(named, from) !== true) {
+        checked = follower?.position(named);
+        const records = await this.#fetcher.read(named, from, maxBytes);
+        if (records.length > 0 || performance.now() >= until) return records;
+        follower = this.#follower(named);
+      }
+      if (follower !== undefined) {
+        if (this.#closing !== undefined) throw new UnsentError('the log is closed');
+        const records = await follower.wait(named, from, Math.max(1, until - performance.now()), checked);
+        if (records !== undefined) return records;
+      }
+      // The leader moved, or the place is not one to wait at.
+      if (round > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+
+  #follower(of: PartitionRef): Follower | undefined {
+    const leader = this.#cluster.leader(of);
+    if (leader === undefined) return undefined;
+    let follower = this.#followers.get(leader);
+    if (follower === undefined) this.#followers.set(leader, (follower = new Follower(leader, this.#timeoutMs)));
+    return follower;
+  }
+
+  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+    return this.#fetcher.readAt(this.#of(of), offsets);
+  }
+
+  reportPositions(positions: readonly { readonly of: PartitionRef; readonly position: number }[]): void {
+    for (const { of, position } of positions) this.#positions.report(this.#of(of), position);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#positions.close();
+    for (const follower of this.#followers.values()) follower.close(new UnsentError('the log is closed'));
+    await this.#appender.close();
+    this.#cluster.close();
+  }
+
+  /** The topic as the cluster has it. */
+  #named(topic: string): string {
+    return topic === 'statefold' || topic.startsWith('statefold.') ? this.#prefix + topic.slice('statefold'.length) : topic;
+  }
+
+  #of({ topic, partition }: PartitionRef): PartitionRef {
+    return { topic: this.#named(topic), partition };
+  }
+}

@@ -1,0 +1,168 @@
+import protocol from 'kafkajs/src/protocol/requests/index.js';
+import type { Logger } from '../../core/logger.js';
+import type { TopicSpec } from '../log.js';
+import type { BrokerConnection } from './broker-connection.js';
+import { alterConfigsCall } from './calls.js';
+import type { Cluster, TopicLayout } from './cluster.js';
+import { CODE, isMove, KafkaCodeError, UnknownPartitionError, UnsentError } from './kafka-error.js';
+import type { OffsetQuery } from './offset-query.js';
+import { configsOf, differenceOf, VERIFIED, type TopicConfigs } from './topic-configs.js';
+import type { Call } from './wire.js';
+
+export interface TopicsOptions {
+  /** 'auto': 3, or as many brokers as there are. */
+  readonly replicationFactor: number | 'auto';
+  /** Without it 2 of 3 replicas, else 1. */
+  readonly minInsyncReplicas?: number;
+  readonly maxMessageBytes: number;
+  /** Configs of new topics, in place of ours: for tests. */
+  readonly configOverrides?: TopicConfigs;
+  readonly requestTimeoutMs: number;
+  readonly logger: Logger;
+}
+
+const API = { CreateTopics: 19, DeleteTopics: 20, DescribeConfigs: 32 };
+const TOPIC = 2;
+const CREATED_A_REQUEST = 100;
+const DESCRIBED_A_REQUEST = 500;
+
+const chunks = <T>(all: readonly T[], size: number): T[][] => Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
+
+/** Creates topics, verifies those that are there, drops them. All names are the cluster's. */
+export class Topics {
+  readonly #cluster: Cluster;
+  readonly #offsets: OffsetQuery;
+  readonly #options: TopicsOptions;
+  /** Specs that were found right, by topic: looked at once. */
+  readonly #verified = new Map<string, string>();
+
+  constructor(cluster: Cluster, offsets: OffsetQuery, options: TopicsOptions) {
+    this.#cluster = cluster;
+    this.#offsets = offsets;
+    this.#options = options;
+  }
+
+  async ensure(specs: readonly TopicSpec[]): Promise<void> {
+    const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
+    const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
+    const missing = unknown.filter((_, i) => layouts[i] === undefined);
+    const created: TopicSpec[] = [];
+    for (const chunk of chunks(missing, CREATED_A_REQUEST)) created.push(...(await this.#create(chunk)));
+    await this.#ready(missing);
+    // Those that another process made meanwhile are looked at as well.
+    await this.#verify(unknown.filter((spec) => !created.includes(spec)));
+    for (const spec of unknown) this.#verified.set(spec.topic, JSON.stringify(spec));
+  }
+
+  /** Those that this call made; the others were there. */
+  async #create(specs: readonly TopicSpec[]): Promise<TopicSpec[]> {
+    const replicationFactor = this.#options.replicationFactor === 'auto' ? Math.min(3, Math.max(1, this.#cluster.size)) : this.#options.replicationFactor;
+    const topics = specs.map((spec) => ({
+      topic: spec.topic,
+      numPartitions: spec.partitions,
+      replicationFactor,
+      configEntries: Object.entries(this.#configs(spec, replicationFactor)).map(([name, value]) => ({ name, value })),
+    }));
+    const timeout = this.#options.requestTimeoutMs;
+    const { topicErrors } = await this.#admin((connection) => connection.bind(API.CreateTopics, protocol.requests.CreateTopics, { topics, timeout, validateOnly: false }));
+    const made = new Set<string>();
+    for (const { topic, errorCode, errorMessage } of topicErrors) {
+      if (errorCode === 0) made.add(topic);
+      else if (errorCode !== CODE.TOPIC_ALREADY_EXISTS) throw new KafkaCodeError(errorCode, `topic ${topic} can not be created with replication factor ${replicationFactor}`, errorMessage);
+    }
+    return specs.filter(({ topic }) => made.has(topic));
+  }
+
+  #configs({ cleanup }: TopicSpec, replicas: number): TopicConfigs {
+    const { minInsyncReplicas, maxMessageBytes, configOverrides } = this.#options;
+    return { ...configsOf(cleanup, minInsyncReplicas ?? (replicas >= 3 ? 2 : 1), maxMessageBytes), ...configOverrides };
+  }
+
+  /** Until the leaders themselves answer for each partition: brokers learn of a topic one after the other. */
+  async #ready(specs: readonly TopicSpec[]): Promise<void> {
+    const partitions = specs.flatMap(({ topic, partitions: count }) => Array.from({ length: count }, (_, partition) => ({ topic, partition })));
+    await Promise.all(
+      partitions.map((of) =>
+        this.#until(`the leader of ${of.topic}-${of.partition}`, async () => {
+          try {
+            await this.#offsets.offset(of, 'end');
+            return true;
+          } catch (error) {
+            if (error instanceof UnknownPartitionError || (error instanceof KafkaCodeError && isMove(error.code))) return false;
+            throw error;
+          }
+        }),
+      ),
+    );
+  }
+
+  async #until(what: string, reached: () => Promise<boolean>): Promise<void> {
+    const until = performance.now() + this.#options.requestTimeoutMs;
+    for (let delay = 10; !(await reached()); delay = Math.min(500, delay * 2)) {
+      if (performance.now() > until) throw new Error(`${what} was waited for, for ${this.#options.requestTimeoutMs} ms`);
+      await new Promise((resolve) => setTimeout(resolve, delay));
+    }
+  }
+
+  async #verify(specs: readonly TopicSpec[]): Promise<void> {
+    for (const chunk of chunks(specs, DESCRIBED_A_REQUEST)) {
+      const resources = chunk.map(({ topic }) => ({ type: TOPIC, name: topic, configNames: VERIFIED }));
+      const [layouts, described] = await Promise.all([
+        Promise.all(chunk.map(({ topic }) => this.#cluster.layout(topic))),
+        this.#cluster.ask('admin', (connection) => connection.bind(API.DescribeConfigs, protocol.requests.DescribeConfigs, { resources, includeSynonyms: false })),
+      ]);
+      const configs = new Map(described.resources.map((resource) => [resource.resourceName, resource]));
+      for (const [i, spec] of chunk.entries()) {
+        const resource = configs.get(spec.topic);
+        const layout = layouts[i];
+        if (resource === undefined || layout === undefined) throw new Error(`topic ${spec.topic} was there, and is gone`);
+        if (resource.errorCode !== 0) throw new KafkaCodeError(resource.errorCode, `the configs of topic ${spec.topic} can not be read`, resource.errorMessage);
+        this.#verifyLayout(spec, layout);
+        await this.#verifyConfigs(spec, layout, Object.fromEntries(resource.configEntries.map(({ configName, configValue }) => [configName, configValue ?? ''])));
+      }
+    }
+  }
+
+  #verifyLayout({ topic, partitions }: TopicSpec, { leaders, replicas }: TopicLayout): void {
+    const { replicationFactor } = this.#options;
+    if (leaders.length !== partitions)
+      throw new Error(`topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`);
+    if (replicationFactor !== 'auto' && replicas < replicationFactor)
+      throw new Error(`topic ${topic} has replication factor ${replicas}, not at least ${replicationFactor}: kafka-reassign-partitions.sh --execute with ${replicationFactor} replicas a partition`);
+  }
+
+  async #verifyConfigs(spec: TopicSpec, { replicas }: TopicLayout, found: TopicConfigs): Promise<void> {
+    const difference = differenceOf(spec.cleanup, this.#configs(spec, replicas), found);
+    if (difference === undefined) return;
+    const { text, configs, ours } = difference;
+    if (ours) {
+      this.#options.logger.info({ topic: spec.topic, configs }, `topic ${spec.topic} has ${text}: set`);
+      const [answer] = await this.#admin(() => Promise.resolve(alterConfigsCall(spec.topic, configs)));
+      if (answer !== undefined && answer.code !== 0) throw new KafkaCodeError(answer.code, `topic ${spec.topic} has ${text}, and it can not be set`, answer.message);
+      return;
+    }
+    const add = Object.entries(configs).map(([name, value]) => `${name}=${value}`);
+    throw new Error(`topic ${spec.topic} has ${text}: kafka-configs.sh --alter --entity-type topics --entity-name ${spec.topic} --add-config ${add.join(',')}`);
+  }
+
+  async delete(topic: string): Promise<void> {
+    this.#verified.delete(topic);
+    if ((await this.#cluster.layout(topic)) === undefined) return;
+    const timeout = this.#options.requestTimeoutMs;
+    const { topicErrors } = await this.#admin((connection) => connection.bind(API.DeleteTopics, protocol.requests.DeleteTopics, { topics: [topic], timeout }));
+    const code = topicErrors[0]?.errorCode ?? 0;
+    if (code !== 0 && code !== CODE.UNKNOWN_TOPIC_OR_PARTITION) throw new KafkaCodeError(code, `topic ${topic} can not be deleted`);
+    await this.#until(`the end of topic ${topic}`, async () => (await this.#cluster.layout(topic)) === undefined);
+  }
+
+  async #admin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>): Promise<T> {
+    const timeoutMs = this.#options.requestTimeoutMs * 1.5;
+    try {
+      return await this.#cluster.askController(call, timeoutMs);
+    } catch (error) {
+      // Without ZooKeeper every broker passes it on.
+      if (error instanceof UnsentError) return this.#cluster.ask('admin', call, timeoutMs);
+      throw error;
+    }
+  }
+}
