@@ -1,0 +1,185 @@
+import type { Owner, Ownership } from '../../cluster/ownership.js';
+import { slotOf } from '../../cluster/slots.js';
+import type { Logger } from '../../core/logger.js';
+import type { ConnectionSettings } from './broker-connection.js';
+import { Cluster } from './cluster.js';
+import { GroupMember } from './group-member.js';
+import { assignSlots, NOBODY, sameMap, type SlotMap } from './slot-assigner.js';
+import { decodeAssignment, decodeMember, encodeAssignment, encodeMember, protocolName } from './slot-wire.js';
+
+export interface SlotGroupOptions extends Omit<ConnectionSettings, 'connectTimeoutMs'> {
+  /** Each as host:port. */
+  readonly brokers: readonly string[];
+  /** First part of the names of the topic and the group. */
+  readonly prefix: string;
+  /** A new one each start. */
+  readonly processId: string;
+  /** Where the other processes reach this one. */
+  readonly url: string;
+  /** It takes slots. Without, it is a member of the group all the same: so it learns of changes when the others do. */
+  readonly tasks: boolean;
+  /** A process that is not heard of for so long loses its slots. Kafka's brokers allow 6 s to 30 min unless told otherwise. */
+  readonly sessionTimeoutMs: number;
+  /** How soon a change is known. 300 ms unless given. */
+  readonly heartbeatMs?: number;
+  /** Slots of which there is state on this machine: they come here rather than elsewhere, as far as its share goes. */
+  readonly warmSlots?: () => readonly number[];
+  readonly logger: Logger;
+}
+
+const HEARTBEAT_MS = 300;
+/** For one question to one broker, of those that any of them can answer. */
+const REQUEST_MS = 3000;
+const CONNECT_MS = 2000;
+
+/**
+ * Ownership from a consumer group on the topic of slots. The group's leader works the whole map out, and every member is given
+ * it. During a rebalance, and while Kafka is away, the last known map goes on to hold, with one exception: a process that the
+ * group has not confirmed within the session timeout has no slots any more by `ownerOf`, as others may have them; it goes on
+ * with the epochs that it holds until a claim ends them, and makes no claim until the group has taken it back.
+ */
+export class SlotGroup implements Ownership {
+  readonly slots: number;
+  readonly #options: SlotGroupOptions;
+  readonly #cluster: Cluster;
+  readonly #member: GroupMember;
+  readonly #listeners: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
+  #map: SlotMap | undefined;
+  /** Listeners were told that this process has no slots, whatever `#map` says. */
+  #lost = false;
+  #leaving = false;
+  /** The slots that this process had when it began to leave. */
+  #kept: ReadonlySet<number> = new Set();
+
+  /** Reads how many slots there are. The topic must be there. @throws when Kafka can't be reached, or has no such topic */
+  static async open(options: SlotGroupOptions): Promise<SlotGroup> {
+    const topic = `${options.prefix}.slots`;
+    const connection = { ...options, connectTimeoutMs: CONNECT_MS };
+    const cluster = new Cluster({ ...connection, requestTimeoutMs: REQUEST_MS });
+    try {
+      const layout = await cluster.layout(topic);
+      if (layout === undefined) throw new Error(`there is no topic ${topic}`);
+      return new SlotGroup(options, connection, cluster, topic, layout.leaders.length);
+    } catch (error) {
+      cluster.close();
+      throw error;
+    }
+  }
+
+  private constructor(options: SlotGroupOptions, connection: ConnectionSettings, cluster: Cluster, topic: string, slots: number) {
+    const { prefix, processId, sessionTimeoutMs, heartbeatMs = HEARTBEAT_MS, logger } = options;
+    this.#options = options;
+    this.#cluster = cluster;
+    this.slots = slots;
+    this.#member = new GroupMember({
+      cluster,
+      connection,
+      groupId: `${prefix}-slots`,
+      protocol: protocolName(slots),
+      sessionTimeoutMs,
+      heartbeatMs,
+      logger,
+      metadata: () => encodeMember(topic, { processId, url: options.url, tasks: options.tasks && !this.#leaving, warm: this.#warm(), map: this.#map }),
+      assign: (members) => {
+        const said = members.map(({ memberId, memberMetadata }) => ({ memberId, member: decodeMember(memberMetadata) }));
+        const map = assignSlots(slots, said.flatMap(({ member }) => member ?? []));
+        return said.map(({ memberId, member }) => ({ memberId, memberAssignment: encodeAssignment(topic, map, member?.processId ?? '') }));
+      },
+      assigned: (assignment) => this.#assigned(decodeAssignment(assignment)),
+      confirmed: () => this.#setLost(false),
+      lost: () => this.#setLost(true),
+    });
+  }
+
+  /** To be called when this process can be reached at its URL. Resolves when it knows who owns what. @throws when the group refuses this process */
+  join(): Promise<void> {
+    return this.#member.join();
+  }
+
+  ownerOf(tenantId: string): Owner {
+    const slot = slotOf(tenantId, this.slots);
+    const owner = this.#map?.processes[this.#map.owners[slot] ?? NOBODY];
+    if (owner === undefined) return this.#kept.has(slot) ? 'self' : undefined;
+    if (owner.processId !== this.#options.processId) return { url: owner.url };
+    return this.#member.current ? 'self' : undefined;
+  }
+
+  standsBy(tenantId: string): boolean {
+    const standby = this.#map?.processes[this.#map.standbys[slotOf(tenantId, this.slots)] ?? NOBODY];
+    return standby?.processId === this.#options.processId && this.#member.current;
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  changed(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, withinMs);
+      this.#waiting.add(done);
+    });
+  }
+
+  /**
+   * Stays a member, but one that takes no slots, so that this process too learns who has them now, for forwarding. Resolves
+   * when it knows, or after the session timeout. Slots that nobody takes stay here.
+   */
+  async leave(): Promise<void> {
+    if (this.#leaving) return;
+    this.#kept = new Set(this.#own());
+    this.#leaving = true;
+    this.#member.rejoin();
+    const end = performance.now() + this.#options.sessionTimeoutMs;
+    while (this.#own().length > 0 && this.#member.current && performance.now() < end) await this.changed(end - performance.now());
+  }
+
+  /** Leaves the group at once, if `leave` was not called with its slots. What is known of the others goes on to hold. */
+  async close(): Promise<void> {
+    this.#leaving = true;
+    await this.#member.leave();
+    this.#cluster.close();
+    for (const done of this.#waiting) done();
+  }
+
+  /** By the map, confirmed or not. */
+  #own(places: 'owners' | 'standbys' = 'owners'): number[] {
+    const { processId } = this.#options;
+    return this.#map?.[places].flatMap((place, slot) => (this.#map?.processes[place]?.processId === processId ? [slot] : [])) ?? [];
+  }
+
+  #warm(): number[] {
+    const slots = [...(this.#options.warmSlots?.() ?? []), ...this.#own(), ...this.#own('standbys')];
+    return [...new Set(slots)].filter((slot) => slot < this.slots);
+  }
+
+  #assigned(map: SlotMap | undefined): void {
+    // Its leader is no process of ours, or does not understand us.
+    if (map?.owners.length !== this.slots || map.standbys.length !== this.slots) throw new Error(`the group gave no map of ${this.slots} slots`);
+    const same = !this.#lost && this.#map !== undefined && sameMap(this.#map, map);
+    this.#map = map;
+    this.#lost = false;
+    if (same) return;
+    this.#options.logger.info({ map: map.version, processes: map.processes.length, slots: this.#own().length, standbys: this.#own('standbys').length }, 'slots were assigned');
+    this.#tell();
+  }
+
+  #setLost(lost: boolean): void {
+    if (this.#lost === lost || this.#own().length === 0) return;
+    this.#lost = lost;
+    const { logger } = this.#options;
+    if (lost) logger.warn({ slots: this.#own().length }, 'this process may have lost its slots; it claims none until the group confirms that they are its own');
+    else logger.info({ slots: this.#own().length }, 'the slots of this process were its own all the time');
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+    for (const done of [...this.#waiting]) done();
+  }
+}
