@@ -78,11 +78,16 @@ export class Machine {
     return task;
   }
 
+  async closeTask(): Promise<void> {
+    await this.#task?.close();
+    this.#task = undefined;
+  }
+
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     await this.#snapshots?.close();
-    await this.#task?.close();
+    await this.closeTask();
     await this.#codeHost.close();
     await this.store.close();
   }

@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import { readlinkSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
+import { basename } from 'node:path';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { open, type Database } from 'lmdb';
 import { requireSpace, STORE_RESERVE_BYTES } from '../../core/disk-space.js';
@@ -57,11 +60,21 @@ function inbox(port: MessagePort): () => Promise<ToWorker> {
   };
 }
 
+/** What this thread does takes no processor that appends want. On Linux a thread has a priority of its own; elsewhere it stays as it is. */
+function yieldToOthers(): void {
+  try {
+    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_LOW);
+  } catch {
+    return;
+  }
+}
+
 type Entries = Database<Buffer, Buffer>;
 const bounds = (section: string): { start: Buffer; end: Buffer } => ({ start: Buffer.from(section + SECTION), end: Buffer.from(section + AFTER_SECTION) });
 
 /** All of the section as of one transaction: a section is written whole, with its checkpoint, so it is the fold of one position. */
 async function save(job: Job & { kind: 'save' }, next: () => Promise<ToWorker>, tell: (message: FromWorker) => void): Promise<void> {
+  yieldToOthers();
   const values = open<Checkpoint, string>({ path: job.path, encoding: 'msgpack', ...STORE_TUNING });
   const entries = open<Buffer, Buffer>({ path: job.path, encoding: 'binary', keyEncoding: 'binary', ...STORE_TUNING });
   const transaction = entries.useReadTransaction();

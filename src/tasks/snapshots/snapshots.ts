@@ -51,7 +51,7 @@ const AFTER_BYTES = 64 * 1024 * 1024;
 const EVERY_MS = 1000;
 const RETRY_MS = 60_000;
 /** Of its time the writer rests so many times as long as it worked, so that at full load appends lose next to nothing. */
-const RESTS = 3;
+const RESTS = 9;
 /** A section so little behind the log is not worth a look for snapshots. */
 const NEAR_RECORDS = 100;
 
