@@ -35,6 +35,7 @@ SELECT
     ifNull(cause, '') AS cause,
     JSONExtract(ifNull(changes.state, ''), 'JSON(max_dynamic_paths = 256)') AS state,
     changes.state AS state_raw,
-    fault
+    fault,
+    topic
 FROM changes
 WHERE input > reached

@@ -34,7 +34,8 @@ SELECT
     JSONExtract(ifNull(metadata, ''), 'JSON(max_dynamic_paths = 256)') AS metadata,
     event.3 AS data_raw,
     commits.metadata AS metadata_raw,
-    log_offset
+    log_offset,
+    topic
 FROM commits
 ARRAY JOIN events AS event, arrayEnumerate(events) AS number
 WHERE base_version = reached
