@@ -3,7 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kafka, logLevel } from 'kafkajs';
-import { dumpLog, needsKafkaTools } from '../support/kafka.js';
+import { dumpLog, needsKafkaHome, needsKafkaTools } from '../support/kafka.js';
+import { KafkaScenario } from '../support/kafka-scenario.js';
+import { seeded } from '../support/load.js';
+import { heldRequests, lossy, lostProduces, lostReplies } from '../support/nemesis.js';
 import { PRODUCE, startKafkaBehindProxies } from '../support/tcp-proxy.js';
 
 test("why this service doesn't use kafkajs's idempotent producer: it acknowledges a record that is not in the log", { skip: needsKafkaTools, timeout: 60_000 }, async (t) => {
@@ -39,4 +42,18 @@ test("why this service doesn't use kafkajs's idempotent producer: it acknowledge
   const logged = [...dump.matchAll(/offset: (\d+) .*payload: (\w+)/g)].map(([, offset, value]) => `${offset} ${value}`);
   assert.deepEqual(logged, ['0 first', '1 unheard', '2 after']);
   assert.deepEqual({ acknowledged, after }, { acknowledged: 1, after: 2 });
+});
+
+test('2: produces that are lost, unheard of or late lose and double nothing on the fenced log', { skip: needsKafkaHome, timeout: 120_000 }, async (t) => {
+  const scenario = await KafkaScenario.start(t, { seed: 41 });
+  const [proxy] = scenario.cluster.proxies;
+  assert.ok(proxy);
+  const nothing = [lostReplies(proxy), lostProduces(proxy)];
+  await scenario.nemesis(nothing, () => scenario.unanswered(5)).run();
+  // Only some of them, or only on old connections: appends go on meanwhile, in one epoch after the other.
+  const some = [lossy(proxy, seeded(scenario.seed)), heldRequests(proxy)];
+  await scenario.nemesis(some, () => scenario.acknowledged(30)).run();
+  const { epochs, voids } = await scenario.prove();
+  assert.ok(epochs > nothing.length + some.length, 'each fault ended an epoch');
+  assert.ok(voids > 0, 'something came too late, and is void');
 });
