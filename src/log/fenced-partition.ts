@@ -214,7 +214,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   }
 
   #mustRun(): void {
-    if (this.#status === 'STOPPED') throw new StatefoldError('UNAVAILABLE', 'this process does not serve the tenant any more; send the request again');
+    if (this.#status === 'STOPPED') throw new NotOwnerError('this process does not serve the tenant any more; send the request again');
   }
 
   async #exclusively(work: () => Promise<void>): Promise<void> {

@@ -1,6 +1,6 @@
 import { decideAppend, headAfter, isRemembered, judgeCommit, type Head, type RememberedCommand } from '../core/append-rules.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, EventsBody } from '../core/records.js';
@@ -153,7 +153,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     try {
       await this.#options.barrier();
     } catch (error) {
-      for (const pending of refused) pending.reject(error as Error);
+      for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
       return;
     }
     for (const pending of refused) {
@@ -224,8 +224,10 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
   stopped(error: Error, drafts: readonly Draft<EventsBody>[]): void {
     const answer =
       error instanceof StatefoldError ? error : new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again', { cause: error, retryable: true });
-    this.#stopped = answer;
-    for (const pending of [...pendingOf(drafts), ...this.#queue.splice(0)]) pending.reject(answer);
+    for (const pending of pendingOf(drafts)) pending.reject(answer);
+    // What waits here, or comes later, was not written, and won't be by this process.
+    this.#stopped = answer instanceof NotOwnerError ? answer : new NotOwnerError(answer.message, { cause: answer });
+    for (const pending of this.#queue.splice(0)) pending.reject(this.#stopped);
     this.#options.onStopped(error);
   }
 }

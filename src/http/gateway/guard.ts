@@ -27,7 +27,7 @@ const OF_THE_ADMIN = /^\/admin\//;
 /** The deletion of a tenant stops its task. */
 const A_TENANT = /^\/admin\/tenants\/([^/]+)$/;
 /** What these answer as missing may be in the catalog by now. */
-const OF_THE_CATALOG = /^\/(?:aggregate-types|reducers|projections|admin)\//;
+const OF_THE_CATALOG = /^\/(?:aggregate-types|reducers|projections)\//;
 const LASTING = /^\/projections\/[^/]+\/(?:notifications|sse)$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'];
 
@@ -36,7 +36,8 @@ const isSafe = ({ method }: Request): boolean => method === 'GET' || method === 
 /**
  * Puts routes behind the question of who is to serve a request. One of a tenant that another process owns is forwarded before
  * anything of it is read. What is served here rests on a catalog that several processes write: a key that isn't known, and an
- * entity that isn't there, are looked for again once this process has all that was written; a change is made on top of all that.
+ * entity that isn't there, are looked for again once this process has all that was written; a change is made on top of all
+ * that, and the admin is answered from it.
  */
 export function guarded(routes: Router, { gateway, authenticator, requireAdmin, catalog, limits }: GuardOptions): RequestHandler {
   let changes = 0;
@@ -90,7 +91,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
   const admittance = (request: Request, response: Response): Promise<boolean> | undefined => {
     const { path, method } = request;
     if (!METHODS.includes(method) || (method === 'POST' && APPENDS.test(path))) return undefined;
-    if (OF_THE_ADMIN.test(path)) return isSafe(request) ? undefined : admitAdmin(request, response);
+    if (OF_THE_ADMIN.test(path)) return admitAdmin(request, response);
     if (!OF_A_TENANT.test(path) && !OF_A_KEY.test(path)) return undefined;
     const tenantId = isSafe(request) ? authenticator.find(request)?.tenantId : undefined;
     return tenantId !== undefined && gateway.serves(tenantId) ? undefined : admit(request, response);

@@ -1,0 +1,306 @@
+// Two processes' worth of the edge over one log: each with its own catalog, tenants, local store and channels of notification, and
+// its own idea of who owns a tenant, which the test tells it.
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { LogArtefactStore } from '../../src/catalog/artefacts.js';
+import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { createTenant } from '../../src/catalog/tenants.js';
+import type { Owner, Ownership } from '../../src/cluster/ownership.js';
+import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { readSettings } from '../../src/config/settings.js';
+import { systemClock } from '../../src/core/clock.js';
+import type { AppendCommand, AppendResult } from '../../src/core/event.js';
+import { silentLogger } from '../../src/core/logger.js';
+import type { Deployments, SourceFile } from '../../src/deployments/deployments.js';
+import { Authenticator } from '../../src/http/auth.js';
+import { createEdge, type Edge } from '../../src/http/edge.js';
+import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
+import { notificationRoutes } from '../../src/http/routes/notifications.js';
+import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
+import { StreamServer } from '../../src/http/websocket/stream-server.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { Log } from '../../src/log/log.js';
+import { ConnectionQuota } from '../../src/notifier/connection-quota.js';
+import { ChangeHub } from '../../src/notifier/hub.js';
+import { LocalStore } from '../../src/tasks/store/local-store.js';
+import type { Tenant, Tenants } from '../../src/tasks/tenant.js';
+import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
+import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
+import { ROOT, temporaryDirectory } from './service.js';
+
+export const ADMIN_KEY = 'an-admin-key-of-the-test';
+export const TENANT = 'acme';
+export const PROJECTION = 'p1';
+/** Keeps each aggregate's number of events. */
+const TALLY = `public record Tally(long Total);
+public class TallyProjection : IProjection<Tally>
+{
+    public string? ResolveKey(Event e) => e.AggregateType == "tally" ? e.AggregateId : null;
+    public Tally? Apply(Tally? s, Event e) => new((s?.Total ?? 0) + 1);
+}`;
+
+/** An assignment that is what the test says. */
+export class ToldOwnership implements Ownership {
+  readonly slots = 64;
+  #owner: Owner;
+  readonly #listeners = new Set<() => void>();
+
+  ownerOf(): Owner {
+    return this.#owner;
+  }
+
+  tell(owner: Owner): void {
+    this.#owner = owner;
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  standsBy(): boolean {
+    return false;
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  changed(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.#listeners.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, withinMs);
+      this.#listeners.add(done);
+    });
+  }
+
+  leave(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+export interface EdgeNode {
+  readonly edge: Edge;
+  readonly url: string;
+  readonly ownership: ToldOwnership;
+  readonly catalog: FencedCatalog;
+  readonly hub: ChangeHub;
+  /** Sources of the uploads that came to this process. */
+  readonly uploads: (readonly SourceFile[])[];
+  /** Tenants whose data this process was told to remove. */
+  readonly removed: string[];
+  readonly forwarded: ForwardOutcome[];
+  readonly retries: string[];
+  readonly counts: { tunnels: number; appends: number; catalogQueries: number };
+  /** Called when the tenant of this process has stored an append, before it is answered. */
+  afterAppend: (() => Promise<void> | void) | undefined;
+  /** Queries of the catalog's end wait for it. */
+  readonly hold: { queries: Promise<void> | undefined };
+  /** As a kill looks from outside: all connections are cut, and no new ones are taken. */
+  kill(): void;
+}
+
+export interface EdgePair {
+  readonly a: EdgeNode;
+  readonly b: EdgeNode;
+  readonly apiKey: string;
+  /** Tells both that this one owns the tenant. */
+  own(node: EdgeNode): void;
+}
+
+export interface EdgePairOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  /** With a compiled projection, `PROJECTION`, of aggregates of the type `tally`. */
+  readonly projection?: boolean;
+  readonly rate?: number;
+}
+
+export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairOptions = {}): Promise<EdgePair> {
+  const directory = temporaryDirectory(t);
+  const log = new LmdbLog({ path: join(directory, 'log') });
+  const timing = { batchDeadlineMs: 5_000, eventDeadlineMs: 1_000, compileDeadlineMs: 60_000, heapLimitBytes: 128 * 1024 * 1024, idleMs: 60_000 };
+  const codeHost = new DotnetCodeHost({ ...timing, dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  const closers: (() => Promise<unknown> | void)[] = [() => log.close(), () => codeHost.close()];
+  t.after(async () => {
+    for (const close of closers.reverse()) await close();
+  });
+  let assembly: Buffer | undefined;
+  if (options.projection === true) {
+    const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: TALLY }] });
+    if (!compiled.ok) throw new Error('the projection does not compile');
+    assembly = compiled.assembly;
+  }
+  const definitions: TenantDefinitions = {
+    bindings: () => [],
+    projections: () => (assembly === undefined ? [] : [{ projectionId: PROJECTION, revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }]),
+    projectionExists: () => true,
+    assembly: () => (assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly)),
+  };
+  const node = async (name: string): Promise<EdgeNode> => {
+    const made = await edgeNode(name, { directory, log, codeHost, definitions, env: options.env ?? {} });
+    closers.push(made.close);
+    return made.node;
+  };
+  const [a, b] = [await node('a'), await node('b')];
+  const { apiKey } = await createTenant(a.catalog, { tenantId: TENANT });
+  if (assembly !== undefined) {
+    const artefact = { tenantId: TENANT, createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'a' };
+    await a.catalog.put('projection', PROJECTION, 0, { ...artefact, projectionId: PROJECTION, status: 'compiled', revision: 1, sse: true });
+  }
+  const own = (owner: EdgeNode): void => {
+    for (const each of [a, b]) each.ownership.tell(each === owner ? 'self' : { url: owner.url });
+  };
+  own(b);
+  return { a, b, apiKey, own };
+}
+
+interface Shared {
+  readonly directory: string;
+  readonly log: Log;
+  readonly codeHost: DotnetCodeHost;
+  readonly definitions: TenantDefinitions;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function edgeNode(name: string, { directory, log, codeHost, definitions, env }: Shared): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
+  const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
+  const counts = { tunnels: 0, appends: 0, catalogQueries: 0 };
+  const hold: EdgeNode['hold'] = { queries: undefined };
+  const counted = new Proxy(log, {
+    get: (target, property: keyof Log) => {
+      if (property !== 'endOffset') return (Reflect.get(target, property) as () => unknown).bind(target);
+      return async (...asked: Parameters<Log['endOffset']>) => {
+        counts.catalogQueries++;
+        await hold.queries;
+        return target.endOffset(...asked);
+      };
+    },
+  });
+  const catalog = await FencedCatalog.open({ log: counted, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner: name, logger: silentLogger, shared: true });
+  const store = new LocalStore({ path: join(directory, `store-${name}`), logger: silentLogger });
+  const ownership = new ToldOwnership();
+  let opened = 0;
+  const registry = new TenantRegistry({
+    ownership,
+    logger: silentLogger,
+    idleMs: 600_000,
+    create: (tenantId, onStopped) =>
+      new TenantTask({
+        ...{ tenantId, log, codecs, store, codeHost, definitions, owner: `${name}-${opened++}`, clock: systemClock, logger: silentLogger, onStopped },
+        ...{ idempotencyWindow: 100_000, changesRetentionMs: 3_600_000, foldDeadlineMs: 1_000 },
+      }),
+  });
+  const tenants: Tenants = {
+    open: async (tenantId) => watched(await registry.open(tenantId)),
+    active: (tenantId) => {
+      const tenant = registry.active(tenantId);
+      return tenant === undefined ? undefined : watched(tenant);
+    },
+    onActivated: (listener) => registry.onActivated((tenant) => listener(watched(tenant))),
+  };
+  const watchedTenants = new WeakMap<Tenant, Tenant>();
+  const watched = (tenant: Tenant): Tenant => {
+    let seen = watchedTenants.get(tenant);
+    if (seen === undefined) {
+      const append = async (command: AppendCommand): Promise<AppendResult> => {
+        const result = await tenant.append(command);
+        counts.appends++;
+        await node.afterAppend?.();
+        return result;
+      };
+      seen = new Proxy(tenant, {
+        get: (target, property: keyof Tenant) => {
+          if (property === 'append') return append;
+          const value: unknown = Reflect.get(target, property);
+          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
+        },
+      });
+      watchedTenants.set(tenant, seen);
+    }
+    return seen;
+  };
+  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger });
+  ownership.onChange(() => hub.reassign(() => ownership.ownerOf() === 'self'));
+  const authenticator = new Authenticator(catalog);
+  const uploads: (readonly SourceFile[])[] = [];
+  const removed: string[] = [];
+  const forwarded: ForwardOutcome[] = [];
+  const retries: string[] = [];
+  const deployments: Partial<Deployments> = {
+    uploadReducer: async (tenantId, sources) => {
+      uploads.push(sources);
+      const reducer = { tenantId, reducerId: `r-${name}-${uploads.length}`, createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'a', status: 'pending_compilation' } as const;
+      await catalog.put('reducer', reducer.reducerId, 0, reducer);
+      return reducer;
+    },
+    rotateTenantSecret: async () => {
+      await node.afterAppend?.();
+      return 'whsec_x';
+    },
+  };
+  const channelClosers: (() => Promise<void> | void)[] = [];
+  let sockets: StreamServer | undefined;
+  const edge = createEdge({
+    settings: readSettings({ PORT: '0', ...env }),
+    catalog,
+    tenants,
+    ownership,
+    deployments: deployments as Deployments,
+    removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
+    authenticator,
+    adminKey: ADMIN_KEY,
+    readStoreAccess: () => undefined,
+    rebuildReadStore: () => Promise.resolve(),
+    probes: [],
+    metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
+    logger: silentLogger,
+    observer: {
+      answered: () => undefined,
+      forwarded: (outcome) => void forwarded.push(outcome),
+      forwardRetried: (why) => void retries.push(why),
+      tunnels: (open) => void (counts.tunnels = open),
+    },
+    extensions: [
+      {
+        mount: (router, { authenticate }) => {
+          const channels = { hub, tenants, catalog, quota: new ConnectionQuota(100), authenticator, authenticate, logger: silentLogger };
+          const polling = notificationRoutes(channels);
+          const sse = serverSentEvents(channels);
+          const streams = new StreamServer(channels);
+          router.use(polling.router, sse.router);
+          sockets = streams;
+          channelClosers.push(() => polling.close(), () => sse.close(), () => streams.close(50));
+        },
+        onUpgrade: (request, socket, head) => void sockets?.handleUpgrade(request, socket, head),
+      },
+    ],
+  });
+  const url = `http://127.0.0.1:${await edge.listen()}`;
+  const kill = (): void => {
+    edge.server.close();
+    for (const socket of connections) socket.destroy();
+  };
+  const connections = new Set<Socket>();
+  edge.server.on('connection', (socket: Socket) => {
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  const node: EdgeNode = { edge, url, ownership, catalog, hub, uploads, removed, forwarded, retries, counts, afterAppend: undefined, hold, kill };
+  const close = async (): Promise<void> => {
+    const closing = edge.close();
+    for (const closer of channelClosers) await closer();
+    edge.server.closeAllConnections();
+    await closing;
+    hub.close();
+    await registry.close();
+    await store.close();
+    await catalog.close();
+  };
+  return { node, close };
+}
