@@ -2,7 +2,9 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type * as scripts from '../../scripts/kafka-cluster.mjs';
-import { ADMIN_KEY, API_KEY, ROOT, startService, type Service } from '../support/service.js';
+import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
+import { eventsTopic, tenantTopics } from '../../src/tasks/topics.js';
+import { ADMIN_KEY, API_KEY, ROOT, startService, until, type Service } from '../support/service.js';
 import { BATCH_OF_100, median, PLAIN_SINGLE, quantile, report, runLoad, startExpress, type Load, type LoadResult } from './load.js';
 import { pushLag } from './push-lag.js';
 import { commitRecord, RawKafka, type Latencies } from './raw-kafka.js';
@@ -10,10 +12,21 @@ import { commitRecord, RawKafka, type Latencies } from './raw-kafka.js';
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
 const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 1_000_000);
+/** Set it to see what Kafka and kafkajs do here without the service. */
+const WITH_SERVICE = process.env['BENCH_YARDSTICKS'] === undefined;
 const PACE = 200;
 const BATCH_CLIENTS = 32;
 const TENANTS = 100;
+const AGGREGATES = 10_000;
+const CATCH_UP_MS = 600_000;
 const PREFIX = `bench${process.pid}`;
+/** Of the topics whose tenant has a history before its service starts. */
+const HISTORY = `${PREFIX}h`;
+const COUNTER = `public record Counter(long Total);
+public class CounterReducer : IReducer<Counter>
+{
+    public Counter? Apply(Counter? s, Event e) => new((s?.Total ?? 0) + e.Data.GetProperty("amount").GetInt64());
+}`;
 
 const cleanups: (() => Promise<unknown> | void)[] = [];
 const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<typeof startService>[0];
@@ -95,16 +108,40 @@ async function yardsticks(raw: RawKafka): Promise<void> {
   const sent = await raw.sendBatches(large, batch, BATCH_CLIENTS, SECONDS * 1000);
   report('raw kafkajs batches of 100, events', rate(sent * 100), `${BATCH_CLIENTS} records of ${batch.length} bytes a send`);
   report('raw kafkajs produce to consume, p50 / p99', times(await raw.lag(await raw.topic(), single, 300)), 'one at a time');
-  const history = await raw.topic();
-  await raw.fill(history, EVENTS, 10_000);
-  const counts: number[] = [];
-  for (let i = 0; i < ROUNDS; i++) counts.push(await raw.count(history, EVENTS + 1));
-  report(`raw kafkajs consumer counting ${EVENTS.toLocaleString('en')} events`, rate(median(counts)), 'commits of one event');
 }
 
-async function onKafka(brokers: readonly string[], raw: RawKafka): Promise<Service> {
-  const service = await startService(context, { env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: PREFIX } });
-  if (!(await raw.topics()).includes(`${PREFIX}.catalog`)) throw new Error('the service does not keep its log in Kafka');
+/** A service that finds a tenant with a long history, of commits of one event each, and no local store: first it opens the tenant, then a new reducer catches up. */
+async function catchUp(brokers: readonly string[]): Promise<void> {
+  const raw = await RawKafka.connect(brokers, HISTORY);
+  cleanups.push(() => raw.close());
+  const log = new KafkaLog({ brokers, prefix: HISTORY });
+  await log.ensureTopics(tenantTopics('default', 7 * 24 * 3600 * 1000));
+  await log.close();
+  const topic = eventsTopic('default').replace('statefold', HISTORY);
+  await raw.fill(topic, EVENTS, AGGREGATES);
+  const counts: number[] = [];
+  for (let i = 0; i < ROUNDS; i++) counts.push(await raw.count(topic, EVENTS + 1));
+  const counting = median(counts);
+  const shown = EVENTS.toLocaleString('en');
+  report(`raw kafkajs consumer counting ${shown} events`, rate(counting), 'commits of one event');
+  if (!WITH_SERVICE) return;
+
+  const service = await onKafka(brokers, raw, HISTORY);
+  let started = performance.now();
+  await until(async () => (await service.get(`/events/counter-1?fromVersion=${Math.floor(EVENTS / AGGREGATES)}`)).json<{ events?: unknown[] }>().events?.length === 1, CATCH_UP_MS);
+  const opened = EVENTS / ((performance.now() - started) / 1000);
+  report(`catch-up of a task with ${shown} events`, rate(opened), `raw consumer counting them ${rate(counting)}`, opened / counting, 'goal 0.70');
+  await service.deploy('reducers', { 'Counter.cs': COUNTER });
+  started = performance.now();
+  await until(async () => (await service.get('/aggregate-types/counter')).json<{ catchUp?: { status: string } }>().catchUp?.status === 'done', CATCH_UP_MS);
+  const folded = EVENTS / ((performance.now() - started) / 1000);
+  report('  and of a new reducer', rate(folded), `raw consumer counting them ${rate(counting)}`, folded / counting);
+  await service.stop();
+}
+
+async function onKafka(brokers: readonly string[], raw: RawKafka, prefix: string): Promise<Service> {
+  const service = await startService(context, { env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix } });
+  if (!(await raw.topics()).includes(`${prefix}.catalog`)) throw new Error('the service does not keep its log in Kafka');
   return service;
 }
 
@@ -118,6 +155,12 @@ async function brokersOfThisRun(): Promise<readonly string[] | undefined> {
   return cluster.brokers;
 }
 
+async function cleanUp(): Promise<void> {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+}
+// A broker would outlive the run.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void cleanUp().finally(() => process.exit(1)));
+
 try {
   const brokers = await brokersOfThisRun();
   if (brokers === undefined) process.stdout.write('not run: neither KAFKA_HOME (a Kafka release) nor KAFKA_BROKERS (one that runs) is set\n');
@@ -125,14 +168,15 @@ try {
     const raw = await RawKafka.connect(brokers, PREFIX);
     cleanups.push(() => raw.close());
     await yardsticks(raw);
-    if (process.env['BENCH_YARDSTICKS'] === undefined) {
-      const service = await onKafka(brokers, raw);
+    if (WITH_SERVICE) {
+      const service = await onKafka(brokers, raw, PREFIX);
       await appends(service, raw);
       await batches(service, raw);
       await lag(service, raw);
       await service.stop();
     }
+    await catchUp(brokers);
   }
 } finally {
-  for (const cleanup of cleanups.reverse()) await cleanup();
+  await cleanUp();
 }
