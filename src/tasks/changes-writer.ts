@@ -144,7 +144,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
-  get lastRecorded(): number {
+  lastRecorded(): number {
     return this.#recorded.last;
   }
 

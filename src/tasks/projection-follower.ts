@@ -115,13 +115,13 @@ export class ProjectionFollower {
 
   /** Without a projection no input has a change. */
   #settledBefore(): number {
-    return this.#units.length === 0 ? Infinity : this.#options.changes.lastRecorded;
+    return this.#units.length === 0 ? Infinity : this.#options.changes.lastRecorded();
   }
 
   #isSettled(input: Input): boolean {
     if (input.kind === 'commit' || input.control.kind === 'ProjectionDrop') return offsetOf(input) < this.#settledBefore();
     // The changes of a swap are several produces: only one of a later input says that they are through.
-    return offsetOf(input) < this.#options.changes.lastRecorded || this.#passedOver(input.control.value);
+    return offsetOf(input) < this.#options.changes.lastRecorded() || this.#passedOver(input.control.value);
   }
 
   /** By its revision alone: of a projection that was deleted, the owner told nothing, and a promotion drops it. */

@@ -52,6 +52,8 @@ function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void
   for (const attempt of command.attempts) {
     const { answer } = attempt;
     if (answer?.kind === 'ok') answered(truth, command, mine, answer, bad);
+    if (answer?.kind === 'unknown' && answer.notStored && command.attempts.length === 1 && !command.keyed && mine.length > 0)
+      bad(`3: ${name} was answered as not stored, and is in the log`);
     if (answer?.kind === 'refused') refused(world, truth, command, attempt, answer.error, answer.step, bad);
   }
 }
@@ -158,7 +160,18 @@ async function readers(world: World, truth: Truth, bad: Bad): Promise<void> {
   await reader(world, truth, 'the owner after a restart', await opened(world, seat), bad);
   world.crash(seat);
   await reader(world, truth, 'the owner after a crash', await opened(world, seat), bad);
-  await reader(world, truth, 'an owner without a store', await opened(world, world.machine('m9')), bad);
+  const last = world.machine('m9');
+  await reader(world, truth, 'an owner without a store', await opened(world, last), bad);
+  if (world.options.seed % 2 === 0) await reader(world, truth, 'a standby on the store of a former owner', await promoted(world, seat), bad);
+  else await reader(world, truth, 'a standby without a store', await promoted(world, world.machine('m8')), bad);
+}
+
+async function promoted(world: World, machine: World['machines'][number]): Promise<TenantTask> {
+  const running = world.start(machine, true);
+  while (await world.scheduler.next());
+  world.promote(running);
+  while (await world.scheduler.next());
+  return running.task;
 }
 
 async function opened(world: World, machine: World['machines'][number]): Promise<TenantTask> {

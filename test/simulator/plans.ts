@@ -18,6 +18,9 @@ export const calm = (seed: number): WorldOptions => ({
   crashes: 0,
   pauses: 0,
   takeovers: 0,
+  standbys: 0,
+  promotions: 0,
+  handovers: 0,
   deploys: [target('p', 1)],
   runnerCrashes: 0,
   storeFailures: 0,
@@ -43,6 +46,9 @@ export function planOf(seed: number): WorldOptions {
     crashes: some(0.7, 1 + random.below(4)),
     pauses: some(0.5, 1 + random.below(4)),
     takeovers: some(0.7, 1 + random.below(4)),
+    standbys: some(0.7, 1 + random.below(4)),
+    promotions: some(0.8, 1 + random.below(3)),
+    handovers: some(0.3, 1 + random.below(2)),
     deploys: all.slice(0, random.below(4)),
     runnerCrashes: some(0.3, 10),
     storeFailures: some(0.2, 20),
@@ -58,6 +64,7 @@ export interface Outcome {
   readonly steps: number;
   readonly trace: readonly string[];
   readonly truth: Truth | undefined;
+  readonly promoted: World['promoted'];
 }
 
 /** Runs a world to its end and checks it. */
@@ -67,10 +74,10 @@ export async function simulate(options: WorldOptions, play: (world: World) => Pr
   try {
     await play(world);
     const { problems, truth } = await check(world);
-    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace };
+    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace };
+    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted };
   } finally {
     release();
   }

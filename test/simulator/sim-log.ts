@@ -15,12 +15,16 @@ export interface LogFaults {
 interface Stored extends LogRecord {
   /** Step in which it landed. */
   readonly step: number;
+  /** Compaction took it: no reader gets it any more. */
+  gone: boolean;
 }
 
 /** A log as a cluster gives it: every call travels, is served at some moment, and its answer travels back, or doesn't. */
 export class SimLog {
   readonly #scheduler: Scheduler;
   readonly #partitions = new Map<string, Stored[]>();
+  /** Reads at the end of a partition that wait for what comes. */
+  readonly #waiting = new Map<Stored[], (() => void)[]>();
   faults: LogFaults;
   /** Decides the fate of a produce in place of the seed. */
   fate: ((process: SimProcess, to: PartitionRef, records: readonly NewRecord[]) => 'lost' | 'dropped' | 'refused' | 'kept' | undefined) | undefined;
@@ -34,6 +38,14 @@ export class SimLog {
     return this.#partition({ topic, partition: 0 });
   }
 
+  /** Takes the records whose key was tombstoned later, as a cleaner does when it likes; the last record stays. */
+  compact(topic: string): void {
+    const records = this.#partition({ topic, partition: 0 });
+    const tombstoned = new Map<string, number>();
+    for (const { key, value, offset } of records) if (value === null) tombstoned.set(key.toString('latin1'), offset);
+    for (const record of records.slice(0, -1)) if (record.offset < (tombstoned.get(record.key.toString('latin1')) ?? 0)) record.gone = true;
+  }
+
   /** The log as one process reaches it. */
   client(owner: SimProcess): Log {
     const served = <T>(label: string, serve: () => T, readable = true): Promise<T> => this.#served(owner, label, serve, readable);
@@ -43,12 +55,15 @@ export class SimLog {
       append: (to, records) => this.#append(owner, to, records),
       endOffset: (of) => served(`end of ${short(of)}`, () => this.#partition(of).length),
       startOffset: () => served('start', () => 0),
-      read: (of, from) =>
-        served(`read ${short(of)} from ${from}`, () => {
-          const records = this.#partition(of);
-          return records.slice(from, from + 1 + this.#scheduler.random.below(Math.max(1, records.length)));
-        }),
-      readAt: (of, offsets) => served(`read ${short(of)} at ${offsets.join(', ')}`, () => offsets.flatMap((offset) => this.#partition(of)[offset] ?? [])),
+      read: (of, from, _bytes, waitMs = 0) => {
+        const read = (): Promise<LogRecord[]> =>
+          served(`read ${short(of)} from ${from}`, () => {
+            const records = this.#partition(of).slice(from).filter(({ gone }) => !gone);
+            return records.slice(0, 1 + this.#scheduler.random.below(Math.max(1, records.length)));
+          });
+        return waitMs > 0 ? this.#ahead(owner, of, from, read) : read();
+      },
+      readAt: (of, offsets) => served(`read ${short(of)} at ${offsets.join(', ')}`, () => offsets.flatMap((offset) => this.#partition(of)[offset] ?? []).filter(({ gone }) => !gone)),
       reportPositions: () => undefined,
       close: () => Promise.resolve(),
     };
@@ -59,6 +74,19 @@ export class SimLog {
     let records = this.#partitions.get(name);
     if (records === undefined) this.#partitions.set(name, (records = []));
     return records;
+  }
+
+  /** Waits for a record from `from` on, as a rule: an adapter need not, and an answer may come when there is nothing. */
+  #ahead(owner: SimProcess, of: PartitionRef, from: number, read: () => Promise<LogRecord[]>): Promise<LogRecord[]> {
+    const partition = this.#partition(of);
+    if (partition.length > from || this.#scheduler.random.chance(0.1)) return read();
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(partition) ?? [];
+      this.#waiting.set(partition, waiting);
+      waiting.push(() => {
+        if (owner.alive) read().then(resolve, reject);
+      });
+    });
   }
 
   #served<T>(owner: SimProcess, label: string, serve: () => T, faulty: boolean): Promise<T> {
@@ -87,7 +115,8 @@ export class SimLog {
       const partition = this.#partition(to);
       const baseOffset = partition.length;
       const timestamp = scheduler.step;
-      records.forEach(({ key, value }, i) => partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step }));
+      records.forEach(({ key, value }, i) => partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step, gone: false }));
+      for (const wake of this.#waiting.get(partition)?.splice(0) ?? []) wake();
       return { baseOffset, timestamp };
     };
     return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { Change } from '../../src/core/change.js';
-import { InvariantError, StatefoldError } from '../../src/core/errors.js';
+import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { loadCodecs } from '../../src/log/codec.js';
@@ -30,6 +30,12 @@ export interface WorldOptions {
   readonly crashes: number;
   readonly pauses: number;
   readonly takeovers: number;
+  /** Machines that begin to stand by. */
+  readonly standbys: number;
+  /** Standbys that are promoted though somebody owns the tenant; where nobody does, one is sooner or later. */
+  readonly promotions: number;
+  /** Owners that give up in order, before anybody else has claimed. */
+  readonly handovers: number;
   /** Projections and revisions that are deployed in the run. */
   readonly deploys: readonly BuildTarget[];
   /** Of 100 calls of the runner so many crash it. */
@@ -46,7 +52,8 @@ export interface WorldOptions {
 export type Answer =
   | { readonly kind: 'ok'; readonly step: number; readonly result: AppendResult }
   | { readonly kind: 'refused'; readonly step: number; readonly error: StatefoldError }
-  | { readonly kind: 'unknown'; readonly step: number };
+  /** `notStored`: the process said that nothing was, nor will be. */
+  | { readonly kind: 'unknown'; readonly step: number; readonly notStored: boolean };
 
 export interface Attempt {
   readonly sent: number;
@@ -79,6 +86,8 @@ export interface Running {
   /** What a subscriber was pushed. */
   readonly pushed: Change[];
   open: boolean;
+  /** Follows the owner; undefined once it was told to take over. */
+  standby: boolean;
   /** What waits for it to answer. */
   readonly waiting: Set<Attempt>;
 }
@@ -118,7 +127,9 @@ export class World {
   /** The newest revision of each projection, as the catalog has it. */
   readonly deployed = new Map<string, BuildTarget>();
   readonly #clients: Client[];
-  #left: { crashes: number; pauses: number; takeovers: number; deploys: BuildTarget[] };
+  /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
+  readonly promoted = { standbys: 0, ahead: 0 };
+  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; deploys: BuildTarget[] };
   #calm = false;
 
   constructor(options: WorldOptions) {
@@ -127,8 +138,8 @@ export class World {
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({ left: options.commands, busy: false, retry: undefined, done: [] }));
-    const { crashes, pauses, takeovers, deploys } = options;
-    this.#left = { crashes, pauses, takeovers, deploys: [...deploys] };
+    const { crashes, pauses, takeovers, standbys, promotions, handovers, deploys } = options;
+    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, deploys: [...deploys] };
   }
 
   machine(name: string): Machine {
@@ -167,7 +178,7 @@ export class World {
       for (const machine of this.machines) {
         let owns = false;
         const { running } = machine;
-        if (!running?.open) continue;
+        if (!running?.open || running.standby) continue;
         running.task.aggregateTypes().then(
           () => (owns = true),
           () => undefined,
@@ -175,15 +186,17 @@ export class World {
         await this.#drain();
         if (owns) return machine;
       }
+      const standby = this.machines.find(({ running }) => running?.open && running.standby);
       const free = this.machines.find(({ running }) => running === undefined);
-      if (free !== undefined) this.start(free);
+      if (standby?.running !== undefined) this.promote(standby.running);
+      else if (free !== undefined) this.start(free);
       await this.#drain();
     }
     throw new Error('no process comes to own the tenant');
   }
 
   /** A new process on the machine, after the one that may run there has closed. */
-  start(machine: Machine): Running {
+  start(machine: Machine, standby = false): Running {
     const process: SimProcess = { id: `${machine.name}.${++machine.starts}`, alive: true, paused: false };
     const { scheduler, options } = this;
     const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100));
@@ -213,16 +226,16 @@ export class World {
       tailBytes: options.tailBytes,
       onStopped: stopped,
     });
-    const running: Running = { process, task, pushed, open: false, waiting: new Set() };
+    const running: Running = { process, task, pushed, open: false, standby, waiting: new Set() };
     machine.running = running;
     this.runs.push(running);
     scheduler.add({
       owner: process,
-      label: 'opens',
+      label: standby ? 'stands by' : 'opens',
       weight: 1,
       run: () => {
         task.changes.subscribe((changes) => pushed.push(...changes));
-        task.open().then(
+        task.open({ standby }).then(
           () => (running.open = true),
           (error: unknown) => {
             if (error instanceof InvariantError) this.problems.push(`${process.id} could not open: ${error.message}`);
@@ -232,6 +245,28 @@ export class World {
       },
     });
     return running;
+  }
+
+  promote(running: Running): void {
+    const { process, task } = running;
+    running.standby = running.open = false;
+    this.promoted.standbys++;
+    this.scheduler.add({
+      owner: process,
+      label: 'is promoted',
+      weight: 1,
+      run: () => {
+        if (task.projectionLag < this.log.records(EVENTS).length - 1) this.promoted.ahead++;
+        task.promote().then(
+          () => (running.open = true),
+          (error: unknown) => {
+            if (error instanceof InvariantError) this.problems.push(`${process.id} could not be promoted: ${error.message}`);
+            const machine = this.machines.find((one) => one.running === running);
+            return machine === undefined ? undefined : this.#close(machine, running);
+          },
+        );
+      },
+    });
   }
 
   crash(machine: Machine): void {
@@ -264,10 +299,12 @@ export class World {
   #moves(): Action[] {
     const moves: Action[] = [];
     const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown => moves.push({ label, weight, run, owner });
-    const up = this.machines.filter(({ running }) => running?.open);
+    const up = this.machines.filter(({ running }) => running?.open && !running.standby);
+    const standbys = this.machines.flatMap(({ running }) => (running?.open && running.standby ? [running] : []));
     this.#clients.forEach((client, i) => {
       if (client.busy || (client.left === 0 && client.retry === undefined)) return;
       for (const { running } of up) if (running) move(`client ${i} sends`, 1 / up.length, () => this.#send(client, running), running.process);
+      for (const running of standbys) move(`client ${i} asks a standby`, 0.05, () => this.#send(client, running), running.process);
     });
     for (const { running } of this.machines) {
       if (running === undefined) continue;
@@ -278,7 +315,17 @@ export class World {
     for (const machine of down) {
       if (up.length === 0) move(`${machine.name} starts`, 1, () => this.start(machine));
       else if (this.#left.takeovers > 0) move(`${machine.name} takes over`, 0.04, () => void (this.#left.takeovers--, this.start(machine)));
+      if (up.length > 0 && this.#left.standbys > 0) move(`${machine.name} stands by`, 0.4, () => void (this.#left.standbys--, this.start(machine, true)));
     }
+    for (const running of standbys) {
+      if (up.length === 0) move(`${running.process.id} is to take over`, 1, () => this.promote(running));
+      else if (this.#left.promotions > 0) move(`${running.process.id} is to take over`, 0.1, () => void (this.#left.promotions--, this.promote(running)));
+    }
+    if (this.#left.handovers > 0)
+      for (const machine of up) {
+        const { running } = machine;
+        if (running !== undefined) move(`${running.process.id} gives up`, 0.02, () => void (this.#left.handovers--, void this.#close(machine, running)), running.process);
+      }
     for (const machine of this.machines) {
       const { running } = machine;
       if (running === undefined) continue;
@@ -360,15 +407,19 @@ export class World {
       if (answer.kind === 'unknown' && command.keyed && command.attempts.length < ATTEMPTS) client.retry = command;
     });
     const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
+    const { standby } = running;
     const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
     running.task
       .append({ aggregateId, commandId, keyed, requestHash, expectedVersion, events, aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined })
       .then(
-        (result) => this.#answer(attempt, { kind: 'ok', step: scheduler.step, result }),
+        (result) => {
+          if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered an append`);
+          this.#answer(attempt, { kind: 'ok', step: scheduler.step, result });
+        },
         (error: unknown) => {
           const cause = error instanceof StatefoldError ? error.cause : error;
           if (!(error instanceof StatefoldError) || cause instanceof InvariantError) this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
-          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE') this.#answer(attempt, { kind: 'unknown', step: scheduler.step });
+          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE') this.#answer(attempt, { kind: 'unknown', step: scheduler.step, notStored: error instanceof NotOwnerError });
           else this.#answer(attempt, { kind: 'refused', step: scheduler.step, error });
         },
       );
@@ -383,7 +434,7 @@ export class World {
   }
 
   #unknown(_running: Running, attempt: Attempt): void {
-    this.#answer(attempt, { kind: 'unknown', step: this.scheduler.step });
+    this.#answer(attempt, { kind: 'unknown', step: this.scheduler.step, notStored: false });
   }
 
   #read(client: Client, running: Running): void {
@@ -398,8 +449,12 @@ export class World {
       client.busy = false;
     });
     const direction = scheduler.random.pick(['forward', 'backward'] as const);
+    const { standby } = running;
     running.task.listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction }).then(
-      ({ events }) => this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: direction === 'forward' ? events : [...events].reverse() }),
+      ({ events }) => {
+        if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered a read`);
+        this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: direction === 'forward' ? events : [...events].reverse() });
+      },
       (error: unknown) => {
         const missing = error instanceof StatefoldError && error.code === 'NOT_FOUND';
         if (missing) this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined });
