@@ -19,7 +19,7 @@ import { registerSchemas, SchemaRegistryError } from '../../src/log/confluent/re
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds } from '../../src/log/schemas.js';
 import { freshPrefix, kafkaForTests, needsKafkaTools } from '../support/kafka.js';
-import { ROOT, temporaryDirectory } from '../support/service.js';
+import { ADMIN_KEY as SERVICE_ADMIN_KEY, API_KEY, ROOT, startService, temporaryDirectory } from '../support/service.js';
 
 const AVRO = join(ROOT, 'schemas', 'avro');
 const schemas = readSchemas(AVRO);
@@ -295,39 +295,57 @@ describe('a registry of the cluster', () => {
   });
 });
 
-describe('Kafka\'s console consumer with a registry client', { skip: needsKafkaTools }, () => {
-  it('reads the topics of every tenant', async (t) => {
+describe('a service on Kafka', { skip: needsKafkaTools }, () => {
+  /** What Kafka's console consumer reads of the events of all tenants under the prefix. */
+  async function consoleConsumer(topicPrefix: string): Promise<Buffer[]> {
     const kafka = await kafkaForTests();
-    const topicPrefix = freshPrefix();
-    const client_ = new Kafka({ clientId: 'registry-test', brokers: [...kafka.brokers], logLevel: logLevel.NOTHING });
-    const producer = client_.producer();
-    const admin = client_.admin();
+    const admin = new Kafka({ clientId: 'registry-test', brokers: [...kafka.brokers], logLevel: logLevel.NOTHING }).admin();
     await admin.connect();
-    await producer.connect();
-    t.after(async () => {
-      await producer.disconnect();
-      await admin.disconnect();
-    });
-    const topics = ['one', 'two'].map((tenant) => `${topicPrefix}.${tenant}.events`);
-    await admin.createTopics({ topics: topics.map((topic) => ({ topic, numPartitions: 1 })), waitForLeaders: true });
-    const { events } = loadCodecs(AVRO);
-    for (const topic of topics) {
-      const value = events.encode(fence, { kind: 'Commit', value: { ...commit, aggregateId: topic } });
-      await producer.send({ topic, acks: -1, messages: [{ key: 'k', value: events.encode(fence, { kind: 'Claim', value: { rules: 1 } }) }, { key: 'k2', value }] });
-    }
+    const topics = (await admin.listTopics()).filter((topic) => topic.startsWith(`${topicPrefix}.`) && topic.endsWith('.events'));
+    const ends = await Promise.all(topics.map(async (topic) => Number((await admin.fetchTopicOffsets(topic))[0]?.high)));
+    await admin.disconnect();
     const printed = await kafka.tool('kafka-console-consumer', [
-      '--include', `${topicPrefix}\\..*\\.events`, '--from-beginning', '--max-messages', '4', '--timeout-ms', '60000',
+      '--include', `${topicPrefix}\\..*\\.events`, '--from-beginning', '--max-messages', String(ends.reduce((sum, end) => sum + end, 0)), '--timeout-ms', '60000',
       '--formatter-property', 'value.deserializer=org.apache.kafka.common.serialization.BytesDeserializer',
     ]);
-    const values = printed.trimEnd().split('\n').map(unprinted);
-    assert.equal(values.length, 4);
-    const { url, keys } = await builtIn(t, { topicPrefix });
-    const registry = client(url, keys[0]);
-    const decoded = await Promise.all(values.map((value) => registry.decode(value))) as { epoch: number; body: Record<string, { aggregateId?: string; rules?: number }> }[];
-    assert.deepEqual(decoded.map(({ body }) => Object.keys(body)[0]).sort(), ['dev.statefold.Claim', 'dev.statefold.Claim', 'dev.statefold.Commit', 'dev.statefold.Commit']);
-    const commits = decoded.filter(({ body }) => 'dev.statefold.Commit' in body);
-    assert.deepEqual(commits.map(({ body }) => body['dev.statefold.Commit']?.aggregateId).sort(), topics);
-    for (const record of commits) assert.equal(dataOf(record), '{"n":9007199254740993,"ü":1.0}');
+    return printed.trimEnd().split('\n').map(unprinted);
+  }
+  const commitsOf = async (values: readonly Buffer[], registry: SchemaRegistry): Promise<{ aggregateId: string; data: string | undefined }[]> => {
+    const records = (await Promise.all(values.map((value) => registry.decode(value)))) as { body: { 'dev.statefold.Commit'?: { aggregateId: string } } }[];
+    return records.flatMap((record) => (record.body['dev.statefold.Commit'] === undefined ? [] : [{ aggregateId: record.body['dev.statefold.Commit'].aggregateId, data: dataOf(record) }]));
+  };
+  const DATA = '{"n":9007199254740993,"ü":1.0}';
+  const event = (aggregateId: string): string => `{"aggregateId":"${aggregateId}","eventType":"Paid","data":${DATA}}`;
+  const JSON_BODY = { 'content-type': 'application/json' };
+
+  it('is read by a plain console consumer and a registry client, the topics of every tenant', async (t) => {
+    const { brokers } = await kafkaForTests();
+    const topicPrefix = freshPrefix();
+    const env = { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: topicPrefix };
+    const service = await startService(t, { env });
+    const { apiKey } = (await service.post('/admin/tenants', { tenantId: 'two', name: 'Two' }, { headers: { 'x-admin-key': SERVICE_ADMIN_KEY } })).json<{ apiKey: string }>();
+    for (const [key, id] of [[API_KEY, 'order-1'], [apiKey, 'order-2']] as const) assert.equal((await service.request('POST', '/events', { key, raw: event(id), headers: JSON_BODY })).status, 201);
+    const values = await consoleConsumer(topicPrefix);
+    const commits = await commitsOf(values, client(`${service.url}/schema-registry`, API_KEY));
+    assert.deepEqual(commits.sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1)), [{ aggregateId: 'order-1', data: DATA }, { aggregateId: 'order-2', data: DATA }]);
+    assert.equal(await client(`${service.url}/schema-registry`, apiKey).getLatestSchemaId(`${topicPrefix}.two.events-value`), 1);
+    await service.stop();
+
+    // Its log is of the built-in ids: another registry is refused before anything is written.
+    const url = await listen(t, new OtherRegistry().listener);
+    await assert.rejects(startService(t, { dataDirectory: service.dataDirectory, env: { ...env, SCHEMA_REGISTRY_URL: url } }), /schema id 3, this process knows 100003: .*SCHEMA_REGISTRY_URL/);
+  });
+
+  it('writes with the ids of the cluster\'s registry, and answers for them', async (t) => {
+    const { brokers } = await kafkaForTests();
+    const topicPrefix = freshPrefix();
+    const url = await listen(t, new OtherRegistry().listener);
+    const service = await startService(t, { env: { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: topicPrefix, SCHEMA_REGISTRY_URL: url } });
+    assert.equal((await service.request('POST', '/events', { raw: event('order-1'), headers: JSON_BODY })).status, 201);
+    const values = await consoleConsumer(topicPrefix);
+    for (const value of values) assert.equal(value.readUInt32BE(1), 100_001);
+    assert.deepEqual(await commitsOf(values, client(`${service.url}/schema-registry`, API_KEY)), [{ aggregateId: 'order-1', data: DATA }]);
+    await service.stop();
   });
 });
 
