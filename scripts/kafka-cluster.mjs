@@ -210,6 +210,7 @@ function commonProperties(brokers) {
     'share.coordinator.state.topic.num.partitions': 1,
     'share.coordinator.state.topic.replication.factor': replicas,
     'share.coordinator.state.topic.min.isr': insync,
+    'group.min.session.timeout.ms': 1000,
     'group.initial.rebalance.delay.ms': 0,
     // A follower is waited for until it is fenced: appends stand still that long when one is killed.
     'broker.heartbeat.interval.ms': 500,

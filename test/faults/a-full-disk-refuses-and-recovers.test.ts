@@ -13,7 +13,7 @@ const MEGABYTES = 192;
 test('a full disk refuses appends and recovers', async (t) => {
   const disk = smallDisk(t, MEGABYTES);
   if (disk === undefined) return t.skip(NO_SMALL_DISK);
-  const scenario = new Scenario(t, { seed: 1234, dataDirectory: disk, env: { LOG_LEVEL: 'fatal' } });
+  const scenario = Scenario.alone(t, { seed: 1234, dataDirectory: disk, env: { LOG_LEVEL: 'fatal' } });
   const { history, load, world } = scenario;
   await scenario.begin();
   load.start();

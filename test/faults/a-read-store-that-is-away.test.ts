@@ -10,7 +10,7 @@ import { until } from '../support/service.js';
 const ENGINE = 'engine-process.js';
 
 test('a read store that is away', async (t) => {
-  const scenario = new Scenario(t, { seed: 7, rows: true });
+  const scenario = Scenario.alone(t, { seed: 7, rows: true });
   const { world, history, load } = scenario;
   await scenario.begin();
   load.start();

@@ -5,7 +5,7 @@ import { Scenario } from '../support/load-scenario.js';
 import { startService, until } from '../support/service.js';
 
 test('a second process on the same data directory says so and stops', async (t) => {
-  const scenario = new Scenario(t, { seed: 2 });
+  const scenario = Scenario.alone(t, { seed: 2 });
   const { world, history, load } = scenario;
   await scenario.begin();
   load.start();

@@ -21,7 +21,7 @@ async function checkpointIn(directory: string, tenantId: string): Promise<number
 }
 
 test('kill -9 around the log write loses nothing', async (t) => {
-  const scenario = new Scenario(t, { seed: 4711 });
+  const scenario = Scenario.alone(t, { seed: 4711 });
   const { world } = scenario;
   const fuse = (i: number): `${CrashPoint}:${number}` => `${POINTS[i] ?? 'after-ack'}:${40 + 10 * i}`;
   await scenario.begin(fuse(0));

@@ -5,7 +5,7 @@ import type { CrashPoint } from '../support/faulty-service.js';
 import { Scenario, step } from '../support/load-scenario.js';
 
 test('kill -9 between the log and the read store leaves every row there once', async (t) => {
-  const scenario = new Scenario(t, { seed: 815, rows: true });
+  const scenario = Scenario.alone(t, { seed: 815, rows: true });
   const points: readonly `${CrashPoint}:${number}`[] = ['before-read-store-insert:4', 'after-read-store-insert:3'];
   await scenario.begin(points[0]);
   for (const [i, point] of points.entries())

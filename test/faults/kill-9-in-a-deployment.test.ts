@@ -10,7 +10,7 @@ const COMMITS = 1400;
 const LANES_OF_HISTORY = 2500;
 
 test('kill -9 in a catch-up, a build and a swap', async (t) => {
-  const scenario = new Scenario(t, { seed: 2310 });
+  const scenario = Scenario.alone(t, { seed: 2310 });
   const { world, load } = scenario;
   await scenario.begin('in-catch-up:3');
   await load.fill('plain', COMMITS, LANES_OF_HISTORY);

@@ -14,7 +14,7 @@ const LONGEST_MS = 2000;
 test('kill -9 in a loop at random moments', async (t) => {
   const seed = Number(process.env['FAULT_SEED'] ?? Date.now() % 1_000_000);
   const random = seeded(seed);
-  const scenario = new Scenario(t, { seed, rows: true });
+  const scenario = Scenario.alone(t, { seed, rows: true });
   const { world, history, load } = scenario;
   await scenario.begin();
   for (let kill = 1; kill <= KILLS; kill++) {

@@ -7,7 +7,7 @@ import type { CrashPoint } from './faulty-service.js';
 import { History } from './history.js';
 import { Load, type LoadOptions } from './load.js';
 import { caughtUp, notificationOf, PollingFollower, StreamFollower, WebhookReceiver } from './load-followers.js';
-import { World } from './load-world.js';
+import { World, type Stage } from './load-world.js';
 import { ADMIN_KEY, until } from './service.js';
 
 interface Followed {
@@ -18,8 +18,6 @@ interface Followed {
 }
 
 export interface ScenarioOptions extends LoadOptions {
-  readonly dataDirectory?: string;
-  readonly env?: Readonly<Record<string, string>>;
   /** Look into the read store too. */
   readonly rows?: boolean;
 }
@@ -38,8 +36,8 @@ export async function step(t: TestContext, name: string, run: () => Promise<void
 }
 
 /** A world under load with a reducer on `ledger`, two followed projections, and the proof at the end. */
-export class Scenario {
-  readonly world: World;
+export class Scenario<W extends Stage = World> {
+  readonly world: W;
   readonly history = new History();
   readonly load: Load;
   readonly #t: TestContext;
@@ -51,12 +49,17 @@ export class Scenario {
   #tenantId = '';
   #earlier: LogContent | undefined;
 
-  constructor(t: TestContext, options: ScenarioOptions) {
+  constructor(t: TestContext, options: ScenarioOptions, world: W) {
     this.#t = t;
     this.#options = options;
-    this.world = new World(t, options);
-    this.load = new Load(this.world, this.history, options);
+    this.world = world;
+    this.load = new Load(world, this.history, options);
     t.diagnostic(`seed ${options.seed}`);
+  }
+
+  /** In a service of one process, with the log in its data directory. */
+  static alone(t: TestContext, options: ScenarioOptions & ConstructorParameters<typeof World>[1]): Scenario {
+    return new Scenario(t, options, new World(t, options));
   }
 
   /** Starts the service, with a reducer on type `ledger` and two projections that have subscribers on every channel. */

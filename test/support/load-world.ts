@@ -15,8 +15,20 @@ export interface Served {
   readonly ended: boolean;
 }
 
+/** What a scenario is played in: one process, or several. */
+export interface Stage extends Served {
+  /** One that runs; where there are several, any of them. */
+  readonly service: Service;
+  /** Starts what doesn't run; a fuse waits for `light`. */
+  start(fuse?: `${CrashPoint}:${number}`): Promise<Service>;
+  light(): void;
+  end(how?: 'SIGKILL' | 'SIGTERM' | 'its own', deadlineMs?: number): Promise<void>;
+  /** The log as it is, while nothing is written. */
+  openLog(): Promise<Log>;
+}
+
 /** A service that is ended and started again on one data directory, and clients that go on through all of it. */
-export class World implements Served {
+export class World implements Stage {
   readonly dataDirectory: string;
   readonly #t: Pick<TestContext, 'after' | 'diagnostic'>;
   readonly #env: Readonly<Record<string, string>>;
