@@ -49,7 +49,7 @@ export class GroupMember {
 
   constructor(options: GroupMemberOptions) {
     this.#options = options;
-    this.#callMs = Math.max(1000, options.sessionTimeoutMs / 3);
+    this.#callMs = Math.max(1000, Math.ceil(options.sessionTimeoutMs / 3));
   }
 
   /**

@@ -7,14 +7,14 @@ import { GroupMember } from './group-member.js';
 import { assignSlots, NOBODY, sameMap, type SlotMap } from './slot-assigner.js';
 import { decodeAssignment, decodeMember, encodeAssignment, encodeMember, protocolName } from './slot-wire.js';
 
-export interface SlotGroupOptions extends Omit<ConnectionSettings, 'connectTimeoutMs'> {
+export interface SlotGroupOptions extends ConnectionSettings {
   /** Each as host:port. */
   readonly brokers: readonly string[];
   /** First part of the names of the topic and the group. */
   readonly prefix: string;
   /** A new one each start. */
   readonly processId: string;
-  /** Where the other processes reach this one. */
+  /** Where the other processes reach this one. Read at each joining: it may not be known before. */
   readonly url: string;
   /** It takes slots. Without, it is a member of the group all the same: so it learns of changes when the others do. */
   readonly tasks: boolean;
@@ -30,7 +30,6 @@ export interface SlotGroupOptions extends Omit<ConnectionSettings, 'connectTimeo
 const HEARTBEAT_MS = 300;
 /** For one question to one broker, of those that any of them can answer. */
 const REQUEST_MS = 3000;
-const CONNECT_MS = 2000;
 
 /**
  * Ownership from a consumer group on the topic of slots. The group's leader works the whole map out, and every member is given
@@ -55,8 +54,9 @@ export class SlotGroup implements Ownership {
   /** Reads how many slots there are. The topic must be there. @throws when Kafka can't be reached, or has no such topic */
   static async open(options: SlotGroupOptions): Promise<SlotGroup> {
     const topic = `${options.prefix}.slots`;
-    const connection = { ...options, connectTimeoutMs: CONNECT_MS };
-    const cluster = new Cluster({ ...connection, requestTimeoutMs: REQUEST_MS });
+    const { brokers, clientId, connectTimeoutMs, ssl, sasl } = options;
+    const connection = { clientId, connectTimeoutMs, ...(ssl !== undefined && { ssl }), ...(sasl !== undefined && { sasl }) };
+    const cluster = new Cluster({ ...connection, brokers, requestTimeoutMs: REQUEST_MS });
     try {
       const layout = await cluster.layout(topic);
       if (layout === undefined) throw new Error(`there is no topic ${topic}`);
