@@ -45,7 +45,7 @@ export class ClusterWorld implements Stage {
     this.#members = Array.from({ length: options.processes }, () => ({ dataDirectory: mkdtempSync(join(tmpdir(), 'statefold-cluster-')), service: undefined, paused: false }));
     t.after(async () => {
       this.#ended = true;
-      await Promise.all(this.#members.map(({ service }) => service?.kill()));
+      for (const { service } of this.#members) await service?.kill();
       await until(() => this.#members.every(({ dataDirectory }) => removed(dataDirectory)));
     });
   }
