@@ -5,20 +5,31 @@ import { describe, it, type TestContext } from 'node:test';
 import type { Change } from '../../src/core/change.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import type { Log, LogRecord, NewRecord } from '../../src/log/log.js';
-import { decodeManifest, decodeRecord, encodeManifest, readKey } from '../../src/tasks/snapshots/snapshot-format.js';
+import { CHUNK_BYTES, decodeManifest, decodeRecord, encodeManifest, readKey } from '../../src/tasks/snapshots/snapshot-format.js';
 import { writeSnapshot } from '../../src/tasks/snapshots/snapshot-writer.js';
 import type { FoldedSoFar } from '../../src/tasks/snapshots/snapshots.js';
 import { LocalStore } from '../../src/tasks/store/local-store.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import type { TenantTask } from '../../src/tasks/tenant-task.js';
 import { snapshotsTopicSpec } from '../../src/tasks/topics.js';
+import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { temporaryDirectory, until } from '../support/service.js';
 import { append, appendAll, bank, changesRef, eventsRef, keyOf, Machine, saving, snapshotsRef, statesOf, TENANT } from '../support/snapshot-world.js';
 
 const COMMITS = 20_000;
 const TAIL = 700;
 
+const LOGS: readonly { readonly name: string; readonly skip: string | false; readonly open: (t: TestContext) => Promise<Log> | Log }[] = [
+  { name: 'the embedded log', skip: false, open: (t) => embedded(t) },
+  { name: 'Kafka', skip: needsKafka, open: (t) => kafka(t) },
+];
+const kafka = async (t: TestContext): Promise<Log> => {
+  const log = new KafkaLog({ brokers: (await kafkaForTests()).brokers, prefix: freshPrefix() });
+  t.after(() => log.close());
+  return log;
+};
 const embedded = (t: TestContext): Log => {
   const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
   t.after(() => log.close());
@@ -35,51 +46,53 @@ const records = async (log: Log): Promise<LogRecord[]> => {
 };
 
 describe('a machine without a local store', () => {
-  it('goes on from the snapshot and the tail as the one before it would have', async (t) => {
-    const log = embedded(t);
-    const definitions = await bank(t);
-    const former = new Machine(t, definitions);
-    const before = await former.open(log);
-    const pushed: Change[] = [];
-    before.changes.subscribe((changes) => void pushed.push(...changes));
-    const written: number[] = [];
-    const snapshots = former.snapshots(log, { afterRecords: 5000, observer: { wrote: (bytes) => void written.push(bytes) } });
-    snapshots.watch(before);
-    const answers = await appendAll(before, 0, COMMITS);
-    await folded(before);
-    await until(() => written.length > 0);
-    await snapshots.close();
-    answers.push(...(await appendAll(before, COMMITS, COMMITS + TAIL)));
-    await folded(before);
-    const left = await statesOf(before);
-    const sequences = pushed.map(({ sequence }) => sequence);
-    await former.close();
-    const changesEnd = await log.endOffset(changesRef);
+  for (const { name, skip, open } of LOGS)
+    it(`goes on from the snapshot and the tail as the one before it would have, on ${name}`, { skip }, async (t) => {
+      const log = await open(t);
+      const definitions = await bank(t);
+      const former = new Machine(t, definitions);
+      const before = await former.open(log);
+      const pushed: Change[] = [];
+      before.changes.subscribe((changes) => void pushed.push(...changes));
+      const written: number[] = [];
+      const snapshots = former.snapshots(log, { afterRecords: 25_000, observer: { wrote: (bytes) => void written.push(bytes) } });
+      snapshots.watch(before);
+      const answers = await appendAll(before, 0, COMMITS);
+      await folded(before);
+      await until(() => written.length > 0);
+      assert.ok((written[0] ?? 0) > CHUNK_BYTES, 'it is more than a chunk');
+      await snapshots.close();
+      answers.push(...(await appendAll(before, COMMITS, COMMITS + TAIL)));
+      await folded(before);
+      const left = await statesOf(before);
+      const sequences = pushed.map(({ sequence }) => sequence);
+      await former.close();
+      const changesEnd = await log.endOffset(changesRef);
 
-    const next = new Machine(t, definitions);
-    await next.snapshots(log).restore(TENANT);
-    const restored = next.checkpoint();
-    assert.ok(restored !== undefined && restored.events.position > 0 && restored.events.position <= COMMITS + 1, 'the section was filled');
-    const after = await next.open(log);
-    const repeated: Change[] = [];
-    after.changes.subscribe((changes) => void repeated.push(...changes));
-    await folded(after);
-    assert.deepEqual(await statesOf(after), left);
-    assert.ok((await after.projectionFaults('p')).length > 0, 'faults are part of it');
-    assert.equal(await log.endOffset(changesRef), changesEnd + 1, 'nothing but the claim was written: no change again');
-    assert.ok(repeated.every(({ sequence }) => sequence > (sequences.at(-1) ?? 0)));
-    assert.deepEqual((await after.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence), pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence));
+      const next = new Machine(t, definitions);
+      await next.snapshots(log).restore(TENANT);
+      const restored = next.checkpoint();
+      assert.ok(restored !== undefined && restored.events.position > 0 && restored.events.position <= COMMITS + 1, 'the section was filled');
+      const after = await next.open(log);
+      const repeated: Change[] = [];
+      after.changes.subscribe((changes) => void repeated.push(...changes));
+      await folded(after);
+      assert.deepEqual(await statesOf(after), left);
+      assert.ok((await after.projectionFaults('p')).length > 0, 'faults are part of it');
+      assert.equal(await log.endOffset(changesRef), changesEnd + 1, 'nothing but the claim was written: no change again');
+      assert.ok(repeated.every(({ sequence }) => sequence > (sequences.at(-1) ?? 0)));
+      assert.deepEqual((await after.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence), pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence));
 
-    for (const i of [0, 500, 10_000, COMMITS + TAIL - 10]) {
-      const again = await append(after, i, keyOf(i));
-      assert.deepEqual([again.eventIds, again.startVersion, again.timestamp], [answers[i]?.eventIds, answers[i]?.startVersion, answers[i]?.timestamp], 'the command is known');
-    }
-    const head = after.changes.head();
-    await append(after, 1);
-    await until(() => after.changes.head() > head);
-    const [change] = await after.changes.read('p', head, 10);
-    assert.ok(change !== undefined && change.sequence > changesEnd);
-  });
+      for (const i of [0, 500, 10_000, COMMITS + TAIL - 10]) {
+        const again = await append(after, i, keyOf(i));
+        assert.deepEqual([again.eventIds, again.startVersion, again.timestamp], [answers[i]?.eventIds, answers[i]?.startVersion, answers[i]?.timestamp], 'the command is known');
+      }
+      const head = after.changes.head();
+      await append(after, 1);
+      await until(() => after.changes.head() > head);
+      const [change] = await after.changes.read('p', head, 10);
+      assert.ok(change !== undefined && change.sequence > changesEnd);
+    });
 
   it('folds all of the log when there is no snapshot, to the same states', async (t) => {
     const log = embedded(t);
@@ -100,8 +113,8 @@ describe('a machine without a local store', () => {
 });
 
 /** A tenant with 300 commits, a snapshot at each hundred, and one to spare. */
-async function three(t: TestContext): Promise<{ log: Log; machine: Machine; task: TenantTask; positions: number[] }> {
-  const log = embedded(t);
+async function three(t: TestContext, opened: Log | Promise<Log> = embedded(t)): Promise<{ log: Log; machine: Machine; task: TenantTask; positions: number[] }> {
+  const log = await opened;
   const machine = new Machine(t);
   const task = await machine.open(log);
   await log.ensureTopics([snapshotsTopicSpec(TENANT)]);
@@ -214,21 +227,22 @@ describe('what is odd about a snapshot', () => {
     assert.equal(none.checkpoint(), undefined);
   });
 
-  it('it was broken off: the one before is taken, and the next clears up', async (t) => {
-    const { log, machine, task, positions } = await three(t);
-    await appendAll(task, 300, 301);
-    await stored(machine, await log.endOffset(eventsRef));
-    const kept = idsOf(await records(log)).at(-1) ?? '';
-    const brokenAt = (last: (what: NewRecord) => boolean): Log => ({ ...altered(log, (record) => record), append: (to, what) => (what.some(last) ? Promise.reject(new Error('the process ends')) : log.append(to, what)) });
-    await assert.rejects(writeSnapshot(brokenAt(({ value }) => value === null), machine.archive, TENANT, () => false), /the process ends/);
-    assert.equal(readKey((await records(log)).at(-1)?.key ?? Buffer.alloc(0)).n, 0, 'a chunk is the last record');
-    assert.equal(await restoredTo(t, log), positions[2]);
-    await assert.rejects(writeSnapshot(brokenAt(({ key, value }) => value !== null && readKey(key).n === undefined), machine.archive, TENANT, () => false), /the process ends/);
-    assert.equal((await records(log)).at(-1)?.value, null, 'a tombstone is the last record');
-    assert.equal(await restoredTo(t, log), positions[2]);
-    const { id } = await writeSnapshot(log, machine.archive, TENANT, () => false);
-    assert.deepEqual(liveKeys(await records(log)), [`${kept}/0`, `${kept}/manifest`, `${id}/0`, `${id}/manifest`], 'two whole ones are kept');
-  });
+  for (const { name, skip, open } of LOGS)
+    it(`it was broken off: the one before is taken, and the next clears up, on ${name}`, { skip }, async (t) => {
+      const { log, machine, task, positions } = await three(t, open(t));
+      await appendAll(task, 300, 301);
+      await stored(machine, await log.endOffset(eventsRef));
+      const kept = idsOf(await records(log)).at(-1) ?? '';
+      const brokenAt = (last: (what: NewRecord) => boolean): Log => ({ ...altered(log, (record) => record), append: (to, what) => (what.some(last) ? Promise.reject(new Error('the process ends')) : log.append(to, what)) });
+      await assert.rejects(writeSnapshot(brokenAt(({ value }) => value === null), machine.archive, TENANT, () => false), /the process ends/);
+      assert.equal(readKey((await records(log)).at(-1)?.key ?? Buffer.alloc(0)).n, 0, 'a chunk is the last record');
+      assert.equal(await restoredTo(t, log), positions[2]);
+      await assert.rejects(writeSnapshot(brokenAt(({ key, value }) => value !== null && readKey(key).n === undefined), machine.archive, TENANT, () => false), /the process ends/);
+      assert.equal((await records(log)).at(-1)?.value, null, 'a tombstone is the last record');
+      assert.equal(await restoredTo(t, log), positions[2]);
+      const { id } = await writeSnapshot(log, machine.archive, TENANT, () => false);
+      assert.deepEqual(liveKeys(await records(log)), [`${kept}/0`, `${kept}/manifest`, `${id}/0`, `${id}/manifest`], 'two whole ones are kept');
+    });
 
   it('the process died while it was loaded: nothing of it is left', async (t) => {
     const { log, positions } = await three(t);

@@ -63,7 +63,7 @@ function inbox(port: MessagePort): () => Promise<ToWorker> {
 /** What this thread does takes no processor that appends want. On Linux a thread has a priority of its own; elsewhere it stays as it is. */
 function yieldToOthers(): void {
   try {
-    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_LOW);
+    setPriority(Number(basename(readlinkSync('/proc/thread-self'))), constants.priority.PRIORITY_BELOW_NORMAL);
   } catch {
     return;
   }
