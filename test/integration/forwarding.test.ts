@@ -344,6 +344,22 @@ test('notifications come through the gateway on every channel, and follow the ow
   await until(() => resumed.code === 1001);
 });
 
+test('a gateway that ends lets go of the streams that go through it, at once', async (t) => {
+  const pair = await edgePair(t, { projection: true, env: { SHUTDOWN_DEADLINE_MS: '60000' } });
+  const { a, b } = pair;
+  await append(pair, a, { aggregateId: 'tally-1' });
+  const [stream, socket] = [sse(t, pair, a), socketOf(t, pair, a)];
+  await until(() => [stream, socket].every(({ sequences }) => sequences.length === 1));
+  const poll = ask(pair, a, `/projections/${PROJECTION}/notifications?afterSequence=${socket.sequences[0]}&waitSeconds=60`);
+  await until(() => b.hub.followers === 3);
+  const began = performance.now();
+  await a.edge.close();
+  assert.ok(performance.now() - began < 30_000);
+  await until(() => stream.ended && socket.code === 1001);
+  assert.equal((await poll).status, 503);
+  await until(() => b.hub.followers === 0);
+});
+
 test('what another process wrote to the catalog a moment ago is known here', async (t) => {
   const pair = await edgePair(t);
   const { a, b } = pair;
