@@ -4,9 +4,11 @@ import type { Ownership } from './cluster/ownership.js';
 import { SoleOwner } from './cluster/sole-owner.js';
 import type { Settings } from './config/settings.js';
 import type { Logger } from './core/logger.js';
+import { StartupError } from './core/startup-error.js';
 import { loadCodecs, type Codecs } from './log/codec.js';
 import { registerSchemas } from './log/confluent/registry.js';
 import { LmdbLog } from './log/embedded/lmdb-log.js';
+import { UnsentError } from './log/kafka/kafka-error.js';
 import { KafkaLog } from './log/kafka/kafka-log.js';
 import { SlotGroup } from './log/kafka/slot-group.js';
 import type { Log } from './log/log.js';
@@ -26,6 +28,8 @@ export interface LogSetup {
 
 const SLOTS_TOPIC = 'statefold.slots';
 const CONNECT_MS = 3000;
+const REACHABLE_MS = 60_000;
+const AGAIN_MS = 500;
 const DAY_MS = 24 * 3600 * 1000;
 
 /** Opens the log in the data directory, or on Kafka. The caller closes `log`. */
@@ -53,7 +57,7 @@ function onKafka(settings: Settings, brokers: readonly string[], logger: Logger)
   return {
     log,
     openOwnership: async (owner, url) => {
-      await log.ensureTopics([{ topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } }]);
+      await reachable(() => log.ensureTopics([{ topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } }]), brokers, logger);
       const group = await SlotGroup.open({
         ...connection,
         processId: owner,
@@ -67,6 +71,22 @@ function onKafka(settings: Settings, brokers: readonly string[], logger: Logger)
       return { ownership: group, join: () => group.join() };
     },
   };
+}
+
+/** Kafka may be starting too, and is waited for. @throws StartupError */
+async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
+  const until = performance.now() + REACHABLE_MS;
+  for (let told = false; ; told = true) {
+    try {
+      return await ask();
+    } catch (error) {
+      const { message } = error as Error;
+      if (!(error instanceof UnsentError)) throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
+      if (performance.now() > until) throw new StartupError(`Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`, { cause: error });
+      if (!told) logger.warn({ reason: message }, 'Kafka can not be reached yet, trying again');
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
 }
 
 function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLog>[0], 'ssl' | 'sasl'> {

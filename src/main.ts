@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
-import { readSettings, SettingsError } from './config/settings.js';
-import { DirectoryInUseError } from './log/embedded/instance-lock.js';
+import { readSettings } from './config/settings.js';
+import { StartupError } from './core/startup-error.js';
+import { UnknownSchemaError } from './log/codec.js';
 import { startService } from './service.js';
 import { createLogger } from './telemetry/logger.js';
 import { Metrics } from './telemetry/metrics.js';
@@ -43,7 +44,7 @@ try {
   const { positionals } = parseArgs({ allowPositionals: true, strict: false });
   if (positionals[0] === 'serve') await serve();
 } catch (error) {
-  if (!(error instanceof SettingsError || error instanceof DirectoryInUseError)) throw error;
+  if (!(error instanceof StartupError || error instanceof UnknownSchemaError)) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exitCode = 1;
 }

@@ -260,7 +260,8 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
             const polling = notificationRoutes(channels);
             const sse = serverSentEvents(channels);
             const sockets = new StreamServer({ ...channels, onConnections: metrics.websockets });
-            app.use(schemaRegistryRoutes({ schemas, ids: schemaIds, topicPrefix: settings.kafkaTopicPrefix, catalog, adminKey, authenticate, limits: settings }));
+            const registry = { schemas, ids: schemaIds, topicPrefix: settings.kafkaTopicPrefix };
+            app.use(schemaRegistryRoutes({ ...registry, catalog, adminKey, authenticate: (request) => authenticator.admit(request), limits: settings }));
             app.use(polling.router);
             app.use(sse.router);
             streams = sockets;

@@ -1,11 +1,12 @@
 import { StatefoldError } from '../core/errors.js';
+import { StartupError } from '../core/startup-error.js';
 import type { Catalog } from './catalog.js';
 import type { Sealer } from './sealing.js';
 
 const ID = 'cluster';
 
 /** This process can't work on that log: what it was begun with differs. The message says what to set. */
-export class OtherClusterError extends Error {
+export class OtherClusterError extends StartupError {
   override readonly name = 'OtherClusterError';
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { StartupError } from '../core/startup-error.js';
 
 /** One row of the table: how the text of the variable is read, and what the reference says about it. */
 interface Row<T> {
@@ -116,7 +117,7 @@ const TABLE = {
 export type Settings = { readonly [K in keyof typeof TABLE]: (typeof TABLE)[K] extends Row<infer T> ? T : never };
 
 /** What is wrong with the environment: one sentence a variable, each naming it. */
-export class SettingsError extends Error {
+export class SettingsError extends StartupError {
   override readonly name = 'SettingsError';
 }
 

@@ -2,6 +2,7 @@ import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
+import { StartupError } from '../../core/startup-error.js';
 import type { SchemaIds, SchemaName, TopicSchema } from '../schemas.js';
 
 export interface RegisterSchemasOptions {
@@ -15,7 +16,7 @@ export interface RegisterSchemasOptions {
 }
 
 /** The registry did not give the ids. The message names it, and says what to do. */
-export class SchemaRegistryError extends Error {
+export class SchemaRegistryError extends StartupError {
   override readonly name = 'SchemaRegistryError';
 }
 

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { StartupError } from '../../core/startup-error.js';
 
 /** Another live process has the data directory. */
-export class DirectoryInUseError extends Error {
+export class DirectoryInUseError extends StartupError {
   override readonly name = 'DirectoryInUseError';
 }
 
