@@ -9,9 +9,9 @@ export interface NewEvent {
 
 /** One append as the edge hands it over; ids, types and JSON are already validated. */
 export interface AppendCommand {
-  /** Identity of the command: the Idempotency-Key where `keyed`, else made at the edge. */
+  /** Identity of the command: the client's Idempotency-Key, else made at the edge. */
   readonly commandId: string;
-  /** True when the client gave the id (an Idempotency-Key header). */
+  /** The id is remembered: the client gave it, or an edge that may have to send the command again. */
   readonly keyed: boolean;
   /** SHA-256 of method, path and body; compared when a keyed command is repeated. Empty when not keyed. */
   readonly requestHash: Buffer;

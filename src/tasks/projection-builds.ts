@@ -170,6 +170,7 @@ export class ProjectionBuilds {
     const { events, commitOf } = flatten(commits.slice(0, count));
     const units = unitsOf(projectionId, one.progress);
     await ensureLoaded(one.progress.artefactId);
+    if (this.#closed || one.cancelled) return;
     const { revision } = one.progress;
     const stateOf = (unit: number, key: string): { state: Buffer | null; faulted: boolean } => {
       const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);

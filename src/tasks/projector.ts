@@ -164,6 +164,7 @@ export class Projector {
   async #project(commits: readonly StoredCommit[], upTo: number): Promise<void> {
     const units = this.#units;
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.ensureLoaded(artefactId);
+    if (this.#closed) return;
     const { events, commitOf } = flatten(commits);
     const started = performance.now();
     const changes = await this.#options.runner.project({ units, events, reply: 'each', stateOf: (unit, key) => this.#stateOf(units[unit], key) });

@@ -119,6 +119,11 @@ export class Reducers {
     this.#timer = undefined;
   }
 
+  /** After a close what was gathered may have holes, and the runner is the next task's. */
+  #mustRun(): void {
+    if (this.#closed) throw new Error('the tenant is closed');
+  }
+
   #kick(): void {
     if (this.#running || this.#closed) return;
     this.#running = true;
@@ -170,6 +175,7 @@ export class Reducers {
         events += prepared.item.events.length;
       }
       if (items.length > 0) {
+        this.#mustRun();
         const started = performance.now();
         const outcomes = await this.#options.runner.fold(items.map(({ item }) => item));
         this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
@@ -180,7 +186,7 @@ export class Reducers {
       }
       return undefined;
     } catch (error) {
-      this.#options.logger.warn({ err: error }, 'states could not be folded');
+      if (!this.#closed) this.#options.logger.warn({ err: error }, 'states could not be folded');
       for (const { works: open, ensures: waiting } of portions.values()) {
         for (const { waiter } of open) waiter?.answer?.({ status: 'unavailable' });
         for (const ensure of waiting) ensure.reject(error as Error);
@@ -242,6 +248,7 @@ export class Reducers {
   }
 
   async #foldHistory(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[]): Promise<ReducerState> {
+    this.#mustRun();
     const item = this.#item(reducer, row, commits, []);
     const [outcome] = await this.#options.runner.fold([item]);
     if (outcome === undefined) throw new Error('the runner gave no outcome');

@@ -68,13 +68,13 @@ export class Machine {
     return new PartitionTables(this.store.section(TENANT)).checkpoint();
   }
 
-  async open(log: Log, idempotencyWindow = 100_000): Promise<TenantTask> {
+  async open(log: Log, idempotencyWindow = 100_000, { standby = false, onStopped = (error: Error): void => assert.fail(error) } = {}): Promise<TenantTask> {
     const task = new TenantTask({
       tenantId: TENANT, log, codecs, store: this.store, codeHost: this.#codeHost, definitions: this.#definitions, owner: uuidv7(), clock: systemClock, logger: silentLogger,
-      idempotencyWindow, changesRetentionMs: HOUR_MS, foldDeadlineMs: 5000, onStopped: (error) => assert.fail(error),
+      idempotencyWindow, changesRetentionMs: HOUR_MS, foldDeadlineMs: 5000, onStopped,
     });
     this.#task = task;
-    await task.open();
+    await task.open({ standby });
     return task;
   }
 
