@@ -7,6 +7,7 @@ import { dumpLog, needsKafkaHome, needsKafkaTools } from '../support/kafka.js';
 import { KafkaScenario } from '../support/kafka-scenario.js';
 import { seeded } from '../support/load.js';
 import { heldRequests, lossy, lostProduces, lostReplies } from '../support/nemesis.js';
+import { until } from '../support/service.js';
 import { PRODUCE, startKafkaBehindProxies } from '../support/tcp-proxy.js';
 
 test("why this service doesn't use kafkajs's idempotent producer: it acknowledges a record that is not in the log", { skip: needsKafkaTools, timeout: 60_000 }, async (t) => {
@@ -51,8 +52,15 @@ test('2: produces that are lost, unheard of or late lose and double nothing on t
   const nothing = [lostReplies(proxy), lostProduces(proxy)];
   await scenario.nemesis(nothing, () => scenario.unanswered(5)).run();
   // Only some of them, or only on old connections: appends go on meanwhile, in one epoch after the other.
-  const some = [lossy(proxy, seeded(scenario.seed)), heldRequests(proxy)];
-  await scenario.nemesis(some, () => scenario.acknowledged(30)).run();
+  const late = heldRequests(proxy);
+  const some = [lossy(proxy, seeded(scenario.seed)), late];
+  await scenario
+    .nemesis(some, async (fault) => {
+      const { lost } = proxy;
+      if (fault !== late) await until(() => proxy.lost > lost + 1);
+      await scenario.acknowledged(30);
+    })
+    .run();
   const { epochs, voids } = await scenario.prove();
   assert.ok(epochs > nothing.length + some.length, 'each fault ended an epoch');
   assert.ok(voids > 0, 'something came too late, and is void');
