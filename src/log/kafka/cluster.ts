@@ -21,6 +21,8 @@ export interface TopicLayout {
 const TOPICS_A_REQUEST = 500;
 /** An election takes some hundred milliseconds: reads wait for it. */
 const MOVE_DELAYS_MS = [20, 50, 100, 200, 400];
+/** A connection that was reset is made again, past the first pause of its broker. */
+const LOST_DELAYS_MS = [0, 60, 120];
 
 function parseAddress(address: string): { host: string; port: number } {
   const colon = address.lastIndexOf(':');
@@ -160,22 +162,23 @@ export class Cluster {
     return this.#broker(host, port);
   }
 
-  /** A request to the partition's leader that may be repeated: after fresh metadata once more, and while a leader is being elected. */
+  /**
+   * A request to the partition's leader that may be repeated, each time after fresh metadata: while a leader is being elected,
+   * where it could not be sent, and once where it was not answered in time.
+   */
   async routed<T>(of: PartitionRef, send: (leader: Broker) => Promise<T>): Promise<T> {
-    let lost = 0;
-    for (let attempt = 0; ; attempt++) {
+    const [moves, losses] = [[...MOVE_DELAYS_MS], [...LOST_DELAYS_MS]];
+    for (let unanswered = 0; ; ) {
       try {
         return await send(this.leader(of) ?? (await this.findLeader(of)));
       } catch (error) {
         this.invalidate(of.topic);
-        const delay = MOVE_DELAYS_MS[attempt];
-        if (error instanceof UnsentError || error instanceof UnansweredError) {
-          if (lost++ > 0) throw error;
-        } else if (error instanceof KafkaCodeError && isMove(error.code) && delay !== undefined) {
-          await new Promise((resolve) => setTimeout(resolve, delay));
-        } else {
-          throw error;
-        }
+        let delay: number | undefined;
+        if (error instanceof UnsentError) delay = losses.shift();
+        else if (error instanceof UnansweredError) delay = unanswered++ === 0 ? losses.shift() : undefined;
+        else if (error instanceof KafkaCodeError && isMove(error.code)) delay = moves.shift();
+        if (delay === undefined) throw error;
+        if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
       }
     }
   }

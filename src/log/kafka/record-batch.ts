@@ -121,9 +121,13 @@ export function decodeRecordBatch(batch: RawBatch, from = 0, to = Infinity): Log
   if ((attributes & CONTROL) !== 0) return [];
   if ((attributes & COMPRESSED) === 0) return decodeRecords(batch, bytes.subarray(HEADER), from, to);
   // Not by us: a broker can be set to compress what it stores.
-  const codec = compression.lookupCodecByAttributes(attributes);
-  if (!codec) throw new InvariantError(`the batch at offset ${base} is compressed with an unknown codec (${attributes & COMPRESSED})`);
-  return codec.decompress(bytes.subarray(HEADER)).then((records) => decodeRecords(batch, records, from, to));
+  try {
+    const codec = compression.lookupCodecByAttributes(attributes);
+    if (!codec) throw new Error('it is not known');
+    return codec.decompress(bytes.subarray(HEADER)).then((records) => decodeRecords(batch, records, from, to));
+  } catch (error) {
+    throw new InvariantError(`the batch at offset ${base} is compressed with a codec that is not there (${attributes & COMPRESSED}): topics must keep compression.type=producer`, { cause: error });
+  }
 }
 
 function decodeRecords({ bytes, base }: RawBatch, records: Buffer, from: number, to: number): LogRecord[] {
