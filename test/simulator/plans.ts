@@ -21,6 +21,7 @@ export const calm = (seed: number): WorldOptions => ({
   standbys: 0,
   promotions: 0,
   handovers: 0,
+  snapshots: 0,
   deploys: [target('p', 1)],
   runnerCrashes: 0,
   storeFailures: 0,
@@ -56,6 +57,7 @@ export function planOf(seed: number): WorldOptions {
     flushEntries: random.pick([1, 5, 40, 2000]),
     tailBytes: random.pick([500, 3000, 1e6]),
     bad: some(0.3, 8),
+    snapshots: some(0.5, 1 + random.below(3)),
   };
 }
 
@@ -65,6 +67,8 @@ export interface Outcome {
   readonly trace: readonly string[];
   readonly truth: Truth | undefined;
   readonly promoted: World['promoted'];
+  /** Machines that started from a snapshot. */
+  readonly restored: number;
 }
 
 /** Runs a world to its end and checks it. */
@@ -74,10 +78,10 @@ export async function simulate(options: WorldOptions, play: (world: World) => Pr
   try {
     await play(world);
     const { problems, truth } = await check(world);
-    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted };
+    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted, restored: world.restored };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted };
+    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted, restored: world.restored };
   } finally {
     release();
   }

@@ -18,7 +18,7 @@ it('1-9, 11, 12: interleavings of writers, takeovers, crashes, pauses and lost a
     return;
   }
   const until = performance.now() + BUDGET_MS;
-  const total = { steps: 0, commits: 0, changes: 0, voids: 0, epochs: 0, promoted: 0, ahead: 0 };
+  const total = { steps: 0, commits: 0, changes: 0, voids: 0, epochs: 0, promoted: 0, ahead: 0, restored: 0 };
   let seed = 1;
   for (; seed <= SEEDS && performance.now() < until; seed++) {
     const outcome = await simulate(planOf(seed));
@@ -30,10 +30,11 @@ it('1-9, 11, 12: interleavings of writers, takeovers, crashes, pauses and lost a
     total.epochs += outcome.truth?.epochs ?? 0;
     total.promoted += outcome.promoted.standbys;
     total.ahead += outcome.promoted.ahead;
+    total.restored += outcome.restored;
   }
-  t.diagnostic(`${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead`);
+  t.diagnostic(`${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot`);
   // A simulator in which nothing goes wrong proves nothing.
-  assert.ok(total.voids > seed && total.epochs > 3 * seed && total.changes > seed && total.promoted > 1.2 * seed && total.ahead > seed, 'faults did happen');
+  assert.ok(total.voids > seed && total.epochs > 3 * seed && total.changes > seed && total.promoted > 1.2 * seed && total.ahead > seed && total.restored > 0.2 * seed, 'faults did happen');
 });
 
 it('the same seed gives the same run', async () => {

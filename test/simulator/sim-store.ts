@@ -53,6 +53,18 @@ export class SimDisk {
     this.#committing = [];
   }
 
+  /** All that is on it: what a snapshot holds. */
+  image(): ReadonlyMap<string, unknown> {
+    return new Map(this.#stored);
+  }
+
+  /** Nothing runs on the machine: it has this from now on, and no more. */
+  load(image: ReadonlyMap<string, unknown>): void {
+    this.#stored.clear();
+    for (const [key, value] of image) this.#stored.set(key, value);
+    this.#sorted = undefined;
+  }
+
   #commit(owner: SimProcess, writes: readonly [string, unknown][]): Promise<void> {
     const scheduler = this.#scheduler;
     return new Promise((resolve, reject) => {

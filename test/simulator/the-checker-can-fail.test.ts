@@ -9,6 +9,7 @@ import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
 import { planOf, simulate } from './plans.js';
+import { SimDisk } from './sim-store.js';
 import { SimLog } from './sim-log.js';
 
 /** Breaks one rule of the project's own code, and expects some seed to show it. */
@@ -55,6 +56,10 @@ mutant('a checkpoint of events behind what is stored', PartitionTables.prototype
     set.call(this, before === undefined ? checkpoint : { ...checkpoint, events: before.events });
   });
 
+mutant('a snapshot that is not all of one moment', SimDisk.prototype, 'image', (image) =>
+  function (this: SimDisk) {
+    return new Map([...image.call(this)].filter(([key], i) => i % 5 !== 0 || key.endsWith('m')));
+  });
 mutant('a standby that takes inputs past the last recorded one for settled', ChangesWriter.prototype, 'lastRecorded', () => () => Infinity);
 
 mutant('a takeover that folds its claim and not what came before it', PartitionReader.prototype, 'take', (take) =>

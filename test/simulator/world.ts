@@ -36,6 +36,8 @@ export interface WorldOptions {
   readonly promotions: number;
   /** Owners that give up in order, before anybody else has claimed. */
   readonly handovers: number;
+  /** Snapshots of the store of a process that is, or was, the owner; machines that start later have the newest instead of their own. */
+  readonly snapshots: number;
   /** Projections and revisions that are deployed in the run. */
   readonly deploys: readonly BuildTarget[];
   /** Of 100 calls of the runner so many crash it. */
@@ -129,7 +131,10 @@ export class World {
   readonly #clients: Client[];
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
   readonly promoted = { standbys: 0, ahead: 0 };
-  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; deploys: BuildTarget[] };
+  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; snapshots: number; deploys: BuildTarget[] };
+  /** Machines that started from a snapshot. */
+  restored = 0;
+  #snapshot: ReadonlyMap<string, unknown> | undefined;
   #calm = false;
 
   constructor(options: WorldOptions) {
@@ -138,8 +143,8 @@ export class World {
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({ left: options.commands, busy: false, retry: undefined, done: [] }));
-    const { crashes, pauses, takeovers, standbys, promotions, handovers, deploys } = options;
-    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, deploys: [...deploys] };
+    const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, deploys } = options;
+    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, deploys: [...deploys] };
   }
 
   machine(name: string): Machine {
@@ -199,6 +204,10 @@ export class World {
   start(machine: Machine, standby = false): Running {
     const process: SimProcess = { id: `${machine.name}.${++machine.starts}`, alive: true, paused: false };
     const { scheduler, options } = this;
+    if (this.#snapshot !== undefined && scheduler.random.chance(0.5)) {
+      machine.disk.load(this.#snapshot);
+      this.restored++;
+    }
     const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100));
     const pushed: Change[] = [];
     const stopped = (error: Error): void => {
@@ -317,6 +326,8 @@ export class World {
       else if (this.#left.takeovers > 0) move(`${machine.name} takes over`, 0.04, () => void (this.#left.takeovers--, this.start(machine)));
       if (up.length > 0 && this.#left.standbys > 0) move(`${machine.name} stands by`, 0.4, () => void (this.#left.standbys--, this.start(machine, true)));
     }
+    if (this.#left.snapshots > 0)
+      for (const machine of up) if (machine.disk.size > 0) move(`a snapshot of ${machine.name} is written`, 0.05, () => void (this.#left.snapshots--, (this.#snapshot = machine.disk.image())));
     for (const running of standbys) {
       if (up.length === 0) move(`${running.process.id} is to take over`, 1, () => this.promote(running));
       else if (this.#left.promotions > 0) move(`${running.process.id} is to take over`, 0.1, () => void (this.#left.promotions--, this.promote(running)));
