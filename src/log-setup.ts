@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Ownership } from './cluster/ownership.js';
+import { slotOf } from './cluster/slots.js';
 import { SoleOwner } from './cluster/sole-owner.js';
 import type { Settings } from './config/settings.js';
 import type { Logger } from './core/logger.js';
@@ -22,8 +23,8 @@ export interface LogSetup {
   readonly schemaIds: SchemaIds;
   /** Other processes may write it too. */
   readonly shared: boolean;
-  /** Who serves which tenant. `url`, where others reach this process, is asked for when `join` is called. */
-  openOwnership(owner: string, url: () => string): Promise<{ readonly ownership: Ownership; join(): Promise<void> }>;
+  /** Who serves which tenant. `url`, where others reach this process, and `warm`, tenants of which it has state, are asked for when it joins. */
+  openOwnership(owner: string, url: () => string, warm: () => Iterable<string>): Promise<{ readonly ownership: Ownership; join(): Promise<void> }>;
 }
 
 const SLOTS_TOPIC = 'statefold.slots';
@@ -56,15 +57,16 @@ function onKafka(settings: Settings, brokers: readonly string[], logger: Logger)
   });
   return {
     log,
-    openOwnership: async (owner, url) => {
+    openOwnership: async (owner, url, warm) => {
       await reachable(() => log.ensureTopics([{ topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } }]), brokers, logger);
-      const group = await SlotGroup.open({
+      const group: SlotGroup = await SlotGroup.open({
         ...connection,
         processId: owner,
         get url() {
           return url();
         },
         tasks: settings.roles.includes('tasks'),
+        warmSlots: () => [...new Set([...warm()].map((tenantId) => slotOf(tenantId, group.slots)))],
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,
       });

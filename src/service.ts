@@ -93,8 +93,10 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     closers.push(() => setup.log.close());
     const { codecs, schemas, schemaIds, shared } = setup;
     const log = decorate.log?.(setup.log) ?? setup.log;
+    const store = new LocalStore({ path: join(data, 'store'), logger });
+    closers.push(() => store.close());
     let url = '';
-    const owners = await setup.openOwnership(owner, () => settings.advertisedUrl ?? url);
+    const owners = await setup.openOwnership(owner, () => settings.advertisedUrl ?? url, () => store.sections());
     const { ownership } = owners;
     closers.push(() => ownership.close());
     const owns = (tenantId: string): boolean => ownership.ownerOf(tenantId) === 'self';
@@ -132,8 +134,6 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       await readStore.close();
     });
 
-    const store = new LocalStore({ path: join(data, 'store'), logger });
-    closers.push(() => store.close());
     const snapshots = shared
       ? new Snapshots({
           log,

@@ -29,6 +29,7 @@ export type EdgeSettings = Pick<
   | 'keepAliveTimeoutMs'
   | 'shutdownDeadlineMs'
   | 'forwardDeadlineMs'
+  | 'answerDeadlineMs'
 >;
 
 /** Where the owner's own ClickHouse client connects. */

@@ -7,6 +7,7 @@ import { adminCheck } from './admin-auth.js';
 import { answerError, requestIdOf } from './answer.js';
 import { appendRoute } from './append-route.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
+import { Deadlines, timely } from './deadlines.js';
 import type { EdgeOptions, RouteDependencies } from './edge-options.js';
 import { Gateway } from './gateway/gateway.js';
 import { guarded } from './gateway/guard.js';
@@ -38,7 +39,8 @@ const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '
 
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
-  const { settings, authenticator, tenants, ownership, logger, observer, extensions = [] } = options;
+  const { settings, authenticator, ownership, logger, observer, extensions = [] } = options;
+  const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const rateLimiter = new RateLimiter({ perSecond: settings.rateLimitPerSecond, burst: settings.rateLimitBurst, now: () => performance.now() });
   const gateway = new Gateway({ ownership, deadlineMs: settings.forwardDeadlineMs, observer });
   const append = appendRoute({
@@ -77,7 +79,7 @@ export function createEdge(options: EdgeOptions): Edge {
       .finally(() => observer?.answered(batch ? '/events/batch' : '/events', 'POST', response.statusCode, (performance.now() - began) / 1000));
   };
 
-  mountRoutes(app, options, { ...options, authenticate, draining: () => draining }, { append, gateway, fail });
+  mountRoutes(app, options, { ...options, tenants, authenticate, draining: () => draining }, { append, gateway, fail });
 
   const server = createServer(
     {

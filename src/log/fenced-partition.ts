@@ -190,7 +190,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       } catch (error) {
         if (isFinal(error)) this.#failed(error as Error);
         else {
-          if (failures === 0) this.#options.logger.warn({ partition: this.#options.ref, err: error }, 'a partition can not be followed now, trying again');
+          if (failures === 0 && this.#follows()) this.#options.logger.warn({ partition: this.#options.ref, err: error }, 'a partition can not be followed now, trying again');
           await pause(backOff(failures++));
         }
       }

@@ -140,7 +140,9 @@ describe('a section of the local store', () => {
       section.set('a', name);
       await section.flush();
     }
+    assert.deepEqual([...store.sections()], ['s', 't', 't1']);
     await store.drop('t');
+    assert.deepEqual([...store.sections()], ['s', 't1']);
     assert.deepEqual(['t', 't1', 's'].map((name) => store.section(name).get('a')), [undefined, 't1', 's']);
     await store.close();
     const again = place.open();

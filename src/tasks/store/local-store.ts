@@ -75,6 +75,18 @@ export class LocalStore {
     return new StoreSection(this.#db, name + SECTION, logger, flushEntries, () => untilNext(flushAfterMs), (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES));
   }
 
+  /** Names of the sections that hold anything, ascending. */
+  *sections(): Generator<string> {
+    for (let start = FORMAT_KEY + AFTER_SECTION; ; ) {
+      const [key] = this.#db.getKeys({ start, limit: 1 });
+      const end = key?.indexOf(SECTION) ?? -1;
+      if (key === undefined || end < 0) return;
+      const name = key.slice(0, end);
+      yield name;
+      start = name + AFTER_SECTION;
+    }
+  }
+
   /** Drops all of a section that is not open. */
   async drop(name: string): Promise<void> {
     const removed: Promise<boolean>[] = [];

@@ -1,0 +1,93 @@
+import { StatefoldError } from '../core/errors.js';
+import type { Tenant, Tenants } from '../tasks/tenant.js';
+
+interface Waiting {
+  readonly until: number;
+  readonly giveUp: () => void;
+}
+
+/** Promises that are given up after one and the same time. One timer for all: what began first is due first. */
+export class Deadlines {
+  readonly #waiting = new Set<Waiting>();
+  readonly #afterMs: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(afterMs: number) {
+    this.#afterMs = afterMs;
+  }
+
+  /** The outcome of `work`, or the rejection by `late` when that takes too long. What `work` does later is nobody's. */
+  within<T>(work: Promise<T>, late: () => Error): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const waiting: Waiting = { until: performance.now() + this.#afterMs, giveUp: () => reject(late()) };
+      this.#waiting.add(waiting);
+      if (this.#timer === undefined) this.#arm(this.#afterMs);
+      work.then(
+        (value) => {
+          this.#waiting.delete(waiting);
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#waiting.delete(waiting);
+          reject(error as Error);
+        },
+      );
+    });
+  }
+
+  #arm(ms: number): void {
+    this.#timer = setTimeout(() => this.#look(), ms).unref();
+  }
+
+  #look(): void {
+    this.#timer = undefined;
+    const now = performance.now();
+    for (const waiting of this.#waiting) {
+      if (waiting.until > now) return this.#arm(waiting.until - now);
+      this.#waiting.delete(waiting);
+      waiting.giveUp();
+    }
+  }
+}
+
+const RETRY_AFTER_SECONDS = 1;
+/** An append that is late may be in the log, and land yet. */
+const lateAppend = (): Error => new StatefoldError('UNAVAILABLE', 'the log does not answer; the events may have been stored: send the request again with an Idempotency-Key, or read first', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+const lateRead = (): Error => new StatefoldError('UNAVAILABLE', 'the tenant does not answer now; send the request again', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+
+/** Calls of a tenant that wait for its log. */
+const READS = ['listEvents', 'listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'projectionFaults'] as const;
+
+/** The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored. */
+export function timely(tenants: Tenants, deadlines: Deadlines): Tenants {
+  const known = new WeakMap<Tenant, Tenant>();
+  const wrap = (tenant: Tenant): Tenant => {
+    let timed = known.get(tenant);
+    if (timed === undefined) {
+      timed = timelyTenant(tenant, deadlines);
+      known.set(tenant, timed);
+    }
+    return timed;
+  };
+  return {
+    active: (tenantId) => {
+      const tenant = tenants.active(tenantId);
+      return tenant === undefined ? undefined : wrap(tenant);
+    },
+    open: (tenantId) => deadlines.within(tenants.open(tenantId), lateRead).then(wrap),
+    onActivated: (listener) => tenants.onActivated(listener),
+  };
+}
+
+function timelyTenant(tenant: Tenant, deadlines: Deadlines): Tenant {
+  const timed = Object.create(tenant) as Record<string, unknown>;
+  // The original's private state is its own: every call goes to it.
+  for (const name of ['catchUp', 'projectionBuild'] as const) timed[name] = tenant[name].bind(tenant);
+  for (const name of READS) {
+    const read = tenant[name].bind(tenant) as (...given: unknown[]) => Promise<unknown>;
+    timed[name] = (...given: unknown[]) => deadlines.within(read(...given), lateRead);
+  }
+  timed['append'] = (command: Parameters<Tenant['append']>[0]) => deadlines.within(tenant.append(command), lateAppend);
+  Object.defineProperty(timed, 'changes', { value: tenant.changes });
+  return timed as unknown as Tenant;
+}
