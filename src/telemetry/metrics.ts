@@ -38,6 +38,9 @@ export class Metrics {
   readonly #projectedEvents = this.#count('projection_events_total', 'Events that projections were fed.');
   readonly #projectionChanges = this.#count('projection_changes_total', 'Changes of state that projections made.');
   readonly #projectionSeconds = this.#distribution('projection_duration_seconds', 'Time of one batch through projections.', FAST);
+  readonly #snapshotSeconds = this.#distribution('snapshot_duration_seconds', 'Time of one snapshot of a tenant, by what was done: written to the log, or loaded from it.', SLOW, ['done']);
+  readonly #snapshotBytes = this.#count('snapshot_written_bytes_total', 'Bytes of the snapshots that were written, before they are compressed.');
+  readonly #snapshotFailures = this.#count('snapshot_failures_total', 'Snapshots whose writing was broken off; it is tried again.');
   readonly #compileSeconds = this.#distribution('compile_duration_seconds', 'Time of one compilation, by kind and outcome; failed is code that does not compile.', SLOW, ['kind', 'outcome']);
   readonly #processStarts = this.#labelled('code_host_process_starts_total', 'Starts of the processes that compile and run uploaded code, by role.', ['role']);
   readonly #processEnds = this.#labelled('code_host_process_ends_total', 'Ends of those processes, wanted or not, by role.', ['role']);
@@ -103,6 +106,15 @@ export class Metrics {
       voided: (): void => void this.#voided.value++,
     };
   })();
+
+  readonly snapshots = {
+    wrote: (bytes: number, seconds: number): void => {
+      this.#snapshotBytes.value += bytes;
+      this.#snapshotSeconds.series('written').observe(seconds);
+    },
+    failed: (): void => void this.#snapshotFailures.value++,
+    loaded: (_entries: number, seconds: number): void => this.#snapshotSeconds.series('loaded').observe(seconds),
+  };
 
   readonly deployments = {
     compiled: (kind: 'reducer' | 'projection', ok: boolean, seconds: number): void => this.#compileSeconds.series(kind, ok ? 'compiled' : 'failed').observe(seconds),

@@ -116,7 +116,8 @@ export class Snapshots {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    for (const tenantId of [...this.#watched.keys()]) await this.unwatch(tenantId);
+    this.#watched.clear();
+    if (this.#writing !== undefined) await this.unwatch(this.#writing.tenantId);
   }
 
   /** The first in turn that is due; those that were served go to the end of the turn. */
