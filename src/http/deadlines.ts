@@ -29,7 +29,7 @@ export class Deadlines {
         },
         (error: unknown) => {
           this.#waiting.delete(waiting);
-          reject(error as Error);
+          reject(error);
         },
       );
     });
