@@ -38,12 +38,12 @@ export class SimLog {
     return this.#partition({ topic, partition: 0 });
   }
 
-  /** Takes the records whose key was tombstoned later, as a cleaner does when it likes; the last record stays. */
-  compact(topic: string): void {
+  /** Takes the records of before `step` whose key was tombstoned later, as a cleaner does when it likes; the last record stays. */
+  compact(topic: string, step: number): void {
     const records = this.#partition({ topic, partition: 0 });
     const tombstoned = new Map<string, number>();
     for (const { key, value, offset } of records) if (value === null) tombstoned.set(key.toString('latin1'), offset);
-    for (const record of records.slice(0, -1)) if (record.offset < (tombstoned.get(record.key.toString('latin1')) ?? 0)) record.gone = true;
+    for (const record of records.slice(0, -1)) if (record.step < step && record.offset < (tombstoned.get(record.key.toString('latin1')) ?? 0)) record.gone = true;
   }
 
   /** The log as one process reaches it. */
