@@ -16,6 +16,8 @@ function findRoot(from: string): string {
   return here.includes('package.json') && here.includes('samples') ? from : findRoot(dirname(from));
 }
 
+/** What `npm start` runs, as compiled beside the test. */
+export const PROGRAM = join(BUILT, 'src', 'main.js');
 export const API_KEY = 'a-key-that-the-tests-chose';
 export const ADMIN_KEY = 'an-admin-key-that-the-tests-chose';
 const START_MS = 60_000;
@@ -143,7 +145,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
-  const child = spawn(process.execPath, [options.program ?? join(BUILT, 'src', 'main.js'), 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const log: string[] = [];
   const url = await new Promise<string>((resolve, reject) => {
     const failed = (reason: string): void => reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));

@@ -1,0 +1,84 @@
+// Two processes of one service on a real Kafka, as their users and operators see them.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import { ClusterWorld } from '../support/cluster-world.js';
+import { kafkaForTests, needsKafkaHome } from '../support/kafka.js';
+import { ADMIN_KEY, API_KEY, PROGRAM, ROOT, temporaryDirectory, until, type Service } from '../support/service.js';
+
+const EVENT = { aggregateId: 'account-1', eventType: 'Opened', data: { owner: 'Ada' } };
+const admin = { headers: { 'x-admin-key': ADMIN_KEY }, key: null };
+
+test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
+  const kafka = await kafkaForTests();
+  const world = new ClusterWorld(t, { brokers: kafka.brokers, processes: 2 });
+  await world.start();
+  const both = [world.at(0), world.at(1)];
+  const topics = async (): Promise<string[]> => (await kafka.tool('kafka-topics', ['--list'])).split('\n').filter((topic) => topic.startsWith(`${world.prefix}.`));
+  const newTenant = async (tenantId: string, through: Service): Promise<string> => {
+    const answer = await through.post('/admin/tenants', { tenantId, name: tenantId }, admin);
+    assert.equal(answer.status, 201, answer.text);
+    return answer.json<{ apiKey: string }>().apiKey;
+  };
+
+  await t.test('either takes appends of one aggregate, and reads what the other answered', async () => {
+    for (let version = 1; version <= 10; version++) {
+      const [writer, reader] = [both[version % 2] as Service, both[(version + 1) % 2] as Service];
+      const answer = await writer.post('/events', EVENT);
+      assert.deepEqual([answer.status, answer.json()['version']], [201, version], answer.text);
+      assert.equal((await reader.get('/events/account-1')).json<{ events: unknown[] }>().events.length, version);
+    }
+  });
+
+  await t.test('a tenant made through one is served through the other at once, whoever owns it', async () => {
+    const owners = new Set<number>();
+    for (let i = 0; i < 12; i++) {
+      const key = await newTenant(`tenant-${i}`, both[i % 2] as Service);
+      const other = both[(i + 1) % 2] as Service;
+      const answer = await other.post('/events', EVENT, { key });
+      assert.deepEqual([answer.status, answer.json()['version']], [201, 1], answer.text);
+      for (const [n, one] of both.entries()) if ((await one.get('/events/account-1', { key, headers: { 'statefold-forwarded': '1' } })).status === 200) owners.add(n);
+    }
+    assert.deepEqual([...owners].sort(), [0, 1], 'all tenants are one process’s: nothing is proved');
+  });
+
+  await t.test('Kafka’s own tool shows how far each tenant is folded', async () => {
+    const rowOf = async (topic: string): Promise<readonly string[]> =>
+      (await kafka.tool('kafka-consumer-groups', ['--describe', '--group', `${world.prefix}-tasks`]))
+        .split('\n')
+        .map((line) => line.trim().split(/\s+/))
+        .find((columns) => columns[1] === topic) ?? [];
+    for (const topic of [`${world.prefix}.default.events`, `${world.prefix}.tenant-3.events`])
+      await until(async () => {
+        // GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …
+        const [, , , current, end, lag] = await rowOf(topic);
+        return current !== undefined && current === end && Number(end) > 1 && lag === '0';
+      }, 60_000);
+  });
+
+  await t.test('a tenant deleted through one is gone from the other, and its topics from Kafka', async () => {
+    const key = await newTenant('leaving', both[0] as Service);
+    assert.equal((await (both[1] as Service).post('/events', EVENT, { key })).status, 201);
+    assert.ok((await topics()).some((topic) => topic.includes('.leaving.')));
+    assert.equal((await (both[1] as Service).request('DELETE', '/admin/tenants/leaving', admin)).status, 204);
+    await until(async () => (await (both[0] as Service).post('/events', EVENT, { key })).status === 401);
+    await until(async () => (await topics()).every((topic) => !topic.includes('.leaving.')));
+  });
+
+  await t.test('a process with another master key, or a topic with other settings, does not start, and the sentence says what to do', async () => {
+    const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
+      spawnSync(process.execPath, [PROGRAM, 'serve'], {
+        cwd: ROOT,
+        encoding: 'utf8',
+        timeout: 60_000,
+        env: { PATH: process.env['PATH'], PORT: '0', STATEFOLD_DATA_DIR: temporaryDirectory(t), STATEFOLD_API_KEY: API_KEY, KAFKA_BROKERS: kafka.brokers.join(','), KAFKA_TOPIC_PREFIX: world.prefix, ...env },
+      });
+    const stranger = started({ STATEFOLD_MASTER_KEY: 'another-master-key-than-all-the-others-have' });
+    assert.equal(stranger.status, 1);
+    assert.match(String(stranger.stderr), /begun with another master key: set STATEFOLD_MASTER_KEY/);
+    await kafka.tool('kafka-configs', ['--alter', '--entity-type', 'topics', '--entity-name', `${world.prefix}.catalog`, '--add-config', 'cleanup.policy=delete,retention.ms=1000']);
+    const careless = started({ STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all' });
+    assert.equal(careless.status, 1);
+    assert.match(String(careless.stderr), new RegExp(`${world.prefix}\\.catalog.*cleanup\\.policy`));
+  });
+});
