@@ -14,7 +14,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
 const NEAR = 32;
 const RANGE_BYTES_AN_OFFSET = 1024;
 const RANGE_BYTES = 1024 * 1024;
-const RUNS_AT_ONCE = 16;
+const WORKERS = 16;
 const CACHE = { batches: 64, bytes: 16 * 1024 * 1024, batchBytes: 2 * 1024 * 1024, milliseconds: 60_000 };
 
 interface Cached {
@@ -57,12 +57,15 @@ export class Fetcher {
       if (run === undefined || last === undefined || offset - last > NEAR) runs.push([offset]);
       else run.push(offset);
     }
-    const found: LogRecord[][] = [];
-    let next = 0;
-    const work = async (): Promise<void> => {
-      for (let i = next++; i < runs.length; i = next++) found[i] = await this.#readRun(of, runs[i] ?? []);
-    };
-    await Promise.all(Array.from({ length: Math.min(RUNS_AT_ONCE, runs.length) }, work));
+    // Neighbours go to one worker: they are often in one batch, which it then has already.
+    const share = Math.max(1, Math.ceil(runs.length / WORKERS));
+    const found = await Promise.all(
+      Array.from({ length: Math.ceil(runs.length / share) }, async (_, worker) => {
+        const records: LogRecord[] = [];
+        for (const run of runs.slice(worker * share, (worker + 1) * share)) for (const record of await this.#readRun(of, run)) records.push(record);
+        return records;
+      }),
+    );
     return found.flat();
   }
 

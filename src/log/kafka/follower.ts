@@ -18,16 +18,23 @@ interface Followed extends PartitionRef {
   held: { readonly from: number; readonly records: LogRecord[]; readonly bytes: number } | undefined;
   readonly waiters: Set<Waiter>;
   usedAt: number;
+  /** When there was something last. */
+  heardAt: number;
 }
 
-/** A request that waits at the broker: the position at which it asks for each partition. */
+/** A request that waits at the broker, on a connection of its own. */
 interface Waiting {
   readonly index: number;
+  readonly waitMs: number;
+  /** The position at which it asks for each partition; undefined while it is not under way. */
   asked: ReadonlyMap<Followed, number> | undefined;
+  /** Not sent again before. */
+  due: number;
 }
 
-/** The main request asks for all; the side one, meanwhile, for those that came later: they may wait so long to join. */
-const WAIT_MS = { main: 1000, side: 50 };
+const HOT_MS = 10_000;
+/** A broker takes some microseconds for each partition of a request: large ones are not sent again at once, so that they gather. */
+const PAUSE_MS_A_PARTITION = 0.01;
 const PARTITION_BYTES = 256 * 1024;
 const REQUEST_BYTES = 4 * 1024 * 1024;
 /** Fetched ahead of readers that are not back yet, of all partitions together. */
@@ -36,16 +43,19 @@ const HELD_BYTES = 32 * 1024 * 1024;
 const GRACE_MS = 10_000;
 
 /**
- * Waiting reads of the partitions that one broker leads, gathered into one Fetch that the broker holds until there is
- * something. A reader that comes back for more finds its partition still asked for, at the right position: it joins nothing.
+ * Waiting reads of the partitions that one broker leads, gathered into a few Fetches that the broker holds until there is
+ * something: one for the many that are silent, one for those that are not, one for what comes while both are under way.
+ * A reader that comes back for more finds its partition still asked for, at the right position: it joins nothing.
  */
 export class Follower {
   readonly #broker: Broker;
   readonly #timeoutMs: number;
   readonly #followed = new Map<string, Followed>();
-  readonly #main: Waiting = { index: 0, asked: undefined };
-  readonly #side: Waiting = { index: 1, asked: undefined };
+  readonly #silent: Waiting = { index: 0, waitMs: 1000, asked: undefined, due: 0 };
+  readonly #lively: Waiting = { index: 1, waitMs: 250, asked: undefined, due: 0 };
+  readonly #late: Waiting = { index: 2, waitMs: 50, asked: undefined, due: 0 };
   #scheduled = false;
+  #timer: NodeJS.Timeout | undefined;
   #turn = 0;
   #heldBytes = 0;
 
@@ -73,7 +83,7 @@ export class Follower {
     const name = `${of.topic}/${of.partition}`;
     let followed = this.#followed.get(name);
     if (followed === undefined) {
-      followed = { topic: of.topic, partition: of.partition, position: from, held: undefined, waiters: new Set(), usedAt: 0 };
+      followed = { topic: of.topic, partition: of.partition, position: from, held: undefined, waiters: new Set(), usedAt: 0, heardAt: -Infinity };
       this.#followed.set(name, followed);
     }
     followed.usedAt = performance.now();
@@ -122,21 +132,38 @@ export class Follower {
         this.#followed.delete(name);
       } else if (followed.held === undefined && (followed.waiters.size > 0 || this.#heldBytes < HELD_BYTES)) wanted.push(followed);
     }
-    if (wanted.length === 0) return;
-    if (this.#main.asked === undefined) void this.#fetch(this.#main, wanted, WAIT_MS.main);
-    else if (this.#side.asked === undefined) {
-      const late = wanted.filter((followed) => this.#main.asked?.get(followed) !== followed.position);
-      if (late.length > 0) void this.#fetch(this.#side, late, WAIT_MS.side);
-    }
+    const asks = ({ asked }: Waiting, followed: Followed): boolean => asked?.get(followed) === followed.position;
+    const silent = (followed: Followed): boolean => now - followed.heardAt > HOT_MS;
+    this.#send(this.#silent, () => wanted.filter(silent), now);
+    const others = (): Followed[] => wanted.filter((followed) => !asks(this.#silent, followed) && (this.#silent.asked !== undefined || !silent(followed)));
+    this.#send(this.#lively, others, now);
+    if (this.#silent.asked !== undefined && this.#lively.asked !== undefined) this.#send(this.#late, () => others().filter((followed) => !asks(this.#lively, followed)), now);
   }
 
-  async #fetch(request: Waiting, wanted: readonly Followed[], waitMs: number): Promise<void> {
+  #send(request: Waiting, choose: () => Followed[], now: number): void {
+    if (request.asked !== undefined) return;
+    const left = request.due - now;
+    if (left > 1) {
+      this.#timer ??= setTimeout(() => {
+        this.#timer = undefined;
+        this.#pump();
+      }, left);
+      return;
+    }
+    const chosen = choose();
+    if (chosen.length === 0) return;
+    request.due = now + chosen.length * PAUSE_MS_A_PARTITION;
+    void this.#fetch(request, chosen);
+  }
+
+  async #fetch(request: Waiting, wanted: readonly Followed[]): Promise<void> {
     // A full answer leaves out the last ones: another is the first each time.
     const first = this.#turn++ % wanted.length;
     const parts = [...wanted.slice(first), ...wanted.slice(0, first)];
     const asked = new Map(parts.map((followed) => [followed, followed.position]));
     request.asked = asked;
     try {
+      const { waitMs } = request;
       const connection = await this.#broker.connection('follow', request.index);
       const partitions = [...asked].map(([{ topic, partition }, from]) => ({ topic, partition, from, maxBytes: PARTITION_BYTES }));
       const answers = await this.#broker.sendOn(connection, fetchCall(partitions, waitMs, REQUEST_BYTES), waitMs + this.#timeoutMs);
@@ -165,6 +192,7 @@ export class Follower {
       const records = await recordsOf(batches, from);
       if (from !== followed.position) return;
       followed.position = Math.max(from, end);
+      followed.heardAt = performance.now();
       if (records.length > 0) this.#hand(followed, from, records, answer.records.length);
     } catch (error) {
       this.#followed.delete(`${followed.topic}/${followed.partition}`);
@@ -203,6 +231,7 @@ export class Follower {
 
   /** Ends all that waits. */
   close(error: Error): void {
+    clearTimeout(this.#timer);
     for (const followed of this.#followed.values()) for (const waiter of this.#taken(followed)) waiter.reject(error);
     this.#followed.clear();
   }
