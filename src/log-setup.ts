@@ -66,6 +66,7 @@ function onKafka(settings: Settings, brokers: readonly string[], logger: Logger)
           return url();
         },
         tasks: settings.roles.includes('tasks'),
+        notifier: settings.roles.includes('notifier'),
         warmSlots: () => [...new Set([...warm()].map((tenantId) => slotOf(tenantId, group.slots)))],
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,

@@ -1,5 +1,6 @@
 /**
- * Who serves which tenant. Tenants spread over slots, slots over the processes of the role `tasks`. What is said here is a hint:
+ * Who serves which tenant. Tenants spread over slots, slots over the processes of the role `tasks`;
+ * each slot has one process of the role `notifier` too, which need not be the owner. What is said here is a hint:
  * for a while two processes may each believe that a tenant is theirs. The claim in the log decides.
  */
 export interface Ownership {
@@ -9,6 +10,10 @@ export interface Ownership {
   ownerOf(tenantId: string): Owner;
   /** This process keeps a standby of the tenant, to take it over within milliseconds. */
   standsBy(tenantId: string): boolean;
+  /** This process tells clients of the tenant's changes: it sends its webhooks. False where another does, none is known, or none has the role. */
+  notifies(tenantId: string): boolean;
+  /** Who serves the tenant's polls, WebSockets and SSE: who notifies, or the owner where no process has the role. */
+  notifierOf(tenantId: string): Owner;
   /** Called after each change of the assignment, when `ownerOf` answers by the new one. */
   onChange(listener: () => void): void;
   /** Resolves at the next change of the assignment, or after so many milliseconds. */

@@ -12,6 +12,14 @@ export class SoleOwner implements Ownership {
     return false;
   }
 
+  notifies(): boolean {
+    return true;
+  }
+
+  notifierOf(): Owner {
+    return 'self';
+  }
+
   onChange(): void {
     return;
   }

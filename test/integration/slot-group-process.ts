@@ -3,7 +3,7 @@ import { silentLogger } from '../../src/core/logger.js';
 import { SlotGroup } from '../../src/log/kafka/slot-group.js';
 
 const [, , brokers = '', prefix = '', processId = '', sessionTimeoutMs = ''] = process.argv;
-const group = await SlotGroup.open({ brokers: brokers.split(','), clientId: processId, connectTimeoutMs: 2000, prefix, processId, url: `http://${processId}`, tasks: true, sessionTimeoutMs: Number(sessionTimeoutMs), logger: silentLogger });
+const group = await SlotGroup.open({ brokers: brokers.split(','), clientId: processId, connectTimeoutMs: 2000, prefix, processId, url: `http://${processId}`, tasks: true, notifier: true, sessionTimeoutMs: Number(sessionTimeoutMs), logger: silentLogger });
 await group.join();
 process.send?.('joined');
 // Asked for a tenant, it says who owns it, as of now.

@@ -38,7 +38,7 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
 
   /** A member that has joined and is closed with the test. */
   async function member(t: TestContext, prefix: string, processId: string, more: Partial<SlotGroupOptions> = {}): Promise<SlotGroup> {
-    const group = await SlotGroup.open({ brokers: kafka.brokers, clientId: processId, connectTimeoutMs: 2000, prefix, processId, url: `http://${processId}`, tasks: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger, ...more });
+    const group = await SlotGroup.open({ brokers: kafka.brokers, clientId: processId, connectTimeoutMs: 2000, prefix, processId, url: `http://${processId}`, tasks: true, notifier: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger, ...more });
     t.after(() => group.close());
     await group.join();
     return group;
@@ -95,7 +95,7 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
 
   it('a gateway knows the map, and gets no slots', async (t) => {
     const prefix = await freshTopic();
-    const gateway = await member(t, prefix, 'gateway', { tasks: false });
+    const gateway = await member(t, prefix, 'gateway', { tasks: false, notifier: false });
     assert.deepEqual(TENANTS.map((tenant) => gateway.ownerOf(tenant)), TENANTS.map(() => undefined));
     const a = await member(t, prefix, 'a');
     await until(() => agreed({ a, gateway }));
@@ -198,7 +198,7 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
   });
 
   it('says what is wrong: no such topic, no such broker, a session timeout that the broker does not allow', async (t) => {
-    const options = { brokers: kafka.brokers, clientId: 'a', connectTimeoutMs: 2000, prefix: 'nothing', processId: 'a', url: 'http://a', tasks: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger };
+    const options = { brokers: kafka.brokers, clientId: 'a', connectTimeoutMs: 2000, prefix: 'nothing', processId: 'a', url: 'http://a', tasks: true, notifier: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger };
     await assert.rejects(SlotGroup.open(options), /no topic nothing\.slots/);
     await assert.rejects(SlotGroup.open({ ...options, brokers: ['127.0.0.1:1'] }), /127\.0\.0\.1:1.*ECONNREFUSED/);
     await assert.rejects(member(t, await freshTopic(), 'a', { sessionTimeoutMs: 500 }), /session timeout/);

@@ -45,6 +45,7 @@ public class TallyProjection : IProjection<Tally>
 export class ToldOwnership implements Ownership {
   readonly slots = 64;
   #owner: Owner;
+  #notifier: Owner;
   readonly #listeners = new Set<() => void>();
 
   ownerOf(): Owner {
@@ -58,6 +59,20 @@ export class ToldOwnership implements Ownership {
 
   standsBy(): boolean {
     return false;
+  }
+
+  notifies(): boolean {
+    return this.notifierOf() === 'self';
+  }
+
+  notifierOf(): Owner {
+    return this.#notifier ?? this.#owner;
+  }
+
+  /** Another process than the owner notifies; undefined: the owner does. */
+  tellNotifier(notifier: Owner): void {
+    this.#notifier = notifier;
+    for (const listener of [...this.#listeners]) listener();
   }
 
   onChange(listener: () => void): void {

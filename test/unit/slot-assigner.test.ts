@@ -3,10 +3,11 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { assignSlots, NOBODY, sameMap, type SlotMap, type SlotMember } from '../../src/log/kafka/slot-assigner.js';
 
-const member = (processId: string, map?: SlotMap, more: Partial<SlotMember> = {}): SlotMember => ({ processId, url: `http://${processId}:8080`, tasks: true, warm: [], map, ...more });
+const member = (processId: string, map?: SlotMap, more: Partial<SlotMember> = {}): SlotMember => ({ processId, url: `http://${processId}:8080`, tasks: true, notifier: true, warm: [], map, ...more });
 const nameOf = (map: SlotMap, place: number | undefined): string | undefined => map.processes[place ?? NOBODY]?.processId;
 const owners = (map: SlotMap): (string | undefined)[] => map.owners.map((place) => nameOf(map, place));
 const standbys = (map: SlotMap): (string | undefined)[] => map.standbys.map((place) => nameOf(map, place));
+const notifiers = (map: SlotMap): (string | undefined)[] => map.notifiers.map((place) => nameOf(map, place));
 const slotsOf = (names: readonly (string | undefined)[], name: string): number[] => names.flatMap((one, slot) => (one === name ? [slot] : []));
 const names = (count: number): string[] => Array.from({ length: count }, (_, i) => `p${i}`);
 
@@ -16,6 +17,7 @@ function assertSound(map: SlotMap, slots: number, processes: readonly string[]):
   const counts = processes.map((name) => slotsOf(owners(map), name).length);
   assert.equal(counts.reduce((sum, count) => sum + count, 0), processes.length === 0 ? 0 : slots, 'every slot has an owner that is there');
   if (processes.length > 0) assert.ok(Math.max(...counts) - Math.min(...counts) <= 1, `owners are within one: ${counts.join(' ')}`);
+  assert.deepEqual(notifiers(map), owners(map), 'the owner notifies: it has the role');
   for (let slot = 0; slot < slots; slot++) {
     if (processes.length < 2) assert.equal(standbys(map)[slot], undefined);
     else assert.ok(processes.includes(standbys(map)[slot] ?? '') && standbys(map)[slot] !== owners(map)[slot], `slot ${slot} has a standby in another process`);
@@ -33,6 +35,9 @@ function fewestMoves(had: readonly number[], slots: number): number {
 /** Sets of processes, one after the other, as a cluster may see them. */
 const history = fc.array(fc.uniqueArray(fc.integer({ min: 0, max: 7 }), { maxLength: 8 }), { minLength: 1, maxLength: 12 });
 const slotCount = fc.integer({ min: 1, max: 96 });
+/** Processes that keep their roles, by number: all of them, of one role each, or of some. */
+const ROLES: readonly Partial<SlotMember>[] = [{}, { notifier: false }, { tasks: false }, { tasks: false, notifier: false }];
+const roles = fc.array(fc.constantFrom(...ROLES), { minLength: 8, maxLength: 8 });
 
 describe('the assignment of slots', () => {
   it('is balanced within one, with a standby elsewhere, and moves no more slots between living processes than balance asks for', () => {
@@ -94,7 +99,7 @@ describe('the assignment of slots', () => {
   it('stays what it is, with its version, while the processes are the same', () => {
     const first = assignSlots(64, names(3).map((name) => member(name)));
     assert.equal(first.version, 1);
-    assert.deepEqual(assignSlots(64, [...names(3).map((name) => member(name, first)), member('gateway', undefined, { tasks: false })]), first);
+    assert.deepEqual(assignSlots(64, [...names(3).map((name) => member(name, first)), member('gateway', undefined, { tasks: false, notifier: false })]), first);
     const moved = assignSlots(64, names(3).map((name) => member(name, first, name === 'p1' ? { url: 'http://elsewhere:1' } : {})));
     assert.equal(moved.version, 2);
     assert.equal(sameMap(first, moved), false);
@@ -121,11 +126,57 @@ describe('the assignment of slots', () => {
   });
 
   it('gives nothing to a gateway, and counts a process that is there twice once', () => {
-    const none = assignSlots(8, [member('g', undefined, { tasks: false })]);
+    const none = assignSlots(8, [member('g', undefined, { tasks: false, notifier: false })]);
     assertSound(none, 8, []);
     const first = assignSlots(8, names(2).map((name) => member(name)));
-    const twice = assignSlots(8, [member('p0', undefined), member('p0', first), member('p1', first), member('p1', first, { tasks: false })]);
+    const twice = assignSlots(8, [member('p0', undefined), member('p0', first), member('p1', first), member('p1', first, { tasks: false, notifier: false })]);
     assertSound(twice, 8, ['p0']);
     assert.deepEqual(twice.processes.map(({ processId }) => processId), ['p0']);
+  });
+
+  it('lets the owner notify, else its standby, else any process of the role, balanced, and moves it between living processes for that alone', () => {
+    fc.assert(
+      fc.property(slotCount, roles, history, (slots, kinds, steps) => {
+        let map: SlotMap | undefined;
+        for (const step of steps) {
+          const members = step.map((n) => member(`p${n}`, map, kinds[n]));
+          const next: SlotMap = assignSlots(slots, members);
+          const telling = members.flatMap(({ processId, notifier }) => (notifier ? [processId] : []));
+          const [own, stand, notify] = [owners(next), standbys(next), notifiers(next)];
+          const atHand = own.map((owner, slot) => [owner, stand[slot]].find((name) => telling.includes(name ?? '')));
+          const apart = atHand.flatMap((name, slot) => (name === undefined ? [slot] : []));
+          for (const [slot, name] of notify.entries()) {
+            if (atHand[slot] !== undefined) assert.equal(name, atHand[slot], `slot ${slot} is notified where it is at hand`);
+            else assert.equal(telling.includes(name ?? ''), telling.length > 0, `slot ${slot} is notified by a process of the role`);
+          }
+          const load = (name: string): number => slotsOf(notify, name).length;
+          const filled = telling.filter((name) => apart.some((slot) => notify[slot] === name));
+          for (const name of filled) for (const other of telling) assert.ok(load(name) <= load(other) + 1, `${name} got more than ${other}, which has less`);
+          if (map !== undefined) {
+            const was = notifiers(map);
+            const [moved] = apart.filter((slot) => telling.includes(was[slot] ?? '') && was[slot] !== notify[slot]);
+            // A slot leaves a living notifier for balance alone: the others would be over their share without it.
+            const left = moved === undefined ? undefined : was[moved];
+            if (left !== undefined) assert.ok(load(left) >= Math.max(...filled.map(load)) - 1, `${left} lost a slot and has less than the others`);
+          }
+          if (members.some(({ tasks, notifier }) => tasks || notifier)) map = next;
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('moves no notifier when a process without the role comes or goes, or nothing changes', () => {
+    const cast = (map?: SlotMap): SlotMember[] => [member('t0', map, { notifier: false }), member('n0', map, { tasks: false }), member('n1', map, { tasks: false })];
+    const first = assignSlots(64, cast());
+    assert.deepEqual(['n0', 'n1'].map((name) => slotsOf(notifiers(first), name).length), [32, 32]);
+    assert.deepEqual(assignSlots(64, cast(first)), first);
+    const second = assignSlots(64, [...cast(first), member('t1', undefined, { notifier: false })]);
+    assert.deepEqual(notifiers(second), notifiers(first));
+    assert.deepEqual(notifiers(assignSlots(64, cast(second))), notifiers(first));
+    const gone = assignSlots(64, cast(second).slice(0, 2));
+    assert.deepEqual(new Set(notifiers(gone)), new Set(['n0']));
+    const back = assignSlots(64, [...cast(gone).slice(0, 2), member('n1', undefined, { tasks: false, warm: slotsOf(notifiers(first), 'n1') })]);
+    assert.deepEqual(notifiers(back), notifiers(first), 'it gets back what it has state of');
   });
 });

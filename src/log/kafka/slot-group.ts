@@ -4,7 +4,7 @@ import type { Logger } from '../../core/logger.js';
 import type { ConnectionSettings } from './broker-connection.js';
 import { Cluster } from './cluster.js';
 import { GroupMember } from './group-member.js';
-import { assignSlots, NOBODY, sameMap, type SlotMap } from './slot-assigner.js';
+import { assignSlots, isOf, NOBODY, sameMap, type SlotMap, type SlotProcess } from './slot-assigner.js';
 import { decodeAssignment, decodeMember, encodeAssignment, encodeMember, protocolName } from './slot-wire.js';
 
 export interface SlotGroupOptions extends ConnectionSettings {
@@ -18,6 +18,8 @@ export interface SlotGroupOptions extends ConnectionSettings {
   readonly url: string;
   /** It takes slots. Without, it is a member of the group all the same: so it learns of changes when the others do. */
   readonly tasks: boolean;
+  /** It notifies clients of changes. */
+  readonly notifier: boolean;
   /** A process that is not heard of for so long loses its slots. Kafka's brokers allow 6 s to 30 min unless told otherwise. */
   readonly sessionTimeoutMs: number;
   /** How soon a change is known. 300 ms unless given. */
@@ -27,6 +29,8 @@ export interface SlotGroupOptions extends ConnectionSettings {
   readonly logger: Logger;
 }
 
+type Places = 'owners' | 'standbys' | 'notifiers';
+
 const HEARTBEAT_MS = 300;
 /** For one question to one broker, of those that any of them can answer. */
 const REQUEST_MS = 3000;
@@ -34,7 +38,7 @@ const REQUEST_MS = 3000;
 /**
  * Ownership from a consumer group on the topic of slots. The group's leader works the whole map out, and every member is given
  * it. During a rebalance, and while Kafka is away, the last known map goes on to hold, with one exception: a process that the
- * group has not confirmed within the session timeout has no slots any more by `ownerOf`, as others may have them; it goes on
+ * group has not confirmed within the session timeout has no slots any more by what this says, as others may have them; it goes on
  * with the epochs that it holds until a claim ends them, and makes no claim until the group has taken it back.
  */
 export class SlotGroup implements Ownership {
@@ -80,7 +84,7 @@ export class SlotGroup implements Ownership {
       sessionTimeoutMs,
       heartbeatMs,
       logger,
-      metadata: () => encodeMember(topic, { processId, url: options.url, tasks: options.tasks && !this.#leaving, warm: this.#warm(), map: this.#map }),
+      metadata: () => encodeMember(topic, { processId, url: options.url, tasks: options.tasks && !this.#leaving, notifier: options.notifier && !this.#leaving, warm: this.#warm(), map: this.#map }),
       assign: (members) => {
         const said = members.map(({ memberId, memberMetadata }) => ({ memberId, member: decodeMember(memberMetadata) }));
         const map = assignSlots(slots, said.flatMap(({ member }) => member ?? []));
@@ -98,16 +102,34 @@ export class SlotGroup implements Ownership {
   }
 
   ownerOf(tenantId: string): Owner {
-    const slot = slotOf(tenantId, this.slots);
-    const owner = this.#map?.processes[this.#map.owners[slot] ?? NOBODY];
-    if (owner === undefined) return this.#kept.has(slot) ? 'self' : undefined;
-    if (owner.processId !== this.#options.processId) return { url: owner.url };
-    return this.#member.current ? 'self' : undefined;
+    const owner = this.#placed('owners', tenantId);
+    if (owner === undefined) return this.#kept.has(slotOf(tenantId, this.slots)) ? 'self' : undefined;
+    return this.#asOwner(owner);
   }
 
   standsBy(tenantId: string): boolean {
-    const standby = this.#map?.processes[this.#map.standbys[slotOf(tenantId, this.slots)] ?? NOBODY];
-    return standby?.processId === this.#options.processId && this.#member.current;
+    const standby = this.#placed('standbys', tenantId);
+    return standby !== undefined && this.#asOwner(standby) === 'self';
+  }
+
+  notifies(tenantId: string): boolean {
+    const notifier = this.#placed('notifiers', tenantId);
+    return notifier !== undefined && this.#asOwner(notifier) === 'self';
+  }
+
+  notifierOf(tenantId: string): Owner {
+    const notifier = this.#placed('notifiers', tenantId);
+    return notifier === undefined ? this.ownerOf(tenantId) : this.#asOwner(notifier);
+  }
+
+  #placed(places: Places, tenantId: string): SlotProcess | undefined {
+    return this.#map?.processes[this.#map[places][slotOf(tenantId, this.slots)] ?? NOBODY];
+  }
+
+  /** What is said of this process counts as far as the group has confirmed it. */
+  #asOwner({ processId, url }: SlotProcess): Owner {
+    if (processId !== this.#options.processId) return { url };
+    return this.#member.current ? 'self' : undefined;
   }
 
   onChange(listener: () => void): void {
@@ -127,7 +149,7 @@ export class SlotGroup implements Ownership {
   }
 
   /**
-   * Stays a member, but one that takes no slots, so that this process too learns who has them now, for forwarding. Resolves
+   * Stays a member, but one without a role, so that this process too learns who has its slots now, for forwarding. Resolves
    * when it knows, or after the session timeout. Slots that nobody takes stay here.
    */
   async leave(): Promise<void> {
@@ -136,7 +158,7 @@ export class SlotGroup implements Ownership {
     this.#leaving = true;
     this.#member.rejoin();
     const end = performance.now() + this.#options.sessionTimeoutMs;
-    while (this.#own().length > 0 && this.#member.current && performance.now() < end) await this.changed(end - performance.now());
+    while (this.#hasSlots && this.#member.current && performance.now() < end) await this.changed(end - performance.now());
   }
 
   /** Leaves the group at once, if `leave` was not called with its slots. What is known of the others goes on to hold. */
@@ -148,29 +170,34 @@ export class SlotGroup implements Ownership {
   }
 
   /** By the map, confirmed or not. */
-  #own(places: 'owners' | 'standbys' = 'owners'): number[] {
+  #own(places: Places = 'owners'): number[] {
     const { processId } = this.#options;
     return this.#map?.[places].flatMap((place, slot) => (this.#map?.processes[place]?.processId === processId ? [slot] : [])) ?? [];
   }
 
+  /** As owner or notifier, whom others send requests to. */
+  get #hasSlots(): boolean {
+    return this.#own().length > 0 || this.#own('notifiers').length > 0;
+  }
+
   #warm(): number[] {
-    const slots = [...(this.#options.warmSlots?.() ?? []), ...this.#own(), ...this.#own('standbys')];
+    const slots = [...(this.#options.warmSlots?.() ?? []), ...this.#own(), ...this.#own('standbys'), ...this.#own('notifiers')];
     return [...new Set(slots)].filter((slot) => slot < this.slots);
   }
 
   #assigned(map: SlotMap | undefined): void {
     // Its leader is no process of ours, or does not understand us.
-    if (map?.owners.length !== this.slots || map.standbys.length !== this.slots) throw new Error(`the group gave no map of ${this.slots} slots`);
+    if (map === undefined || !isOf(this.slots, map)) throw new Error(`the group gave no map of ${this.slots} slots`);
     const same = !this.#lost && this.#map !== undefined && sameMap(this.#map, map);
     this.#map = map;
     this.#lost = false;
     if (same) return;
-    this.#options.logger.info({ map: map.version, processes: map.processes.length, slots: this.#own().length, standbys: this.#own('standbys').length }, 'slots were assigned');
+    this.#options.logger.info({ map: map.version, processes: map.processes.length, slots: this.#own().length, standbys: this.#own('standbys').length, notified: this.#own('notifiers').length }, 'slots were assigned');
     this.#tell();
   }
 
   #setLost(lost: boolean): void {
-    if (this.#lost === lost || this.#own().length === 0) return;
+    if (this.#lost === lost || !this.#hasSlots) return;
     this.#lost = lost;
     const { logger } = this.#options;
     if (lost) logger.warn({ slots: this.#own().length }, 'this process may have lost its slots; it claims none until the group confirms that they are its own');

@@ -13,11 +13,12 @@ const MAP = z.object({
   processes: z.array(z.tuple([z.string(), z.string()])),
   owners: z.array(place),
   standbys: z.array(place),
+  notifiers: z.array(place),
 });
-const MEMBER = z.object({ processId: z.string().min(1), url: z.string(), tasks: z.boolean(), warm: z.array(z.int().min(0)), map: MAP.optional() });
+const MEMBER = z.object({ processId: z.string().min(1), url: z.string(), tasks: z.boolean(), notifier: z.boolean(), warm: z.array(z.int().min(0)), map: MAP.optional() });
 
 /** A change of what is said here that older processes would misread is a new name: a group has one that all members know. */
-export const protocolName = (slots: number): string => `statefold-slots-v1-of-${slots}`;
+export const protocolName = (slots: number): string => `statefold-slots-v2-of-${slots}`;
 
 export function encodeMember(topic: string, member: SlotMember): Buffer {
   const said: z.input<typeof MEMBER> = { ...member, warm: [...member.warm], map: member.map && wireMap(member.map) };
@@ -49,5 +50,11 @@ function parsed<T>(schema: z.ZodType<T>, bytes: () => Buffer | undefined): T | u
   }
 }
 
-const wireMap = (map: SlotMap): z.input<typeof MAP> => ({ version: map.version, processes: map.processes.map(({ processId, url }) => [processId, url]), owners: [...map.owners], standbys: [...map.standbys] });
+const wireMap = (map: SlotMap): z.input<typeof MAP> => ({
+  version: map.version,
+  processes: map.processes.map(({ processId, url }) => [processId, url]),
+  owners: [...map.owners],
+  standbys: [...map.standbys],
+  notifiers: [...map.notifiers],
+});
 const slotMap = (map: z.output<typeof MAP>): SlotMap => ({ ...map, processes: map.processes.map(([processId, url]) => ({ processId, url })) });
