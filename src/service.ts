@@ -34,6 +34,7 @@ import { ClickHouseReadStore } from './read-store/clickhouse/clickhouse-read-sto
 import type { ClickHouseEndpoint } from './read-store/endpoint.js';
 import { EmbeddedEngine } from './read-store/embedded/embedded-engine.js';
 import type { ReadStore } from './read-store/read-store.js';
+import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from './read-store/sink.js';
 import { Activity } from './tasks/activity.js';
 import { Assignment } from './tasks/assignment.js';
@@ -239,13 +240,14 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       authenticator,
       adminKey,
       readStoreAccess: endpoint,
-      rebuildReadStore: async (tenantId) => {
-        await sink.rebuild(tenantId);
-        // Those that are not active are refilled as they are opened; nobody waits for it.
-        void (async () => {
-          for (const { id } of catalog.list('tenant', undefined)) if (owns(id) && (tenantId === undefined || id === tenantId)) await tenants.open(id);
-        })().catch((error: unknown) => logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'));
-      },
+      rebuildReadStore: readStoreRebuild({
+        ownership,
+        tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
+        rebuild: (tenantId) => sink.rebuild(tenantId),
+        open: (tenantId) => tenants.open(tenantId),
+        adminKey,
+        logger,
+      }),
       probes: [
         { name: 'log', required: true, check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0 },
         { name: 'readStore', required: false, check: () => readStore.ping() },
