@@ -335,20 +335,19 @@ export class Projector {
       state: gone ? null : row.state,
       fault: row.fault === undefined || gone ? null : Buffer.from(JSON.stringify(row.fault)),
     });
+    // A swap that a crash cut off numbers its changes as before: what it has told by then changes neither which rows are old nor how they differ.
+    for (const [key, classIndex, old] of before === undefined ? [] : tables.keyStates(projectionId, before.revision)) {
+      const className = before?.classNames[classIndex] ?? '';
+      const now = live.classNames.indexOf(className);
+      const row = now < 0 ? undefined : tables.keyState(projectionId, revision, key, now);
+      // So the rows of a revision are those of the one before, and what its swap told: a standby follows it without the code.
+      if (!sameRow(old, row)) yield row === undefined ? value(key, className, old, true) : value(key, className, row, false);
+      else if (now >= 0) tables.setKeyState(projectionId, revision, key, now, old);
+    }
     for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
       const className = live.classNames[classIndex] ?? '';
-      const old = before === undefined ? undefined : tables.keyState(projectionId, before.revision, key, before.classNames.indexOf(className));
-      if (old !== undefined && sameRow(old, row)) tables.setKeyState(projectionId, revision, key, classIndex, old);
-      else yield value(key, className, row, false);
-    }
-    if (before === undefined) return;
-    for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
-      const className = before.classNames[classIndex] ?? '';
-      const now = live.classNames.indexOf(className);
-      if (tables.keyState(projectionId, revision, key, now) !== undefined) continue;
-      // So the rows of a revision are those of the one before, and what its swap told: a standby follows it without the code.
-      if (!sameRow(row, undefined)) yield value(key, className, row, true);
-      else if (now >= 0) tables.setKeyState(projectionId, revision, key, now, row);
+      const known = before?.classNames.indexOf(className) ?? -1;
+      if (before === undefined || known < 0 || tables.keyState(projectionId, before.revision, key, known) === undefined) yield value(key, className, row, false);
     }
   }
 
