@@ -22,7 +22,16 @@ export interface CommitReaderOptions {
   readonly position: () => number;
 }
 
+/** A part of the log as it was read. */
+interface Page {
+  readonly from: number;
+  readonly next: number;
+  readonly inputs: readonly Input[];
+}
+
 const CHUNK_BYTES = 1024 * 1024;
+/** One for each that may be following through history at a time: projector, build, sink. */
+const PAGES = 3;
 const COMMITS_A_READ = 256;
 
 const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
@@ -39,6 +48,8 @@ export class CommitReader {
   readonly #options: CommitReaderOptions;
   readonly #tail: Tail<Input>;
   readonly #voids = new Set<number>();
+  /** The last that were read: a follower takes a small part of a page at a time, and would decode the rest again and again. */
+  #pages: readonly Page[] = [];
 
   constructor(options: CommitReaderOptions) {
     this.#options = options;
@@ -65,6 +76,7 @@ export class CommitReader {
     if (from >= end) return { inputs: [], next: from };
     const recent = this.#tail.from(from, 4096);
     if (recent !== undefined) {
+      if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.next);
       let bytes = 0;
       for (const [i, input] of recent.entries()) {
         bytes += sizeOf(input);
@@ -72,16 +84,24 @@ export class CommitReader {
       }
       return { inputs: recent, next: end };
     }
+    let page = this.#pages.find((one) => one.from <= from && from < one.next);
+    if (page === undefined) {
+      page = await this.#page(from, end, maxBytes);
+      this.#pages = [page, ...this.#pages.filter(({ next }) => next !== from)].slice(0, PAGES);
+    }
+    const first = page.inputs.findIndex((input) => inputOffset(input) >= from);
+    return { inputs: first < 0 ? [] : page.inputs.slice(first), next: page.next };
+  }
+
+  async #page(from: number, end: number, maxBytes: number): Promise<Page> {
     const records = await this.#options.log.read(this.#options.ref, from, maxBytes);
     const inputs: Input[] = [];
-    let next = end;
     for (const record of records) {
-      if (record.offset >= end) return { inputs, next: end };
+      if (record.offset >= end) return { from, next: end, inputs };
       const input = this.#decode(record);
       if (input !== undefined) inputs.push(input);
-      next = record.offset + 1;
     }
-    return { inputs, next: records.length === 0 ? end : next };
+    return { from, next: (records.at(-1)?.offset ?? end - 1) + 1, inputs };
   }
 
   #decode(record: LogRecord): Input | undefined {
