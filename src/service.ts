@@ -38,6 +38,7 @@ import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from './read-store/sink.js';
 import { Activity } from './tasks/activity.js';
 import { Assignment } from './tasks/assignment.js';
+import { ChangeFeeds } from './tasks/change-feeds.js';
 import { ThreadedSectionArchive } from './tasks/snapshots/section-archive.js';
 import { Snapshots } from './tasks/snapshots/snapshots.js';
 import { LocalStore } from './tasks/store/local-store.js';
@@ -148,6 +149,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       : undefined;
     closers.push(() => snapshots?.close());
     let activity: Activity | undefined;
+    let assignment: Assignment | undefined;
     const tenants = new TenantRegistry({
       logger,
       ownership,
@@ -175,28 +177,45 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       onOpened: (task) => {
         sink.attach(task);
         snapshots?.watch(task);
-        activity?.note(task.tenantId, true);
+        activity?.note(task.tenantId, 'active');
       },
       onClosed: (task) => {
         sink.detach(task.tenantId);
         void snapshots?.unwatch(task.tenantId);
-        if (owns(task.tenantId)) activity?.note(task.tenantId, false);
+        if (owns(task.tenantId)) activity?.note(task.tenantId, 'idle');
+      },
+      onStopped: (tenantId) => {
+        // A moment later: it may be another's by then.
+        if (feeds.wants(tenantId)) setTimeout(() => assignment?.consider(tenantId), 1000).unref();
       },
     });
     closers.push(() => tenants.close());
     followCatalog(catalog, tenants);
+    const feeds: ChangeFeeds = new ChangeFeeds({
+      tenants,
+      ownership,
+      awaited: () => hub.followed,
+      onWanted: (tenantId) => activity?.note(tenantId, 'wanted'),
+      onUnwanted: (tenantId) => assignment?.consider(tenantId),
+      idleMs: settings.tenantIdleMs,
+    });
+    closers.push(() => feeds.close());
+    catalog.onChange(({ kind, id, value }) => {
+      // An owner's copy goes with the data of the tenant.
+      if (kind === 'tenant' && value === undefined && tenants.standby(id) !== undefined) void tenants.passivate(id).then(() => store.drop(id));
+    });
     metrics.watch('active_tenants', () => tenants.size);
     metrics.watch('read_store_behind_tenants', () => sink.status().behind);
     metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-    const hub = new ChangeHub({ tenants, catalog, logger });
+    const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger });
     const cursors = await LogCursorStore.open(log, logger);
     const webhooks = new WebhookDeliverer({
       hub,
-      tenants,
+      tenants: feeds,
       catalog,
       store: cursors,
-      serves: owns,
+      serves: (tenantId) => ownership.notifies(tenantId),
       unseal: (sealed) => sealer.unseal(sealed),
       logger,
       allowPrivate: settings.webhookAllowPrivate,
@@ -212,6 +231,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       catalog,
       codeHost,
       sealer,
+      changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
       checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
       clock,
       logger,
@@ -258,7 +278,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       extensions: [
         {
           mount: (app, { authenticate }) => {
-            const channels = { hub, tenants, catalog, quota, authenticator, authenticate, logger };
+            const channels = { hub, tenants: feeds, catalog, quota, authenticator, authenticate, logger };
             const polling = notificationRoutes(channels);
             const sse = serverSentEvents(channels);
             const sockets = new StreamServer({ ...channels, onConnections: metrics.websockets });
@@ -285,25 +305,29 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
       closers.push(() => scraped.close());
     }
-    startReadStore();
-    dotnet.start();
+    // What only an owner uses is not kept ready elsewhere.
+    if (settings.roles.includes('tasks')) {
+      startReadStore();
+      dotnet.start();
+    }
     if (shared) {
-      const noted = await Activity.open({ log, logger, active: () => tenants.activeIds, onActive: (tenantId) => assignment.consider(tenantId) });
+      const noted = await Activity.open({ log, logger, active: () => tenants.activeIds, wanted: () => feeds.wanted, onActive: (tenantId) => assignment?.consider(tenantId) });
       activity = noted;
-      const assignment = new Assignment({
+      assignment = new Assignment({
         ownership,
         tenants,
+        feeds,
         activity: noted,
         standbys: settings.standbys,
         logger,
         onReassigned: () => {
-          hub.reassign((tenantId) => ownership.ownerOf(tenantId) === undefined || owns(tenantId));
+          hub.reassign((tenantId) => [undefined, 'self'].includes(ownership.notifierOf(tenantId) as 'self' | undefined));
           deployments.resume(owns);
           void webhooks.reassign();
         },
       });
       closers.push(() => {
-        assignment.close();
+        assignment?.close();
         noted.close();
       });
       await owners.join();

@@ -77,6 +77,8 @@ export interface ProjectionEntity extends ArtefactFields {
     readonly isolated: boolean;
     /** Isolated secrets, newest first; empty when shared. */
     readonly secrets: readonly SealedSecret[];
+    /** It gets the changes past this sequence: the last one when it was added to a projection that was there. All unless given. */
+    readonly since?: number;
     /** Set when the endpoint answered 410. */
     readonly disabledAt?: string;
   };

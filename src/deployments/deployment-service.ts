@@ -17,6 +17,8 @@ export interface DeploymentServiceOptions {
   readonly sealer: Sealer;
   /** @throws StatefoldError WEBHOOK_URL_REFUSED */
   readonly checkWebhookUrl: (url: string) => Promise<void>;
+  /** The last sequence of a tenant of this process. */
+  readonly changesHead: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -87,7 +89,9 @@ export class DeploymentService implements Deployments {
     if (url === undefined) return { sse };
     if (!isolated) await this.#sharedSecret(tenantId);
     const kept = isolated ? (before?.webhook?.secrets ?? []) : [];
-    return { sse, webhook: { url, isolated, secrets: isolated && kept.length === 0 ? this.#rotate([]).secrets : kept } };
+    const since = before === undefined ? undefined : before.webhook === undefined ? await this.#options.changesHead(tenantId) : before.webhook.since;
+    const secrets = isolated && kept.length === 0 ? this.#rotate([]).secrets : kept;
+    return { sse, webhook: { url, isolated, secrets, ...(since === undefined ? {} : { since }) } };
   }
 
   /** The tenant's first webhook makes its shared secret. */

@@ -30,6 +30,7 @@ export type EdgeSettings = Pick<
   | 'shutdownDeadlineMs'
   | 'forwardDeadlineMs'
   | 'answerDeadlineMs'
+  | 'roles'
 >;
 
 /** Where the owner's own ClickHouse client connects. */

@@ -10,6 +10,7 @@ import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 import { Deadlines, timely } from './deadlines.js';
 import type { EdgeOptions, RouteDependencies } from './edge-options.js';
 import { Gateway } from './gateway/gateway.js';
+import { isForwarded } from './gateway/headers.js';
 import { guarded } from './gateway/guard.js';
 import { Tunnels } from './gateway/tunnels.js';
 import { knownError, refuseUpgrade, statusOf } from './problem.js';
@@ -37,6 +38,10 @@ export interface Edge {
 /** Paths of the channels of notification, whose routers are mounted: for all but GET they answer here. */
 const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '/projections/:id/sse', '/asyncapi.json'];
 
+/** What a process without clients answers to those who watch it. */
+const PROBES = /^\/(?:health|health\/ready|metrics)(?:\?|$)/;
+const notForClients = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'this process takes no requests of clients (its ROLES have no gateway); send the request to one that does');
+
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, authenticator, ownership, logger, observer, extensions = [] } = options;
@@ -60,6 +65,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const counted = new WeakSet<IncomingMessage>();
   const app = express();
   let draining = false;
+  const refuses = (request: IncomingMessage): boolean => !settings.roles.includes('gateway') && !isForwarded(request);
 
   const fail = (request: IncomingMessage, response: ServerResponse, thrown: unknown, requestId: string): void => {
     if (thrown instanceof RequestAbortedError) return void response.destroy();
@@ -70,6 +76,7 @@ export function createEdge(options: EdgeOptions): Edge {
 
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     if (draining) response.shouldKeepAlive = false;
+    if (refuses(request) && !PROBES.test(request.url ?? '')) return answerError(response, notForClients(), requestIdOf(request));
     const batch = request.method === 'POST' ? appendPath(request.url ?? '') : undefined;
     if (batch === undefined) return void app(request, response);
     const requestId = requestIdOf(request);
@@ -106,8 +113,9 @@ export function createEdge(options: EdgeOptions): Edge {
     else refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));
   };
   server.on('upgrade', (request, socket, head) => {
+    if (refuses(request)) return refuseUpgrade(socket, notForClients(), requestIdOf(request));
     const known = authenticator.find(request);
-    if (known !== undefined && gateway.serves(known.tenantId)) return upgrade(request, socket, head);
+    if (known !== undefined && gateway.serves(known.tenantId, 'notifier')) return upgrade(request, socket, head);
     const ignore = (): void => undefined;
     socket.on('error', ignore);
     authenticator

@@ -2,12 +2,12 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { ChangeFeed, Tenant, Tenants } from '../tasks/tenant.js';
+import type { ChangeFeed, Feed, Feeds } from '../tasks/tenant.js';
 import { ChangeFollower, type Follower, type FollowerHome, type FollowOptions, type FollowSink } from './follower.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface ChangeHubOptions {
-  readonly tenants: Tenants;
+  readonly tenants: Feeds;
   readonly catalog: Pick<Catalog, 'onChange'>;
   readonly logger: Logger;
   readonly timers?: Timers;
@@ -52,6 +52,11 @@ export class ChangeHub {
     return count;
   }
 
+  /** The tenants that someone follows. */
+  get followed(): Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'> {
+    return this.#channels;
+  }
+
   /** Ends every follower with UNAVAILABLE. */
   close(): void {
     this.#closed = true;
@@ -75,7 +80,7 @@ export class ChangeHub {
 /** The followers of one tenant, and its feed while the tenant is active. */
 class Channel implements FollowerHome {
   readonly #followers = new Map<string, Set<ChangeFollower>>();
-  #tenant: Tenant | undefined;
+  #tenant: Feed | undefined;
   #unsubscribe: (() => void) | undefined;
   /** All up to here was dispatched, or was there before the subscription. */
   #through = 0;
@@ -83,7 +88,7 @@ class Channel implements FollowerHome {
 
   constructor(
     readonly tenantId: string,
-    private readonly tenants: Tenants,
+    private readonly tenants: Feeds,
     readonly timers: Timers,
     private readonly logger: Logger,
     private readonly onEmpty: (channel: Channel) => void,
@@ -92,7 +97,7 @@ class Channel implements FollowerHome {
     if (tenant !== undefined) this.attach(tenant);
   }
 
-  attach(tenant: Tenant): void {
+  attach(tenant: Feed): void {
     if (this.#tenant === tenant) return;
     this.#unsubscribe?.();
     const renewed = this.#tenant !== undefined;

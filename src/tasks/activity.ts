@@ -10,12 +10,17 @@ const READ_BYTES = 1024 * 1024;
 const WAIT_MS = 5_000;
 const RETRY_MS = 1_000;
 
+/** `wanted`: its owner is to keep it active, as another process waits for its changes. */
+export type Note = 'active' | 'idle' | 'wanted';
+
 export interface ActivityOptions {
   readonly log: Log;
   readonly logger: Logger;
   /** The tenants that are active in this process. */
   readonly active: () => Iterable<string>;
-  /** A tenant became active somewhere, after `open`. */
+  /** Tenants of other processes whose changes are awaited here. */
+  readonly wanted: () => Iterable<string>;
+  /** A tenant became active somewhere after `open`, or is wanted (still). */
   readonly onActive: (tenantId: string) => void;
 }
 
@@ -26,7 +31,7 @@ export interface ActivityOptions {
 export class Activity {
   readonly #options: ActivityOptions;
   readonly #noted = new Map<string, number>();
-  readonly #pending = new Map<string, boolean>();
+  readonly #pending = new Map<string, Note>();
   readonly #repeater: NodeJS.Timeout;
   #writing = false;
   #opened = false;
@@ -35,7 +40,8 @@ export class Activity {
   private constructor(options: ActivityOptions) {
     this.#options = options;
     this.#repeater = setInterval(() => {
-      for (const tenantId of options.active()) this.note(tenantId, true);
+      for (const tenantId of options.wanted()) this.note(tenantId, 'wanted');
+      for (const tenantId of options.active()) this.note(tenantId, 'active');
     }, REPEAT_MS).unref();
   }
 
@@ -58,8 +64,8 @@ export class Activity {
   }
 
   /** Gathered; lost when the log takes no writes, until it is noted again. */
-  note(tenantId: string, active: boolean): void {
-    this.#pending.set(tenantId, active);
+  note(tenantId: string, note: Note): void {
+    this.#pending.set(tenantId, note);
     if (!this.#writing && !this.#closed) void this.#write();
   }
 
@@ -74,7 +80,7 @@ export class Activity {
       while (this.#pending.size > 0 && !this.#closed) {
         const notes = [...this.#pending];
         this.#pending.clear();
-        await this.#options.log.append(PARTITION, notes.map(([tenantId, active]) => ({ key: Buffer.from(tenantId), value: Buffer.from(active ? 'active' : 'idle') })));
+        await this.#options.log.append(PARTITION, notes.map(([tenantId, note]) => ({ key: Buffer.from(tenantId), value: Buffer.from(note) })));
       }
     } catch (error) {
       this.#options.logger.debug({ err: error }, 'activity could not be noted');
@@ -99,11 +105,12 @@ export class Activity {
     const records = await this.#options.log.read(PARTITION, from, READ_BYTES, waitMs);
     for (const { key, value, timestamp } of records) {
       const tenantId = key.toString();
-      if (value?.toString() !== 'active') {
+      const note = value?.toString();
+      if (note !== 'active' && note !== 'wanted') {
         this.#noted.delete(tenantId);
         continue;
       }
-      const known = this.#noted.has(tenantId);
+      const known = note === 'active' && this.#noted.has(tenantId);
       this.#noted.set(tenantId, timestamp);
       if (!known && this.#opened && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
     }

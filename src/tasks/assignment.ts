@@ -13,6 +13,8 @@ export interface AssignmentOptions {
   /** Tenants that are active somewhere in the cluster. */
   readonly activity: { tenants(): readonly string[] };
   readonly standbys: boolean;
+  /** Tenants whose changes are wanted here, whoever owns them. */
+  readonly feeds: { readonly wanted: readonly string[]; wants(tenantId: string): boolean };
   readonly logger: Logger;
   /** The slots of this process changed, and its tasks are being brought in line. */
   readonly onReassigned: () => void;
@@ -20,6 +22,8 @@ export interface AssignmentOptions {
 
 /** Tenants that are opened or followed at once after a change. */
 const AT_ONCE = 4;
+/** What is wanted here and could not be had is tried again after so long. */
+const RETRY_MS = 1000;
 
 /** Brings the tasks of this process in line with its slots: closes what is another's, takes what is ours, keeps standbys. */
 export class Assignment {
@@ -35,10 +39,11 @@ export class Assignment {
 
   reassign(): void {
     if (this.#closed) return;
-    const { tenants, activity, ownership, onReassigned } = this.#options;
+    const { tenants, activity, ownership, feeds, onReassigned } = this.#options;
     for (const tenantId of tenants.activeIds) if (ownership.ownerOf(tenantId) !== 'self') this.consider(tenantId);
     for (const tenantId of tenants.standbyIds) this.consider(tenantId);
     for (const tenantId of activity.tenants()) this.consider(tenantId);
+    for (const tenantId of feeds.wanted) this.consider(tenantId);
     onReassigned();
   }
 
@@ -58,12 +63,13 @@ export class Assignment {
       } catch (error) {
         this.#options.logger.debug({ err: error, tenantId }, 'a tenant was not brought in line with its slot; its next use does it');
       }
+      if (this.#isMissed(tenantId)) setTimeout(() => this.consider(tenantId), RETRY_MS).unref();
     }
     this.#running--;
   }
 
   async #align(tenantId: string): Promise<void> {
-    const { tenants, ownership, standbys } = this.#options;
+    const { tenants, ownership, standbys, feeds } = this.#options;
     const owner = ownership.ownerOf(tenantId);
     if (this.#closed || owner === undefined) return;
     if (owner === 'self') {
@@ -71,8 +77,14 @@ export class Assignment {
       return;
     }
     if (tenants.activeIds.includes(tenantId)) await tenants.passivate(tenantId);
-    if (standbys && ownership.standsBy(tenantId)) await tenants.standBy(tenantId);
+    if ((standbys && ownership.standsBy(tenantId)) || feeds.wants(tenantId)) await tenants.standBy(tenantId);
     else await tenants.passivate(tenantId);
+  }
+
+  /** Its changes are awaited here, and there is nothing that they would come from. */
+  #isMissed(tenantId: string): boolean {
+    const { tenants, feeds } = this.#options;
+    return !this.#closed && feeds.wants(tenantId) && !tenants.activeIds.includes(tenantId) && !tenants.standbyIds.includes(tenantId);
   }
 
   close(): void {

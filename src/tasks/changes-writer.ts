@@ -40,6 +40,8 @@ export interface ChangesWriterOptions {
   readonly logger: Logger;
   readonly position: () => number;
   readonly kick: () => void;
+  /** Resolves when all that was acknowledged before the call has been folded. */
+  readonly barrier: () => Promise<void>;
   /** Each accepted change, in log order, on the turn in which it is folded. */
   readonly onChange?: (change: Change, inputOffset: number) => void;
   readonly onStopped: (error: Error) => void;
@@ -212,6 +214,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
 
   head(): number {
     return this.#head;
+  }
+
+  refresh(): Promise<void> {
+    return this.#options.barrier();
   }
 
   tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {

@@ -16,6 +16,8 @@ export interface TenantRegistryOptions {
   readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
   readonly onOpened?: (task: TenantTask) => void;
   readonly onClosed?: (task: TenantTask) => void;
+  /** A task or a standby ended by itself. */
+  readonly onStopped?: (tenantId: string) => void;
 }
 
 interface Active {
@@ -37,6 +39,7 @@ export class TenantRegistry implements Tenants {
   readonly #following = new Map<string, Promise<void>>();
   readonly #closing = new Map<string, Promise<void>>();
   readonly #listeners: ((tenant: Tenant) => void)[] = [];
+  readonly #followers: ((standby: TenantTask) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -51,6 +54,11 @@ export class TenantRegistry implements Tenants {
     if (entry === undefined) return undefined;
     entry.usedAt = performance.now();
     return entry.task;
+  }
+
+  /** The standby of another process's tenant, while it follows. */
+  standby(tenantId: string): TenantTask | undefined {
+    return this.#standbys.get(tenantId);
   }
 
   get size(): number {
@@ -134,6 +142,7 @@ export class TenantRegistry implements Tenants {
       await task.open({ standby: true });
       if (this.#closed) throw new NotOwnerError();
       this.#standbys.set(tenantId, task);
+      for (const listener of this.#followers) listener(task);
     } catch (error) {
       this.#options.logger.warn({ err: error, tenantId }, 'no standby of the tenant is kept');
       await task.close();
@@ -142,6 +151,11 @@ export class TenantRegistry implements Tenants {
 
   onActivated(listener: (tenant: Tenant) => void): void {
     this.#listeners.push(listener);
+  }
+
+  /** Called for each standby when it follows. */
+  onFollowed(listener: (standby: TenantTask) => void): void {
+    this.#followers.push(listener);
   }
 
   /** Closes a tenant that is being deleted, used no more, or another's. */
@@ -171,6 +185,7 @@ export class TenantRegistry implements Tenants {
     if (deposed) this.#options.logger.info({ tenantId }, 'another process has claimed the tenant');
     else if (this.#active.has(tenantId) || this.#standbys.has(tenantId)) this.#options.logger.error({ err: error, tenantId }, 'a tenant stopped; it is restored at its next use');
     void this.passivate(tenantId);
+    this.#options.onStopped?.(tenantId);
   }
 
   #passivate(): void {

@@ -100,15 +100,15 @@ export class TenantTask implements Tenant, SinkSource {
       onStopped,
     });
     this.#feed = new ChangesWriter({
-      log,
-      ref: changesRef,
-      codec: codecs.changes,
+      ...{ log, ref: changesRef, codec: codecs.changes },
       tables,
       tailBytes,
       start: checkpoint.changes.position,
       logger,
       position: () => this.#changes.fence.position,
       kick: () => this.#changes.kick(),
+      // An owner has what it was acknowledged.
+      barrier: () => (this.#status === 'FOLLOWING' ? this.#changes.barrier() : Promise.resolve()),
       onChange: (change, input) => this.#follower.recorded(change, input),
       onStopped,
     });

@@ -25,8 +25,10 @@ export interface Tenant {
 
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {
-  /** Highest sequence that was acknowledged; 0 before the first. */
+  /** Highest sequence that was acknowledged, as far as it has come here; 0 before the first. */
   head(): number;
+  /** Resolves when all that was acknowledged before the call has come here. */
+  refresh(): Promise<void>;
   /**
    * Changes of a projection with a sequence past `after`, ascending, at most `limit`, faults left out. From memory where the tail
    * reaches back to the cursor, else from the log. @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`.
@@ -96,6 +98,19 @@ export interface ProjectionState {
 export interface ProjectionStatesPage {
   readonly states: readonly ProjectionState[];
   readonly nextCursor: string | undefined;
+}
+
+/** A tenant as those see it who want its changes alone. */
+export type Feed = Pick<Tenant, 'tenantId' | 'changes'>;
+
+/** The tenants whose changes this process has. */
+export interface Feeds {
+  /** Follows the tenant when needed. `NOT_FOUND` where the catalog has none, `UNAVAILABLE` where this process does not notify of it. */
+  open(tenantId: string): Promise<Feed>;
+  /** The tenant if its changes are here already. */
+  active(tenantId: string): Feed | undefined;
+  /** Called for each tenant when its changes are here, also in place of an earlier feed. */
+  onActivated(listener: (feed: Feed) => void): void;
 }
 
 /** The tenants whose slots this process owns. A tenant is activated on first use and passivated when idle. */

@@ -78,6 +78,10 @@ export class ListFeed implements ChangeFeed {
     return Promise.resolve(this.trimmed);
   }
 
+  refresh(): Promise<void> {
+    return Promise.resolve();
+  }
+
   subscribe(listener: (changes: readonly Change[]) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);

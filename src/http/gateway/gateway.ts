@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import type { Ownership } from '../../cluster/ownership.js';
+import type { Owner, Ownership } from '../../cluster/ownership.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { readBody, RequestAbortedError } from '../body.js';
 import { ForwardCall, type Attempt, type Failure } from './forward-call.js';
@@ -35,9 +35,13 @@ export interface GatewayOptions {
   readonly observer?: GatewayObserver | undefined;
 }
 
+/** Which process of a tenant a request is for: its owner unless given, or who notifies of its changes. */
+export type ServedBy = 'owner' | 'notifier';
+
 /** A request on its way to the owner. */
 export interface ForwardedRequest {
   readonly tenantId: string;
+  readonly by?: ServedBy;
   readonly requestId: string;
   /** Most bytes of a body; undefined: it has none that matters. */
   readonly bodyLimit: number | undefined;
@@ -82,15 +86,20 @@ export class Gateway {
   }
 
   /** This process serves the tenant itself. */
-  serves(tenantId: string): boolean {
-    return this.#options.ownership.ownerOf(tenantId) === 'self';
+  serves(tenantId: string, by?: ServedBy): boolean {
+    return this.#serving(tenantId, by) === 'self';
+  }
+
+  #serving(tenantId: string, by: ServedBy = 'owner'): Owner {
+    const { ownership } = this.#options;
+    return by === 'owner' ? ownership.ownerOf(tenantId) : ownership.notifierOf(tenantId);
   }
 
   /** A request that this process refused as not the owner, or could not serve: is there another one for it now? */
-  async movedAway(tenantId: string, error: unknown): Promise<boolean> {
+  async movedAway(tenantId: string, error: unknown, by?: ServedBy): Promise<boolean> {
     if (!(error instanceof StatefoldError) || error.code !== 'UNAVAILABLE') return false;
-    if (this.serves(tenantId) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
-    return !this.serves(tenantId);
+    if (this.serves(tenantId, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
+    return !this.serves(tenantId, by);
   }
 
   /**
@@ -122,7 +131,7 @@ export class Gateway {
   async reach(
     request: IncomingMessage,
     response: Answerable,
-    { tenantId, repeatable }: Pick<ForwardedRequest, 'tenantId' | 'repeatable'>,
+    { tenantId, by, repeatable }: Pick<ForwardedRequest, 'tenantId' | 'by' | 'repeatable'>,
     attempt: (url: string) => Promise<Attempt>,
   ): Promise<boolean> {
     const { ownership, deadlineMs, observer } = this.#options;
@@ -131,7 +140,7 @@ export class Gateway {
     let refusal: (() => void) | undefined;
     let unknown = false;
     for (;;) {
-      const owner = ownership.ownerOf(tenantId);
+      const owner = this.#serving(tenantId, by);
       if (owner === 'self') return false;
       if (isForwarded(request)) {
         response.setHeader(NOT_OWNER, '1');
@@ -187,7 +196,7 @@ export class Gateway {
   /** An owner that stopped never answers what it has: it is asked for at the next one, unless it was sent to the client in part. */
   #reassigned(): void {
     const moved = ({ call, request, url }: { readonly call: ForwardCall; readonly request: ForwardedRequest; readonly url: string }): boolean => {
-      const owner = this.#options.ownership.ownerOf(request.tenantId);
+      const owner = this.#serving(request.tenantId, request.by);
       return request.repeatable && !call.passing && owner !== undefined && (owner === 'self' || owner.url !== url);
     };
     const entries = [...this.#calls].filter(moved);

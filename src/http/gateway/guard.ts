@@ -5,7 +5,7 @@ import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { Authenticator } from '../auth.js';
 import { requestIdOfAnswer } from '../resource.js';
 import { MAX_FORM_BYTES } from '../upload.js';
-import type { ForwardedRequest, Gateway } from './gateway.js';
+import type { ForwardedRequest, Gateway, ServedBy } from './gateway.js';
 import { isForwarded, NOT_OWNER } from './headers.js';
 
 export interface GuardOptions {
@@ -17,7 +17,7 @@ export interface GuardOptions {
   readonly limits: { readonly maxBodyBytes: number; readonly maxUploadBytes: number };
 }
 
-/** What is served by the tenant's owner alone. */
+/** What is served by the tenant's owner alone, or by who notifies of it. */
 const OF_A_TENANT = /^\/(?:events|aggregates|aggregate-types|reducers|projections|webhooks)(?:\/|$)/;
 /** The two appends find their owner themselves, with the id of the command. */
 const APPENDS = /^\/events(?:\/batch)?$/;
@@ -29,6 +29,8 @@ const A_TENANT = /^\/admin\/tenants\/([^/]+)$/;
 /** What these answer as missing may be in the catalog by now. */
 const OF_THE_CATALOG = /^\/(?:aggregate-types|reducers|projections)\//;
 const LASTING = /^\/projections\/[^/]+\/(?:notifications|sse)$/;
+/** Changes are asked for, by polling or as a stream. */
+const servedBy = ({ path }: Request): ServedBy => (LASTING.test(path) ? 'notifier' : 'owner');
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE'];
 
 const isSafe = ({ method }: Request): boolean => method === 'GET' || method === 'HEAD';
@@ -45,6 +47,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
 
   const asked = (request: Request, response: Response, tenantId: string): ForwardedRequest => ({
     tenantId,
+    by: servedBy(request),
     requestId: requestIdOfAnswer(response),
     bodyLimit: isSafe(request) || request.method === 'DELETE' ? undefined : /^multipart\//i.test(request.headers['content-type'] ?? '') ? limits.maxUploadBytes + MAX_FORM_BYTES : limits.maxBodyBytes,
     repeatable: isSafe(request),
@@ -70,7 +73,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       if (error instanceof StatefoldError && error.code === 'UNAUTHENTICATED') return false;
       throw error;
     }
-    if (OF_A_TENANT.test(request.path) && !gateway.serves(tenantId) && (await forward(request, response, tenantId))) return true;
+    if (OF_A_TENANT.test(request.path) && !gateway.serves(tenantId, servedBy(request)) && (await forward(request, response, tenantId))) return true;
     if (!isSafe(request)) await catalog.refresh();
     return false;
   };
@@ -94,7 +97,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
     if (OF_THE_ADMIN.test(path)) return admitAdmin(request, response);
     if (!OF_A_TENANT.test(path) && !OF_A_KEY.test(path)) return undefined;
     const tenantId = isSafe(request) ? authenticator.find(request)?.tenantId : undefined;
-    return tenantId !== undefined && gateway.serves(tenantId) ? undefined : admit(request, response);
+    return tenantId !== undefined && gateway.serves(tenantId, servedBy(request)) ? undefined : admit(request, response);
   };
 
   const serve: RequestHandler = (request, response, next) => {
@@ -121,7 +124,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       if (thrown instanceof NotOwnerError) response.setHeader(NOT_OWNER, '1');
       return 'told';
     }
-    return (await gateway.movedAway(tenantId, thrown)) && (await forward(request, response, tenantId)) ? 'answered' : 'told';
+    return (await gateway.movedAway(tenantId, thrown, servedBy(request))) && (await forward(request, response, tenantId)) ? 'answered' : 'told';
   };
 
   return (request, response, next) => {

@@ -26,7 +26,7 @@ export class Tunnels {
     private readonly onCount: (open: number) => void = () => undefined,
   ) {}
 
-  /** Connects an upgrade request with the tenant's owner, or answers it. False: this process is the owner, and is to serve it. Never rejects. */
+  /** Connects an upgrade request with who notifies of the tenant, or answers it. False: that is this process, and is to serve it. Never rejects. */
   async connect(request: IncomingMessage, client: Duplex, head: Buffer, tenantId: string, requestId: string): Promise<boolean> {
     const refusal: Record<string, string> = {};
     const answer: Answerable = {
@@ -36,7 +36,7 @@ export class Tunnels {
       },
     };
     try {
-      return await this.gateway.reach(request, answer, { tenantId, repeatable: true }, (url) => this.#attempt(url, request, client as Socket, head, requestId));
+      return await this.gateway.reach(request, answer, { tenantId, by: 'notifier', repeatable: true }, (url) => this.#attempt(url, request, client as Socket, head, requestId));
     } catch (error) {
       if (error instanceof RequestAbortedError || client.destroyed) client.destroy();
       else refuseUpgrade(client, error, requestId, refusal);

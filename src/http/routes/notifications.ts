@@ -10,13 +10,13 @@ import type { ConnectionQuota } from '../../notifier/connection-quota.js';
 import type { ChangeHub } from '../../notifier/hub.js';
 import { notificationBytes } from '../../notifier/notification-record.js';
 import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { ChangeFeed, Tenants } from '../../tasks/tenant.js';
+import type { ChangeFeed, Feeds } from '../../tasks/tenant.js';
 import type { Principal } from '../auth.js';
 import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface NotificationRoutesOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Tenants;
+  readonly tenants: Feeds;
   readonly catalog: Pick<Catalog, 'get'>;
   readonly quota: ConnectionQuota;
   readonly authenticate: (request: IncomingMessage) => Principal;
@@ -55,7 +55,10 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
     };
     const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
     requireProjection(catalog, tenantId, poll.projectionId);
-    let page = await readPage((await tenants.open(tenantId)).changes, poll, () => response.destroyed);
+    const { changes } = await tenants.open(tenantId);
+    // What was answered elsewhere is in this answer too.
+    await changes.refresh();
+    let page = await readPage(changes, poll, () => response.destroyed);
     if (page.records.length === 0 && waitSeconds > 0 && request.method === 'GET') {
       const release = quota.take(tenantId);
       try {

@@ -9,13 +9,13 @@ import type { ChangeHub } from '../../notifier/hub.js';
 import { notificationBytes } from '../../notifier/notification-record.js';
 import { Pulse, type Beating } from '../../notifier/pulse.js';
 import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { Tenants } from '../../tasks/tenant.js';
+import type { Feeds } from '../../tasks/tenant.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface ServerSentEventsOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Tenants;
+  readonly tenants: Feeds;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
   readonly quota: ConnectionQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
@@ -75,7 +75,9 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     const release = quota.take(tenantId);
     response.once('close', release);
     const { changes } = await tenants.open(tenantId);
-    if (after !== undefined && changes.tail(projectionId, after, 1) === undefined) await changes.read(projectionId, after, 1);
+    // What was answered before the stream began is not in it.
+    if (after === undefined) await changes.refresh();
+    else if (changes.tail(projectionId, after, 1) === undefined) await changes.read(projectionId, after, 1);
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
     requireEnabled(tenantId, projectionId);

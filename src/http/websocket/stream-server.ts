@@ -8,7 +8,7 @@ import type { ConnectionQuota } from '../../notifier/connection-quota.js';
 import type { ChangeHub } from '../../notifier/hub.js';
 import { Pulse } from '../../notifier/pulse.js';
 import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { Tenants } from '../../tasks/tenant.js';
+import type { Feeds } from '../../tasks/tenant.js';
 import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
@@ -17,7 +17,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 
 export interface StreamServerOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Tenants;
+  readonly tenants: Feeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
   readonly quota: ConnectionQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
@@ -75,10 +75,10 @@ export class StreamServer {
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
       const { changes } = await this.options.tenants.open(tenantId);
+      // What was answered before the stream began is not in it.
+      if (stream.after === undefined) await changes.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      if (stream.after !== undefined && changes.tail(stream.projectionId, stream.after, 1) === undefined) {
-        await changes.read(stream.projectionId, stream.after, 1);
-      }
+      else if (changes.tail(stream.projectionId, stream.after, 1) === undefined) await changes.read(stream.projectionId, stream.after, 1);
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);

@@ -94,11 +94,11 @@ export class Endpoint implements FollowSink {
   }
 
   /** Begins where its checkpoint ends, else at `from`. Resolves when it follows, or has put that off. */
-  async start(from: number | 'head'): Promise<void> {
+  async start(from: number): Promise<void> {
     if (this.#stopped) return;
     try {
       const feed = await this.context.feed(this.tenantId);
-      const checkpoint = this.context.store.load(this.id) ?? { through: from === 'head' ? feed.head() : from, pending: [], parked: [] };
+      const checkpoint = this.context.store.load(this.id) ?? { through: from, pending: [], parked: [] };
       const window = await this.#restore(feed, checkpoint);
       if (this.#isStopped()) return;
       this.#window = window;

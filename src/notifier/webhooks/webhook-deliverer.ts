@@ -3,7 +3,7 @@ import { signingSecrets } from '../../catalog/webhook-secrets.js';
 import type { Change } from '../../core/change.js';
 import { systemClock, type Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
-import type { Tenants } from '../../tasks/tenant.js';
+import type { Feeds } from '../../tasks/tenant.js';
 import type { CursorStore, ParkedChange } from '../cursor-store.js';
 import type { ChangeHub } from '../hub.js';
 import { systemTimers, type Timers } from '../timers.js';
@@ -16,7 +16,7 @@ import { webhookBody, webhookHeaders, webhookId } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Tenants;
+  readonly tenants: Feeds;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'update' | 'onChange'>;
   readonly store: CursorStore;
   /** The tenant's webhooks are sent by this process. */
@@ -103,7 +103,7 @@ export class WebhookDeliverer {
       probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
       feed: async (tenantId) => {
         const { changes } = await tenants.open(tenantId);
-        // After the tenant is ours: who had it before has saved its last.
+        // When its changes are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
         await store.refresh();
         return changes;
       },
@@ -130,7 +130,7 @@ export class WebhookDeliverer {
     const begun = this.options.catalog.list('projection', undefined).flatMap(({ value }) => (isEnabled(value) && this.#serves(value.tenantId) ? [value] : []));
     const next = begun.values();
     const open = async (): Promise<void> => {
-      for (const projection of next) await this.#begin(projection, 0);
+      for (const projection of next) await this.#begin(projection);
     };
     await Promise.all(Array.from({ length: OPEN_AT_ONCE }, open));
   }
@@ -162,19 +162,17 @@ export class WebhookDeliverer {
       return;
     }
     if (endpoint === undefined) {
-      if (!this.#serves(tenantId)) return;
-      // With the projection itself: all its changes, the build's too. Added later: from here on.
-      void this.#begin(value, previous === undefined ? 0 : 'head');
+      if (this.#serves(tenantId)) void this.#begin(value);
     } else if (previous?.webhook?.url !== value.webhook.url) endpoint.hurry();
   }
 
-  async #begin(projection: ProjectionEntity, from: number | 'head'): Promise<void> {
-    const { tenantId, projectionId } = projection;
+  async #begin({ tenantId, projectionId, webhook }: WithWebhook): Promise<void> {
     const id = endpointId(tenantId, projectionId);
     if (this.#closed || this.#endpoints.has(id)) return;
     const endpoint = new Endpoint(tenantId, projectionId, this.#context);
     this.#endpoints.set(id, endpoint);
-    await endpoint.start(from);
+    // With the projection itself: all its changes, the build's too. Added later: from there on.
+    await endpoint.start(webhook.since ?? 0);
   }
 
   #stop(endpoint: Endpoint): void {
