@@ -140,17 +140,12 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
     if (swap.projectionId !== projectionId || swap.revision <= revision) continue;
     const next = new Map<string, Row>();
     for (const commit of history) feed(next, swap.revision, commit, () => undefined);
-    for (const key of [...next.keys()].sort()) {
-      const [old, row] = [rows.get(key), next.get(key)];
-      if (row === undefined || (old !== undefined && text(old.state) === text(row.state) && old.fault === row.fault)) continue;
-      due.push({ input: offset, key, state: text(row.state), fault: row.fault, cause: swap.cause });
-    }
-    // A key that only the old revision had is told once that it is gone, and is an empty row from then on.
-    for (const key of [...rows.keys()].sort()) {
-      if (next.has(key)) continue;
-      const old = rows.get(key);
-      if (old?.state !== null || old.fault) due.push({ input: offset, key, state: null, fault: false, cause: swap.cause });
-      next.set(key, { state: null, fault: false });
+    // First the keys of the old revision, then the new ones. One that only the old revision had is told once that it is gone, and is an empty row from then on.
+    const fresh = [...next.keys()].filter((key) => !rows.has(key));
+    for (const key of [...[...rows.keys()].sort(), ...fresh.sort()]) {
+      const [old, row] = [rows.get(key), next.get(key) ?? { state: null, fault: false }];
+      if (old === undefined || text(old.state) !== text(row.state) || old.fault !== row.fault) due.push({ input: offset, key, state: text(row.state), fault: row.fault, cause: swap.cause });
+      next.set(key, row);
     }
     revision = swap.revision;
     rows = next;
