@@ -1,0 +1,188 @@
+import { InvariantError, StatefoldError } from '../core/errors.js';
+import type { Fault } from '../core/event.js';
+import type { SinkSource } from '../read-store/sink-source.js';
+import type { CommitReader } from './commit-reader.js';
+import { decodeCursor, encodeCursor } from './cursor.js';
+import type { BoundReducer, FoldAnswer, Reducers } from './reducers.js';
+import type { KeyState, PartitionTables, ReducerState } from './store/partition-tables.js';
+import type {
+  AggregatesPage,
+  AggregatesQuery,
+  AggregateState,
+  AggregateTypeSummary,
+  EventsPage,
+  EventsQuery,
+  ProjectionState,
+  ProjectionStatesPage,
+  ProjectionStatesQuery,
+} from './tenant.js';
+
+export interface TenantReadsOptions {
+  readonly tables: PartitionTables;
+  readonly reader: CommitReader;
+  readonly reducers: Reducers;
+  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
+  /** Resolves when all that was acknowledged before the call is folded. */
+  readonly barrier: () => Promise<void>;
+  /** Throws where this process does not serve the tenant, as far as it knows. */
+  readonly mustServe: () => void;
+}
+
+const FAULTS_SHOWN = 100;
+/** Rows of a newer binding win over those of an older one, whatever their offsets. */
+const GENERATION_STRIDE = 2 ** 40;
+
+/** What a tenant answers from its local store and the log. */
+export class TenantReads {
+  readonly #options: TenantReadsOptions;
+
+  constructor(options: TenantReadsOptions) {
+    this.#options = options;
+  }
+
+  #bound(aggregateType: string): boolean {
+    return this.#options.boundTo(aggregateType) !== undefined;
+  }
+
+  /** The state at exactly that version, for an append that was answered before. */
+  async stateAt(aggregateId: string, aggregateType: string, endVersion: number): Promise<FoldAnswer> {
+    try {
+      if (this.#options.tables.head(aggregateId)?.version === endVersion) await this.#options.reducers.ensure(aggregateId);
+    } catch {
+      return { status: 'unavailable' };
+    }
+    const row = this.#row(aggregateId, aggregateType);
+    if (row?.version === endVersion) return { state: row.state };
+    return { status: row?.fault === undefined ? 'superseded' : 'faulted' };
+  }
+
+  #row(aggregateId: string, aggregateType: string): ReducerState | undefined {
+    const row = this.#options.tables.reducerState(aggregateId);
+    return row?.generation === this.#options.boundTo(aggregateType)?.generation ? row : undefined;
+  }
+
+  async listEvents(query: EventsQuery): Promise<EventsPage> {
+    await this.#options.barrier();
+    const head = this.#options.tables.head(query.aggregateId);
+    if (head === undefined) throw noAggregate(query.aggregateId);
+    try {
+      return await this.#options.reader.listEvents(query, head.version);
+    } catch (error) {
+      if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
+      throw new StatefoldError('UNAVAILABLE', 'the log could not be read now; send the request again', { cause: error });
+    }
+  }
+
+  async listAggregates({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
+    await this.#options.barrier();
+    const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
+    const aggregates: AggregatesPage['aggregates'][number][] = [];
+    const ids = aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
+    for (const aggregateId of ids) {
+      if (aggregates.length === limit) return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
+      const head = this.#options.tables.head(aggregateId);
+      if (head !== undefined) aggregates.push({ aggregateId, aggregateType: head.type, version: head.version, lastModified: head.timestamp });
+    }
+    return { aggregates, nextCursor: undefined };
+  }
+
+  *#ids(after: string): Generator<string> {
+    for (const [aggregateId] of this.#options.tables.heads(after)) yield aggregateId;
+  }
+
+  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
+    await this.#options.barrier();
+    return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+  }
+
+  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    await this.#options.barrier();
+    if (!this.#bound(aggregateType))
+      throw new StatefoldError('NO_REDUCER_BOUND', `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`);
+    const head = this.#options.tables.head(aggregateId);
+    if (head?.type !== aggregateType) throw noAggregate(aggregateId);
+    const current = this.#row(aggregateId, aggregateType);
+    if (current?.version !== head.version && current?.fault === undefined) await this.#ensured(aggregateId);
+    const row = this.#row(aggregateId, aggregateType);
+    return {
+      aggregateId,
+      aggregateType,
+      version: row?.version ?? 0,
+      state: row?.state ?? null,
+      lastModified: row?.lastModified ?? head.timestamp,
+      fault: row?.fault,
+    };
+  }
+
+  async #ensured(aggregateId: string): Promise<void> {
+    try {
+      await this.#options.reducers.ensure(aggregateId);
+    } catch (error) {
+      if (error instanceof StatefoldError) throw error;
+      throw new StatefoldError('UNAVAILABLE', 'the state could not be computed now; send the request again', { cause: error });
+    }
+  }
+
+  async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    const states: ProjectionState[] = [];
+    if (live === undefined) return { states, nextCursor: undefined };
+    const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
+    let last: readonly [string, number] = ['', 0];
+    for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
+      if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
+      last = [key, classIndex];
+      states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
+    }
+    return { states, nextCursor: undefined };
+  }
+
+  async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    return (live?.classNames ?? []).flatMap((className, classIndex) => {
+      const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
+      return row === undefined ? [] : [projectionStateOf(key, className, row)];
+    });
+  }
+
+  /** The first faulted keys: enough to see what is wrong. */
+  async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    const faults: (Fault & { readonly key: string })[] = [];
+    for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
+      const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
+      if (fault !== undefined) faults.push({ ...fault, key });
+      if (faults.length === FAULTS_SHOWN) break;
+    }
+    return faults;
+  }
+
+  async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+    const bound = aggregateIds.filter((id) => this.#bound(this.#options.tables.head(id)?.type ?? ''));
+    await Promise.all(bound.map((id) => this.#ensuredThrough(id, through)));
+    return bound.flatMap((aggregateId) => {
+      const aggregateType = this.#options.tables.head(aggregateId)?.type ?? '';
+      const row = this.#row(aggregateId, aggregateType);
+      if (row === undefined) return [];
+      const { version, state, lastModified } = row;
+      return [{ aggregateId, aggregateType, version, state, lastModified, logOffset: row.generation * GENERATION_STRIDE + row.offset }];
+    });
+  }
+
+  async #ensuredThrough(aggregateId: string, through: number): Promise<void> {
+    const head = this.#options.tables.head(aggregateId);
+    const row = head === undefined ? undefined : this.#row(aggregateId, head.type);
+    if (row !== undefined && (row.version === head?.version || row.offset >= through || row.fault !== undefined)) return;
+    await this.#options.reducers.ensure(aggregateId);
+  }
+}
+
+const noAggregate = (aggregateId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);
+
+const projectionStateOf = (key: string, className: string, { state, sequence, lastModified, fault }: KeyState): ProjectionState => ({ key, className, state, sequence, lastModified, fault });
