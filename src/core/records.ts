@@ -83,3 +83,6 @@ export interface EntityValue {
 
 /** What the catalog topic holds besides claims. */
 export type CatalogBody = { readonly kind: 'Entity'; readonly value: EntityValue };
+
+/** What the order topic of a tenant of several partitions holds: all of the partition up to the offset, exclusive, that was not placed before, comes here. */
+export type OrderBody = { readonly kind: 'Through'; readonly value: { readonly partition: number; readonly through: number } };

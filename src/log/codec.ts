@@ -1,7 +1,7 @@
 import { crc32 } from 'node:zlib';
 import avro from 'avsc';
 import { InvariantError } from '../core/errors.js';
-import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence } from '../core/records.js';
+import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence, OrderBody } from '../core/records.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
 
 /** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
@@ -125,6 +125,7 @@ export interface Codecs {
   readonly events: RecordCodec<EventsBody>;
   readonly changes: RecordCodec<ChangesBody>;
   readonly catalog: RecordCodec<CatalogBody>;
+  readonly order: RecordCodec<OrderBody>;
 }
 
 /** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
@@ -132,5 +133,5 @@ export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_I
   const schemas = readSchemas(directory);
   const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName): RecordCodec<B> =>
     new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] });
-  return { events: codec<EventsBody>('events'), changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog') };
+  return { events: codec<EventsBody>('events'), changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog'), order: codec<OrderBody>('order') };
 }

@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The schemas of the log's records, each in `<name>.avsc`. Records of the topics `….<name>` are written with it. */
-export type SchemaName = 'events' | 'changes' | 'catalog';
+export type SchemaName = 'events' | 'changes' | 'catalog' | 'order';
 
 /** The ids that stand before the records, as a schema registry gave them. */
 export type SchemaIds = Readonly<Record<SchemaName, number>>;
 
 /** Without a registry of the cluster's own. They never change: they are in the log. */
-export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3 };
+export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3, order: 4 };
 
 export interface TopicSchema {
   readonly name: SchemaName;
@@ -25,7 +25,7 @@ export function readSchemas(directory: string): Readonly<Record<SchemaName, Topi
     const schema = JSON.parse(readFileSync(join(directory, `${name}.avsc`), 'utf8')) as { readonly name: string; readonly namespace: string };
     return { name, recordName: `${schema.namespace}.${schema.name}`, schema, text: JSON.stringify(schema) };
   };
-  return { events: read('events'), changes: read('changes'), catalog: read('catalog') };
+  return { events: read('events'), changes: read('changes'), catalog: read('catalog'), order: read('order') };
 }
 
 const OWN_NAMES = new Set(['null', 'boolean', 'int', 'long', 'float', 'double', 'bytes', 'string', 'record', 'enum', 'fixed', 'array', 'map', 'error']);

@@ -10,6 +10,12 @@ import type { EventsPage, EventsQuery } from './tenant.js';
 
 export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } | { readonly kind: 'control'; readonly control: Control; readonly offset: number };
 
+/** Who reads the tenant's records one after the other. */
+export interface InputReader {
+  /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
+  read(from: number, maxBytes: number): Promise<{ readonly inputs: readonly Input[]; readonly next: number }>;
+}
+
 export interface CommitReaderOptions {
   readonly log: Log;
   readonly ref: PartitionRef;
@@ -34,9 +40,10 @@ const CHUNK_BYTES = 1024 * 1024;
 const PAGES = 3;
 const COMMITS_A_READ = 256;
 
-const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
+export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
-function sizeOf(input: Input): number {
+/** About what it takes in memory. */
+export function inputBytes(input: Input): number {
   if (input.kind === 'control') return 200;
   let bytes = 300 + (input.commit.metadata?.length ?? 0);
   for (const event of input.commit.events) bytes += 150 + event.data.length;
@@ -44,7 +51,7 @@ function sizeOf(input: Input): number {
 }
 
 /** Accepted records of a tenant partition for every reader: the tail from memory, what is older from the log. */
-export class CommitReader {
+export class CommitReader implements InputReader {
   readonly #options: CommitReaderOptions;
   readonly #tail: Tail<Input>;
   readonly #voids = new Set<number>();
@@ -53,7 +60,7 @@ export class CommitReader {
 
   constructor(options: CommitReaderOptions) {
     this.#options = options;
-    this.#tail = new Tail<Input>({ offsetOf: inputOffset, sizeOf, maxBytes: options.tailBytes, start: options.start });
+    this.#tail = new Tail<Input>({ offsetOf: inputOffset, sizeOf: inputBytes, maxBytes: options.tailBytes, start: options.start });
     for (const offset of options.tables.voids('events')) this.#voids.add(offset);
   }
 
@@ -70,7 +77,13 @@ export class CommitReader {
     this.#voids.add(offset);
   }
 
-  /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
+  /** Accepted records of [from, to), all of them below the position; undefined where they are not in memory. */
+  recent(from: number, to: number): readonly Input[] | undefined {
+    const inputs = this.#tail.from(from, to - from);
+    const past = inputs?.findIndex((input) => inputOffset(input) >= to) ?? -1;
+    return past < 0 ? inputs : inputs?.slice(0, past);
+  }
+
   async read(from: number, maxBytes: number): Promise<{ inputs: readonly Input[]; next: number }> {
     const end = this.#options.position();
     if (from >= end) return { inputs: [], next: from };
@@ -79,7 +92,7 @@ export class CommitReader {
       if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.next);
       let bytes = 0;
       for (const [i, input] of recent.entries()) {
-        bytes += sizeOf(input);
+        bytes += inputBytes(input);
         if (bytes >= maxBytes || i === 4095) return { inputs: recent.slice(0, i + 1), next: inputOffset(input) + 1 };
       }
       return { inputs: recent, next: end };

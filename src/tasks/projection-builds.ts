@@ -2,7 +2,7 @@ import type { Runner } from '../code-host/code-host.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
-import type { CommitReader } from './commit-reader.js';
+import type { InputReader } from './commit-reader.js';
 import type { Control } from './events-writer.js';
 import { flatten, takeEvents, unitsOf } from './projection-unit.js';
 import type { BuildProgress, PartitionTables } from './store/partition-tables.js';
@@ -18,7 +18,7 @@ export interface BuildTarget {
 
 export interface ProjectionBuildsOptions {
   readonly tables: PartitionTables;
-  readonly reader: CommitReader;
+  readonly reader: InputReader;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** Puts the swap in the tenant's one order. */

@@ -2,14 +2,14 @@ import type { Change } from '../core/change.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { CommitReader, Input } from './commit-reader.js';
+import type { Input, InputReader } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { LiveProjection, PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectionFollowerOptions {
   readonly tables: PartitionTables;
-  readonly reader: CommitReader;
+  readonly reader: InputReader;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
   /** What the live projections did with all inputs below is in the store. */

@@ -4,14 +4,14 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
-import type { CommitReader, Input } from './commit-reader.js';
+import type { Input, InputReader } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { flatten, sameRow, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { KeyState, LiveProjection, PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
   readonly tables: PartitionTables;
-  readonly reader: CommitReader;
+  readonly reader: InputReader;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
   readonly runner: Runner;

@@ -5,6 +5,7 @@ import type { Codecs } from '../log/codec.js';
 import type { Log } from '../log/log.js';
 import type { BuildTarget } from './projection-builds.js';
 import type { BoundReducer } from './reducers.js';
+import type { PartitionTask } from './partition-task.js';
 import type { LocalStore } from './store/local-store.js';
 
 /** What the catalog says of a tenant's code. */
@@ -33,8 +34,18 @@ export interface TenantTaskOptions {
   readonly changesRetentionMs: number;
   readonly foldDeadlineMs: number;
   readonly tailBytes?: number;
+  /** The other partitions of its events; undefined where it has one. */
+  readonly partitions?: PartitionSource;
   readonly onStopped: (error: Error) => void;
   readonly observer?: TaskObserver;
+}
+
+/** Where a tenant's task has the partitions of its tenant past the first. */
+export interface PartitionSource {
+  /** With the first. */
+  readonly count: number;
+  /** The partition's task in this process: the owner's where it is ours, else one that follows. Rejects where there can be none now. */
+  acquire(partition: number): Promise<PartitionTask>;
 }
 
 export interface TaskObserver {

@@ -5,18 +5,18 @@ import { EMPTY_FENCE } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
-import { CommitReader } from './commit-reader.js';
-import { EventsWriter } from './events-writer.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { ProjectionFollower } from './projection-follower.js';
 import { Projector } from './projector.js';
-import { ReducerCatchUps } from './reducer-catch-ups.js';
-import { Reducers, type BoundReducer } from './reducers.js';
+import { ProjectionReads } from './projection-reads.js';
+import type { BoundReducer } from './reducers.js';
+import { codeLoader } from './runner-code.js';
 import type { FoldedSoFar } from './snapshots/snapshots.js';
 import { PartitionTables } from './store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
 import type {
+  AggregateHome,
   AggregatesPage,
   AggregatesQuery,
   AggregateState,
@@ -30,35 +30,32 @@ import type {
   ProjectionStatesQuery,
   Tenant,
 } from './tenant.js';
-import { TenantReads } from './tenant-reads.js';
-import { eventsTopic, changesTopic, tenantTopics } from './topics.js';
+import { MergedInput, SoleInput, type TenantInput } from './tenant-input.js';
+import { TAIL_BYTES, TenantPartition } from './tenant-partition.js';
+import { mergedAggregates, summedCatchUps, summedTypes } from './tenant-sums.js';
+import { changesTopic, tenantTopics } from './topics.js';
 
 export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
-const TAIL_BYTES = 8 * 1024 * 1024;
-const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
 
 /**
- * One tenant partition: its writer, reducers, projections and changes, over the fenced log and the local store. As a standby it
- * folds what the owner writes and runs no code of the tenant, answers nothing, and can take over within milliseconds.
+ * A tenant: the first partition of its events, its projections and changes, over the fenced log and the local store; of the other
+ * partitions, where it has any, those that this process owns, and copies. As a standby it folds what the owner writes and runs no
+ * code of the tenant, answers nothing, and can take over within milliseconds.
  */
 export class TenantTask implements Tenant, SinkSource {
   readonly tenantId: string;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
-  readonly #events: FencedPartition<Parameters<EventsWriter['judge']>[0]>;
+  /** The first partition of the events; mostly there is no other. */
+  readonly #first: TenantPartition;
+  readonly #input: TenantInput;
   readonly #changes: FencedPartition<Parameters<ChangesWriter['judge']>[0]>;
-  readonly #writer: EventsWriter;
   readonly #feed: ChangesWriter;
-  readonly #reader: CommitReader;
-  readonly #reducers: Reducers;
-  readonly #catchUps: ReducerCatchUps;
   readonly #builds: ProjectionBuilds;
   readonly #projector: Projector;
   readonly #follower: ProjectionFollower;
-  readonly #reads: TenantReads;
+  readonly #reads: ProjectionReads;
   readonly #runner: Runner;
-  readonly #bound = new Map<string, BoundReducer>();
-  readonly #loading = new Map<string, Promise<void>>();
   readonly #advanced = new Set<() => void>();
   #advancing = false;
   /** The projector has taken over from the follower. */
@@ -70,35 +67,22 @@ export class TenantTask implements Tenant, SinkSource {
   constructor(options: TenantTaskOptions) {
     this.#options = options;
     this.tenantId = options.tenantId;
-    const { log, codecs, owner, clock, logger, definitions, tenantId, observer, tailBytes = TAIL_BYTES } = options;
+    const { log, codecs, owner, logger, definitions, tenantId, observer, tailBytes = TAIL_BYTES } = options;
     const tables = new PartitionTables(options.store.section(tenantId));
     this.#tables = tables;
     const checkpoint = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
     const onStopped = (error: Error): void => this.#stopped(error);
-    const position = (): number => this.#events.fence.position;
-    const eventsRef = { topic: eventsTopic(tenantId), partition: 0 };
     const changesRef = { topic: changesTopic(tenantId), partition: 0 };
     this.#runner = options.codeHost.runner(tenantId);
-    const ensureLoaded = (artefactId: string): Promise<void> | undefined => this.#ensureLoaded(artefactId);
-
-    this.#reader = new CommitReader({ log, ref: eventsRef, codec: codecs.events, tables, tailBytes, start: checkpoint.events.position, position });
-    this.#writer = new EventsWriter({
-      tables,
-      clock,
-      window: options.idempotencyWindow,
-      limits: QUEUE,
-      position,
-      kick: () => this.#events.kick(),
-      barrier: () => this.#events.barrier(),
-      readCommit: (offset) => this.#reader.readCommit(offset),
-      onCommit: (commit) => this.#committed(commit),
-      onControl: (control, offset) => {
-        this.#reader.push({ kind: 'control', control, offset });
-        this.#advance();
-      },
-      onVoid: (offset) => this.#reader.addVoid(offset),
-      onStopped,
+    const ensureLoaded = codeLoader(this.#runner, (artefactId) => definitions.assembly(artefactId));
+    this.#first = new TenantPartition({
+      ...{ task: options, partition: 0, tables, runner: this.#runner, ensureLoaded, onStopped },
+      from: checkpoint.events,
+      barrier: () => this.#barrier(),
+      onFolded: () => this.#input.folded(),
     });
+    const input = { task: options, tables, first: this.#first, home: this.#home(), from: checkpoint.order, onAdvanced: () => this.#advance(), onStopped };
+    this.#input = options.partitions === undefined ? new SoleInput(input) : new MergedInput(input, options.partitions);
     this.#feed = new ChangesWriter({
       ...{ log, ref: changesRef, codec: codecs.changes },
       tables,
@@ -112,37 +96,24 @@ export class TenantTask implements Tenant, SinkSource {
       onChange: (change, input) => this.#follower.recorded(change, input),
       onStopped,
     });
-    const shared = { log, owner, logger };
-    const watched = (topic: 'events' | 'changes'): { produced(records: number, seconds: number): void; voided(): void } => ({
-      produced: (records, seconds) => observer?.produced?.(topic, records, seconds),
-      voided: () => observer?.voided?.(),
+    this.#changes = new FencedPartition({
+      ...{ log, owner, logger, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes },
+      observer: { produced: (records, seconds) => observer?.produced?.('changes', records, seconds), voided: () => observer?.voided?.() },
     });
-    this.#events = new FencedPartition({ ...shared, ref: eventsRef, codec: codecs.events, handler: this.#writer, from: checkpoint.events, observer: watched('events') });
-    this.#changes = new FencedPartition({ ...shared, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes, observer: watched('changes') });
-    this.#reducers = new Reducers({
-      tables,
-      runner: this.#runner,
-      boundTo: (type) => this.#bound.get(type),
-      ensureLoaded,
-      history: (aggregateId, from, to) => this.#reader.history(aggregateId, from, to),
-      deadlineMs: options.foldDeadlineMs,
-      logger,
-      observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
-    });
-    this.#reads = new TenantReads({ tables, reader: this.#reader, reducers: this.#reducers, boundTo: (type) => this.#bound.get(type), barrier: () => this.#barrier(), mustServe: () => this.#mustServe() });
-    this.#catchUps = new ReducerCatchUps({ tables, reader: this.#reader, reducers: this.#reducers, position, logger });
+    this.#reads = new ProjectionReads({ tables, mustServe: () => this.#mustServe() });
+    const { reader } = this.#input;
     this.#builds = new ProjectionBuilds({
       tables,
-      reader: this.#reader,
+      reader,
       runner: this.#runner,
       ensureLoaded,
-      propose: (control) => this.#writer.propose(control),
+      propose: (control) => this.#first.propose(control),
       livePosition: () => this.#projector.position,
       logger,
     });
     this.#projector = new Projector({
       tables,
-      reader: this.#reader,
+      reader,
       changes: this.#feed,
       builds: this.#builds,
       runner: this.#runner,
@@ -151,13 +122,13 @@ export class TenantTask implements Tenant, SinkSource {
       logger,
       observer: { projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds) },
     });
-    this.#follower = new ProjectionFollower({ tables, reader: this.#reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, logger });
+    this.#follower = new ProjectionFollower({ tables, reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, logger });
     tables.section.onCheckpoint(() => {
-      tables.forgetCommands(this.#events.fence.position - options.idempotencyWindow);
+      this.#first.forgetCommands();
       this.#feed.save();
-      const [events, changes] = [this.#events.fence, this.#changes.fence];
-      tables.setCheckpoint({ events, changes, projected: this.#projected });
-      if (this.#status === 'RUNNING') log.reportPositions([{ of: eventsRef, position: events.position }, { of: changesRef, position: changes.position }]);
+      const [events, changes, order] = [this.#first.fence, this.#changes.fence, this.#input.checkpoint];
+      tables.setCheckpoint({ events, changes, projected: this.#projected, ...(order === undefined ? {} : { order }) });
+      if (this.#status === 'RUNNING') log.reportPositions([{ of: this.#first.ref, position: events.position }, { of: changesRef, position: changes.position }]);
     });
   }
 
@@ -171,12 +142,12 @@ export class TenantTask implements Tenant, SinkSource {
 
   /** What a snapshot would spare the next owner; undefined while this is no owner, who alone writes them. */
   get folded(): FoldedSoFar | undefined {
-    return this.#status === 'RUNNING' ? { records: this.#events.fence.position + this.#changes.fence.position, bytes: this.#reader.pushedBytes } : undefined;
+    return this.#status === 'RUNNING' ? { records: this.#first.position + this.#changes.fence.position, bytes: this.#first.reader.pushedBytes } : undefined;
   }
 
   /** Log offsets that the projections have yet to fold. */
   get projectionLag(): number {
-    return this.#events.fence.position - this.#projected;
+    return this.#input.end + this.#input.unplaced - this.#projected;
   }
 
   /** All changes of inputs below are in the store. */
@@ -191,13 +162,15 @@ export class TenantTask implements Tenant, SinkSource {
 
   async open({ standby = false }: { readonly standby?: boolean } = {}): Promise<void> {
     this.#become('RESTORING');
-    const { log, tenantId, changesRetentionMs, definitions } = this.#options;
-    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs));
+    const { log, tenantId, changesRetentionMs, definitions, partitions } = this.#options;
+    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitions?.count));
     if (!standby) await definitions.refresh?.();
-    await this.#events.open({ claim: !standby });
+    await this.#first.open({ claim: !standby });
     await this.#changes.open({ claim: !standby });
+    await this.#input.open();
+    if (!standby) await this.#input.lead();
     const { trimmedBefore } = this.#changes;
-    if (trimmedBefore !== undefined) this.#feed.trimmed(trimmedBefore, this.#events.fence.position, definitions.projections().map(({ projectionId }) => projectionId));
+    if (trimmedBefore !== undefined) this.#feed.trimmed(trimmedBefore, this.#input.end, definitions.projections().map(({ projectionId }) => projectionId));
     if (!standby) return this.#serve();
     this.#become('FOLLOWING');
     // States whose changes were dropped can't be had from records: a promotion folds them by the code.
@@ -211,13 +184,14 @@ export class TenantTask implements Tenant, SinkSource {
 
   async #promote(): Promise<void> {
     await this.#options.definitions.refresh?.();
-    await this.#events.claim();
+    await this.#first.claim();
     await this.#changes.claim();
+    await this.#input.lead();
     if (this.#status !== 'FOLLOWING') throw new NotOwnerError();
     this.#serve();
   }
 
-  /** Both partitions are claimed. */
+  /** Both the first partition of the events and the changes are claimed. */
   #serve(): void {
     const { definitions } = this.#options;
     // What the runner holds of an earlier activation may be ahead of what was acknowledged.
@@ -226,6 +200,7 @@ export class TenantTask implements Tenant, SinkSource {
     this.#projector.start(this.#follower.position);
     this.#served = true;
     this.#become('RUNNING');
+    this.#first.serve();
     for (const reducer of definitions.bindings()) this.bind(reducer);
     this.#builds.resume();
     for (const target of definitions.projections()) this.deploy(target);
@@ -235,8 +210,7 @@ export class TenantTask implements Tenant, SinkSource {
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
   bind(reducer: BoundReducer): void {
     if (this.#status === 'FOLLOWING') return; // a promotion reads the definitions
-    this.#bound.set(reducer.aggregateType, reducer);
-    this.#catchUps.start(reducer);
+    this.#first.bind(reducer);
     this.#advance();
   }
 
@@ -247,7 +221,7 @@ export class TenantTask implements Tenant, SinkSource {
   drop(projectionId: string): void {
     if (this.#status === 'FOLLOWING') return;
     this.#builds.forget(projectionId);
-    this.#writer.propose({ kind: 'ProjectionDrop', value: { projectionId } }).catch((error: unknown) => {
+    this.#first.propose({ kind: 'ProjectionDrop', value: { projectionId } }).catch((error: unknown) => {
       this.#options.logger.warn({ err: error, projectionId }, 'a projection was not dropped; it is when the tenant is activated again');
     });
   }
@@ -260,42 +234,44 @@ export class TenantTask implements Tenant, SinkSource {
   /** A task that stopped by itself comes here too: the section is free for the next one only when this is through. */
   async #shutDown(): Promise<void> {
     if (this.#status === 'RUNNING' || this.#status === 'FOLLOWING') this.#become('SUSPENDED');
-    await this.#events.close();
+    await this.#first.close();
+    this.#input.close();
     this.#follower.close();
     this.#projector.close();
     this.#builds.close();
-    this.#catchUps.close();
-    this.#reducers.close();
     await this.#changes.close();
     await this.#tables.section.close();
     if (this.#status !== 'CLOSED') this.#become('CLOSED');
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {
-    if (this.#status === 'FOLLOWING') throw new NotOwnerError();
-    const { commit, replayed } = await this.#writer.append(command);
-    const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
-    const endVersion = baseVersion + events.length;
-    const result = { aggregateId, aggregateType, startVersion: baseVersion + 1, endVersion, eventIds: events.map((event) => event.eventId), timestamp };
-    if (!this.#bound.has(aggregateType)) return result;
-    const answer = replayed ? await this.#reads.stateAt(aggregateId, aggregateType, endVersion) : await this.#reducers.fold(commit);
-    return 'status' in answer ? { ...result, stateStatus: answer.status } : { ...result, state: answer.state ?? JSON_NULL };
+    return this.#input.home(command.aggregateId).append(command);
   }
 
-  listEvents(query: EventsQuery): Promise<EventsPage> {
-    return this.#reads.listEvents(query);
+  async listEvents(query: EventsQuery): Promise<EventsPage> {
+    return this.#input.home(query.aggregateId).listEvents(query);
   }
 
-  listAggregates(query: AggregatesQuery): Promise<AggregatesPage> {
-    return this.#reads.listAggregates(query);
+  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    return this.#input.home(aggregateId).aggregateState(aggregateType, aggregateId);
   }
 
-  aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
-    return this.#reads.aggregateTypes();
+  /** What serves the aggregates of the first partition. */
+  #home(): AggregateHome {
+    const { reads } = this.#first;
+    return {
+      append: (command) => (this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.append(command)),
+      listEvents: (query) => reads.listEvents(query),
+      aggregateState: (aggregateType, aggregateId) => reads.aggregateState(aggregateType, aggregateId),
+    };
   }
 
-  aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    return this.#reads.aggregateState(aggregateType, aggregateId);
+  async listAggregates(query: AggregatesQuery): Promise<AggregatesPage> {
+    return mergedAggregates(await Promise.all(this.#input.all().map(({ reads }) => reads.listAggregates(query))), query.limit);
+  }
+
+  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
+    return summedTypes(await Promise.all(this.#input.all().map(({ reads }) => reads.aggregateTypes())));
   }
 
   projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
@@ -311,7 +287,7 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   catchUp(aggregateType: string): CatchUp | undefined {
-    return this.#catchUps.progress(aggregateType);
+    return summedCatchUps(this.#input.all().map((partition) => partition.catchUp(aggregateType)));
   }
 
   projectionBuild(projectionId: string): CatchUp | undefined {
@@ -319,7 +295,7 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   async readCommits(from: number, maxBytes: number): Promise<{ commits: readonly StoredCommit[]; next: number }> {
-    const { inputs, next } = await this.#reader.read(from, maxBytes);
+    const { inputs, next } = await this.#input.reader.read(from, maxBytes);
     return { commits: inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : [])), next };
   }
 
@@ -327,14 +303,14 @@ export class TenantTask implements Tenant, SinkSource {
     return this.#feed.readAll(from, maxBytes);
   }
 
-  aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
-    return this.#reads.aggregateStates(aggregateIds, through);
+  async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+    // A place in the order is no offset of a partition: its aggregates are folded as far as there is anything.
+    const offset = this.#options.partitions === undefined ? through : Infinity;
+    return (await Promise.all(this.#input.spread(aggregateIds).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset)))).flat();
   }
 
   statesRevision(): number {
-    let revision = 0;
-    for (const { generation } of this.#bound.values()) revision += generation;
-    return revision;
+    return this.#first.statesRevision();
   }
 
   onAdvance(listener: () => void): () => void {
@@ -347,17 +323,11 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   #barrier(): Promise<void> {
-    return this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#events.barrier();
+    return this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.barrier();
   }
 
   #mustServe(): void {
     if (this.#status !== 'RUNNING') throw new NotOwnerError();
-  }
-
-  #committed(commit: StoredCommit): void {
-    this.#reader.push({ kind: 'commit', commit });
-    if (this.#status === 'RUNNING') this.#options.observer?.appended?.(commit.events.length);
-    this.#advance();
   }
 
   #advance(): void {
@@ -372,19 +342,6 @@ export class TenantTask implements Tenant, SinkSource {
     });
   }
 
-  #ensureLoaded(artefactId: string): Promise<void> | undefined {
-    if (this.#runner.has(artefactId)) return undefined;
-    let loading = this.#loading.get(artefactId);
-    if (loading === undefined) {
-      loading = this.#options.definitions
-        .assembly(artefactId)
-        .then((assembly) => this.#runner.load(artefactId, assembly))
-        .finally(() => this.#loading.delete(artefactId));
-      this.#loading.set(artefactId, loading);
-    }
-    return loading;
-  }
-
   #become(status: TaskStatus): void {
     if (!NEXT[this.#status].includes(status)) throw new Error(`a task does not go from ${this.#status} to ${status}`);
     this.#status = status;
@@ -396,5 +353,3 @@ export class TenantTask implements Tenant, SinkSource {
     this.#options.onStopped(error);
   }
 }
-
-const JSON_NULL = Buffer.from('null');

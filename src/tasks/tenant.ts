@@ -23,6 +23,9 @@ export interface Tenant {
   readonly changes: ChangeFeed;
 }
 
+/** What serves an aggregate: the tenant, or of one with several partitions that which it is in. */
+export type AggregateHome = Pick<Tenant, 'append' | 'listEvents' | 'aggregateState'>;
+
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {
   /** Highest sequence that was acknowledged, as far as it has come here; 0 before the first. */

@@ -2,13 +2,16 @@ import type { TopicSpec } from '../log/log.js';
 
 export const eventsTopic = (tenantId: string): string => `statefold.${tenantId}.events`;
 export const changesTopic = (tenantId: string): string => `statefold.${tenantId}.changes`;
+/** Of a tenant of several partitions alone. */
+export const orderTopic = (tenantId: string): string => `statefold.${tenantId}.order`;
 export const snapshotsTopic = (tenantId: string): string => `statefold.${tenantId}.snapshots`;
 
 /** Made when a tenant has enough in its log for a snapshot. */
 export const snapshotsTopicSpec = (tenantId: string): TopicSpec => ({ topic: snapshotsTopic(tenantId), partitions: 1, cleanup: { policy: 'tombstones' } });
 
 /** The topics of a tenant, made when it is activated. */
-export const tenantTopics = (tenantId: string, changesRetentionMs: number): TopicSpec[] => [
-  { topic: eventsTopic(tenantId), partitions: 1, cleanup: { policy: 'tombstones' } },
+export const tenantTopics = (tenantId: string, changesRetentionMs: number, partitions = 1): TopicSpec[] => [
+  { topic: eventsTopic(tenantId), partitions, cleanup: { policy: 'tombstones' } },
   { topic: changesTopic(tenantId), partitions: 1, cleanup: { policy: 'delete', retentionMs: changesRetentionMs } },
+  ...(partitions === 1 ? [] : [{ topic: orderTopic(tenantId), partitions: 1, cleanup: { policy: 'tombstones' } } as const]),
 ];

@@ -57,7 +57,7 @@ async function builtIn(t: TestContext, { ids = BUILT_IN_SCHEMA_IDS, topicPrefix 
     await catalog.close();
     await log.close();
   });
-  const keys = [(await createTenant(catalog, { tenantId: 'one' })).apiKey, (await createTenant(catalog, { tenantId: 'two' })).apiKey] as const;
+  const keys = [(await createTenant(catalog, { tenantId: 'one' })).apiKey, (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey] as const;
   const authenticator = new Authenticator(catalog);
   const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
   const app = express();
@@ -83,8 +83,8 @@ describe('the built-in registry', () => {
     const { ask } = await builtIn(t);
     const version = { subject: 'statefold.one.events-value', version: 1, id: 1, schema: schemas.events.text };
     const answers: readonly [path: string, status: number, body: unknown][] = [
-      ['/subjects', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord', 'statefold.catalog-value', 'statefold.one.changes-value', 'statefold.one.events-value']],
-      ['/subjects?subjectPrefix=dev.', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord']],
+      ['/subjects', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord', 'dev.statefold.OrderRecord', 'statefold.catalog-value', 'statefold.one.changes-value', 'statefold.one.events-value']],
+      ['/subjects?subjectPrefix=dev.', 200, ['dev.statefold.CatalogRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.EventsRecord', 'dev.statefold.OrderRecord']],
       ['/subjects/statefold.one.events-value/versions', 200, [1]],
       ['/subjects/statefold.one.events-value/versions/1', 200, version],
       ['/subjects/statefold.one.events-value/versions/latest', 200, version],
@@ -94,11 +94,13 @@ describe('the built-in registry', () => {
       ['/schemas/ids/3/schema', 200, schemas.catalog.schema],
       ['/schemas/ids/2/versions', 200, [{ subject: 'dev.statefold.ChangesRecord', version: 1 }, { subject: 'statefold.one.changes-value', version: 1 }]],
       ['/schemas/ids/3/subjects', 200, ['dev.statefold.CatalogRecord', 'statefold.catalog-value']],
+      ['/schemas/ids/4/schema', 200, schemas.order.schema],
       ['/schemas/types', 200, ['AVRO']],
       ['/config', 200, { compatibilityLevel: 'BACKWARD' }],
       ['/config/dev.statefold.EventsRecord', 200, { compatibilityLevel: 'BACKWARD' }],
       ['/mode', 200, { mode: 'READONLY' }],
       ['/subjects/orders-value/versions', 404, { error_code: 40401, message: "Subject 'orders-value' not found." }],
+      ['/subjects/statefold.one.order-value/versions', 404, { error_code: 40401, message: "Subject 'statefold.one.order-value' not found." }],
       ['/subjects/statefold.one.events-value/versions/2', 404, { error_code: 40402, message: 'Version 2 not found.' }],
       ['/schemas/ids/9', 404, { error_code: 40403, message: 'Schema 9 not found' }],
       ['/nothing', 404, { error_code: 404, message: 'HTTP 404 Not Found' }],
@@ -167,7 +169,7 @@ describe('the built-in registry', () => {
   });
 
   it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44 };
     const { url, keys } = await builtIn(t, { ids });
     const registry = client(url, keys[0]);
     assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 41);
@@ -222,18 +224,18 @@ describe('a registry of the cluster', () => {
     const other = new OtherRegistry();
     const url = await listen(t, other.listener);
     const ids = await registerSchemas({ url, schemas });
-    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003 });
-    assert.deepEqual([...other.ids.keys()].map((key) => key.split(' ')[0]), ['dev.statefold.EventsRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.CatalogRecord']);
+    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003, order: 100_004 });
+    assert.deepEqual([...other.ids.keys()].map((key) => key.split(' ')[0]), ['dev.statefold.EventsRecord', 'dev.statefold.ChangesRecord', 'dev.statefold.CatalogRecord', 'dev.statefold.OrderRecord']);
     other.asked.length = 0;
     assert.deepEqual(await registerSchemas({ url: `${url}/`, schemas }), ids);
     // What is there is only looked up: a user who may read is enough.
-    assert.deepEqual(other.asked, ['POST /subjects/dev.statefold.EventsRecord', 'POST /subjects/dev.statefold.ChangesRecord', 'POST /subjects/dev.statefold.CatalogRecord']);
+    assert.deepEqual(other.asked, ['POST /subjects/dev.statefold.EventsRecord', 'POST /subjects/dev.statefold.ChangesRecord', 'POST /subjects/dev.statefold.CatalogRecord', 'POST /subjects/dev.statefold.OrderRecord']);
     const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     assert.equal(value.readUInt32BE(1), 100_001);
   });
 
   it('may be the built-in one of another service', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44 };
     const { url, keys } = await builtIn(t, { ids });
     assert.deepEqual(await registerSchemas({ url, username: 'any', password: keys[0], schemas }), ids);
   });
@@ -284,7 +286,7 @@ describe('a registry of the cluster', () => {
     t.after(() => log.close());
     const artefacts = await LogArtefactStore.open({ log });
     const open = (ids: SchemaIds): Promise<FencedCatalog> => FencedCatalog.open({ log, codec: loadCodecs(AVRO, ids).catalog, artefacts, owner: 'o', logger: silentLogger });
-    const before = { events: 11, changes: 12, catalog: 13 };
+    const before = { events: 11, changes: 12, catalog: 13, order: 14 };
     const first = await open(before);
     await createTenant(first, { tenantId: 'one' });
     await first.close();

@@ -91,7 +91,7 @@ describe('the codec of records', () => {
   it('stops at a record of ours whose schema it does not know, which others may count', () => {
     // 2 is that of another topic here: a registry that numbers anew may well have given it to this one.
     for (const id of [2, 70]) {
-      const written = loadCodecs(DIRECTORY, { events: id, changes: 71, catalog: 72 }).events.encode(fence, { kind: 'Commit', value: commit });
+      const written = loadCodecs(DIRECTORY, { events: id, changes: 71, catalog: 72, order: 73 }).events.encode(fence, { kind: 'Commit', value: commit });
       assert.throws(() => codecs.events.decode(written), (error) => error instanceof UnknownSchemaError && error.message.includes(`schema id ${id}, this process knows 1: `) && error.message.includes('SCHEMA_REGISTRY_URL'));
       written[5] = (written[5] ?? 0) ^ 1;
       assert.equal(codecs.events.decode(written), undefined);

@@ -205,16 +205,22 @@ class SubjectNames {
 
   list(scope: Scope): string[] {
     const tenants = scope === undefined ? this.#catalog.list('tenant', undefined).map(({ id }) => id) : [scope];
-    return [...this.#fixed.keys(), ...tenants.flatMap((tenant) => [`${this.#prefix}${tenant}.changes-value`, `${this.#prefix}${tenant}.events-value`])].sort();
+    return [...this.#fixed.keys(), ...tenants.flatMap((tenant) => [...this.#topicsOf(tenant)].map((name) => `${this.#prefix}${tenant}.${name}-value`))].sort();
   }
 
   /** Undefined for a subject that isn't there, or is of another tenant. */
   schemaOf(subject: string, scope: Scope): SchemaName | undefined {
     const fixed = this.#fixed.get(subject);
     if (fixed !== undefined || !subject.startsWith(this.#prefix)) return fixed;
-    const [, tenantId = '', name] = /^(.+)\.(events|changes)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
+    const [, tenantId = '', name] = /^(.+)\.(events|changes|order)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
     const seen = scope === undefined ? this.#catalog.get('tenant', tenantId) !== undefined : tenantId === scope;
-    return seen ? (name as SchemaName | undefined) : undefined;
+    return seen && this.#topicsOf(tenantId).has(name as SchemaName) ? (name as SchemaName) : undefined;
+  }
+
+  /** A tenant of one partition has no order but that of its events. */
+  #topicsOf(tenantId: string): ReadonlySet<SchemaName> {
+    const partitions = this.#catalog.get('tenant', tenantId)?.value.partitions ?? 1;
+    return new Set(partitions > 1 ? ['changes', 'events', 'order'] : ['changes', 'events']);
   }
 }
 

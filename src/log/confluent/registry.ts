@@ -65,7 +65,7 @@ export async function registerSchemas({ url, username, password, schemas, deadli
     }
   };
   try {
-    const ids = { events: await idOf('events'), changes: await idOf('changes'), catalog: await idOf('catalog') };
+    const ids = { events: await idOf('events'), changes: await idOf('changes'), catalog: await idOf('catalog'), order: await idOf('order') };
     for (const id of Object.values(ids))
       if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff) throw new SchemaRegistryError(`The schema registry at ${shown} answers no schema ids: it gave ${JSON.stringify(ids)}.`);
     return ids;

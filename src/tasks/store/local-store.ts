@@ -266,7 +266,7 @@ export class StoreSection {
 const untilNext = (everyMs: number): number => everyMs - (Math.floor(performance.now()) % everyMs);
 
 /** The order of the store: by UTF-8 bytes, which is the order of code points. */
-function compareKeys(a: string, b: string): number {
+export function compareKeys(a: string, b: string): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {

@@ -53,8 +53,28 @@ export type InputPosition = readonly [offset: number, index: number];
 export interface Checkpoint {
   readonly events: FenceState;
   readonly changes: FenceState;
-  /** Next log offset that projections fold: all changes of those before are acknowledged. */
+  /** Next log offset that projections fold: all changes of those before are acknowledged. With an order, the place in it. */
   readonly projected: number;
+  /** Of a tenant of several partitions, where partition 0 is. */
+  readonly order?: OrderCheckpoint;
+}
+
+/** How far the order of a tenant of several partitions is read. */
+export interface OrderCheckpoint {
+  readonly position: number;
+  /** recordId of the record before. */
+  readonly lastRecordId: string;
+  /** Of each partition the offset below which it is placed. */
+  readonly throughs: readonly number[];
+}
+
+/** A run of records of one partition in the tenant's order: `from` stands at place `base`, the others follow. */
+export interface OrderSpan {
+  readonly base: number;
+  readonly partition: number;
+  readonly from: number;
+  /** Exclusive. */
+  readonly through: number;
 }
 
 /** Records of both topics that are folded. */
@@ -167,6 +187,18 @@ export class PartitionTables {
   }
   setCatchUp(aggregateType: string, progress: CatchUpProgress): void {
     this.section.set(`u${aggregateType}`, progress);
+  }
+
+  setSpan({ base, partition, from, through }: OrderSpan): void {
+    this.section.set(`o${padded(base)}`, [partition, from, through]);
+  }
+  /** The span that holds the place, or the last one before it. */
+  spanAt(place: number): OrderSpan | undefined {
+    for (const [key, value] of place < 0 ? [] : this.section.range('o', `o${padded(place + 1)}`, { limit: 1, reverse: true })) {
+      const [partition, from, through] = value as [number, number, number];
+      return { base: parseInt(key.slice(1), 36), partition, from, through };
+    }
+    return undefined;
   }
 
   liveProjections(): (readonly [string, LiveProjection])[] {

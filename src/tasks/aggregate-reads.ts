@@ -1,42 +1,28 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
-import type { Fault } from '../core/event.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import type { BoundReducer, FoldAnswer, Reducers } from './reducers.js';
-import type { KeyState, PartitionTables, ReducerState } from './store/partition-tables.js';
-import type {
-  AggregatesPage,
-  AggregatesQuery,
-  AggregateState,
-  AggregateTypeSummary,
-  EventsPage,
-  EventsQuery,
-  ProjectionState,
-  ProjectionStatesPage,
-  ProjectionStatesQuery,
-} from './tenant.js';
+import type { PartitionTables, ReducerState } from './store/partition-tables.js';
+import type { AggregatesPage, AggregatesQuery, AggregateState, AggregateTypeSummary, EventsPage, EventsQuery } from './tenant.js';
 
-export interface TenantReadsOptions {
+export interface AggregateReadsOptions {
   readonly tables: PartitionTables;
   readonly reader: CommitReader;
   readonly reducers: Reducers;
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
   /** Resolves when all that was acknowledged before the call is folded. */
   readonly barrier: () => Promise<void>;
-  /** Throws where this process does not serve the tenant, as far as it knows. */
-  readonly mustServe: () => void;
 }
 
-const FAULTS_SHOWN = 100;
 /** Rows of a newer binding win over those of an older one, whatever their offsets. */
 const GENERATION_STRIDE = 2 ** 40;
 
-/** What a tenant answers from its local store and the log. */
-export class TenantReads {
-  readonly #options: TenantReadsOptions;
+/** What a partition answers of its aggregates, from its local store and the log. */
+export class AggregateReads {
+  readonly #options: AggregateReadsOptions;
 
-  constructor(options: TenantReadsOptions) {
+  constructor(options: AggregateReadsOptions) {
     this.#options = options;
   }
 
@@ -123,46 +109,6 @@ export class TenantReads {
     }
   }
 
-  async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
-    await Promise.resolve();
-    this.#options.mustServe();
-    const live = this.#options.tables.liveProjection(projectionId);
-    const states: ProjectionState[] = [];
-    if (live === undefined) return { states, nextCursor: undefined };
-    const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
-    let last: readonly [string, number] = ['', 0];
-    for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
-      if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
-      last = [key, classIndex];
-      states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
-    }
-    return { states, nextCursor: undefined };
-  }
-
-  async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
-    await Promise.resolve();
-    this.#options.mustServe();
-    const live = this.#options.tables.liveProjection(projectionId);
-    return (live?.classNames ?? []).flatMap((className, classIndex) => {
-      const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
-      return row === undefined ? [] : [projectionStateOf(key, className, row)];
-    });
-  }
-
-  /** The first faulted keys: enough to see what is wrong. */
-  async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
-    await Promise.resolve();
-    this.#options.mustServe();
-    const live = this.#options.tables.liveProjection(projectionId);
-    const faults: (Fault & { readonly key: string })[] = [];
-    for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
-      const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
-      if (fault !== undefined) faults.push({ ...fault, key });
-      if (faults.length === FAULTS_SHOWN) break;
-    }
-    return faults;
-  }
-
   async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
     const bound = aggregateIds.filter((id) => this.#bound(this.#options.tables.head(id)?.type ?? ''));
     await Promise.all(bound.map((id) => this.#ensuredThrough(id, through)));
@@ -184,5 +130,3 @@ export class TenantReads {
 }
 
 const noAggregate = (aggregateId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);
-
-const projectionStateOf = (key: string, className: string, { state, sequence, lastModified, fault }: KeyState): ProjectionState => ({ key, className, state, sequence, lastModified, fault });

@@ -1,0 +1,63 @@
+import type { Fault } from '../core/event.js';
+import { decodeCursor, encodeCursor } from './cursor.js';
+import type { KeyState, PartitionTables } from './store/partition-tables.js';
+import type { ProjectionState, ProjectionStatesPage, ProjectionStatesQuery } from './tenant.js';
+
+export interface ProjectionReadsOptions {
+  readonly tables: PartitionTables;
+  /** Throws where this process does not serve the tenant, as far as it knows. */
+  readonly mustServe: () => void;
+}
+
+const FAULTS_SHOWN = 100;
+
+/** What a tenant answers of its projections, from its local store. */
+export class ProjectionReads {
+  readonly #options: ProjectionReadsOptions;
+
+  constructor(options: ProjectionReadsOptions) {
+    this.#options = options;
+  }
+
+  async projectionStates({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    const states: ProjectionState[] = [];
+    if (live === undefined) return { states, nextCursor: undefined };
+    const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
+    let last: readonly [string, number] = ['', 0];
+    for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
+      if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
+      last = [key, classIndex];
+      states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
+    }
+    return { states, nextCursor: undefined };
+  }
+
+  async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    return (live?.classNames ?? []).flatMap((className, classIndex) => {
+      const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
+      return row === undefined ? [] : [projectionStateOf(key, className, row)];
+    });
+  }
+
+  /** The first faulted keys: enough to see what is wrong. */
+  async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const live = this.#options.tables.liveProjection(projectionId);
+    const faults: (Fault & { readonly key: string })[] = [];
+    for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
+      const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
+      if (fault !== undefined) faults.push({ ...fault, key });
+      if (faults.length === FAULTS_SHOWN) break;
+    }
+    return faults;
+  }
+}
+
+const projectionStateOf = (key: string, className: string, { state, sequence, lastModified, fault }: KeyState): ProjectionState => ({ key, className, state, sequence, lastModified, fault });

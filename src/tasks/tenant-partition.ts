@@ -1,0 +1,171 @@
+import type { Runner } from '../code-host/code-host.js';
+import type { AppendCommand, AppendResult } from '../core/event.js';
+import type { FenceState } from '../core/fence.js';
+import { FencedPartition } from '../log/fenced-partition.js';
+import type { PartitionRef } from '../log/log.js';
+import { AggregateReads } from './aggregate-reads.js';
+import { CommitReader } from './commit-reader.js';
+import { EventsWriter, type Control } from './events-writer.js';
+import { ReducerCatchUps } from './reducer-catch-ups.js';
+import { Reducers, type BoundReducer } from './reducers.js';
+import type { PartitionTables } from './store/partition-tables.js';
+import type { TenantTaskOptions } from './task-options.js';
+import type { CatchUp } from './tenant.js';
+import { eventsTopic } from './topics.js';
+
+export interface TenantPartitionOptions {
+  readonly task: TenantTaskOptions;
+  readonly partition: number;
+  readonly tables: PartitionTables;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** How far the tables are folded. */
+  readonly from: FenceState;
+  /** Resolves when all that was acknowledged before the call is folded; rejects where nobody may ask. */
+  readonly barrier: () => Promise<void>;
+  /** A record that counts was folded. */
+  readonly onFolded: () => void;
+  readonly onStopped: (error: Error) => void;
+}
+
+export const TAIL_BYTES = 8 * 1024 * 1024;
+const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
+const JSON_NULL = Buffer.from('null');
+
+/** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
+export class TenantPartition {
+  readonly ref: PartitionRef;
+  readonly reader: CommitReader;
+  readonly reads: AggregateReads;
+  readonly #options: TenantPartitionOptions;
+  readonly #events: FencedPartition<Parameters<EventsWriter['judge']>[0]>;
+  readonly #writer: EventsWriter;
+  readonly #reducers: Reducers;
+  readonly #catchUps: ReducerCatchUps;
+  readonly #bound = new Map<string, BoundReducer>();
+  /** This process serves the partition, which counts its appends. */
+  #serving = false;
+
+  constructor(options: TenantPartitionOptions) {
+    this.#options = options;
+    const { tables, from, runner, ensureLoaded, onFolded, onStopped } = options;
+    const { tenantId, log, codecs, owner, clock, logger, observer, tailBytes = TAIL_BYTES } = options.task;
+    const ref = (this.ref = { topic: eventsTopic(tenantId), partition: options.partition });
+    const position = (): number => this.position;
+    this.reader = new CommitReader({ log, ref, codec: codecs.events, tables, tailBytes, start: from.position, position });
+    this.#writer = new EventsWriter({
+      tables,
+      clock,
+      window: options.task.idempotencyWindow,
+      limits: QUEUE,
+      position,
+      kick: () => this.#events.kick(),
+      barrier: () => this.barrier(),
+      readCommit: (offset) => this.reader.readCommit(offset),
+      onCommit: (commit) => {
+        this.reader.push({ kind: 'commit', commit });
+        if (this.#serving) observer?.appended?.(commit.events.length);
+        onFolded();
+      },
+      onControl: (control, offset) => {
+        this.reader.push({ kind: 'control', control, offset });
+        onFolded();
+      },
+      onVoid: (offset) => this.reader.addVoid(offset),
+      onStopped,
+    });
+    this.#events = new FencedPartition({
+      log,
+      owner,
+      logger,
+      ref,
+      codec: codecs.events,
+      handler: this.#writer,
+      from,
+      observer: { produced: (records, seconds) => observer?.produced?.('events', records, seconds), voided: () => observer?.voided?.() },
+    });
+    const boundTo = (type: string): BoundReducer | undefined => this.#bound.get(type);
+    this.#reducers = new Reducers({
+      tables,
+      runner,
+      boundTo,
+      ensureLoaded,
+      history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
+      deadlineMs: options.task.foldDeadlineMs,
+      logger,
+      observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
+    });
+    this.reads = new AggregateReads({ tables, reader: this.reader, reducers: this.#reducers, boundTo, barrier: options.barrier });
+    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, logger });
+  }
+
+  /** How far it is folded, and whose it is. */
+  get fence(): FenceState {
+    return this.#events.fence;
+  }
+
+  get position(): number {
+    return this.#events.fence.position;
+  }
+
+  open({ claim }: { readonly claim: boolean }): Promise<void> {
+    return this.#events.open({ claim });
+  }
+
+  /** Takes a partition that was opened without a claim. */
+  claim(): Promise<void> {
+    return this.#events.claim();
+  }
+
+  barrier(): Promise<void> {
+    return this.#events.barrier();
+  }
+
+  /** The claim holds: what is folded from now on is of this process. */
+  serve(): void {
+    this.#serving = true;
+  }
+
+  /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
+  bind(reducer: BoundReducer): void {
+    this.#bound.set(reducer.aggregateType, reducer);
+    this.#catchUps.start(reducer);
+  }
+
+  async append(command: AppendCommand): Promise<AppendResult> {
+    const { commit, replayed } = await this.#writer.append(command);
+    const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
+    const endVersion = baseVersion + events.length;
+    const result = { aggregateId, aggregateType, startVersion: baseVersion + 1, endVersion, eventIds: events.map((event) => event.eventId), timestamp };
+    if (!this.#bound.has(aggregateType)) return result;
+    const answer = replayed ? await this.reads.stateAt(aggregateId, aggregateType, endVersion) : await this.#reducers.fold(commit);
+    return 'status' in answer ? { ...result, stateStatus: answer.status } : { ...result, state: answer.state ?? JSON_NULL };
+  }
+
+  /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
+  propose(control: Control): Promise<number> {
+    return this.#writer.propose(control);
+  }
+
+  catchUp(aggregateType: string): CatchUp | undefined {
+    return this.#catchUps.progress(aggregateType);
+  }
+
+  statesRevision(): number {
+    let revision = 0;
+    for (const { generation } of this.#bound.values()) revision += generation;
+    return revision;
+  }
+
+  /** Before each checkpoint. */
+  forgetCommands(): void {
+    this.#options.tables.forgetCommands(this.position - this.#options.task.idempotencyWindow);
+  }
+
+  /** Ends the writing and the folding; what waits is answered UNAVAILABLE. */
+  async close(): Promise<void> {
+    await this.#events.close();
+    this.#catchUps.close();
+    this.#reducers.close();
+  }
+}
