@@ -1,10 +1,8 @@
 // The service on Kafka, each figure beside its yardstick in the same run: bare express, and kafkajs alone with the same bytes.
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import type * as scripts from '../../scripts/kafka-cluster.mjs';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import { eventsTopic, tenantTopics } from '../../src/tasks/topics.js';
-import { ADMIN_KEY, API_KEY, ROOT, startService, until, type Service } from '../support/service.js';
+import { ADMIN_KEY, API_KEY, startService, until, type Service } from '../support/service.js';
+import { brokersOfThisRun } from './brokers.js';
 import { BATCH_OF_100, median, PLAIN_SINGLE, quantile, report, runLoad, startExpress, type Load, type LoadResult } from './load.js';
 import { pushLag } from './push-lag.js';
 import { commitRecord, RawKafka, type Latencies } from './raw-kafka.js';
@@ -145,16 +143,6 @@ async function onKafka(brokers: readonly string[], raw: RawKafka, prefix: string
   return service;
 }
 
-async function brokersOfThisRun(): Promise<readonly string[] | undefined> {
-  const running = process.env['KAFKA_BROKERS'];
-  if (running !== undefined) return running.split(',');
-  if (process.env['KAFKA_HOME'] === undefined) return undefined;
-  const { startKafka } = (await import(pathToFileURL(join(ROOT, 'scripts', 'kafka-cluster.mjs')).href)) as typeof scripts;
-  const cluster = await startKafka({ heap: ['-Xms512m', '-Xmx512m', '-XX:+UseSerialGC'] });
-  cleanups.push(() => cluster.close());
-  return cluster.brokers;
-}
-
 async function cleanUp(): Promise<void> {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 }
@@ -162,7 +150,7 @@ async function cleanUp(): Promise<void> {
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void cleanUp().finally(() => process.exit(1)));
 
 try {
-  const brokers = await brokersOfThisRun();
+  const brokers = await brokersOfThisRun(cleanups);
   if (brokers === undefined) process.stdout.write('not run: neither KAFKA_HOME (a Kafka release) nor KAFKA_BROKERS (one that runs) is set\n');
   else {
     const raw = await RawKafka.connect(brokers, PREFIX);

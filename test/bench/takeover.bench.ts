@@ -8,11 +8,12 @@ import type { Manifest } from '../../src/tasks/snapshots/snapshot-format.js';
 import { writeSnapshot } from '../../src/tasks/snapshots/snapshot-writer.js';
 import type { TenantDefinitions, TenantTask } from '../../src/tasks/tenant-task.js';
 import { snapshotsTopicSpec } from '../../src/tasks/topics.js';
-import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { temporaryDirectory, until } from '../support/service.js';
 import { append, bank, Machine, TENANT } from '../support/snapshot-world.js';
+import { brokersOfThisRun } from './brokers.js';
 import { median, report } from './load.js';
 
+/** BENCH_EVENTS=n for a shorter run. */
 const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 1_000_000);
 const TAIL = EVENTS / 20;
 const IN_FLIGHT = 2000;
@@ -103,12 +104,23 @@ async function on(name: string, log: Log): Promise<void> {
   await machine.close();
 }
 
+async function cleanUp(): Promise<void> {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+}
+// A broker would outlive the run.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void cleanUp().finally(() => process.exit(1)));
+
 try {
-  const log = new LmdbLog({ path: join(temporaryDirectory(context), 'log') });
-  await on('embedded log', log);
-  await log.close();
-  if (needsKafka !== false) process.stdout.write(`Kafka: skipped. ${needsKafka}\n`);
-  else await on('Kafka', new KafkaLog({ brokers: (await kafkaForTests()).brokers, prefix: freshPrefix() }));
+  const embedded = new LmdbLog({ path: join(temporaryDirectory(context), 'log') });
+  cleanups.push(() => embedded.close());
+  await on('embedded log', embedded);
+  const brokers = await brokersOfThisRun(cleanups);
+  if (brokers === undefined) process.stdout.write('Kafka: not run, neither KAFKA_HOME (a Kafka release) nor KAFKA_BROKERS (one that runs) is set\n');
+  else {
+    const kafka = new KafkaLog({ brokers, prefix: `bench-${Date.now().toString(36)}` });
+    cleanups.push(() => kafka.close());
+    await on('Kafka', kafka);
+  }
 } finally {
-  for (const cleanup of cleanups.reverse()) await cleanup();
+  await cleanUp();
 }
