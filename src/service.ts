@@ -184,10 +184,6 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         void snapshots?.unwatch(task.tenantId);
         if (owns(task.tenantId)) activity?.note(task.tenantId, 'idle');
       },
-      onStopped: (tenantId) => {
-        // A moment later: it may be another's by then.
-        if (feeds.wants(tenantId)) setTimeout(() => assignment?.consider(tenantId), 1000).unref();
-      },
     });
     closers.push(() => tenants.close());
     followCatalog(catalog, tenants);
@@ -201,8 +197,10 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     });
     closers.push(() => feeds.close());
     catalog.onChange(({ kind, id, value }) => {
-      // An owner's copy goes with the data of the tenant.
-      if (kind === 'tenant' && value === undefined && tenants.standby(id) !== undefined) void tenants.passivate(id).then(() => store.drop(id));
+      if (kind !== 'tenant' || value !== undefined) return;
+      feeds.forget(id);
+      // What an owner has goes with the data of the tenant.
+      if (tenants.standby(id) !== undefined) void tenants.passivate(id).then(() => store.drop(id));
     });
     metrics.watch('active_tenants', () => tenants.size);
     metrics.watch('read_store_behind_tenants', () => sink.status().behind);

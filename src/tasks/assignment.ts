@@ -9,6 +9,7 @@ export interface AssignmentOptions {
     open(tenantId: string): Promise<unknown>;
     standBy(tenantId: string): Promise<void>;
     passivate(tenantId: string): Promise<void>;
+    onStopped(listener: (tenantId: string) => void): void;
   };
   /** Tenants that are active somewhere in the cluster. */
   readonly activity: { tenants(): readonly string[] };
@@ -23,7 +24,7 @@ export interface AssignmentOptions {
 /** Tenants that are opened or followed at once after a change. */
 const AT_ONCE = 4;
 /** What is wanted here and could not be had is tried again after so long. */
-const RETRY_MS = 1000;
+const RETRY_MS = 2000;
 
 /** Brings the tasks of this process in line with its slots: closes what is another's, takes what is ours, keeps standbys. */
 export class Assignment {
@@ -35,6 +36,7 @@ export class Assignment {
   constructor(options: AssignmentOptions) {
     this.#options = options;
     options.ownership.onChange(() => this.reassign());
+    options.tenants.onStopped((tenantId) => this.#again(tenantId));
   }
 
   reassign(): void {
@@ -63,7 +65,7 @@ export class Assignment {
       } catch (error) {
         this.#options.logger.debug({ err: error, tenantId }, 'a tenant was not brought in line with its slot; its next use does it');
       }
-      if (this.#isMissed(tenantId)) setTimeout(() => this.consider(tenantId), RETRY_MS).unref();
+      if (this.#isMissed(tenantId)) this.#again(tenantId);
     }
     this.#running--;
   }
@@ -79,6 +81,11 @@ export class Assignment {
     if (tenants.activeIds.includes(tenantId)) await tenants.passivate(tenantId);
     if ((standbys && ownership.standsBy(tenantId)) || feeds.wants(tenantId)) await tenants.standBy(tenantId);
     else await tenants.passivate(tenantId);
+  }
+
+  /** It may be another's by then, or be had again. */
+  #again(tenantId: string): void {
+    setTimeout(() => void (this.#isMissed(tenantId) ? this.consider(tenantId) : undefined), RETRY_MS).unref();
   }
 
   /** Its changes are awaited here, and there is nothing that they would come from. */

@@ -48,10 +48,20 @@ export class ChangeFeeds implements Feeds {
     const asked = this.#asked.has(tenantId);
     this.#asked.set(tenantId, performance.now());
     if (!asked) onWanted?.(tenantId);
-    await tenants.standBy(tenantId);
+    try {
+      await tenants.standBy(tenantId);
+    } catch (error) {
+      if (error instanceof StatefoldError && error.code === 'NOT_FOUND') this.forget(tenantId);
+      throw error;
+    }
     const feed = this.active(tenantId);
     if (feed === undefined) throw new StatefoldError('UNAVAILABLE', 'the changes of the tenant can not be followed now; send the request again');
     return feed;
+  }
+
+  /** The tenant is no more. */
+  forget(tenantId: string): void {
+    this.#asked.delete(tenantId);
   }
 
   onActivated(listener: (feed: Feed) => void): void {

@@ -16,8 +16,6 @@ export interface TenantRegistryOptions {
   readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
   readonly onOpened?: (task: TenantTask) => void;
   readonly onClosed?: (task: TenantTask) => void;
-  /** A task or a standby ended by itself. */
-  readonly onStopped?: (tenantId: string) => void;
 }
 
 interface Active {
@@ -40,6 +38,7 @@ export class TenantRegistry implements Tenants {
   readonly #closing = new Map<string, Promise<void>>();
   readonly #listeners: ((tenant: Tenant) => void)[] = [];
   readonly #followers: ((standby: TenantTask) => void)[] = [];
+  readonly #missers: ((tenantId: string) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -158,6 +157,11 @@ export class TenantRegistry implements Tenants {
     this.#followers.push(listener);
   }
 
+  /** Called when a task or a standby ended by itself. */
+  onStopped(listener: (tenantId: string) => void): void {
+    this.#missers.push(listener);
+  }
+
   /** Closes a tenant that is being deleted, used no more, or another's. */
   async passivate(tenantId: string): Promise<void> {
     const entry = this.#active.get(tenantId);
@@ -185,7 +189,7 @@ export class TenantRegistry implements Tenants {
     if (deposed) this.#options.logger.info({ tenantId }, 'another process has claimed the tenant');
     else if (this.#active.has(tenantId) || this.#standbys.has(tenantId)) this.#options.logger.error({ err: error, tenantId }, 'a tenant stopped; it is restored at its next use');
     void this.passivate(tenantId);
-    this.#options.onStopped?.(tenantId);
+    for (const listener of this.#missers) listener(tenantId);
   }
 
   #passivate(): void {

@@ -107,6 +107,33 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     await until(() => gateway.ownerOf('any') === undefined);
   });
 
+  it('a process with a role of its own notifies of all slots, whoever owns them, and gives them up as it leaves', async (t) => {
+    const prefix = await freshTopic();
+    const groups = {
+      a: await member(t, prefix, 'a', { notifier: false }),
+      b: await member(t, prefix, 'b', { notifier: false }),
+      n: await member(t, prefix, 'n', { tasks: false }),
+      gateway: await member(t, prefix, 'gateway', { tasks: false, notifier: false }),
+    };
+    const { a, b, n, gateway } = groups;
+    await until(() => agreed(groups) && total({ a, b }) === SLOTS);
+    const url = (name: string): Owner => ({ url: `http://${name}` });
+    await until(() => TENANTS.every((tenant) => n.notifies(tenant)));
+    for (const tenant of TENANTS) {
+      assert.equal(n.notifierOf(tenant), 'self');
+      for (const other of [a, b, gateway]) assert.deepEqual([other.notifies(tenant), other.notifierOf(tenant)], [false, url('n')]);
+    }
+    let changes = 0;
+    gateway.onChange(() => changes++);
+    await n.leave();
+    // Nobody has the role: streams are the owner's, and webhooks wait.
+    await until(() => Object.values(groups).every((group) => TENANTS.every((tenant) => !group.notifies(tenant))) && changes === 1);
+    for (const tenant of TENANTS) for (const group of Object.values(groups)) assert.deepEqual(group.notifierOf(tenant), group.ownerOf(tenant));
+    const c = await member(t, prefix, 'c');
+    await until(() => agreed({ a, b, c }) && total({ a, b, c }) === SLOTS && TENANTS.every((tenant) => c.notifies(tenant)));
+    assert.ok(TENANTS.some((tenant) => c.ownerOf(tenant) === 'self') && TENANTS.some((tenant) => c.standsBy(tenant)), 'as owner, as standby, or as neither');
+  });
+
   it('a process that is killed loses its slots to their standbys after the session timeout', async (t) => {
     const prefix = await freshTopic();
     const [a, b] = [await member(t, prefix, 'a'), await member(t, prefix, 'b')];

@@ -24,8 +24,10 @@ import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { ConnectionQuota } from '../../src/notifier/connection-quota.js';
 import { ChangeHub } from '../../src/notifier/hub.js';
+import { Assignment } from '../../src/tasks/assignment.js';
+import { ChangeFeeds } from '../../src/tasks/change-feeds.js';
 import { LocalStore } from '../../src/tasks/store/local-store.js';
-import type { Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { Feed, Tenant, Tenants } from '../../src/tasks/tenant.js';
 import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
@@ -104,6 +106,9 @@ export interface EdgeNode {
   readonly edge: Edge;
   readonly url: string;
   readonly ownership: ToldOwnership;
+  readonly registry: TenantRegistry;
+  /** As if the tenant's last task had stopped by itself. */
+  readonly fail: { with: ((error: Error) => void) | undefined };
   readonly catalog: FencedCatalog;
   readonly hub: ChangeHub;
   /** Sources of the uploads that came to this process. */
@@ -116,7 +121,8 @@ export interface EdgeNode {
   /** Called when the tenant of this process has stored an append, before it is answered. */
   afterAppend: (() => Promise<void> | void) | undefined;
   /** Queries of the catalog's end wait for it. */
-  readonly hold: { queries: Promise<void> | undefined };
+  /** So does what comes by itself to a copy that follows. */
+  readonly hold: { queries: Promise<void> | undefined; following: Promise<void> | undefined };
   /** As a kill looks from outside: all connections are cut, and no new ones are taken. */
   kill(): void;
 }
@@ -131,9 +137,13 @@ export interface EdgePair {
 
 export interface EdgePairOptions {
   readonly env?: Readonly<Record<string, string>>;
+  /** Of the one node alone. */
+  readonly envOf?: Readonly<Record<'a' | 'b', Readonly<Record<string, string>>>>;
   /** With a compiled projection, `PROJECTION`, of aggregates of the type `tally`. */
   readonly projection?: boolean;
   readonly rate?: number;
+  /** Tasks are brought in line with what is told of the ownership, as in a service. */
+  readonly aligned?: boolean;
 }
 
 export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairOptions = {}): Promise<EdgePair> {
@@ -157,8 +167,8 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
     projectionExists: () => true,
     assembly: () => (assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly)),
   };
-  const node = async (name: string): Promise<EdgeNode> => {
-    const made = await edgeNode(name, { directory, log, codeHost, definitions, env: options.env ?? {} });
+  const node = async (name: 'a' | 'b'): Promise<EdgeNode> => {
+    const made = await edgeNode(name, { directory, log, codeHost, definitions, env: { ...options.env, ...options.envOf?.[name] }, aligned: options.aligned === true });
     closers.push(made.close);
     return made.node;
   };
@@ -181,12 +191,13 @@ interface Shared {
   readonly codeHost: DotnetCodeHost;
   readonly definitions: TenantDefinitions;
   readonly env: Readonly<Record<string, string>>;
+  readonly aligned: boolean;
 }
 
-async function edgeNode(name: string, { directory, log, codeHost, definitions, env }: Shared): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
+async function edgeNode(name: string, { directory, log, codeHost, definitions, env, aligned }: Shared): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   const counts = { tunnels: 0, appends: 0, catalogQueries: 0 };
-  const hold: EdgeNode['hold'] = { queries: undefined };
+  const hold: EdgeNode['hold'] = { queries: undefined, following: undefined };
   const counted = new Proxy(log, {
     get: (target, property: keyof Log) => {
       if (property !== 'endOffset') return (Reflect.get(target, property) as () => unknown).bind(target);
@@ -197,19 +208,32 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
       };
     },
   });
+  const held = new Proxy(log, {
+    get: (target, property: keyof Log) => {
+      if (property !== 'read') return (Reflect.get(target, property) as () => unknown).bind(target);
+      return async (...asked: Parameters<Log['read']>) => {
+        const records = await target.read(...asked);
+        if (asked[3] !== undefined) await hold.following;
+        return records;
+      };
+    },
+  });
   const catalog = await FencedCatalog.open({ log: counted, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner: name, logger: silentLogger, shared: true });
   const store = new LocalStore({ path: join(directory, `store-${name}`), logger: silentLogger });
   const ownership = new ToldOwnership();
   let opened = 0;
+  const fail: EdgeNode['fail'] = { with: undefined };
   const registry = new TenantRegistry({
     ownership,
     logger: silentLogger,
     idleMs: 600_000,
-    create: (tenantId, onStopped) =>
-      new TenantTask({
-        ...{ tenantId, log, codecs, store, codeHost, definitions, owner: `${name}-${opened++}`, clock: systemClock, logger: silentLogger, onStopped },
+    create: (tenantId, onStopped) => {
+      fail.with = onStopped;
+      return new TenantTask({
+        ...{ tenantId, log: held, codecs, store, codeHost, definitions, owner: `${name}-${opened++}`, clock: systemClock, logger: silentLogger, onStopped },
         ...{ idempotencyWindow: 100_000, changesRetentionMs: 3_600_000, foldDeadlineMs: 1_000 },
-      }),
+      });
+    },
   });
   const tenants: Tenants = {
     open: async (tenantId) => watched(await registry.open(tenantId)),
@@ -240,8 +264,12 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     }
     return seen;
   };
-  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger });
-  ownership.onChange(() => hub.reassign(() => ownership.ownerOf() === 'self'));
+  const follows = { standby: (id: string) => registry.standby(id), standBy: (id: string) => registry.standBy(id), onFollowed: (listener: (feed: Feed) => void) => registry.onFollowed(listener) };
+  const feeds: ChangeFeeds = new ChangeFeeds({ tenants: { ...tenants, ...follows }, ownership, awaited: () => hub.followed, idleMs: 600_000 });
+  const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger: silentLogger });
+  const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
+  const assignment = aligned ? new Assignment({ ownership, tenants: registry, feeds, activity: { tenants: () => [] }, standbys: false, logger: silentLogger, onReassigned: reassign }) : undefined;
+  if (!aligned) ownership.onChange(reassign);
   const authenticator = new Authenticator(catalog);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
@@ -284,7 +312,7 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     extensions: [
       {
         mount: (router, { authenticate }) => {
-          const channels = { hub, tenants, catalog, quota: new ConnectionQuota(100), authenticator, authenticate, logger: silentLogger };
+          const channels = { hub, tenants: feeds, catalog, quota: new ConnectionQuota(100), authenticator, authenticate, logger: silentLogger };
           const polling = notificationRoutes(channels);
           const sse = serverSentEvents(channels);
           const streams = new StreamServer(channels);
@@ -306,13 +334,15 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  const node: EdgeNode = { edge, url, ownership, catalog, hub, uploads, removed, forwarded, retries, counts, afterAppend: undefined, hold, kill };
+  const node: EdgeNode = { edge, url, ownership, registry, fail, catalog, hub, uploads, removed, forwarded, retries, counts, afterAppend: undefined, hold, kill };
   const close = async (): Promise<void> => {
     const closing = edge.close();
     for (const closer of channelClosers) await closer();
     edge.server.closeAllConnections();
     await closing;
     hub.close();
+    feeds.close();
+    assignment?.close();
     await registry.close();
     await store.close();
     await catalog.close();
