@@ -70,7 +70,7 @@ const TABLE = {
   kafkaRequestTimeoutMs: row('KAFKA_REQUEST_TIMEOUT_MS', '10000', 'ms', 'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.', count(100)),
   kafkaSessionTimeoutMs: row('KAFKA_SESSION_TIMEOUT_MS', '10000', 'ms', 'After how long without a heartbeat the slots of a process go to others; below 6000 only where the brokers’ `group.min.session.timeout.ms` allows it.', count(1000)),
   slots: row('SLOTS', '64', 'slots', 'Into how many slots tenants are hashed, which processes share; fixed by the first start of a cluster.', count(1, 1024)),
-  roles: row('ROLES', 'gateway,tasks,notifier', 'list', 'What this process does: `gateway` answers clients, `tasks` owns slots, `notifier` sends webhooks of the tenants that it owns. One that owns no slots forwards.', roles),
+  roles: row('ROLES', 'gateway,tasks,notifier', 'list', 'What this process does, on Kafka: `gateway` takes requests of clients, `tasks` owns slots (appends, folds), `notifier` sends webhooks and serves polling, WebSocket and SSE. Without `gateway` it answers other processes, probes and `/metrics` only.', roles),
   advertisedUrl: optional('ADVERTISED_URL', 'URL', 'Where the other processes of the cluster reach this one; unset: its host and port.', url),
   forwardDeadlineMs: row('FORWARD_DEADLINE_MS', '5000', 'ms', 'How long a request may wait for an owner of its tenant before it is answered 503.', count(1)),
   answerDeadlineMs: row('ANSWER_DEADLINE_MS', '10000', 'ms', 'How long a request may wait for the log, or for its tenant to be restored, before it is answered 503.', count(1)),
