@@ -38,13 +38,15 @@ import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from './read-store/sink.js';
 import { Activity } from './tasks/activity.js';
 import { Assignment } from './tasks/assignment.js';
+import { PartitionTask } from './tasks/partition-task.js';
 import { ChangeFeeds } from './tasks/change-feeds.js';
 import { ThreadedSectionArchive } from './tasks/snapshots/section-archive.js';
 import { Snapshots } from './tasks/snapshots/snapshots.js';
 import { LocalStore } from './tasks/store/local-store.js';
+import type { TenantTaskOptions } from './tasks/task-options.js';
 import { TenantRegistry } from './tasks/tenant-registry.js';
 import { TenantTask } from './tasks/tenant-task.js';
-import { changesTopic, eventsTopic, snapshotsTopic } from './tasks/topics.js';
+import { changesTopic, eventsTopic, orderTopic, snapshotsTopic } from './tasks/topics.js';
 import { serveMetrics } from './telemetry/metrics-server.js';
 import type { Metrics } from './telemetry/metrics.js';
 
@@ -136,6 +138,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       await readStore.close();
     });
 
+    const partitionsOf = (tenantId: string): number => catalog.get('tenant', tenantId)?.value.partitions ?? 1;
     const snapshots = shared
       ? new Snapshots({
           log,
@@ -144,45 +147,57 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           archive: new ThreadedSectionArchive(store),
           logger,
           changesRetentionMs: settings.changesRetentionMs,
+          partitionsOf,
           afterRecords: settings.snapshotAfterRecords,
         })
       : undefined;
     closers.push(() => snapshots?.close());
     let activity: Activity | undefined;
     let assignment: Assignment | undefined;
+    const taskOptions = (tenantId: string): Omit<TenantTaskOptions, 'onStopped'> | undefined =>
+      catalog.get('tenant', tenantId) === undefined
+        ? undefined
+        : {
+            ...{ tenantId, log, codecs, store, codeHost, owner, clock, logger, observer: metrics.tasks },
+            definitions: tenantDefinitions(catalog, tenantId),
+            idempotencyWindow: settings.idempotencyWindow,
+            changesRetentionMs: settings.changesRetentionMs,
+            foldDeadlineMs: settings.foldDeadlineMs,
+          };
+    const opened = (task: TenantTask | PartitionTask): void => {
+      snapshots?.watch(task);
+      activity?.note(task.section, 'active');
+    };
+    const closed = ({ section }: TenantTask | PartitionTask): void => {
+      void snapshots?.unwatch(section);
+      if (owns(section)) activity?.note(section, 'idle');
+    };
     const tenants = new TenantRegistry({
       logger,
       ownership,
-      prepare: async (tenantId) => snapshots?.restore(tenantId),
+      prepare: async (section) => snapshots?.restore(section),
       idleMs: settings.tenantIdleMs,
-      create: (tenantId, onStopped) =>
-        catalog.get('tenant', tenantId) === undefined
-          ? undefined
-          : new TenantTask({
-              tenantId,
-              log,
-              codecs,
-              store,
-              codeHost,
-              definitions: tenantDefinitions(catalog, tenantId),
-              owner,
-              clock,
-              logger,
-              idempotencyWindow: settings.idempotencyWindow,
-              changesRetentionMs: settings.changesRetentionMs,
-              foldDeadlineMs: settings.foldDeadlineMs,
-              onStopped,
-              observer: metrics.tasks,
-            }),
+      partitionsOf,
+      create: (tenantId, onStopped, partitions) => {
+        const options = taskOptions(tenantId);
+        return options && new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) });
+      },
+      partitions: {
+        create: (of) => {
+          const options = taskOptions(of.tenantId);
+          return options && new PartitionTask({ ...options, ...of });
+        },
+        activeElsewhere: (section) => activity?.tenants().includes(section) ?? false,
+        onOpened: opened,
+        onClosed: closed,
+      },
       onOpened: (task) => {
         sink.attach(task);
-        snapshots?.watch(task);
-        activity?.note(task.tenantId, 'active');
+        opened(task);
       },
       onClosed: (task) => {
         sink.detach(task.tenantId);
-        void snapshots?.unwatch(task.tenantId);
-        if (owns(task.tenantId)) activity?.note(task.tenantId, 'idle');
+        closed(task);
       },
     });
     closers.push(() => tenants.close());
@@ -196,11 +211,14 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       idleMs: settings.tenantIdleMs,
     });
     closers.push(() => feeds.close());
-    catalog.onChange(({ kind, id, value }) => {
+    const removeCopies = async ({ tenantId, partitions }: TenantEntity): Promise<void> => {
+      for (const section of await tenants.remove(tenantId, partitions)) await store.drop(section);
+    };
+    catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'tenant' || value !== undefined) return;
       feeds.forget(id);
       // What an owner has goes with the data of the tenant.
-      if (tenants.standby(id) !== undefined) void tenants.passivate(id).then(() => store.drop(id));
+      if (ownership.ownerOf(id) !== 'self') void removeCopies(previous as TenantEntity);
     });
     metrics.watch('active_tenants', () => tenants.size);
     metrics.watch('read_store_behind_tenants', () => sink.status().behind);
@@ -241,11 +259,11 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const quota = new ConnectionQuota(CONNECTIONS_PER_TENANT);
     let streams: StreamServer | undefined;
     const channelClosers: (() => Promise<void> | void)[] = [];
-    const removeTenantData = async ({ tenantId }: TenantEntity): Promise<void> => {
-      await tenants.passivate(tenantId);
+    const removeTenantData = async (tenant: TenantEntity): Promise<void> => {
+      const { tenantId } = tenant;
+      await removeCopies(tenant);
       await codeHost.dispose(tenantId);
-      for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), snapshotsTopic(tenantId)]) await log.deleteTopic(topic);
-      await store.drop(tenantId);
+      for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), orderTopic(tenantId), snapshotsTopic(tenantId)]) await log.deleteTopic(topic);
       await sink.remove(tenantId).catch((error: unknown) => logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'));
     };
     const edge = createEdge({
@@ -309,11 +327,11 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       dotnet.start();
     }
     if (shared) {
-      const noted = await Activity.open({ log, logger, active: () => tenants.activeIds, wanted: () => feeds.wanted, onActive: (tenantId) => assignment?.consider(tenantId) });
+      const noted = await Activity.open({ log, logger, active: () => tenants.slots.activeIds, wanted: () => feeds.wanted, onActive: (tenantId) => assignment?.consider(tenantId) });
       activity = noted;
       assignment = new Assignment({
         ownership,
-        tenants,
+        tenants: tenants.slots,
         feeds,
         activity: noted,
         standbys: settings.standbys,

@@ -45,11 +45,14 @@ export function buildProgram(io: CliIo): Command {
     .argument('[name]', 'its name; also its id, where it can be one')
     .option('--name <name>', 'the same')
     .option('--id <id>', 'its id: 1 to 64 of a-z, 0-9 and -')
-    .action(async (argument: string | undefined, options: { readonly name?: string; readonly id?: string }) => {
+    .option('--partitions <n>', 'of how many partitions its events are, for good; 1 unless given')
+    .action(async (argument: string | undefined, options: { readonly name?: string; readonly id?: string; readonly partitions?: string }) => {
       const name = argument ?? options.name;
       const id = options.id ?? (name !== undefined && TENANT_ID.test(name) ? name : undefined);
       if (name === undefined && id === undefined) throw new CliError('Give the tenant a name, or an id with --id, or both.');
-      const answer = (await server().admin('POST', '/admin/tenants', { name, tenantId: id })) as Fields;
+      const partitions = options.partitions === undefined ? undefined : Number(options.partitions);
+      if (Number.isNaN(partitions)) throw new CliError(`--partitions is a number, not '${options.partitions}'.`);
+      const answer = (await server().admin('POST', '/admin/tenants', { name, tenantId: id, partitions })) as Fields;
       show(answer, () => `tenantId  ${text(answer['tenantId'])}\napiKey    ${text(answer['apiKey'])}\n`);
     });
   tenants

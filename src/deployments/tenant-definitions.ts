@@ -30,13 +30,13 @@ function buildTarget({ projectionId, revision, artefactId, status, discovered = 
 }
 
 /** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
-export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask> }): void {
+export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask>; bind(tenantId: string, reducer: BoundReducer): void }): void {
   catalog.onChange((change) => {
     const value = change.value ?? change.previous;
     if (change.kind === 'binding' && change.value !== undefined) {
       const binding = change.value as BindingEntity;
       const reducer = boundReducer(catalog, binding);
-      if (reducer !== undefined) tenants.active(binding.tenantId)?.bind(reducer);
+      if (reducer !== undefined) tenants.bind(binding.tenantId, reducer);
     } else if (change.kind === 'projection') {
       const projection = value as ProjectionEntity;
       const target = change.value === undefined ? undefined : buildTarget(projection);

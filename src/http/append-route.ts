@@ -3,9 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
-import type { Tenant, Tenants } from '../tasks/tenant.js';
+import { partitionOf } from '../core/murmur2.js';
+import { partitionKey } from '../cluster/slots.js';
+import type { AggregateHome, AggregateHomes, Tenants } from '../tasks/tenant.js';
 import { answerError, answerJson } from './answer.js';
-import { parseAppendBody, type BodyLimits } from './append-body.js';
+import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { readBody, requireJson } from './body.js';
 import { eventJson } from './event-json.js';
@@ -18,7 +20,7 @@ import type { RateLimiter } from './rate-limit.js';
 export interface AppendRouteOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
   readonly rateLimiter: RateLimiter;
-  readonly tenants: Pick<Tenants, 'open' | 'active'>;
+  readonly tenants: Pick<Tenants, 'open' | 'active'> & AggregateHomes;
   readonly gateway: Gateway;
   readonly limits: BodyLimits & { readonly maxBodyBytes: number };
 }
@@ -40,12 +42,27 @@ const MAX_CONFLICTS = 1_000;
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
   const { authenticator, rateLimiter, tenants, gateway, limits } = options;
+  const readAppend = async (request: IncomingMessage, batch: boolean, tenantId: string): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
+    try {
+      requireJson(request);
+      const body = await readBody(request, limits.maxBodyBytes);
+      return { body, append: parseAppendBody(body, batch, limits) };
+    } catch (error) {
+      // It goes no further than here, so it counts here.
+      rateLimiter.take(tenantId);
+      throw error;
+    }
+  };
   return async (request, response, requestId, batch) => {
     const { tenantId } = authenticator.find(request) ?? (await authenticator.admit(request));
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
+    const partitions = tenants.partitionsOf(tenantId);
+    // Where the aggregate alone tells the owner, the body is read before one is looked for.
+    const read = partitions === 1 ? undefined : await readAppend(request, batch, tenantId);
+    const slotKey = read === undefined ? tenantId : partitionKey(tenantId, partitionOf(read.append.aggregateId, partitions));
     let asked: ForwardedRequest | undefined;
-    if (!gateway.serves(tenantId)) {
-      asked = { ...FORWARDED, tenantId, requestId, bodyLimit: limits.maxBodyBytes, commandId: key === undefined ? uuidv7() : undefined };
+    if (!gateway.serves(slotKey)) {
+      asked = { ...FORWARDED, slotKey, requestId, bodyLimit: limits.maxBodyBytes, body: read?.body, commandId: key === undefined ? uuidv7() : undefined };
       if (await gateway.forward(request, response, asked)) return;
     }
     rateLimiter.take(tenantId);
@@ -54,8 +71,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const includeConflicts = url.includes('?') && flagParameter(queryOf(url), 'includeConflicts');
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
-    const body = asked?.body ?? (await readBody(request, limits.maxBodyBytes));
-    const append = parseAppendBody(body, batch, limits);
+    const body = read?.body ?? asked?.body ?? (await readBody(request, limits.maxBodyBytes));
+    const append = read?.append ?? parseAppendBody(body, batch, limits);
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
@@ -68,18 +85,18 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       metadata: append.metadata,
       events: append.events,
     };
-    let tenant: Tenant | undefined;
+    let tenant: AggregateHome | undefined;
     let result: AppendResult;
     try {
-      tenant = tenants.active(tenantId) ?? (await tenants.open(tenantId));
+      tenant = partitions > 1 ? await tenants.home(tenantId, append.aggregateId) : (tenants.active(tenantId) ?? (await tenants.open(tenantId)));
       result = await tenant.append(command);
     } catch (error) {
       // Not stored here, or known by its id wherever it is sent again.
       const definite = tenant === undefined || error instanceof NotOwnerError;
       if (isForwarded(request)) {
         if (error instanceof NotOwnerError) response.setHeader(NOT_OWNER, '1');
-      } else if ((definite || command.keyed) && (await gateway.movedAway(tenantId, error))) {
-        if (await gateway.forward(request, response, { ...FORWARDED, tenantId, requestId, bodyLimit: undefined, body, commandId: key === undefined ? command.commandId : undefined })) return;
+      } else if ((definite || command.keyed) && (await gateway.movedAway(slotKey, error))) {
+        if (await gateway.forward(request, response, { ...FORWARDED, slotKey, requestId, bodyLimit: undefined, body, commandId: key === undefined ? command.commandId : undefined })) return;
       }
       if (tenant === undefined || !includeConflicts || !(error instanceof StatefoldError) || error.code !== 'VERSION_CONFLICT') throw error;
       const conflicts = await eventsSince(tenant, command);
@@ -121,7 +138,7 @@ function idempotencyKey(request: IncomingMessage): string {
 }
 
 /** What was appended since the version that the client expected: the first of it where it is much. */
-async function eventsSince(tenant: Tenant, { aggregateId, expectedVersion }: AppendCommand): Promise<Buffer> {
+async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion }: AppendCommand): Promise<Buffer> {
   if (expectedVersion === 'exists' || expectedVersion === 'any') return Buffer.from('[]');
   const after = expectedVersion === 'none' ? 0 : expectedVersion;
   const writer = new JsonWriter().text('[');

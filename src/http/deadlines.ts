@@ -1,5 +1,5 @@
 import { StatefoldError } from '../core/errors.js';
-import type { Tenant, Tenants } from '../tasks/tenant.js';
+import type { AggregateHome, AggregateHomes, Tenant, Tenants } from '../tasks/tenant.js';
 
 interface Waiting {
   readonly until: number;
@@ -53,8 +53,9 @@ const lateRead = (): Error => new StatefoldError('UNAVAILABLE', 'the tenant does
 const READS = ['listEvents', 'listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'projectionFaults'] as const;
 
 /** The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored. */
-export function timely(tenants: Tenants, deadlines: Deadlines): Tenants {
+export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
   const known = new WeakMap<Tenant, Tenant>();
+  const homes = new WeakMap<AggregateHome, AggregateHome>();
   const wrap = (tenant: Tenant): Tenant => {
     let timed = known.get(tenant);
     if (timed === undefined) {
@@ -70,6 +71,13 @@ export function timely(tenants: Tenants, deadlines: Deadlines): Tenants {
     },
     open: (tenantId) => deadlines.within(tenants.open(tenantId), lateRead).then(wrap),
     onActivated: (listener) => tenants.onActivated(listener),
+    partitionsOf: (tenantId) => tenants.partitionsOf(tenantId),
+    home: async (tenantId, aggregateId) => {
+      const home = await deadlines.within(tenants.home(tenantId, aggregateId), lateRead);
+      let timed = homes.get(home);
+      if (timed === undefined) homes.set(home, (timed = timelyHome(home, deadlines)));
+      return timed;
+    },
   };
 }
 
@@ -81,7 +89,13 @@ function timelyTenant(tenant: Tenant, deadlines: Deadlines): Tenant {
     const read = tenant[name].bind(tenant) as (...given: unknown[]) => Promise<unknown>;
     timed[name] = (...given: unknown[]) => deadlines.within(read(...given), lateRead);
   }
-  timed['append'] = (command: Parameters<Tenant['append']>[0]) => deadlines.within(tenant.append(command), lateAppend);
+  timed['append'] = timelyHome(tenant, deadlines).append;
   Object.defineProperty(timed, 'changes', { value: tenant.changes });
   return timed as unknown as Tenant;
 }
+
+const timelyHome = (home: AggregateHome, deadlines: Deadlines): AggregateHome => ({
+  append: (command) => deadlines.within(home.append(command), lateAppend),
+  listEvents: (query) => deadlines.within(home.listEvents(query), lateRead),
+  aggregateState: (aggregateType, aggregateId) => deadlines.within(home.aggregateState(aggregateType, aggregateId), lateRead),
+});

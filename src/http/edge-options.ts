@@ -6,7 +6,7 @@ import type { Ownership } from '../cluster/ownership.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
-import type { Tenants } from '../tasks/tenant.js';
+import type { AggregateHomes, Tenants } from '../tasks/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 
@@ -62,7 +62,7 @@ export interface EdgeExtensions {
 export interface EdgeOptions {
   readonly settings: EdgeSettings;
   readonly catalog: Catalog;
-  readonly tenants: Tenants;
+  readonly tenants: Tenants & AggregateHomes;
   /** Which process serves a tenant; requests of others' are forwarded to them. */
   readonly ownership: Ownership;
   readonly deployments: Deployments;

@@ -213,7 +213,7 @@ function mountRoutes(
   for (const extension of extensions) extension.mount?.(router, { authenticate: dependencies.authenticate });
   for (const path of CHANNELS) router.all(path, otherMethods(['get']));
   const { authenticator, catalog, adminKey, settings } = dependencies;
-  app.use(guarded(router, { gateway, authenticator, catalog, requireAdmin: adminCheck(adminKey), limits: settings }));
+  app.use(guarded(router, { gateway, authenticator, catalog, tenants: dependencies.tenants, requireAdmin: adminCheck(adminKey), limits: settings }));
   app.use((request) => {
     throw new StatefoldError('NOT_FOUND', `There is nothing at ${request.path}.`);
   });

@@ -31,7 +31,8 @@ const compiled = (artefact: ArtefactFields): object => ({
   compiledAt: artefact.compiledAt,
 });
 
-export const tenantRecord = ({ tenantId, name, createdAt }: TenantEntity): object => ({ tenantId, name, createdAt });
+/** Of a tenant of one partition nothing is said of partitions. */
+export const tenantRecord = ({ tenantId, name, createdAt, partitions }: TenantEntity): object => ({ tenantId, name, createdAt, partitions: partitions > 1 ? partitions : undefined });
 
 export const keyRecord = ({ keyId, tenantId, prefix, createdAt, revokedAt }: KeyEntity): object => ({ keyId, tenantId, prefix, createdAt, revokedAt });
 

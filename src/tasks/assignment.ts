@@ -1,4 +1,5 @@
 import type { Ownership } from '../cluster/ownership.js';
+import { tenantOfKey } from '../cluster/slots.js';
 import type { Logger } from '../core/logger.js';
 
 export interface AssignmentOptions {
@@ -53,6 +54,8 @@ export class Assignment {
   consider(tenantId: string): void {
     if (this.#closed) return;
     this.#queue.add(tenantId);
+    // A partition that is active somewhere is for its tenant's own task too.
+    this.#queue.add(tenantOfKey(tenantId));
     while (this.#running < AT_ONCE && this.#queue.size > 0) void this.#run();
   }
 

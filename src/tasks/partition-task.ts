@@ -3,6 +3,7 @@ import type { AppendCommand, AppendResult } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import type { BoundReducer } from './reducers.js';
 import { codeLoader } from './runner-code.js';
+import type { FoldedSoFar } from './snapshots/snapshots.js';
 import { PartitionTables } from './store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
@@ -26,8 +27,8 @@ export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partition
 export class PartitionTask implements AggregateHome {
   readonly tenantId: string;
   readonly partition: number;
-  /** What it is known by: its slot, and its section of the local store. */
-  readonly key: string;
+  /** Of the local store; its name is the slot key. */
+  readonly section: string;
   /** Resolves when it has stopped, by itself or since it was closed. */
   readonly ended: Promise<void>;
   readonly #options: PartitionTaskOptions;
@@ -44,7 +45,7 @@ export class PartitionTask implements AggregateHome {
     const { tenantId, partition, section, store, codeHost, definitions, log } = options;
     this.tenantId = tenantId;
     this.partition = partition;
-    this.key = section;
+    this.section = section;
     this.ended = new Promise((resolve) => (this.#end = resolve));
     const tables = (this.#tables = new PartitionTables(store.section(section)));
     const runner = codeHost.runner(tenantId);
@@ -79,6 +80,11 @@ export class PartitionTask implements AggregateHome {
   /** This process is its owner, as far as it knows. */
   get owned(): boolean {
     return this.#status === 'RUNNING';
+  }
+
+  /** What a snapshot would spare the next owner; undefined while this is no owner, who alone writes them. */
+  get folded(): FoldedSoFar | undefined {
+    return this.owned ? { records: this.#core.position, bytes: this.#core.reader.pushedBytes } : undefined;
   }
 
   /** The tenant's own task reads it. */

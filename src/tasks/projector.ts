@@ -59,6 +59,7 @@ export class Projector {
   #acked = 0;
   #started = false;
   #running = false;
+  #signalled = false;
   #closed = false;
   #freed: (() => void) | undefined;
 
@@ -86,6 +87,7 @@ export class Projector {
 
   /** There may be inputs. */
   signal(): void {
+    this.#signalled = true;
     if (this.#running || this.#closed || !this.#started) return;
     this.#running = true;
     void this.#run();
@@ -98,7 +100,10 @@ export class Projector {
 
   async #run(): Promise<void> {
     try {
-      while (!this.#closed && (await this.#step()));
+      while (this.#signalled && !this.#closed) {
+        this.#signalled = false;
+        while (!this.#closed && (await this.#step()));
+      }
     } catch (error) {
       if (this.#closed) return;
       this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');

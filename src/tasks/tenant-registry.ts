@@ -1,199 +1,179 @@
-import { NotOwnerError, StatefoldError } from '../core/errors.js';
-import type { Ownership } from '../cluster/ownership.js';
-import type { Logger } from '../core/logger.js';
-import type { Tenant, Tenants } from './tenant.js';
+import { NotOwnerError } from '../core/errors.js';
+import { partitionOf } from '../core/murmur2.js';
+import { partitionKey } from '../cluster/slots.js';
+import type { PartitionTask } from './partition-task.js';
+import type { BoundReducer } from './reducers.js';
+import type { PartitionSource } from './task-options.js';
+import { TaskRegistry, type TaskRegistryOptions } from './task-registry.js';
+import type { AggregateHome, AggregateHomes, Tenant, Tenants } from './tenant.js';
 import type { TenantTask } from './tenant-task.js';
 
-export interface TenantRegistryOptions {
+export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTask>, 'create' | 'onStopped'> {
   /** A new task of the tenant; undefined when the catalog has none. */
-  readonly create: (tenantId: string, onStopped: (error: Error) => void) => TenantTask | undefined;
-  /** Called before a task is made: fills the local store from elsewhere, say. */
-  readonly prepare?: (tenantId: string) => Promise<void>;
-  readonly logger: Logger;
-  /** An unused tenant is passivated after this long. */
-  readonly idleMs: number;
-  /** Whose the tenants are. */
-  readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
-  readonly onOpened?: (task: TenantTask) => void;
-  readonly onClosed?: (task: TenantTask) => void;
+  readonly create: (tenantId: string, onStopped: (error: Error) => void, partitions: PartitionSource | undefined) => TenantTask | undefined;
+  /** Of how many partitions the tenant's events are; 1 unless given. */
+  readonly partitionsOf?: (tenantId: string) => number;
+  /** Of partitions past the first, of the tenants that have any. */
+  readonly partitions?: Pick<TaskRegistryOptions<PartitionTask>, 'onOpened' | 'onClosed'> & {
+    readonly create: (of: { readonly tenantId: string; readonly partition: number; readonly section: string; readonly partitionCount: number; readonly onStopped: (error: Error) => void }) => PartitionTask | undefined;
+    /** It is active in another process, as far as is known: then the tenant's own task is kept, which follows it. */
+    readonly activeElsewhere?: (key: string) => boolean;
+  };
 }
 
-interface Active {
-  readonly task: TenantTask;
-  usedAt: number;
+/** Tasks by their slot keys, of tenants and of partitions: what an assignment of slots brings in line. */
+export interface SlotTasks {
+  readonly activeIds: readonly string[];
+  readonly standbyIds: readonly string[];
+  open(key: string): Promise<unknown>;
+  standBy(key: string): Promise<void>;
+  passivate(key: string): Promise<void>;
+  /** Called when a task or a standby ended by itself. */
+  onStopped(listener: (key: string) => void): void;
 }
-
-/** Where the hint says that a tenant is ours and another process has claimed it: how long until it is claimed back. */
-const DEPOSED_MS = 1000;
 
 /** The tenants of this process: opened on first use, closed when idle or when they are another's; and standbys of others'. */
-export class TenantRegistry implements Tenants {
+export class TenantRegistry implements Tenants, AggregateHomes {
   readonly #options: TenantRegistryOptions;
-  readonly #active = new Map<string, Active>();
-  readonly #standbys = new Map<string, TenantTask>();
-  readonly #deposed = new Map<string, number>();
-  readonly #opening = new Map<string, Promise<TenantTask>>();
-  /** Standbys that are being opened. */
-  readonly #following = new Map<string, Promise<void>>();
-  readonly #closing = new Map<string, Promise<void>>();
-  readonly #listeners: ((tenant: Tenant) => void)[] = [];
-  readonly #followers: ((standby: TenantTask) => void)[] = [];
-  readonly #missers: ((tenantId: string) => void)[] = [];
-  readonly #sweeper: NodeJS.Timeout;
-  #closed = false;
+  readonly #tenants: TaskRegistry<TenantTask>;
+  readonly #partitions: TaskRegistry<PartitionTask>;
+  readonly #missers: ((key: string) => void)[] = [];
 
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
-    options.ownership.onChange(() => this.#deposed.clear());
-    this.#sweeper = setInterval(() => this.#passivate(), Math.max(1000, options.idleMs / 4)).unref();
+    const { prepare, logger, idleMs, ownership, partitions } = options;
+    const onStopped = (key: string): void => {
+      for (const listener of this.#missers) listener(key);
+    };
+    this.#tenants = new TaskRegistry({ ...options, onStopped, create: (tenantId, stopped) => options.create(tenantId, stopped, this.#source(tenantId)), keeps: (tenantId) => this.#isFed(tenantId) });
+    this.#partitions = new TaskRegistry<PartitionTask>({
+      ...{ prepare, logger, idleMs, ownership, onStopped, onOpened: partitions?.onOpened, onClosed: partitions?.onClosed },
+      create: (section, stopped) => {
+        const [tenantId = '', partition] = section.split('/');
+        return partitions?.create({ tenantId, partition: Number(partition), section, partitionCount: this.partitionsOf(tenantId), onStopped: stopped });
+      },
+    });
   }
 
   active(tenantId: string): TenantTask | undefined {
-    const entry = this.#active.get(tenantId);
-    if (entry === undefined) return undefined;
-    entry.usedAt = performance.now();
-    return entry.task;
+    return this.#tenants.active(tenantId);
   }
 
   /** The standby of another process's tenant, while it follows. */
   standby(tenantId: string): TenantTask | undefined {
-    return this.#standbys.get(tenantId);
+    return this.#tenants.standby(tenantId);
   }
 
   get size(): number {
-    return this.#active.size;
-  }
-
-  get activeIds(): readonly string[] {
-    return [...this.#active.keys()];
-  }
-
-  get standbyIds(): readonly string[] {
-    return [...this.#standbys.keys()];
+    return this.#tenants.size;
   }
 
   /** Log offsets that the projections of the active tenants have yet to fold. */
   get projectionLag(): number {
-    let lag = 0;
-    for (const { task } of this.#active.values()) lag += task.projectionLag;
-    return lag;
+    return this.#tenants.tasks.reduce((lag, task) => lag + task.projectionLag, 0);
   }
 
   open(tenantId: string): Promise<TenantTask> {
-    const task = this.active(tenantId);
-    if (task !== undefined) return Promise.resolve(task);
-    if (this.#closed) return Promise.reject(new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again'));
-    if (this.#options.ownership.ownerOf(tenantId) !== 'self' || (this.#deposed.get(tenantId) ?? Number.NEGATIVE_INFINITY) > performance.now() - DEPOSED_MS)
-      return Promise.reject(new NotOwnerError());
-    let opening = this.#opening.get(tenantId);
-    if (opening === undefined) {
-      opening = this.#open(tenantId).finally(() => this.#opening.delete(tenantId));
-      this.#opening.set(tenantId, opening);
-    }
-    return opening;
+    return this.#tenants.open(tenantId);
   }
 
-  async #open(tenantId: string): Promise<TenantTask> {
-    await this.#following.get(tenantId)?.catch(() => undefined);
-    await this.#closing.get(tenantId);
-    const standby = this.#standbys.get(tenantId);
-    this.#standbys.delete(tenantId);
-    const task = standby ?? (await this.#create(tenantId));
-    try {
-      if (standby === undefined) await task.open();
-      else await task.promote();
-    } catch (error) {
-      if (!(error instanceof NotOwnerError)) this.#options.logger.error({ err: error, tenantId }, 'a tenant could not be restored');
-      await task.close();
-      if (error instanceof StatefoldError) throw error;
-      throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', { cause: error });
-    }
-    this.#active.set(tenantId, { task, usedAt: performance.now() });
-    this.#options.onOpened?.(task);
-    for (const listener of this.#listeners) listener(task);
-    const owner = this.#options.ownership.ownerOf(tenantId);
-    if (owner !== 'self' && owner !== undefined) void this.passivate(tenantId); // went to another process meanwhile
-    return task;
+  partitionsOf(tenantId: string): number {
+    return this.#options.partitionsOf?.(tenantId) ?? 1;
   }
 
-  async #create(tenantId: string): Promise<TenantTask> {
-    await this.#options.prepare?.(tenantId);
-    const task = this.#options.create(tenantId, (error) => this.#stopped(tenantId, error));
-    if (task === undefined) throw new StatefoldError('NOT_FOUND', `there is no tenant '${tenantId}'`);
-    return task;
+  async home(tenantId: string, aggregateId: string): Promise<AggregateHome> {
+    const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
+    if (partition === 0) return this.open(tenantId);
+    // What is appended is for its projections too, which are the tenant's own task's.
+    if (this.#tenants.active(tenantId) === undefined && this.#options.ownership.ownerOf(tenantId) === 'self') this.open(tenantId).catch(() => undefined);
+    return this.#partitions.open(partitionKey(tenantId, partition));
+  }
+
+  /** Tells all that run code of the tenant here. */
+  bind(tenantId: string, reducer: BoundReducer): void {
+    this.#tenants.active(tenantId)?.bind(reducer);
+    for (const task of this.#partitions.all) if (task.tenantId === tenantId) task.bind(reducer);
   }
 
   /** Keeps a copy of another process's tenant that is ready to be taken over. */
-  async standBy(tenantId: string): Promise<void> {
-    await this.#closing.get(tenantId);
-    if (this.#closed || this.#active.has(tenantId) || this.#opening.has(tenantId) || this.#standbys.has(tenantId)) return;
-    let following = this.#following.get(tenantId);
-    if (following === undefined) {
-      following = this.#follow(tenantId).finally(() => this.#following.delete(tenantId));
-      this.#following.set(tenantId, following);
-    }
-    return following;
-  }
-
-  async #follow(tenantId: string): Promise<void> {
-    const task = await this.#create(tenantId);
-    try {
-      await task.open({ standby: true });
-      if (this.#closed) throw new NotOwnerError();
-      this.#standbys.set(tenantId, task);
-      for (const listener of this.#followers) listener(task);
-    } catch (error) {
-      this.#options.logger.warn({ err: error, tenantId }, 'no standby of the tenant is kept');
-      await task.close();
-    }
+  standBy(tenantId: string): Promise<void> {
+    return this.#tenants.standBy(tenantId);
   }
 
   onActivated(listener: (tenant: Tenant) => void): void {
-    this.#listeners.push(listener);
+    this.#tenants.onActivated(listener);
   }
 
   /** Called for each standby when it follows. */
   onFollowed(listener: (standby: TenantTask) => void): void {
-    this.#followers.push(listener);
+    this.#tenants.onFollowed(listener);
   }
 
-  /** Called when a task or a standby ended by itself. */
-  onStopped(listener: (tenantId: string) => void): void {
-    this.#missers.push(listener);
+  /** Closes a tenant that is used no more, or another's. */
+  passivate(tenantId: string): Promise<void> {
+    return this.#tenants.passivate(tenantId);
   }
 
-  /** Closes a tenant that is being deleted, used no more, or another's. */
-  async passivate(tenantId: string): Promise<void> {
-    const entry = this.#active.get(tenantId);
-    const task = entry?.task ?? this.#standbys.get(tenantId);
-    if (task === undefined) return this.#closing.get(tenantId);
-    this.#active.delete(tenantId);
-    this.#standbys.delete(tenantId);
-    if (entry !== undefined) this.#options.onClosed?.(task);
-    const closing = task.close().finally(() => this.#closing.delete(tenantId));
-    this.#closing.set(tenantId, closing);
-    return closing;
+  /** Closes all that is here of a tenant that is being deleted. Resolves with the names of its sections of the local store. */
+  async remove(tenantId: string, partitionCount: number): Promise<readonly string[]> {
+    const keys = Array.from({ length: partitionCount }, (_, partition) => partitionKey(tenantId, partition));
+    await this.#tenants.passivate(tenantId);
+    for (const key of keys.slice(1)) await this.#partitions.passivate(key);
+    return keys;
+  }
+
+  /** What is here by slots. */
+  get slots(): SlotTasks {
+    const [tenants, partitions] = [this.#tenants, this.#partitions];
+    const of = (key: string): TaskRegistry<TenantTask> | TaskRegistry<PartitionTask> => (key.includes('/') ? partitions : tenants);
+    return {
+      get activeIds() {
+        return [...tenants.activeIds, ...partitions.activeIds];
+      },
+      get standbyIds() {
+        return [...tenants.standbyIds, ...partitions.standbyIds];
+      },
+      onStopped: (listener) => void this.#missers.push(listener),
+      open: (key) => of(key).open(key),
+      standBy: (key) => of(key).standBy(key),
+      // A copy that the tenant's own task reads stays.
+      passivate: (key) => (partitions.standby(key)?.held === true ? Promise.resolve() : of(key).passivate(key)),
+    };
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    clearInterval(this.#sweeper);
-    await Promise.allSettled([...this.#opening.values(), ...this.#following.values()]);
-    await Promise.allSettled([...this.#active.keys(), ...this.#standbys.keys()].map((tenantId) => this.passivate(tenantId)));
-    await Promise.allSettled(this.#closing.values());
+    await this.#tenants.close();
+    await this.#partitions.close();
   }
 
-  #stopped(tenantId: string, error: Error): void {
-    const deposed = error instanceof NotOwnerError;
-    if (deposed) this.#deposed.set(tenantId, performance.now());
-    if (deposed) this.#options.logger.info({ tenantId }, 'another process has claimed the tenant');
-    else if (this.#active.has(tenantId) || this.#standbys.has(tenantId)) this.#options.logger.error({ err: error, tenantId }, 'a tenant stopped; it is restored at its next use');
-    void this.passivate(tenantId);
-    for (const listener of this.#missers) listener(tenantId);
+  #source(tenantId: string): PartitionSource | undefined {
+    const count = this.partitionsOf(tenantId);
+    return count === 1 ? undefined : { count, acquire: (partition) => this.#acquire(partitionKey(tenantId, partition)) };
   }
 
-  #passivate(): void {
-    const before = performance.now() - this.#options.idleMs;
-    for (const [tenantId, { task, usedAt }] of this.#active) if (usedAt < before && task.idle) void this.passivate(tenantId);
+  async #acquire(key: string): Promise<PartitionTask> {
+    const partitions = this.#partitions;
+    if (this.#options.ownership.ownerOf(key) === 'self') {
+      try {
+        return await partitions.open(key);
+      } catch (error) {
+        if (!(error instanceof NotOwnerError)) throw error;
+      }
+    }
+    await partitions.standBy(key);
+    const task = partitions.active(key) ?? partitions.standby(key);
+    if (task === undefined) throw new NotOwnerError();
+    return task;
+  }
+
+  /** Another process appends to a partition of the tenant. */
+  #isFed(tenantId: string): boolean {
+    const elsewhere = this.#options.partitions?.activeElsewhere;
+    if (elsewhere === undefined) return false;
+    for (let partition = 1; partition < this.partitionsOf(tenantId); partition++) {
+      const key = partitionKey(tenantId, partition);
+      if (!this.#partitions.activeIds.includes(key) && elsewhere(key)) return true;
+    }
+    return false;
   }
 }

@@ -132,6 +132,11 @@ export class TenantTask implements Tenant, SinkSource {
     });
   }
 
+  /** Of the local store. */
+  get section(): string {
+    return this.tenantId;
+  }
+
   get status(): TaskStatus {
     return this.#status;
   }

@@ -125,3 +125,11 @@ export interface Tenants {
   /** Called for each tenant when it is activated. */
   onActivated(listener: (tenant: Tenant) => void): void;
 }
+
+/** As those see the tenants who address single aggregates. */
+export interface AggregateHomes {
+  /** Of how many partitions the tenant's events are: its aggregates are spread over them, each with an owner of its own. */
+  partitionsOf(tenantId: string): number;
+  /** What serves the aggregate, activated when needed. */
+  home(tenantId: string, aggregateId: string): Promise<AggregateHome>;
+}

@@ -20,14 +20,21 @@ import { Authenticator } from '../../src/http/auth.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import { loadCodecs } from '../../src/log/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import type { Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { Tenant, AggregateHomes, Tenants } from '../../src/tasks/tenant.js';
 import { openapiFault } from '../support/openapi.js';
 
 const STATE = Buffer.from('{"big":90071992547409931,"f":1.0,"__proto__":{}}');
 const ADMIN_KEY = 'an-admin-key-of-the-test';
 
 /** What the edge stands on: an engine that holds events in memory, and deployments that remember what they were given. */
-class MemoryTenant implements Pick<Tenant, 'append' | 'listEvents' | 'aggregateState' | 'catchUp'> {
+const unasked = (): Promise<never> => Promise.reject(new Error('nobody asks for this here'));
+
+class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
+  readonly listAggregates = unasked;
+  readonly aggregateTypes = unasked;
+  readonly projectionStates = unasked;
+  readonly projectionState = unasked;
+  readonly projectionFaults = unasked;
   readonly commands: AppendCommand[] = [];
   readonly #events = new Map<string, StoredEvent[]>();
 
@@ -58,6 +65,10 @@ class MemoryTenant implements Pick<Tenant, 'append' | 'listEvents' | 'aggregateS
   }
 
   catchUp(): undefined {
+    return undefined;
+  }
+
+  projectionBuild(): undefined {
     return undefined;
   }
 }
@@ -127,7 +138,7 @@ before(async () => {
     if (!tenants.has(tenantId)) tenants.set(tenantId, new MemoryTenant());
     return tenants.get(tenantId) as unknown as Tenant;
   };
-  const registry: Tenants = { open: (tenantId) => Promise.resolve(open(tenantId)), active: (tenantId) => tenants.get(tenantId) as unknown as Tenant, onActivated: () => undefined };
+  const registry: Tenants & AggregateHomes = { open: (tenantId) => Promise.resolve(open(tenantId)), home: (tenantId) => Promise.resolve(open(tenantId)), partitionsOf: () => 1, active: (tenantId) => tenants.get(tenantId) as unknown as Tenant, onActivated: () => undefined };
   const deployments: Partial<Deployments> = {
     uploadReducer: (_tenantId, sources) => {
       uploads.push({ sources });

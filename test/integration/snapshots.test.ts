@@ -353,7 +353,7 @@ describe('writing snapshots', () => {
     }
     const so: Record<string, FoldedSoFar | undefined> = { standby: undefined, small: { records: 199, bytes: 999 }, many: { records: 200, bytes: 0 }, heavy: { records: 60, bytes: 1000 }, last: { records: 250, bytes: 0 } };
     const snapshots = machine.snapshots(log, { afterRecords: 200, afterBytes: 1000, everyMs: 5 });
-    for (const name of names) snapshots.watch({ tenantId: name, get folded() { return so[name]; } });
+    for (const name of names) snapshots.watch({ section: name, get folded() { return so[name]; } });
     const count = (name: string): Promise<number> => log.endOffset({ topic: `statefold.${name}.snapshots`, partition: 0 }).catch(() => 0);
     // In their turn: when the last has one, the others were looked at.
     await until(async () => (await count('last')) === 2);

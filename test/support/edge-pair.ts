@@ -27,7 +27,7 @@ import { ChangeHub } from '../../src/notifier/hub.js';
 import { Assignment } from '../../src/tasks/assignment.js';
 import { ChangeFeeds } from '../../src/tasks/change-feeds.js';
 import { LocalStore } from '../../src/tasks/store/local-store.js';
-import type { Feed, Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { AggregateHomes, Feed, Tenant, Tenants } from '../../src/tasks/tenant.js';
 import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
@@ -235,13 +235,15 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
       });
     },
   });
-  const tenants: Tenants = {
+  const tenants: Tenants & AggregateHomes = {
     open: async (tenantId) => watched(await registry.open(tenantId)),
     active: (tenantId) => {
       const tenant = registry.active(tenantId);
       return tenant === undefined ? undefined : watched(tenant);
     },
     onActivated: (listener) => registry.onActivated((tenant) => listener(watched(tenant))),
+    partitionsOf: () => 1,
+    home: async (tenantId) => watched(await registry.open(tenantId)),
   };
   const watchedTenants = new WeakMap<Tenant, Tenant>();
   const watched = (tenant: Tenant): Tenant => {
@@ -268,7 +270,7 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
   const feeds: ChangeFeeds = new ChangeFeeds({ tenants: { ...tenants, ...follows }, ownership, awaited: () => hub.followed, idleMs: 600_000 });
   const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger: silentLogger });
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
-  const assignment = aligned ? new Assignment({ ownership, tenants: registry, feeds, activity: { tenants: () => [] }, standbys: false, logger: silentLogger, onReassigned: reassign }) : undefined;
+  const assignment = aligned ? new Assignment({ ownership, tenants: registry.slots, feeds, activity: { tenants: () => [] }, standbys: false, logger: silentLogger, onReassigned: reassign }) : undefined;
   if (!aligned) ownership.onChange(reassign);
   const authenticator = new Authenticator(catalog);
   const uploads: (readonly SourceFile[])[] = [];

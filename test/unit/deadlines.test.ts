@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Deadlines, timely } from '../../src/http/deadlines.js';
 import { StatefoldError } from '../../src/core/errors.js';
-import type { Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { AggregateHomes, Tenant, Tenants } from '../../src/tasks/tenant.js';
 
 // Deadlines alone keep no process up.
 const alive = setInterval(() => undefined, 1000);
@@ -30,7 +30,7 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   const others = Object.fromEntries(['listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'projectionFaults'].map((name) => [name, () => never()]));
   const whole = { ...others, ...tenant } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
-  const tenants: Tenants = { active: (id) => (id === 't' ? whole : undefined), open: () => opening, onActivated: () => undefined };
+  const tenants: Tenants & AggregateHomes = { active: (id) => (id === 't' ? whole : undefined), open: () => opening, home: () => opening, partitionsOf: () => 1, onActivated: () => undefined };
   const timed = timely(tenants, new Deadlines(20));
   const open = timed.active('t');
   assert.equal(open, await timed.open('t'));
@@ -40,6 +40,11 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   const unavailable = (error: unknown): boolean => error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
   await assert.rejects(open?.append({} as Parameters<Tenant['append']>[0]) ?? never(), unavailable);
   await assert.rejects(open?.aggregateTypes() ?? never(), unavailable);
+  const home = await timed.home('t', 'a-1');
+  assert.equal(home, await timed.home('t', 'a-2'));
+  assert.deepEqual(await home.listEvents({} as Parameters<Tenant['listEvents']>[0]), { events: [], nextVersion: 3 });
+  await assert.rejects(home.append({} as Parameters<Tenant['append']>[0]), unavailable);
   opening = never();
   await assert.rejects(timed.open('t'), unavailable);
+  await assert.rejects(timed.home('t', 'a-1'), unavailable);
 });

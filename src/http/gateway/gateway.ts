@@ -40,7 +40,8 @@ export type ServedBy = 'owner' | 'notifier';
 
 /** A request on its way to the owner. */
 export interface ForwardedRequest {
-  readonly tenantId: string;
+  /** Of the tenant, or of the partition of it that the request is for. */
+  readonly slotKey: string;
   readonly by?: ServedBy;
   readonly requestId: string;
   /** Most bytes of a body; undefined: it has none that matters. */
@@ -85,21 +86,21 @@ export class Gateway {
     options.ownership.onChange(() => this.#reassigned());
   }
 
-  /** This process serves the tenant itself. */
-  serves(tenantId: string, by?: ServedBy): boolean {
-    return this.#serving(tenantId, by) === 'self';
+  /** This process serves the tenant, or the partition of it, itself. */
+  serves(slotKey: string, by?: ServedBy): boolean {
+    return this.#serving(slotKey, by) === 'self';
   }
 
-  #serving(tenantId: string, by: ServedBy = 'owner'): Owner {
+  #serving(slotKey: string, by: ServedBy = 'owner'): Owner {
     const { ownership } = this.#options;
-    return by === 'owner' ? ownership.ownerOf(tenantId) : ownership.notifierOf(tenantId);
+    return by === 'owner' ? ownership.ownerOf(slotKey) : ownership.notifierOf(slotKey);
   }
 
   /** A request that this process refused as not the owner, or could not serve: is there another one for it now? */
-  async movedAway(tenantId: string, error: unknown, by?: ServedBy): Promise<boolean> {
+  async movedAway(slotKey: string, error: unknown, by?: ServedBy): Promise<boolean> {
     if (!(error instanceof StatefoldError) || error.code !== 'UNAVAILABLE') return false;
-    if (this.serves(tenantId, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
-    return !this.serves(tenantId, by);
+    if (this.serves(slotKey, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
+    return !this.serves(slotKey, by);
   }
 
   /**
@@ -131,7 +132,7 @@ export class Gateway {
   async reach(
     request: IncomingMessage,
     response: Answerable,
-    { tenantId, by, repeatable }: Pick<ForwardedRequest, 'tenantId' | 'by' | 'repeatable'>,
+    { slotKey, by, repeatable }: Pick<ForwardedRequest, 'slotKey' | 'by' | 'repeatable'>,
     attempt: (url: string) => Promise<Attempt>,
   ): Promise<boolean> {
     const { ownership, deadlineMs, observer } = this.#options;
@@ -140,7 +141,7 @@ export class Gateway {
     let refusal: (() => void) | undefined;
     let unknown = false;
     for (;;) {
-      const owner = this.#serving(tenantId, by);
+      const owner = this.#serving(slotKey, by);
       if (owner === 'self') return false;
       if (isForwarded(request)) {
         response.setHeader(NOT_OWNER, '1');
@@ -196,7 +197,7 @@ export class Gateway {
   /** An owner that stopped never answers what it has: it is asked for at the next one, unless it was sent to the client in part. */
   #reassigned(): void {
     const moved = ({ call, request, url }: { readonly call: ForwardCall; readonly request: ForwardedRequest; readonly url: string }): boolean => {
-      const owner = this.#serving(request.tenantId, request.by);
+      const owner = this.#serving(request.slotKey, request.by);
       return request.repeatable && !call.passing && owner !== undefined && (owner === 'self' || owner.url !== url);
     };
     const entries = [...this.#calls].filter(moved);

@@ -1,7 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response, Router } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
+import { partitionKey } from '../../cluster/slots.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
+import { partitionOf } from '../../core/murmur2.js';
+import type { AggregateHomes } from '../../tasks/tenant.js';
 import type { Authenticator } from '../auth.js';
 import { requestIdOfAnswer } from '../resource.js';
 import { MAX_FORM_BYTES } from '../upload.js';
@@ -14,6 +17,7 @@ export interface GuardOptions {
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly catalog: Pick<Catalog, 'refresh' | 'onChange'>;
+  readonly tenants: Pick<AggregateHomes, 'partitionsOf'>;
   readonly limits: { readonly maxBodyBytes: number; readonly maxUploadBytes: number };
 }
 
@@ -21,6 +25,8 @@ export interface GuardOptions {
 const OF_A_TENANT = /^\/(?:events|aggregates|aggregate-types|reducers|projections|webhooks)(?:\/|$)/;
 /** The two appends find their owner themselves, with the id of the command. */
 const APPENDS = /^\/events(?:\/batch)?$/;
+/** Of one aggregate, which may be in a partition of its own owner. */
+const OF_AN_AGGREGATE = /^\/(?:events\/([^/]+)|aggregate-types\/[^/]+\/([^/]+)\/state)$/;
 /** Answered wherever they arrive, from the catalog. */
 const OF_A_KEY = /^\/auth\//;
 const OF_THE_ADMIN = /^\/admin\//;
@@ -41,12 +47,20 @@ const isSafe = ({ method }: Request): boolean => method === 'GET' || method === 
  * entity that isn't there, are looked for again once this process has all that was written; a change is made on top of all
  * that, and the admin is answered from it.
  */
-export function guarded(routes: Router, { gateway, authenticator, requireAdmin, catalog, limits }: GuardOptions): RequestHandler {
+export function guarded(routes: Router, { gateway, authenticator, requireAdmin, catalog, tenants, limits }: GuardOptions): RequestHandler {
   let changes = 0;
   catalog.onChange(() => void changes++);
 
-  const asked = (request: Request, response: Response, tenantId: string): ForwardedRequest => ({
-    tenantId,
+  /** Who owns it serves the request. */
+  const slotOf = ({ path, method }: Request, tenantId: string): string => {
+    const partitions = tenants.partitionsOf(tenantId);
+    const [, listed, stated] = (partitions > 1 && method !== 'DELETE' ? OF_AN_AGGREGATE.exec(path) : undefined) ?? [];
+    const aggregateId = listed ?? stated;
+    return aggregateId === undefined ? tenantId : partitionKey(tenantId, partitionOf(decoded(aggregateId), partitions));
+  };
+
+  const asked = (request: Request, response: Response, slotKey: string): ForwardedRequest => ({
+    slotKey,
     by: servedBy(request),
     requestId: requestIdOfAnswer(response),
     bodyLimit: isSafe(request) || request.method === 'DELETE' ? undefined : /^multipart\//i.test(request.headers['content-type'] ?? '') ? limits.maxUploadBytes + MAX_FORM_BYTES : limits.maxBodyBytes,
@@ -56,8 +70,8 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
   });
 
   /** True when it is answered. */
-  const forward = async (request: Request, response: Response, tenantId: string): Promise<boolean> => {
-    const call = asked(request, response, tenantId);
+  const forward = async (request: Request, response: Response, slotKey: string): Promise<boolean> => {
+    const call = asked(request, response, slotKey);
     if (await gateway.forward(request, response, call)) return true;
     // This process became the owner while the request was on its way, and the routes read a body from its connection only.
     if (call.body !== undefined) throw new StatefoldError('UNAVAILABLE', 'the tenant is changing its owner; nothing was done, send the request again');
@@ -73,7 +87,8 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       if (error instanceof StatefoldError && error.code === 'UNAUTHENTICATED') return false;
       throw error;
     }
-    if (OF_A_TENANT.test(request.path) && !gateway.serves(tenantId, servedBy(request)) && (await forward(request, response, tenantId))) return true;
+    const slotKey = slotOf(request, tenantId);
+    if (OF_A_TENANT.test(request.path) && !gateway.serves(slotKey, servedBy(request)) && (await forward(request, response, slotKey))) return true;
     if (!isSafe(request)) await catalog.refresh();
     return false;
   };
@@ -97,7 +112,7 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
     if (OF_THE_ADMIN.test(path)) return admitAdmin(request, response);
     if (!OF_A_TENANT.test(path) && !OF_A_KEY.test(path)) return undefined;
     const tenantId = isSafe(request) ? authenticator.find(request)?.tenantId : undefined;
-    return tenantId !== undefined && gateway.serves(tenantId, servedBy(request)) ? undefined : admit(request, response);
+    return tenantId !== undefined && gateway.serves(slotOf(request, tenantId), servedBy(request)) ? undefined : admit(request, response);
   };
 
   const serve: RequestHandler = (request, response, next) => {
@@ -124,7 +139,8 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       if (thrown instanceof NotOwnerError) response.setHeader(NOT_OWNER, '1');
       return 'told';
     }
-    return (await gateway.movedAway(tenantId, thrown, servedBy(request))) && (await forward(request, response, tenantId)) ? 'answered' : 'told';
+    const slotKey = slotOf(request, tenantId);
+    return (await gateway.movedAway(slotKey, thrown, servedBy(request))) && (await forward(request, response, slotKey)) ? 'answered' : 'told';
   };
 
   return (request, response, next) => {

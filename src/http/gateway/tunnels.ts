@@ -36,7 +36,7 @@ export class Tunnels {
       },
     };
     try {
-      return await this.gateway.reach(request, answer, { tenantId, by: 'notifier', repeatable: true }, (url) => this.#attempt(url, request, client as Socket, head, requestId));
+      return await this.gateway.reach(request, answer, { slotKey: tenantId, by: 'notifier', repeatable: true }, (url) => this.#attempt(url, request, client as Socket, head, requestId));
     } catch (error) {
       if (error instanceof RequestAbortedError || client.destroyed) client.destroy();
       else refuseUpgrade(client, error, requestId, refusal);

@@ -87,7 +87,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'GET /asyncapi.json': { tag: 'System', summary: 'The channels of notification, in AsyncAPI', success: [200, { type: 'object', required: ['asyncapi'] }], key: 'none' },
   'GET /metrics': { tag: 'System', summary: 'Metrics in the text format of Prometheus', success: [200, undefined], key: 'admin' },
   'GET /admin/tenants': { tag: 'Admin', summary: 'List tenants', query: paging, success: [200, listOf('tenants', ref('Tenant'))], key: 'admin' },
-  'POST /admin/tenants': { tag: 'Admin', summary: 'Create a tenant with a key', body: input({ 'name?': string, 'tenantId?': string }), success: [201, ref('NewTenant')], problems: [409], key: 'admin' },
+  'POST /admin/tenants': { tag: 'Admin', summary: 'Create a tenant with a key', body: input({ 'name?': string, 'tenantId?': string, 'partitions?': integer }), success: [201, ref('NewTenant')], problems: [409], key: 'admin' },
   'GET /admin/tenants/{id}': { tag: 'Admin', summary: 'A tenant', success: [200, ref('Tenant')], problems: [404], key: 'admin' },
   'DELETE /admin/tenants/{id}': { tag: 'Admin', summary: 'Delete a tenant and all it has', success: [204, undefined], problems: [404], key: 'admin' },
   'GET /admin/tenants/{id}/keys': { tag: 'Admin', summary: 'List the keys of a tenant', query: paging, success: [200, listOf('keys', ref('Key'))], problems: [404], key: 'admin' },

@@ -138,9 +138,9 @@ export const SCHEMAS = {
     eventId: string,
     'cause?': { enum: ['build', 'redeploy', 'retry', 'skip'] },
   }),
-  Tenant: object({ tenantId: string, name: string, createdAt: timestamp }),
+  Tenant: object({ tenantId: string, name: string, createdAt: timestamp, 'partitions?': integer }),
   Key: object({ keyId: string, tenantId: string, prefix: string, createdAt: timestamp, 'revokedAt?': timestamp }),
-  NewTenant: object({ tenantId: string, name: string, createdAt: timestamp, keyId: string, apiKey: string }),
+  NewTenant: object({ tenantId: string, name: string, createdAt: timestamp, 'partitions?': integer, keyId: string, apiKey: string }),
   NewKey: object({ keyId: string, tenantId: string, prefix: string, createdAt: timestamp, apiKey: string }),
   ReadStoreAccess: object({ url: string, user: string, password: string, database: string }),
   Problem: {

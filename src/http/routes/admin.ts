@@ -10,7 +10,7 @@ import { keyRecord, page, tenantRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 
 // Which ids and names are allowed, the catalog decides.
-const CREATE = z.object({ name: z.string('must be a string').optional(), tenantId: z.string('must be a string').optional() });
+const CREATE = z.object({ name: z.string('must be a string').optional(), tenantId: z.string('must be a string').optional(), partitions: z.number('must be a number').optional() });
 
 /** Tenants, keys and the read store, for whoever holds the admin key. */
 export function adminRoutes(router: Router, { catalog, removeTenantData, adminKey, settings, readStoreAccess, rebuildReadStore }: RouteDependencies): void {
@@ -28,9 +28,9 @@ export function adminRoutes(router: Router, { catalog, removeTenantData, adminKe
     },
     post: async (request, response) => {
       requireAdmin(request);
-      const { name, tenantId } = await readJsonBody(request, settings, CREATE);
+      const { name, tenantId, partitions } = await readJsonBody(request, settings, CREATE);
       if (name === undefined && tenantId === undefined) throw new StatefoldError('INVALID_REQUEST', 'The body needs a name, or a tenantId, or both.');
-      const created = await createTenant(catalog, { tenantId, name });
+      const created = await createTenant(catalog, { tenantId, name, partitions });
       answer(response, 201, { ...tenantRecord(created.tenant), keyId: created.key.keyId, apiKey: created.apiKey });
     },
   });

@@ -67,7 +67,7 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const { tenantId } = authenticate(request);
       const aggregateType = requireAggregateType(parameter(request, 'type'));
       const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
-      const state = await (await tenants.open(tenantId)).aggregateState(aggregateType, aggregateId);
+      const state = await (await tenants.home(tenantId, aggregateId)).aggregateState(aggregateType, aggregateId);
       const writer = new JsonWriter()
         .text('{')
         .member('aggregateId', state.aggregateId, true)

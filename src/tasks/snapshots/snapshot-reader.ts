@@ -4,10 +4,11 @@ import type { Codecs, RecordCodec } from '../../log/codec.js';
 import type { Log, PartitionRef } from '../../log/log.js';
 import { STORE_FORMAT } from '../store/local-store.js';
 import { recordsOf, type Checkpoint } from '../store/partition-tables.js';
-import { changesTopic, eventsTopic } from '../topics.js';
+import { tenantOfKey } from '../../cluster/slots.js';
+import { changesTopic, eventsRef, snapshotsRef } from '../topics.js';
 import { DamagedSnapshotError, type SectionArchive } from './section-archive.js';
 import type { Manifest } from './snapshot-format.js';
-import { chunksOf, newestManifest, snapshotsRef } from './snapshot-topic.js';
+import { chunksOf, newestManifest } from './snapshot-topic.js';
 
 export interface SnapshotReaderOptions {
   readonly log: Log;
@@ -30,43 +31,43 @@ export class SnapshotReader {
   }
 
   /** `local`: what the section holds now. Undefined when it was left as it is, or is empty since a snapshot could not be loaded. */
-  async restore(tenantId: string, local: Checkpoint | undefined): Promise<Manifest | undefined> {
+  async restore(section: string, local: Checkpoint | undefined): Promise<Manifest | undefined> {
     const { log, archive, logger } = this.#options;
-    let end = await log.endOffset(snapshotsRef(tenantId));
+    let end = await log.endOffset(snapshotsRef(section));
     let kept = local;
     for (let tried = 0; tried < MOST_TRIED; tried++) {
-      const placed = await newestManifest(log, tenantId, end);
+      const placed = await newestManifest(log, section, end);
       if (placed === undefined) break;
       const { manifest, offset } = placed;
-      if (!(await this.#pays(tenantId, manifest, kept))) return undefined;
-      const wrong = await this.#wrong(tenantId, manifest);
+      if (!(await this.#pays(section, manifest, kept))) return undefined;
+      const wrong = await this.#wrong(section, manifest);
       if (wrong === undefined) {
         kept = undefined;
         try {
-          await archive.load(tenantId, manifest, chunksOf(log, tenantId, manifest));
+          await archive.load(section, manifest, chunksOf(log, section, manifest));
           return manifest;
         } catch (error) {
           if (!(error instanceof DamagedSnapshotError)) throw error;
-          logger.warn({ err: error, tenantId, offset }, 'a snapshot is damaged');
+          logger.warn({ err: error, section, offset }, 'a snapshot is damaged');
         }
-      } else logger.warn({ tenantId, offset, wrong }, 'a snapshot can not be used');
+      } else logger.warn({ section, offset, wrong }, 'a snapshot can not be used');
       end = manifest.first;
     }
     return undefined;
   }
 
   /** Not when the section is so near that folding the rest is quicker. */
-  async #pays(tenantId: string, { checkpoint, entries }: Manifest, local: Checkpoint | undefined): Promise<boolean> {
+  async #pays(section: string, { checkpoint, entries }: Manifest, local: Checkpoint | undefined): Promise<boolean> {
     if (local === undefined) return true;
-    const start = await this.#options.log.startOffset({ topic: changesTopic(tenantId), partition: 0 });
+    const start = await this.#options.log.startOffset({ topic: changesTopic(tenantOfKey(section)), partition: 0 });
     if (local.changes.position < start && checkpoint.changes.position >= start) return true;
     return (recordsOf(checkpoint) - recordsOf(local)) * ENTRIES_A_RECORD > entries;
   }
 
-  async #wrong(tenantId: string, { storeFormat, checkpoint }: Manifest): Promise<string | undefined> {
+  async #wrong(section: string, { storeFormat, checkpoint }: Manifest): Promise<string | undefined> {
     if (storeFormat !== STORE_FORMAT) return `its entries have format ${storeFormat}, this version keeps them in ${STORE_FORMAT}`;
     const { codecs } = this.#options;
-    return (await this.#apart({ topic: eventsTopic(tenantId), partition: 0 }, codecs.events, checkpoint.events)) ?? (await this.#apart({ topic: changesTopic(tenantId), partition: 0 }, codecs.changes, checkpoint.changes));
+    return (await this.#apart(eventsRef(section), codecs.events, checkpoint.events)) ?? (await this.#apart({ topic: changesTopic(tenantOfKey(section)), partition: 0 }, codecs.changes, checkpoint.changes));
   }
 
   /** Why the partition does not go on from there: the record before must be the one that was folded there. */

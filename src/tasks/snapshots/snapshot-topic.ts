@@ -1,5 +1,5 @@
-import type { Log, PartitionRef } from '../../log/log.js';
-import { snapshotsTopic } from '../topics.js';
+import type { Log } from '../../log/log.js';
+import { snapshotsRef } from '../topics.js';
 import { decodeManifest, decodeRecord, readKey, type Manifest } from './snapshot-format.js';
 
 /** A manifest where it stands in the topic. */
@@ -7,8 +7,6 @@ export interface Placed {
   readonly offset: number;
   readonly manifest: Manifest;
 }
-
-export const snapshotsRef = (tenantId: string): PartitionRef => ({ topic: snapshotsTopic(tenantId), partition: 0 });
 
 /** Records that are looked at one by one; past that the topic is taken for empty, and the log is folded. */
 const MOST_HOPS = 1000;
@@ -20,8 +18,8 @@ const READ_BYTES = 2 * 1024 * 1024;
  * tombstones follow it, in runs by their number: two of one run tell where it began. (One may stand alone, of a writer that came
  * upon another.)
  */
-export async function newestManifest(log: Log, tenantId: string, end: number): Promise<Placed | undefined> {
-  const ref = snapshotsRef(tenantId);
+export async function newestManifest(log: Log, section: string, end: number): Promise<Placed | undefined> {
+  const ref = snapshotsRef(section);
   const start = await log.startOffset(ref);
   let run: { readonly id: string; readonly n: number } | undefined;
   let at = end - 1;
@@ -38,8 +36,8 @@ export async function newestManifest(log: Log, tenantId: string, end: number): P
 }
 
 /** The values of a snapshot's chunks, in their order, those that are there. */
-export async function* chunksOf(log: Log, tenantId: string, { id, first, chunks }: Manifest): AsyncGenerator<Buffer> {
-  const ref = snapshotsRef(tenantId);
+export async function* chunksOf(log: Log, section: string, { id, first, chunks }: Manifest): AsyncGenerator<Buffer> {
+  const ref = snapshotsRef(section);
   let n = 0;
   for (let from = first; n < chunks; ) {
     const records = await log.read(ref, from, READ_BYTES);
@@ -57,10 +55,10 @@ export async function* chunksOf(log: Log, tenantId: string, { id, first, chunks 
 }
 
 /** Keys of the records in [from, to) that hold something. */
-export async function keysBetween(log: Log, tenantId: string, from: number, to: number): Promise<Buffer[]> {
+export async function keysBetween(log: Log, section: string, from: number, to: number): Promise<Buffer[]> {
   const keys: Buffer[] = [];
   for (let at = from; at < to; ) {
-    const records = await log.read(snapshotsRef(tenantId), at, READ_BYTES);
+    const records = await log.read(snapshotsRef(section), at, READ_BYTES);
     for (const { key, value, offset } of records) if (offset < to && value !== null) keys.push(key);
     at = (records.at(-1)?.offset ?? to) + 1;
   }

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { Log, NewRecord } from '../../log/log.js';
 import { STORE_FORMAT } from '../store/local-store.js';
 import { recordsOf } from '../store/partition-tables.js';
+import { snapshotsRef } from '../topics.js';
 import type { SectionArchive } from './section-archive.js';
 import { chunkKey, encodeManifest, manifestKey, type Manifest } from './snapshot-format.js';
-import { keysBetween, newestManifest, snapshotsRef, type Placed } from './snapshot-topic.js';
+import { keysBetween, newestManifest, type Placed } from './snapshot-topic.js';
 
 const TOMBSTONES_AT_ONCE = 1000;
 
@@ -18,8 +19,8 @@ const TOMBSTONES_AT_ONCE = 1000;
  *
  * @throws Error when it was broken off; the next one clears up what it left.
  */
-export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId: string, stopped: () => boolean): Promise<Manifest> {
-  const ref = snapshotsRef(tenantId);
+export async function writeSnapshot(log: Log, archive: SectionArchive, section: string, stopped: () => boolean): Promise<Manifest> {
+  const ref = snapshotsRef(section);
   let end = await log.endOffset(ref);
   const append = async (records: readonly NewRecord[]): Promise<void> => {
     if (stopped()) throw new Error('the tenant is not served here any more');
@@ -27,9 +28,9 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
     if (baseOffset !== end) throw new Error(`a record landed at ${baseOffset}, not at ${end}: another process writes snapshots of the tenant`);
     end += records.length;
   };
-  const newest = await newestManifest(log, tenantId, end);
+  const newest = await newestManifest(log, section, end);
   const first = end;
-  const { checkpoint, chunks } = await archive.save(tenantId);
+  const { checkpoint, chunks } = await archive.save(section);
   try {
     if (newest?.manifest.storeFormat === STORE_FORMAT && recordsOf(newest.manifest.checkpoint) >= recordsOf(checkpoint))
       throw new Error(`there is one at ${newest.manifest.checkpoint.events.position} already, and this one would be at ${checkpoint.events.position}`);
@@ -39,7 +40,7 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
       if (next.done === true) {
         const { entries, bytes, sha256 } = next.value;
         const manifest = { id, storeFormat: STORE_FORMAT, checkpoint, first, chunks: n, entries, bytes, sha256 };
-        const dead = [...(await older(log, tenantId, newest)), ...(await keysBetween(log, tenantId, (newest?.offset ?? -1) + 1, first))];
+        const dead = [...(await older(log, section, newest)), ...(await keysBetween(log, section, (newest?.offset ?? -1) + 1, first))];
         while (dead.length > 0) await append(dead.splice(0, TOMBSTONES_AT_ONCE).map((key) => ({ key, value: null })));
         await append([{ key: manifestKey(id), value: encodeManifest(manifest) }]);
         return manifest;
@@ -52,7 +53,7 @@ export async function writeSnapshot(log: Log, archive: SectionArchive, tenantId:
 }
 
 /** The keys of the snapshot before the newest. What lies between the two was erased with the newest. */
-async function older(log: Log, tenantId: string, newest: Placed | undefined): Promise<Buffer[]> {
-  const before = newest === undefined ? undefined : await newestManifest(log, tenantId, newest.manifest.first);
+async function older(log: Log, section: string, newest: Placed | undefined): Promise<Buffer[]> {
+  const before = newest === undefined ? undefined : await newestManifest(log, section, newest.manifest.first);
   return before === undefined ? [] : [...Array.from({ length: before.manifest.chunks }, (_, n) => chunkKey(before.manifest.id, n)), manifestKey(before.manifest.id)];
 }

@@ -4,15 +4,17 @@ import type { Codecs } from '../../log/codec.js';
 import type { Log } from '../../log/log.js';
 import type { LocalStore } from '../store/local-store.js';
 import { PartitionTables, recordsOf } from '../store/partition-tables.js';
-import { eventsTopic, snapshotsTopicSpec, tenantTopics } from '../topics.js';
+import { tenantOfKey } from '../../cluster/slots.js';
+import { eventsRef, snapshotsRef, snapshotsTopicSpec, tenantTopics } from '../topics.js';
 import type { SectionArchive } from './section-archive.js';
 import { SnapshotReader } from './snapshot-reader.js';
-import { newestManifest, snapshotsRef } from './snapshot-topic.js';
+import { newestManifest } from './snapshot-topic.js';
 import { writeSnapshot } from './snapshot-writer.js';
 
-/** A tenant's task, as far as it matters here. */
+/** A task of a tenant, or of a further partition of one, as far as it matters here. */
 export interface SnapshotTask {
-  readonly tenantId: string;
+  /** Of the local store; its name is the slot key. */
+  readonly section: string;
   /** Undefined while it is not the owner's: a standby writes no snapshots. */
   readonly folded: FoldedSoFar | undefined;
 }
@@ -31,6 +33,8 @@ export interface SnapshotsOptions {
   readonly archive: SectionArchive;
   readonly logger: Logger;
   readonly changesRetentionMs: number;
+  /** Of how many partitions a tenant's events are; 1 unless given. */
+  readonly partitionsOf?: (tenantId: string) => number;
   /** After so many records, or so many bytes of events, a snapshot is due. */
   readonly afterRecords: number;
   readonly afterBytes?: number;
@@ -65,7 +69,7 @@ export class Snapshots {
   readonly #reader: SnapshotReader;
   readonly #watched = new Map<string, Watched>();
   readonly #timer: NodeJS.Timeout;
-  #writing: { readonly tenantId: string; stopped: boolean; readonly done: Promise<void> } | undefined;
+  #writing: { readonly section: string; stopped: boolean; readonly done: Promise<void> } | undefined;
   #restsUntil = 0;
 
   constructor(options: SnapshotsOptions) {
@@ -78,57 +82,61 @@ export class Snapshots {
    * Fills the tenant's section of the local store when a snapshot spares the fold of much; call it before its task is made.
    * @throws StatefoldError UNAVAILABLE when the section can not be used
    */
-  async restore(tenantId: string): Promise<void> {
+  async restore(section: string): Promise<void> {
     const { log, store, logger, changesRetentionMs, observer } = this.#options;
     try {
-      if (store.isLoading(tenantId)) await store.drop(tenantId);
-      await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs));
-      const local = new PartitionTables(store.section(tenantId)).checkpoint();
-      const end = await log.endOffset({ topic: eventsTopic(tenantId), partition: 0 });
+      if (store.isLoading(section)) await store.drop(section);
+      await log.ensureTopics(tenantTopics(tenantOfKey(section), changesRetentionMs, this.#partitionsOf(section)));
+      const local = new PartitionTables(store.section(section)).checkpoint();
+      const end = await log.endOffset(eventsRef(section));
       if (end - (local?.events.position ?? 0) < NEAR_RECORDS) return;
       const started = performance.now();
-      await log.ensureTopics([snapshotsTopicSpec(tenantId)]);
-      const manifest = await this.#reader.restore(tenantId, local);
+      await log.ensureTopics([snapshotsTopicSpec(tenantOfKey(section), this.#partitionsOf(section))]);
+      const manifest = await this.#reader.restore(section, local);
       if (manifest === undefined) return;
       const seconds = (performance.now() - started) / 1000;
       const { checkpoint, entries } = manifest;
       observer?.loaded?.(entries, seconds);
-      logger.info({ tenantId, entries, seconds, position: checkpoint.events.position, end }, 'a tenant was restored from its snapshot');
+      logger.info({ section, entries, seconds, position: checkpoint.events.position, end }, 'a tenant was restored from its snapshot');
     } catch (error) {
-      if (store.isLoading(tenantId)) throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', { cause: error });
+      if (store.isLoading(section)) throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', { cause: error });
       // Whether the log can be read, the task itself finds out: it folds all of it.
-      logger.warn({ err: error, tenantId }, 'snapshots of a tenant could not be read: it is folded from the log');
+      logger.warn({ err: error, section }, 'snapshots of a tenant could not be read: it is folded from the log');
     }
   }
 
   /** The task runs from now on; a snapshot of it is written when one is due. */
   watch(task: SnapshotTask): void {
-    this.#watched.set(task.tenantId, { task, last: undefined, retryAt: 0 });
+    this.#watched.set(task.section, { task, last: undefined, retryAt: 0 });
   }
 
   /** The task is closing, or the tenant deleted: resolves when nothing more is written for it. */
-  async unwatch(tenantId: string): Promise<void> {
-    this.#watched.delete(tenantId);
-    if (this.#writing?.tenantId !== tenantId) return;
+  async unwatch(section: string): Promise<void> {
+    this.#watched.delete(section);
+    if (this.#writing?.section !== section) return;
     this.#writing.stopped = true;
     await this.#writing.done;
+  }
+
+  #partitionsOf(section: string): number {
+    return this.#options.partitionsOf?.(tenantOfKey(section)) ?? 1;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#watched.clear();
-    if (this.#writing !== undefined) await this.unwatch(this.#writing.tenantId);
+    if (this.#writing !== undefined) await this.unwatch(this.#writing.section);
   }
 
   /** The first in turn that is due; those that were served go to the end of the turn. */
   #look(): void {
     const now = performance.now();
     if (this.#writing !== undefined || now < this.#restsUntil) return;
-    for (const [tenantId, watched] of this.#watched) {
+    for (const [section, watched] of this.#watched) {
       if (now < watched.retryAt || !this.#due(watched)) continue;
-      this.#watched.delete(tenantId);
-      this.#watched.set(tenantId, watched);
-      const writing = { tenantId, stopped: false, done: Promise.resolve() };
+      this.#watched.delete(section);
+      this.#watched.set(section, watched);
+      const writing = { section, stopped: false, done: Promise.resolve() };
       this.#writing = writing;
       writing.done = this.#write(watched, () => writing.stopped || watched.task.folded === undefined).finally(() => {
         const took = performance.now() - now;
@@ -148,27 +156,27 @@ export class Snapshots {
 
   async #write(watched: Watched, stopped: () => boolean): Promise<void> {
     const { log, archive, logger, observer } = this.#options;
-    const { tenantId } = watched.task;
+    const { section } = watched.task;
     const started = performance.now();
     try {
       if (watched.last === undefined) {
-        await log.ensureTopics([snapshotsTopicSpec(tenantId)]);
-        const newest = await newestManifest(log, tenantId, await log.endOffset(snapshotsRef(tenantId)));
+        await log.ensureTopics([snapshotsTopicSpec(tenantOfKey(section), this.#partitionsOf(section))]);
+        const newest = await newestManifest(log, section, await log.endOffset(snapshotsRef(section)));
         // What of the bytes came after it is not known; counted from here they make it late by so much, once.
         watched.last = newest === undefined ? { records: 0, bytes: 0 } : { records: recordsOf(newest.manifest.checkpoint), bytes: watched.task.folded?.bytes ?? 0 };
         if (!this.#due(watched)) return;
       }
       const eventBytes = watched.task.folded?.bytes ?? 0;
-      const { checkpoint, chunks, entries, bytes } = await writeSnapshot(log, archive, tenantId, stopped);
+      const { checkpoint, chunks, entries, bytes } = await writeSnapshot(log, archive, section, stopped);
       watched.last = { records: recordsOf(checkpoint), bytes: eventBytes };
       const seconds = (performance.now() - started) / 1000;
       observer?.wrote?.(bytes, seconds);
-      logger.info({ tenantId, entries, bytes, chunks, seconds, position: checkpoint.events.position }, 'a snapshot was written');
+      logger.info({ section, entries, bytes, chunks, seconds, position: checkpoint.events.position }, 'a snapshot was written');
     } catch (error) {
       watched.retryAt = performance.now() + RETRY_MS;
       if (stopped()) return;
       observer?.failed?.();
-      logger.warn({ err: error, tenantId }, 'a snapshot was broken off; it is tried again');
+      logger.warn({ err: error, section }, 'a snapshot was broken off; it is tried again');
     }
   }
 }
