@@ -106,6 +106,13 @@ export class LocalStore {
  */
 export const SEPARATOR = '\u0005';
 
+/** Of all keys in [from, to) when both end differently: the text that both begin with. */
+function commonPrefix(from: string, to: string): string {
+  let length = 0;
+  while (length < from.length && from[length] === to[length]) length++;
+  return from.slice(0, length);
+}
+
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
   readonly #db: RootDatabase<unknown, string>;
@@ -175,7 +182,9 @@ export class StoreSection {
   *range(from: string, to: string, options: { readonly limit?: number; readonly reverse?: boolean } = {}): Generator<readonly [string, unknown]> {
     const { limit = Infinity, reverse = false } = options;
     const fresh = new Map<string, unknown>();
-    for (const layer of [this.#flushing, this.#dirty]) if (layer) for (const [key, value] of layer) if (compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
+    const common = commonPrefix(from, to); // most keys are told apart by it, at a fraction of a comparison
+    for (const layer of [this.#flushing, this.#dirty])
+      if (layer) for (const [key, value] of layer) if (key.startsWith(common) && compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
     const order = reverse ? -1 : 1;
     const keys = [...fresh.keys()].sort((a, b) => order * compareKeys(a, b));
     let next = 0;

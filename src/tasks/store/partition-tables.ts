@@ -284,6 +284,11 @@ export class PartitionTables {
   recordedChange(inputOffset: number, name: string): Change | undefined {
     return this.section.get(`w${padded(inputOffset)}${name}`) as Change | undefined;
   }
+  /** The first so many of them, of all inputs from this one on. */
+  *recordedFrom(inputOffset: number, limit: number): Generator<readonly [inputOffset: number, name: string, change: Change]> {
+    const width = padded(0).length;
+    for (const [key, value] of this.section.range(`w${padded(inputOffset)}`, 'x', { limit })) yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width), value as Change];
+  }
   lastRecordedInput(): number | undefined {
     for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true })) return parseInt(key.slice(1, 12), 36);
     return undefined;
@@ -291,9 +296,8 @@ export class PartitionTables {
   setRecordedChange(inputOffset: number, name: string, change: Change): void {
     this.section.set(`w${padded(inputOffset)}${name}`, change);
   }
-  dropRecordedChanges(inputOffset: number): void {
-    const base = `w${padded(inputOffset)}`;
-    for (const [key] of [...this.section.range(base, `w${padded(inputOffset + 1)}`)]) this.section.delete(key);
+  dropRecordedChange(inputOffset: number, name: string): void {
+    this.section.delete(`w${padded(inputOffset)}${name}`);
   }
   lastInput(projectionId: string): InputPosition | undefined {
     return this.section.get(`l${projectionId}`) as InputPosition | undefined;
