@@ -149,6 +149,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           changesRetentionMs: settings.changesRetentionMs,
           partitionsOf,
           afterRecords: settings.snapshotAfterRecords,
+          observer: metrics.snapshots,
         })
       : undefined;
     closers.push(() => snapshots?.close());
@@ -175,7 +176,8 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const tenants = new TenantRegistry({
       logger,
       ownership,
-      prepare: async (section) => snapshots?.restore(section),
+      // A restore makes the tenant's topics; those of a deleted one stay gone.
+      prepare: async (section) => (catalog.get('tenant', section.split('/')[0] ?? '') === undefined ? undefined : snapshots?.restore(section)),
       idleMs: settings.tenantIdleMs,
       partitionsOf,
       create: (tenantId, onStopped, partitions) => {
@@ -212,7 +214,10 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     });
     closers.push(() => feeds.close());
     const removeCopies = async ({ tenantId, partitions }: TenantEntity): Promise<void> => {
-      for (const section of await tenants.remove(tenantId, partitions)) await store.drop(section);
+      for (const section of await tenants.remove(tenantId, partitions)) {
+        await snapshots?.unwatch(section);
+        await store.drop(section);
+      }
     };
     catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'tenant' || value !== undefined) return;

@@ -95,7 +95,6 @@ export class RecordedChanges {
       last = at;
     }
     // A full page may have cut its last input off.
-    if (rows === PAGE_ROWS) changes.delete(last);
     this.#page = { from: input, through: rows === PAGE_ROWS ? last - 1 : this.#spilledThrough, changes };
   }
 
