@@ -157,6 +157,26 @@ test('webhooks', async (t) => {
     verify(await delivered('/gone', 'again'), gone.secret);
   });
 
+  await t.test('one that a later deployment adds gets what comes after it, also where the process is killed before its first delivery', async () => {
+    const { projectionId } = success(await api.upload('projections', { 'Totals.cs': totals() }), 202).json<{ projectionId: string }>();
+    await api.compiled('projections', projectionId);
+    await api.live(projectionId);
+    await add('later');
+    const before = (await api.notifications(projectionId, 1)).at(-1)?.sequence ?? 0;
+    assert.ok(before > 0);
+    receiver.statuses.set('/later', 503);
+    success(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId, config: JSON.stringify({ webhook: { url: `${receiver.url}/later` } }) }), 202);
+    await service.kill();
+    receiver.statuses.delete('/later');
+    service = await startService(t, { dataDirectory });
+    api = new Api(service);
+    await api.compiled('projections', projectionId);
+    await api.live(projectionId);
+    const first = await delivered('/later', 'later');
+    assert.ok(first.record.sequence > before);
+    assert.deepEqual(receiver.of('/later').filter(({ record }) => record.sequence <= before), []);
+  });
+
   await t.test('private addresses are refused unless they are allowed', async () => {
     await service.stop();
     const strict = new Api(await startService(t, { dataDirectory, env: { WEBHOOK_ALLOW_PRIVATE: 'false' } }));
