@@ -8,6 +8,7 @@ import { masterKey, Sealer } from './catalog/sealing.js';
 import { readOrMakeSecret } from './catalog/secret-file.js';
 import type { TenantEntity } from './catalog/catalog.js';
 import { ensureDefaultTenant } from './catalog/tenants.js';
+import { tenantOfKey } from './cluster/slots.js';
 import type { CodeHost } from './code-host/code-host.js';
 import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
 import { findProjectRoot } from './config/project-root.js';
@@ -177,7 +178,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       logger,
       ownership,
       // A restore makes the tenant's topics; those of a deleted one stay gone.
-      prepare: async (section) => (catalog.get('tenant', section.split('/')[0] ?? '') === undefined ? undefined : snapshots?.restore(section)),
+      prepare: async (section) => (catalog.get('tenant', tenantOfKey(section)) === undefined ? undefined : snapshots?.restore(section)),
       idleMs: settings.tenantIdleMs,
       partitionsOf,
       create: (tenantId, onStopped, partitions) => {
