@@ -30,7 +30,7 @@ export const judgeCommit = (head: Head | undefined, commit: CommitValue): boolea
 
 /** The head after an accepted commit. */
 export const headAfter = (commit: CommitValue): Head => ({
-  version: commit.baseVersion + commit.events.length,
+  version: commit.baseVersion + (commit.eventCount ?? commit.events.length),
   type: commit.aggregateType,
   timestamp: commit.timestamp,
 });

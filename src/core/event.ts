@@ -71,6 +71,9 @@ export interface StoredCommit {
   readonly causationId: string | undefined;
   readonly metadata: Buffer | undefined;
   readonly events: readonly { readonly eventId: string; readonly eventType: string; readonly data: Buffer }[];
+  /** Of `events`, and the bytes that all of it takes, where they are known without decoding them. */
+  readonly eventCount?: number;
+  readonly bytes?: number;
 }
 
 /** Where tenant code stopped: the state stays at the last good version until a retry, a skip or a new artefact. */

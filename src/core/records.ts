@@ -33,6 +33,8 @@ export interface CommitValue {
   readonly causationId: string | null;
   readonly metadata: Buffer | null;
   readonly events: readonly { readonly eventId: Buffer; readonly eventType: string; readonly data: Buffer }[];
+  /** Of `events`, where it is known without decoding them. */
+  readonly eventCount?: number;
 }
 
 export interface ProjectionSwapValue {

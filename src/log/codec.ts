@@ -2,6 +2,7 @@ import { crc32 } from 'node:zlib';
 import avro from 'avsc';
 import { InvariantError } from '../core/errors.js';
 import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence, OrderBody } from '../core/records.js';
+import { CommitRecords } from './commit-view.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
 
 /** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
@@ -67,13 +68,18 @@ export interface AvroRecordCodecOptions {
   readonly earlier?: ReadonlyMap<number, object>;
 }
 
+/** Reads the fields of a whole record of the schema, from the place where they start; undefined where Avro's own reader is to do it. */
+type QuickReader<B> = (value: Buffer, at: number) => { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+
 export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }> implements RecordCodec<B> {
   readonly #type: avro.Type;
   readonly #schemaId: number;
   readonly #earlier: ReadonlyMap<number, avro.Resolver>;
+  readonly #quickly: QuickReader<B> | undefined;
   #scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
-  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions) {
+  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions, quickly?: QuickReader<B>) {
+    this.#quickly = quickly;
     this.#type = typeOf(schema);
     this.#schemaId = schemaId;
     this.#earlier = new Map([...earlier].map(([id, written]) => [id, this.#type.createResolver(typeOf(written))]));
@@ -101,7 +107,7 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
     return value;
   }
 
-  decode(value: Buffer): { fence: Fence; body: B | ClaimBody } | undefined {
+  decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined {
     if (value.length <= CHECKSUM_END || value[0] !== 0) return undefined;
     const id = value.readUInt32BE(1);
     const resolver = id === this.#schemaId ? undefined : this.#earlier.get(id);
@@ -113,6 +119,10 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
       return undefined;
     }
     if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
+    if (id === this.#schemaId) {
+      const known = this.#quickly?.(value, CHECKSUM_END);
+      if (known !== undefined) return known;
+    }
     const { value: record } = this.#type.decode(value, WIRE_HEADER, resolver) as { value: AvroRecord };
     const { epoch, owner, recordId, expectedOffset, previous } = record;
     const [branch = ''] = Object.keys(record.body);
@@ -131,7 +141,9 @@ export interface Codecs {
 /** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
 export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_IDS): Codecs {
   const schemas = readSchemas(directory);
-  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName): RecordCodec<B> =>
-    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] });
-  return { events: codec<EventsBody>('events'), changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog'), order: codec<OrderBody>('order') };
+  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName, quickly?: QuickReader<B>): RecordCodec<B> =>
+    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] }, quickly);
+  const commits = new CommitRecords();
+  const events = codec<EventsBody>('events', (value, at) => commits.read(value, at));
+  return { events, changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog'), order: codec<OrderBody>('order') };
 }

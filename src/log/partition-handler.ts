@@ -18,6 +18,8 @@ export interface PartitionHandler<B> {
   judge(body: B, offset: number): boolean;
   /** Called for every record of ours but claims, in log order, once. `draft` when this process wrote it and still waits for it. */
   fold(record: Folded<B>, draft: Draft<B> | undefined): void;
+  /** All up to this offset is folded next; undefined: it is. Nothing is asked of the partition between. */
+  restoring?(end: number | undefined): void;
   /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
   gather(): Draft<B>[];
   /** Not accepted, and never will be: each is to be decided again. */

@@ -8,7 +8,7 @@ export interface PartitionReaderOptions<B> {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<B>;
-  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold'>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring'>;
   /** Where to go on: a checkpoint, else the start. */
   readonly from?: FenceState | undefined;
   readonly onVoid?: (() => void) | undefined;
@@ -57,7 +57,13 @@ export class PartitionReader<B extends { readonly kind: string }> {
       throw new InvariantError(`${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`);
     if (this.#fence.position < start) await this.#adopt(start);
     else if (this.#fence.position > 0) await this.#checkJoin(start);
-    await this.readTo(end);
+    const { handler } = this.#options;
+    handler.restoring?.(end);
+    try {
+      await this.readTo(end);
+    } finally {
+      handler.restoring?.(undefined);
+    }
   }
 
   /** The start of the partition was dropped (retention), and with it the claims that its first records rest on: they tell themselves. */
@@ -92,8 +98,13 @@ export class PartitionReader<B extends { readonly kind: string }> {
   /** Folds all below `end`. @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile. */
   async readTo(end: number, open?: OpenDrafts<B>): Promise<void> {
     const { log, ref } = this.#options;
+    // What comes next is read while this is folded.
+    let reading: Promise<LogRecord[]> | undefined;
     while (this.#fence.position < end) {
-      const records = await log.read(ref, this.#fence.position, READ_BYTES);
+      const records = await (reading ?? log.read(ref, this.#fence.position, READ_BYTES));
+      const next = (records.at(-1)?.offset ?? end) + 1;
+      reading = next < end ? log.read(ref, next, READ_BYTES) : undefined;
+      reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       this.take(records, end, open);
       const past = records.at(-1)?.offset ?? end;
       // Erased records leave gaps: what was not read up to here is gone.

@@ -109,6 +109,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     return drafts;
   }
 
+  restoring(end: number | undefined): void {
+    this.#options.tables.section.bulk(end !== undefined);
+  }
+
   fold(record: Folded<ChangesBody>, draft: Draft<ChangesBody> | undefined): void {
     const { tables } = this.#options;
     if (!record.accepted) {

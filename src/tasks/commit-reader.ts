@@ -39,12 +39,15 @@ const CHUNK_BYTES = 1024 * 1024;
 /** One for each that may be following through history at a time: projector, build, sink. */
 const PAGES = 3;
 const COMMITS_A_READ = 256;
+/** Offsets before the end of what is restored. */
+const RESTORED_TAIL = 4096;
 
 export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
 /** About what it takes in memory. */
 export function inputBytes(input: Input): number {
   if (input.kind === 'control') return 200;
+  if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
   let bytes = 300 + (input.commit.metadata?.length ?? 0);
   for (const event of input.commit.events) bytes += 150 + event.data.length;
   return bytes;
@@ -55,6 +58,7 @@ export class CommitReader implements InputReader {
   readonly #options: CommitReaderOptions;
   readonly #tail: Tail<Input>;
   readonly #voids = new Set<number>();
+  #tailFrom = 0;
   /** The last that were read: a follower takes a small part of a page at a time, and would decode the rest again and again. */
   #pages: readonly Page[] = [];
 
@@ -64,8 +68,14 @@ export class CommitReader implements InputReader {
     for (const offset of options.tables.voids('events')) this.#voids.add(offset);
   }
 
+  /** Up to this offset history is folded, of which only the end is likely to be read soon: the log has the rest. */
+  restoring(end = 0): void {
+    this.#tailFrom = end - RESTORED_TAIL;
+  }
+
   push(input: Input): void {
-    this.#tail.push(input);
+    if (inputOffset(input) < this.#tailFrom) this.#tail.pass(input);
+    else this.#tail.push(input);
   }
 
   /** Bytes of the records pushed so far, about. */

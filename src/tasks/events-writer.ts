@@ -4,7 +4,9 @@ import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, EventsBody } from '../core/records.js';
+import { CommitView } from '../log/commit-view.js';
 import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
+import { CommitOfView } from './commit-of-view.js';
 import type { PartitionTables } from './store/partition-tables.js';
 
 /** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
@@ -59,6 +61,7 @@ export interface EventsWriterOptions {
   /** Each accepted commit, in log order, on the turn in which it is folded. */
   readonly onCommit: (commit: StoredCommit) => void;
   readonly onControl: (control: Control, offset: number) => void;
+  readonly onRestoring?: (end: number | undefined) => void;
   readonly onVoid: (offset: number) => void;
   readonly onStopped: (error: Error) => void;
 }
@@ -188,6 +191,11 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     }
   }
 
+  restoring(end: number | undefined): void {
+    this.#options.tables.section.bulk(end !== undefined);
+    this.#options.onRestoring?.(end);
+  }
+
   fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {
     const { tables } = this.#options;
     if (!record.accepted) {
@@ -204,8 +212,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     const commit = storedCommit(record.offset, value, draft instanceof AppendDraft ? draft.eventIds : undefined);
     const { aggregateId, baseVersion } = value;
     if (baseVersion === 0) tables.addToType(value.aggregateType, aggregateId);
-    tables.setHead(aggregateId, headAfter(value));
-    tables.setCommitOffset(aggregateId, baseVersion, record.offset);
+    tables.addCommit(aggregateId, headAfter(value), baseVersion, record.offset);
     if (value.keyed)
       tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
     this.#options.onCommit(commit);
@@ -262,6 +269,7 @@ function draftOf(pending: PendingAppend, decision: { readonly aggregateType: str
 
 /** The commit of an accepted record. */
 export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): StoredCommit {
+  if (value instanceof CommitView && eventIds === undefined) return new CommitOfView(offset, value);
   return {
     offset,
     commandId: value.commandId,

@@ -1,3 +1,4 @@
+import { commitAt } from './commit-of-view.js';
 import { inputBytes, inputOffset, type Input, type InputReader } from './commit-reader.js';
 import type { TenantOrder } from './tenant-order.js';
 import type { TenantPartition } from './tenant-partition.js';
@@ -52,4 +53,4 @@ export class MergedReader implements InputReader {
   }
 }
 
-const placed = (input: Input, place: number): Input => (input.kind === 'commit' ? { kind: 'commit', commit: { ...input.commit, offset: place } } : { ...input, offset: place });
+const placed = (input: Input, place: number): Input => (input.kind === 'commit' ? { kind: 'commit', commit: commitAt(input.commit, place) } : { ...input, offset: place });

@@ -32,6 +32,12 @@ export class Tail<T> {
     this.#start = Math.max(this.#start, start);
   }
 
+  /** It comes before all that will be pushed, and is not kept; nothing was pushed yet. */
+  pass(item: T): void {
+    this.#pushedBytes += this.#sizeOf(item);
+    this.#start = this.#offsetOf(item) + 1;
+  }
+
   push(item: T): void {
     this.#items.push(item);
     const bytes = this.#sizeOf(item);

@@ -71,6 +71,7 @@ export class TenantPartition {
         this.reader.push({ kind: 'control', control, offset });
         onFolded();
       },
+      onRestoring: (end) => this.reader.restoring(end),
       onVoid: (offset) => this.reader.addVoid(offset),
       onStopped,
     });

@@ -18,7 +18,7 @@ import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { temporaryDirectory, until } from '../support/service.js';
 import { append, appendAll, bank, changesRef, eventsRef, keyOf, Machine, saving, snapshotsRef, statesOf, TENANT } from '../support/snapshot-world.js';
 
-const COMMITS = 20_000;
+const COMMITS = 30_000;
 const TAIL = 700;
 
 const LOGS: readonly { readonly name: string; readonly skip: string | false; readonly open: (t: TestContext) => Promise<Log> | Log }[] = [
@@ -55,7 +55,7 @@ describe('a machine without a local store', () => {
       const pushed: Change[] = [];
       before.changes.subscribe((changes) => void pushed.push(...changes));
       const written: number[] = [];
-      const snapshots = former.snapshots(log, { afterRecords: 25_000, observer: { wrote: (bytes) => void written.push(bytes) } });
+      const snapshots = former.snapshots(log, { afterRecords: 40_000, observer: { wrote: (bytes) => void written.push(bytes) } });
       snapshots.watch(before);
       const answers = await appendAll(before, 0, COMMITS);
       await folded(before);

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { ChangeValue, CommitValue, EventsBody, Fence } from '../../src/core/records.js';
+import { CommitView } from '../../src/log/commit-view.js';
 import { AvroRecordCodec, loadCodecs, UnknownSchemaError } from '../../src/log/codec.js';
 import { readSchemas } from '../../src/log/schemas.js';
 
@@ -16,8 +18,9 @@ const commit: CommitValue = {
   events: [{ eventId: Buffer.alloc(16, 7), eventType: 'paid', data: Buffer.from('{"n":9007199254740993}') }],
 };
 
-/** Without the classes that Avro gives its records. */
+/** Without the classes that Avro gives its records, and decoded whole. */
 function plain(value: unknown): unknown {
+  if (value instanceof CommitView) return plain(value.plain());
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value !== 'object' || value === null || Buffer.isBuffer(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, plain(of)]));
@@ -58,6 +61,46 @@ describe('the codec of records', () => {
         assert.deepEqual(plain(codecs.changes.decode(codecs.changes.encode(of, { kind: 'Change', value: change }))), plain({ fence: of, body: { kind: 'Change', value: change } }));
       }),
     );
+  });
+
+  it('a commit that is decoded piece by piece is the one that Avro decodes whole', () => {
+    const { schema } = readSchemas(DIRECTORY).events;
+    const whole = new AvroRecordCodec<EventsBody>({ schema, schemaId: 1 });
+    const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
+    const text = fc.oneof(fc.constantFrom('', 'w1', 'w1:a', 'w1:b', 'order', 'ordre'), fc.string({ unit: 'grapheme', maxLength: 90 }));
+    const long = fc.oneof(fc.nat({ max: 300 }), fc.maxSafeInteger().map((n) => Math.trunc(n / 2)), fc.integer({ min: -70_000, max: -1 }));
+    const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(of);
+    const events = fc.array(fc.record({ eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)), eventType: text, data: bytes }), { maxLength: 70 });
+    const record = fc.tuple(
+      fc.record({ epoch: long, owner: text, recordId: text, expectedOffset: long, previous: text }),
+      fc.record({ commandId: text, keyed: fc.boolean(), requestHash: bytes, aggregateId: text, aggregateType: text, baseVersion: long, timestamp: long, correlationId: maybe(text), causationId: maybe(text), metadata: maybe(bytes), events }),
+    );
+    fc.assert(
+      // After each other: what one has in common with the next is remembered.
+      fc.property(fc.array(record, { minLength: 1, maxLength: 4 }), (records) => {
+        for (const [of, value] of records) {
+          const encoded = codecs.events.encode(of, { kind: 'Commit', value });
+          const read = codecs.events.decode(encoded);
+          assert.ok(read?.body.value instanceof CommitView);
+          assert.equal(read.body.value.eventCount, value.events.length);
+          // The last pieces first: none rests on another.
+          assert.deepEqual(plain(read.body.value.events), plain(value.events));
+          assert.deepEqual(plain(read), plain(whole.decode(encoded)));
+        }
+      }),
+    );
+  });
+
+  it('a commit whose events are in blocks with sizes, as other writers of Avro may have them, is read whole', () => {
+    const encoded = codecs.events.encode(fence, { kind: 'Commit', value: commit });
+    const { events: [event] } = commit;
+    assert.ok(event !== undefined);
+    const block = 1 + 16 + (1 + event.eventType.length) + (1 + event.data.length);
+    const before = encoded.length - block - 1;
+    assert.equal(encoded[before], 2, 'one event');
+    const blocks = Buffer.concat([encoded.subarray(0, before), Buffer.from([1, (block - 1) * 2]), encoded.subarray(before + 1)]);
+    blocks.writeUInt32BE(crc32(blocks.subarray(9)), 5);
+    assert.deepEqual(plain(codecs.events.decode(blocks)), { fence, body: { kind: 'Commit', value: commit } });
   });
 
   it('encodes what is larger than its scratch', () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
+import { headAfter } from '../../src/core/append-rules.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { loadCodecs } from '../../src/log/codec.js';
 import type { Log, LogRecord } from '../../src/log/log.js';
@@ -29,7 +30,7 @@ function readerOf(sizes: readonly number[], tailBytes: number, pushedFrom: numbe
     const fence = { epoch: 1, owner: 'w', recordId: `${offset}`, expectedOffset: offset, previous: '' };
     records.push({ offset, timestamp: 0, key: Buffer.alloc(0), value: codec.encode(fence, { kind: 'Commit', value }) });
     if (!accepted) return tables.addVoid('events', offset);
-    tables.setCommitOffset(aggregateId, baseVersion, offset);
+    tables.addCommit(aggregateId, headAfter(value), baseVersion, offset);
     inputs.push({ kind: 'commit', commit: storedCommit(offset, value) });
   };
   for (const [i, size] of sizes.entries()) {
@@ -49,8 +50,15 @@ function readerOf(sizes: readonly number[], tailBytes: number, pushedFrom: numbe
   return { reader, head, end: records.length };
 }
 
-const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 40 });
+// Some aggregates have more commits than a row of the index holds.
+const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 150, size: 'max' });
 const tails = fc.tuple(fc.constantFrom(300, 3000, 1e6), fc.nat(50));
+/** All of an input, wherever it comes from. */
+const whole = (input: Input): unknown => {
+  if (input.kind === 'control') return input;
+  const { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events } = input.commit;
+  return { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events };
+};
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, i) => i + 1);
 
 describe('reading commits', () => {
@@ -66,7 +74,7 @@ describe('reading commits', () => {
         const got: number[] = [];
         let from = fromVersion;
         for (let pages = 0; ; pages++) {
-          assert.ok(pages <= 200, 'ends');
+          assert.ok(pages <= head, 'ends');
           const page = await reader.listEvents({ aggregateId: 'a', fromVersion: from, toVersion, limit, direction }, head);
           assert.ok(page.events.length <= limit);
           assert.ok(page.nextVersion === undefined || page.events.length > 0, 'a page with more to come holds something');
@@ -84,7 +92,7 @@ describe('reading commits', () => {
     await fc.assert(
       fc.asyncProperty(sizes, tails, fc.integer({ min: 1, max: 60 }), fc.nat(60), fc.constantFrom(1, 900, 1e6), async (of, [tailBytes, pushedFrom], from, length, maxBytes) => {
         const { reader, head, end } = readerOf(of, tailBytes, pushedFrom);
-        const whole = readerOf(of, 1e9, 0).reader;
+        const all = readerOf(of, 1e9, 0).reader;
         const read = async (by: CommitReader, bytes: number): Promise<Input[]> => {
           const inputs: Input[] = [];
           for (let next = 0; next < end; ) {
@@ -96,14 +104,14 @@ describe('reading commits', () => {
           assert.deepEqual(await by.read(end, bytes), { inputs: [], next: end });
           return inputs;
         };
-        assert.deepEqual(await read(reader, maxBytes), await read(whole, 1e9));
+        assert.deepEqual((await read(reader, maxBytes)).map(whole), (await read(all, 1e9)).map(whole));
         const first = Math.min(from, head);
         const last = Math.min(first + length, head);
         for (const reverse of [false, true]) {
           const bases: number[] = [];
           for await (const chunk of reader.history('a', first, last, reverse)) bases.push(...chunk.map(({ baseVersion }) => baseVersion));
-          const all = of.map((_size, i) => of.slice(0, i).reduce((sum, n) => sum + n, 0));
-          const want = all.filter((base, i) => base < last && base + (of[i] ?? 0) >= first);
+          const starts = of.map((_size, i) => of.slice(0, i).reduce((sum, n) => sum + n, 0));
+          const want = starts.filter((base, i) => base < last && base + (of[i] ?? 0) >= first);
           assert.deepEqual(bases, reverse ? want.reverse() : want);
         }
       }),

@@ -206,6 +206,8 @@ export class LmdbLog implements Log {
       bytes += value.length;
       if (bytes >= maxBytes && out.length > 0) break;
     }
+    // Who reads much comes again at once: others have their turn between.
+    if (bytes >= maxBytes) await new Promise((resolve) => setImmediate(resolve));
     return out;
   }
 

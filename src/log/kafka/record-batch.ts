@@ -97,6 +97,30 @@ export function splitRecordSet(set: Buffer): RawBatch[] {
   return batches;
 }
 
+/** Most readers do not look at the keys. */
+class BatchRecord implements LogRecord {
+  readonly #bytes: Buffer;
+  readonly #keyAt: number;
+  readonly #keyLength: number;
+
+  constructor(
+    readonly offset: number,
+    readonly timestamp: number,
+    readonly value: Buffer | null,
+    bytes: Buffer,
+    keyAt: number,
+    keyLength: number,
+  ) {
+    this.#bytes = bytes;
+    this.#keyAt = keyAt;
+    this.#keyLength = keyLength;
+  }
+
+  get key(): Buffer {
+    return this.#bytes.subarray(this.#keyAt, this.#keyAt + this.#keyLength);
+  }
+}
+
 let cursor = 0;
 
 function readVarint(bytes: Buffer): number {
@@ -145,12 +169,12 @@ function decodeRecords({ bytes, base }: RawBatch, records: Buffer, from: number,
     if (offset >= to) break;
     if (offset >= from) {
       const keyLength = Math.max(0, readVarint(records));
-      const key = records.subarray(cursor, cursor + keyLength);
+      const keyAt = cursor;
       cursor += keyLength;
       const valueLength = readVarint(records);
       const value = valueLength < 0 ? null : records.subarray(cursor, cursor + valueLength);
       if (end > records.length || cursor + Math.max(0, valueLength) > end) throw new InvariantError(`the record at offset ${offset} is longer than its batch`);
-      out.push({ offset, timestamp: logTime ? timestamp : timestamp + after, key, value });
+      out.push(new BatchRecord(offset, logTime ? timestamp : timestamp + after, value, records, keyAt, keyLength));
     }
     cursor = end;
   }

@@ -22,7 +22,9 @@ const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 2;
+export const STORE_FORMAT = 3;
+/** A row that changes often is written once for many changes. */
+const BULK = { entries: 20_000, flushAfterMs: 5000 };
 // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
 export const STORE_TUNING = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 50_000, noSubdir: false };
 const LOADING = '\u0001loading ';
@@ -134,6 +136,7 @@ export class StoreSection {
   /** The last write failed: the next one waits for its time, whatever there is to write. */
   #failed = false;
   #checkpoint: (() => void) | undefined;
+  #bulk = false;
 
   constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, untilFlush: () => number, requireRoom: (bytes: number) => void = () => undefined) {
     this.#db = db;
@@ -149,6 +152,13 @@ export class StoreSection {
     this.#checkpoint = checkpoint;
   }
 
+  /** From here on much is set, and soon: it is written in larger parts, and later. What is not yet written is folded again after a crash. */
+  bulk(on: boolean): void {
+    if (this.#bulk === on) return;
+    this.#bulk = on;
+    if (!on && this.#dirty.size > 0) void this.flush();
+  }
+
   /** The value, not to be changed by the caller; undefined when there is none. */
   get(key: string): unknown {
     let value = this.#dirty.get(key);
@@ -161,11 +171,16 @@ export class StoreSection {
     return this.#db.get(this.#prefix + key);
   }
 
+  /** A value that was set after the last write began, which may be changed in place; undefined: `get` may give one. */
+  unwritten(key: string): unknown {
+    return this.#closed ? undefined : this.#dirty.get(key);
+  }
+
   set(key: string, value: unknown): void {
     if (this.#closed) return;
     this.#dirty.set(key, value);
-    if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#untilFlush()).unref();
-    if (this.#dirty.size < this.#flushEntries || this.#running !== undefined || this.#scheduled || this.#failed) return;
+    if (this.#timer === undefined) this.#timer = setTimeout(() => void this.flush(), this.#bulk ? BULK.flushAfterMs : this.#untilFlush()).unref();
+    if (this.#dirty.size < (this.#bulk ? BULK.entries : this.#flushEntries) || this.#running !== undefined || this.#scheduled || this.#failed) return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
     queueMicrotask(() => {
@@ -228,7 +243,7 @@ export class StoreSection {
     if (this.#dirty.size === 0) return;
     this.#running = this.#write().finally(() => (this.#running = undefined));
     await this.#running;
-    if (this.#dirty.size >= this.#flushEntries && !this.#failed) void this.flush();
+    if (this.#dirty.size >= (this.#bulk ? BULK.entries : this.#flushEntries) && !this.#failed) void this.flush();
   }
 
   /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */

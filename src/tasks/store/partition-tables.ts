@@ -94,9 +94,29 @@ const after = (prefix: string): string => prefix.slice(0, -1) + String.fromCharC
 
 export const CHECKPOINT_KEY = 'm';
 
+/**
+ * An aggregate's version, type and time, and of its last commits the version before each and its offset, in pairs: so a commit
+ * changes one row. When there are many the pairs go to a row of their own, under the first one's version.
+ */
+type HeadRow = (number | string)[];
+const LAST_COMMITS = 3;
+const COMMITS_A_ROW = 32;
+
+const headOf = ([version, type, timestamp]: HeadRow): Head => ({ version: version as number, type: type as string, timestamp: timestamp as number });
+
+function* ascending(pairs: readonly number[], from: number, to: number): Generator<readonly [number, number]> {
+  for (let i = 0; i < pairs.length; i += 2) if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
+}
+
+function* descending(pairs: readonly number[], from: number, to: number): Generator<readonly [number, number]> {
+  for (let i = pairs.length - 2; i >= 0; i -= 2) if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
+}
+
 /** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
 export class PartitionTables {
   readonly section: StoreSection;
+  #lastId = '';
+  #lastKey = 'h';
 
   constructor(section: StoreSection) {
     this.section = section;
@@ -110,14 +130,36 @@ export class PartitionTables {
   }
 
   head(aggregateId: string): Head | undefined {
-    return this.section.get(`h${aggregateId}`) as Head | undefined;
+    const row = this.#headRow(aggregateId);
+    return row === undefined ? undefined : headOf(row);
   }
-  setHead(aggregateId: string, head: Head): void {
-    this.section.set(`h${aggregateId}`, head);
+  #headRow(aggregateId: string): HeadRow | undefined {
+    return this.section.get(this.#headKeyOf(aggregateId)) as HeadRow | undefined;
+  }
+  /** An aggregate is asked for twice in a row: to judge a commit and to fold it. */
+  #headKeyOf(aggregateId: string): string {
+    if (aggregateId !== this.#lastId) {
+      this.#lastId = aggregateId;
+      this.#lastKey = `h${aggregateId}`;
+    }
+    return this.#lastKey;
+  }
+  /** The head after a commit, which starts after `baseVersion` and lies at `offset`. */
+  addCommit(aggregateId: string, { version, type, timestamp }: Head, baseVersion: number, offset: number): void {
+    const key = this.#headKeyOf(aggregateId);
+    const unwritten = this.section.unwritten(key) as HeadRow | undefined;
+    const row = unwritten ?? (this.section.get(key) as HeadRow | undefined)?.slice() ?? [version, type, timestamp];
+    if (row.length >= LAST_COMMITS + 2 * COMMITS_A_ROW) {
+      const full = row.splice(LAST_COMMITS);
+      this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
+    }
+    [row[0], row[2]] = [version, timestamp];
+    row.push(baseVersion, offset);
+    if (unwritten === undefined) this.section.set(key, row);
   }
   /** Ids after `cursor`, ascending. */
   *heads(cursor: string): Generator<readonly [string, Head]> {
-    for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i')) yield [key.slice(1), value as Head];
+    for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i')) yield [key.slice(1), headOf(value as HeadRow)];
   }
 
   addToType(aggregateType: string, aggregateId: string): void {
@@ -135,15 +177,20 @@ export class PartitionTables {
     for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, after(prefix))) yield key.slice(prefix.length);
   }
 
-  /** Where the commit of an aggregate lies that starts after `baseVersion`. */
-  setCommitOffset(aggregateId: string, baseVersion: number, offset: number): void {
-    this.section.set(`c${aggregateId}${SEPARATOR}${padded(baseVersion)}`, offset);
-  }
   /** [baseVersion, offset] of the commits that start in [fromBase, toBase], ascending or descending. */
   *commitOffsets(aggregateId: string, fromBase: number, toBase: number, reverse = false): Generator<readonly [number, number]> {
+    const last = (this.#headRow(aggregateId)?.slice(LAST_COMMITS) ?? []) as number[];
+    const within = reverse ? descending : ascending;
+    if (reverse) yield* within(last, fromBase, toBase);
     const prefix = `c${aggregateId}${SEPARATOR}`;
-    for (const [key, value] of this.section.range(prefix + padded(fromBase), prefix + padded(toBase + 1), { reverse }))
-      yield [parseInt(key.slice(prefix.length), 36), value as number];
+    const through = Math.min(toBase, (last[0] ?? 0) - 1);
+    if (through >= fromBase) {
+      // The row that may hold the first is the last one that does not start after it.
+      let start = prefix + padded(fromBase);
+      for (const [key] of this.section.range(prefix, prefix + padded(fromBase + 1), { limit: 1, reverse: true })) start = key;
+      for (const [, row] of this.section.range(start, prefix + padded(through + 1), { reverse })) yield* within(row as number[], fromBase, toBase);
+    }
+    if (!reverse) yield* within(last, fromBase, toBase);
   }
   /** The start of the commit that holds `version`. */
   commitBaseOf(aggregateId: string, version: number): number | undefined {
