@@ -194,9 +194,9 @@ export class TenantOrder {
     const { log, ref, logger, onStopped } = this.#options;
     try {
       for (let failures = 0; !this.#closed; ) {
-        const { records, moves } = this.#gather();
-        if (records.length === 0) return;
         try {
+          const { records, moves } = this.#gather();
+          if (records.length === 0) return;
           const { baseOffset } = await log.append(ref, records);
           if (baseOffset < this.#position) throw this.#lost(`a record landed at ${baseOffset}, before ${this.#position}, which was read`);
           if (baseOffset > this.#position) await this.#readTo(baseOffset + records.length);

@@ -46,15 +46,15 @@ public class TallyProjection : IProjection<Tally>
 /** An assignment that is what the test says. */
 export class ToldOwnership implements Ownership {
   readonly slots = 64;
-  #owner: Owner;
+  #owner: Owner | ((slotKey: string) => Owner);
   #notifier: Owner;
   readonly #listeners = new Set<() => void>();
 
-  ownerOf(): Owner {
-    return this.#owner;
+  ownerOf(slotKey = ''): Owner {
+    return typeof this.#owner === 'function' ? this.#owner(slotKey) : this.#owner;
   }
 
-  tell(owner: Owner): void {
+  tell(owner: Owner | ((slotKey: string) => Owner)): void {
     this.#owner = owner;
     for (const listener of [...this.#listeners]) listener();
   }
@@ -67,8 +67,8 @@ export class ToldOwnership implements Ownership {
     return this.notifierOf() === 'self';
   }
 
-  notifierOf(): Owner {
-    return this.#notifier ?? this.#owner;
+  notifierOf(slotKey = ''): Owner {
+    return this.#notifier ?? this.ownerOf(slotKey);
   }
 
   /** Another process than the owner notifies; undefined: the owner does. */

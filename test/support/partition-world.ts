@@ -1,0 +1,238 @@
+// Processes that share the partitions of one tenant over one log: each with its own disk, its tasks, and the slots that the test gives it.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { partitionKey, partitionOfKey } from '../../src/cluster/slots.js';
+import type { CompileRequest } from '../../src/code-host/code-host.js';
+import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
+import { systemClock } from '../../src/core/clock.js';
+import type { AppendResult } from '../../src/core/event.js';
+import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
+import { uuidv7 } from '../../src/core/ids.js';
+import { silentLogger, type Logger } from '../../src/core/logger.js';
+import { partitionOf } from '../../src/core/murmur2.js';
+import type { CommitValue, EventsBody } from '../../src/core/records.js';
+import { loadCodecs } from '../../src/log/codec.js';
+import type { Log, LogRecord, PartitionRef } from '../../src/log/log.js';
+import { PartitionTask } from '../../src/tasks/partition-task.js';
+import { LocalStore } from '../../src/tasks/store/local-store.js';
+import type { TenantDefinitions, TenantTaskOptions } from '../../src/tasks/task-options.js';
+import type { AggregateHome } from '../../src/tasks/tenant.js';
+import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
+import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { eventsTopic, orderTopic } from '../../src/tasks/topics.js';
+import { ToldOwnership } from './edge-pair.js';
+import { ROOT, temporaryDirectory } from './service.js';
+
+export const TENANT = 'acme';
+export const PARTITIONS = 4;
+export const orderRef: PartitionRef = { topic: orderTopic(TENANT), partition: 0 };
+export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
+const HOUR_MS = 3_600_000;
+
+const REDUCER = `public record Count(int Events, long Sum);
+[AggregateType("account")]
+public class CountReducer : IReducer<Count>
+{
+    public Count? Apply(Count? s, Event e) => new((s?.Events ?? 0) + 1, (s?.Sum ?? 0) * 31 + e.Data.GetProperty("n").GetInt64());
+}`;
+/** What comes out depends on the order of all events of the tenant, and of those of each group. */
+const CHAIN = `public record Link(long Hash, int Length, string Last);
+public class ChainProjection : IMultiKeyProjection<Link>
+{
+    public IEnumerable<string> ResolveKeys(Event e) => new[] { "all", "group " + e.Data.GetProperty("n").GetInt64() % 5 };
+    public Link? Apply(Link? s, Event e)
+    {
+        long hash = s?.Hash ?? 7;
+        foreach (char c in e.AggregateId + "@" + e.Version) hash = unchecked(hash * 31 + c);
+        return new(hash, (s?.Length ?? 0) + 1, e.AggregateId + "@" + e.Version);
+    }
+}`;
+
+const dotnet = (directory: string): DotnetCodeHost =>
+  new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+
+/** The tenant's code: a reducer, and the projection `p`, whose revision may be raised. */
+export interface ChainCode extends TenantDefinitions {
+  revision: number;
+}
+
+export async function chainCode(t: Pick<TestContext, 'after'>): Promise<ChainCode> {
+  const codeHost = dotnet(temporaryDirectory(t));
+  const compile = async (kind: CompileRequest['kind'], text: string): Promise<Buffer> => {
+    const compiled = await codeHost.compile({ kind, sources: [{ path: 'Code.cs', text }] });
+    assert.ok(compiled.ok);
+    return compiled.assembly;
+  };
+  const assemblies: Readonly<Record<string, Buffer>> = { reducer: await compile('reducer', REDUCER), projection: await compile('projection', CHAIN) };
+  await codeHost.close();
+  const code: ChainCode = {
+    revision: 1,
+    bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'CountReducer', generation: 1 }],
+    projections: () => [{ projectionId: 'p', revision: code.revision, artefactId: 'projection', classNames: ['ChainProjection'] }],
+    projectionExists: () => true,
+    assembly: (artefactId) => Promise.resolve(assemblies[artefactId] ?? assert.fail(artefactId)),
+  };
+  return code;
+}
+
+/** A process on a machine of its own. */
+export class Node {
+  readonly ownership = new ToldOwnership();
+  readonly registry: TenantRegistry;
+  /** What was logged as a warning or an error. */
+  readonly warnings: string[] = [];
+  readonly #store: LocalStore;
+  readonly #codeHost: DotnetCodeHost;
+  #closed = false;
+
+  constructor(t: Pick<TestContext, 'after'>, log: Log, definitions: TenantDefinitions, path = temporaryDirectory(t)) {
+    const warn = (...[, message]: Parameters<Logger['warn']>): void => void this.warnings.push(message ?? '');
+    const logger: Logger = { ...silentLogger, warn, error: warn };
+    this.#store = new LocalStore({ path: join(path, 'store'), logger });
+    this.#codeHost = dotnet(path);
+    const options: Omit<TenantTaskOptions, 'onStopped'> = {
+      ...{ tenantId: TENANT, log, codecs, store: this.#store, codeHost: this.#codeHost, definitions, owner: uuidv7(), clock: systemClock, logger },
+      ...{ idempotencyWindow: 100_000, changesRetentionMs: HOUR_MS, foldDeadlineMs: 10_000 },
+    };
+    this.registry = new TenantRegistry({
+      ownership: this.ownership,
+      logger,
+      idleMs: 600_000,
+      partitionsOf: () => PARTITIONS,
+      create: (_, onStopped, partitions) => new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) }),
+      partitions: { create: (of) => new PartitionTask({ ...options, ...of }) },
+    });
+    t.after(() => this.close());
+  }
+
+  home(aggregateId: string): Promise<AggregateHome> {
+    return this.registry.home(TENANT, aggregateId);
+  }
+
+  tenant(): Promise<TenantTask> {
+    return this.registry.open(TENANT);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.registry.close();
+    await this.#codeHost.close();
+    await this.#store.close();
+  }
+}
+
+/** Tells all whose the partitions are: `owners[0]` has the tenant itself too. */
+export function tell(nodes: readonly Node[], owners: readonly Node[]): void {
+  for (const node of nodes) node.ownership.tell((key) => (owners[partitionOfKey(key)] === node ? 'self' : { url: 'http://elsewhere' }));
+}
+
+/** The same, and has them opened and closed by it. */
+export async function assign(nodes: readonly Node[], owners: readonly Node[]): Promise<void> {
+  tell(nodes, owners);
+  for (const node of nodes) {
+    const { slots } = node.registry;
+    for (const key of slots.activeIds) if (node.ownership.ownerOf(key) !== 'self') await slots.passivate(key);
+  }
+  for (const [partition, owner] of owners.entries()) await owner.registry.slots.open(partitionKey(TENANT, partition));
+}
+
+/** Appends the i-th command, where its aggregate is served. */
+export async function append(nodes: readonly Node[], i: number, commandId?: string): Promise<AppendResult> {
+  const aggregateId = `account-${i % 37}`;
+  const key = partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS));
+  const node = nodes.find(({ ownership }) => ownership.ownerOf(key) === 'self') ?? assert.fail(`nobody owns ${key}`);
+  const events = Array.from({ length: 1 + (i % 3) }, (_, n) => ({ eventType: 'Paid', data: Buffer.from(`{"n":${i * 10 + n}}`) }));
+  return (await node.home(aggregateId)).append({
+    ...{ commandId: commandId ?? uuidv7(), keyed: commandId !== undefined, requestHash: Buffer.from(commandId ?? ''), aggregateId, aggregateType: undefined, expectedVersion: 'any' },
+    ...{ correlationId: undefined, causationId: undefined, metadata: undefined, events },
+  });
+}
+
+export const appendAll = async (nodes: readonly Node[], from: number, to: number): Promise<AppendResult[]> => {
+  const results: AppendResult[] = [];
+  for (let at = from; at < to; at += 60) results.push(...(await Promise.all(Array.from({ length: Math.min(60, to - at) }, (_, n) => append(nodes, at + n)))));
+  return results;
+};
+
+export async function readAll(log: Log, of: PartitionRef): Promise<LogRecord[]> {
+  const records: LogRecord[] = [];
+  for (const end = await log.endOffset(of); (records.at(-1)?.offset ?? -1) < end - 1; ) {
+    const next = await log.read(of, (records.at(-1)?.offset ?? -1) + 1, 1024 * 1024);
+    if (next.length === 0) break;
+    records.push(...next);
+  }
+  return records;
+}
+
+export interface Link {
+  readonly Hash: string;
+  readonly Length: number;
+  readonly Last: string;
+}
+
+/** What the log says, by itself: the commits in the tenant's order, and the states of the projection folded from them. */
+export async function truthOf(log: Log): Promise<{ readonly commits: readonly CommitValue[]; readonly unplaced: number; readonly states: Readonly<Record<string, Link>> }> {
+  const partitions: (CommitValue | undefined)[][] = [];
+  for (let partition = 0; partition < PARTITIONS; partition++) {
+    let state = EMPTY_FENCE;
+    const heads = new Map<string, Head>();
+    const commits: (CommitValue | undefined)[] = [];
+    for (const { offset, value } of await readAll(log, { topic: eventsTopic(TENANT), partition })) {
+      const record = value === null ? undefined : codecs.events.decode(value);
+      const folded = foldRecord<EventsBody>(state, offset, record, (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value));
+      state = folded.state;
+      if (folded.verdict !== 'accepted' || record?.body.kind !== 'Commit') continue;
+      heads.set(record.body.value.aggregateId, headAfter(record.body.value));
+      commits[offset] = record.body.value;
+    }
+    partitions.push(commits);
+  }
+  const throughs = Array.from({ length: PARTITIONS }, () => 0);
+  const commits: CommitValue[] = [];
+  for (const { value } of await readAll(log, orderRef)) {
+    const body = value === null ? undefined : codecs.order.decode(value)?.body;
+    if (body?.kind !== 'Through') continue;
+    const { partition, through } = body.value;
+    for (let offset = throughs[partition] ?? 0; offset < through; offset++) {
+      const commit = partitions[partition]?.[offset];
+      if (commit !== undefined) commits.push(commit);
+    }
+    throughs[partition] = Math.max(throughs[partition] ?? 0, through);
+  }
+  const accepted = partitions.reduce((sum, all) => sum + all.filter((commit) => commit !== undefined).length, 0);
+  return { commits, unplaced: accepted - commits.length, states: chained(commits) };
+}
+
+function chained(commits: readonly CommitValue[]): Record<string, Link> {
+  const links = new Map<string, { hash: bigint; length: number; last: string }>();
+  for (const { aggregateId, baseVersion, events } of commits)
+    for (const [i, { data }] of events.entries()) {
+      const last = `${aggregateId}@${baseVersion + i + 1}`;
+      for (const key of ['all', `group ${(JSON.parse(data.toString()) as { n: number }).n % 5}`]) {
+        const before = links.get(key);
+        let hash = before?.hash ?? 7n;
+        for (const c of last) hash = BigInt.asIntN(64, hash * 31n + BigInt(c.charCodeAt(0)));
+        links.set(key, { hash, length: (before?.length ?? 0) + 1, last });
+      }
+    }
+  return Object.fromEntries([...links].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, { hash, length, last }]) => [key, { Hash: String(hash), Length: length, Last: last }]));
+}
+
+/** The states of the projection, as the tenant answers them; the hash is past what a number holds. */
+export async function statesOf(tenant: TenantTask): Promise<Record<string, Link>> {
+  const { states } = await tenant.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
+  return Object.fromEntries(
+    states.map(({ key, state, fault }) => {
+      assert.equal(fault, undefined);
+      const [, hash = '', length, last = ''] = /^\{"hash":(-?\d+),"length":(\d+),"last":"([^"]*)"\}$/.exec(state?.toString() ?? '') ?? assert.fail(`${key}: ${state?.toString()}`);
+      return [key, { Hash: hash, Length: Number(length), Last: last }];
+    }),
+  );
+}
+
+/** All changes of the projection, as its subscribers get them. */
+export const changesOf = async (tenant: TenantTask): Promise<string[]> =>
+  (await tenant.changes.read('p', 0, 1_000_000)).map(({ sequence, key, version, aggregateId, cause, state }) => `${sequence} ${key} ${aggregateId}@${version} ${cause ?? 'live'} ${state?.toString()}`);
