@@ -14,6 +14,8 @@ export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } |
 export interface InputReader {
   /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
   read(from: number, maxBytes: number): Promise<{ readonly inputs: readonly Input[]; readonly next: number }>;
+  /** All inputs from `from` up to here are commits; undefined where that is not known without reading them. */
+  commitsUntil?(from: number): number | undefined;
 }
 
 export interface CommitReaderOptions {
@@ -61,6 +63,9 @@ export class CommitReader implements InputReader {
   #tailFrom = 0;
   /** The last that were read: a follower takes a small part of a page at a time, and would decode the rest again and again. */
   #pages: readonly Page[] = [];
+  readonly #ahead = new Map<number, Promise<Page>>();
+  /** Offsets of the controls that were pushed. */
+  readonly #controls: number[] = [];
 
   constructor(options: CommitReaderOptions) {
     this.#options = options;
@@ -74,6 +79,7 @@ export class CommitReader implements InputReader {
   }
 
   push(input: Input): void {
+    if (input.kind === 'control') this.#controls.push(input.offset);
     if (inputOffset(input) < this.#tailFrom) this.#tail.pass(input);
     else this.#tail.push(input);
   }
@@ -94,12 +100,18 @@ export class CommitReader implements InputReader {
     return past < 0 ? inputs : inputs?.slice(0, past);
   }
 
+  commitsUntil(from: number): number | undefined {
+    if (from < this.#options.start) return undefined;
+    return this.#controls.find((offset) => offset >= from) ?? this.#options.position();
+  }
+
   async read(from: number, maxBytes: number): Promise<{ inputs: readonly Input[]; next: number }> {
     const end = this.#options.position();
     if (from >= end) return { inputs: [], next: from };
     const recent = this.#tail.from(from, 4096);
     if (recent !== undefined) {
       if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.next);
+      if (this.#pages.length === 0) this.#ahead.clear();
       let bytes = 0;
       for (const [i, input] of recent.entries()) {
         bytes += inputBytes(input);
@@ -109,11 +121,24 @@ export class CommitReader implements InputReader {
     }
     let page = this.#pages.find((one) => one.from <= from && from < one.next);
     if (page === undefined) {
-      page = await this.#page(from, end, maxBytes);
+      const ahead = this.#ahead.get(from);
+      this.#ahead.delete(from);
+      const follows = this.#pages.some(({ next }) => next === from);
+      page = await (ahead ?? this.#page(from, end, maxBytes));
       this.#pages = [page, ...this.#pages.filter(({ next }) => next !== from)].slice(0, PAGES);
+      if (follows && page.next < end && page.next < this.#tail.start) this.#readAhead(page.next, end, maxBytes);
     }
     const first = page.inputs.findIndex((input) => inputOffset(input) >= from);
     return { inputs: first < 0 ? [] : page.inputs.slice(first), next: page.next };
+  }
+
+  /** Who follows through history folds this page while the next one is on its way. */
+  #readAhead(from: number, end: number, maxBytes: number): void {
+    if (this.#ahead.has(from)) return;
+    const page = this.#page(from, end, maxBytes);
+    page.catch(() => undefined); // whoever comes for it is told
+    this.#ahead.set(from, page);
+    for (const oldest of this.#ahead.keys()) if (this.#ahead.size > PAGES) this.#ahead.delete(oldest);
   }
 
   async #page(from: number, end: number, maxBytes: number): Promise<Page> {

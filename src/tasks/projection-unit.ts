@@ -32,7 +32,7 @@ export function flatten(commits: readonly StoredCommit[]): { readonly events: Ho
 export function takeEvents(commits: readonly StoredCommit[], count: number): number {
   let events = 0;
   for (const [i, commit] of commits.entries()) {
-    events += commit.events.length;
+    events += commit.eventCount ?? commit.events.length;
     if (events >= count) return i + 1;
   }
   return commits.length;

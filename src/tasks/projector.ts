@@ -116,6 +116,7 @@ export class Projector {
 
   async #step(): Promise<boolean> {
     while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#closed) await this.#oneAcked();
+    if (this.#units.length === 0 && this.#pass()) return true;
     const { inputs, next } = await this.#options.reader.read(this.#position, READ_BYTES);
     if (next === this.#position || this.#closed) return false;
     const control = inputs.findIndex((input) => input.kind === 'control');
@@ -138,6 +139,15 @@ export class Projector {
       const count = takeEvents(commits, EVENTS_A_BATCH);
       await this.#project(commits.slice(0, count), count < commits.length ? (commits[count]?.offset ?? end) : end);
     }
+    return true;
+  }
+
+  /** Without projections, and with no change left of one, commits are passed unread. */
+  #pass(): boolean {
+    const { reader, changes } = this.#options;
+    const until = this.#flights.length > 0 || changes.lastRecorded() >= this.#position ? undefined : reader.commitsUntil?.(this.#position);
+    if (until === undefined || until <= this.#position) return false;
+    this.#position = this.#acked = until;
     return true;
   }
 

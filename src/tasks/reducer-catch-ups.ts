@@ -1,6 +1,6 @@
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import type { CommitReader } from './commit-reader.js';
+import { inputBytes, type CommitReader } from './commit-reader.js';
 import type { BoundReducer, Reducers } from './reducers.js';
 import type { CatchUpProgress, PartitionTables } from './store/partition-tables.js';
 import type { CatchUp } from './tenant.js';
@@ -13,6 +13,11 @@ export interface ReducerCatchUpsOptions {
   readonly logger: Logger;
 }
 
+interface Window {
+  readonly commits: readonly StoredCommit[];
+  readonly next: number;
+}
+
 interface Run {
   readonly reducer: BoundReducer;
   progress: CatchUpProgress;
@@ -23,6 +28,8 @@ interface Run {
 }
 
 const READ_BYTES = 512 * 1024;
+/** Of history together, in which an aggregate's commits are folded in one go. */
+const WINDOW = { bytes: 8 * 1024 * 1024, commits: 20_000 };
 const RETRY_MS = 1000;
 
 /** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
@@ -68,26 +75,51 @@ export class ReducerCatchUps {
   }
 
   async #run(run: Run): Promise<void> {
-    const { tables, reader, reducers, logger } = this.#options;
+    const { tables, reducers, logger } = this.#options;
     const { aggregateType } = run.reducer;
+    let ahead: Promise<Window> | undefined;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
       try {
         const { position, through } = run.progress;
-        const { inputs, next } = await reader.read(position, READ_BYTES);
-        const commits: StoredCommit[] = [];
-        for (const input of inputs) if (input.kind === 'commit' && input.commit.aggregateType === aggregateType) commits.push(input.commit);
+        const { commits, next } = await (ahead ?? this.#window(aggregateType, position, through));
+        // The next one is read while this is folded.
+        ahead = next < through && next > position ? this.#window(aggregateType, next, through) : undefined;
+        ahead?.catch(() => undefined);
         if (commits.length > 0) await reducers.catchUp(commits);
         if (this.#closed || run.cancelled) return;
-        const processed = run.progress.processed + commits.reduce((sum, commit) => sum + commit.events.length, 0);
+        const processed = run.progress.processed + commits.reduce((sum, commit) => sum + (commit.eventCount ?? commit.events.length), 0);
         run.progress = { ...run.progress, position: next, processed, done: next >= through || next === position };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
       } catch (error) {
         if (this.#closed) return;
+        ahead = undefined;
         run.failed = true;
         logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
       }
     }
+  }
+
+  /** Commits of the type from an offset on, those of an aggregate after each other. */
+  async #window(aggregateType: string, from: number, through: number): Promise<Window> {
+    const { reader } = this.#options;
+    const byAggregate = new Map<string, StoredCommit[]>();
+    let next = from;
+    for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed; ) {
+      const page = await reader.read(next, READ_BYTES);
+      if (page.next === next) break;
+      next = page.next;
+      for (const input of page.inputs) {
+        bytes += inputBytes(input);
+        if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
+        count++;
+        const { aggregateId } = input.commit;
+        const commits = byAggregate.get(aggregateId);
+        if (commits === undefined) byAggregate.set(aggregateId, [input.commit]);
+        else commits.push(input.commit);
+      }
+    }
+    return { commits: [...byAggregate.values()].flat(), next };
   }
 }

@@ -2,6 +2,7 @@ import type { FoldItem, FoldOutcome, HostEvent, Runner, Unit } from '../code-hos
 import type { StateStatus, StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from './commit-reader.js';
+import { takeEvents } from './projection-unit.js';
 import type { PartitionTables, ReducerState } from './store/partition-tables.js';
 
 /** The reducer that is bound to an aggregate type now. */
@@ -48,7 +49,8 @@ interface Portion {
 }
 
 const COMMITS_A_TURN = 512;
-const BACKGROUND_A_TURN = 256;
+/** Of a catch-up: appends wait so long. */
+const BACKGROUND_EVENTS = 1024;
 const HISTORY_EVENTS = 1000;
 const DEADLINE_TICK_MS = 50;
 
@@ -139,11 +141,11 @@ export class Reducers {
         } else if (this.#background.length > 0) {
           const [next] = this.#background;
           if (next === undefined) continue;
-          const commits = next.commits.slice(0, BACKGROUND_A_TURN);
-          const failed = await this.#turn(commits.map((commit) => ({ commit, waiter: undefined })), []);
+          const count = takeEvents(next.commits, BACKGROUND_EVENTS);
+          const failed = await this.#turn(next.commits.slice(0, count).map((commit) => ({ commit, waiter: undefined })), []);
           if (failed !== undefined) next.reject(failed);
-          else if (next.commits.length > BACKGROUND_A_TURN) {
-            this.#background[0] = { ...next, commits: next.commits.slice(BACKGROUND_A_TURN) };
+          else if (next.commits.length > count) {
+            this.#background[0] = { ...next, commits: next.commits.slice(count) };
             continue;
           } else next.resolve();
           this.#background.shift();
@@ -198,17 +200,19 @@ export class Reducers {
   /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
   async #prepare(portion: Portion): Promise<{ reducer: BoundReducer; item: FoldItem; commits: readonly StoredCommit[] } | undefined> {
     const { tables } = this.#options;
-    const head = tables.head(portion.aggregateId);
-    const reducer = head === undefined ? undefined : this.#options.boundTo(head.type);
-    if (head === undefined || reducer === undefined) {
+    const [work] = portion.works;
+    const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
+    const type = work?.commit.aggregateType ?? head?.type;
+    const reducer = type === undefined ? undefined : this.#options.boundTo(type);
+    if (reducer === undefined) {
       this.#settle(portion, undefined, undefined);
       return undefined;
     }
     const loading = this.#options.ensureLoaded(reducer.artefactId);
     if (loading !== undefined) await loading;
     let row = this.#row(portion.aggregateId, reducer);
-    const first = portion.works[0]?.commit.baseVersion ?? head.version;
-    const target = portion.ensures.length > 0 ? head.version : (lastVersion(portion.works.at(-1)?.commit) ?? 0);
+    const target = head?.version ?? lastVersion(portion.works.at(-1)?.commit) ?? 0;
+    const first = work?.commit.baseVersion ?? target;
     const commits: StoredCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
@@ -284,4 +288,4 @@ export class Reducers {
   }
 }
 
-const lastVersion = (commit: StoredCommit | undefined): number | undefined => (commit === undefined ? undefined : commit.baseVersion + commit.events.length);
+const lastVersion = (commit: StoredCommit | undefined): number | undefined => (commit === undefined ? undefined : commit.baseVersion + (commit.eventCount ?? commit.events.length));

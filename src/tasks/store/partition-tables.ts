@@ -100,8 +100,13 @@ export const CHECKPOINT_KEY = 'm';
  */
 type HeadRow = (number | string)[];
 const LAST_COMMITS = 3;
-const COMMITS_A_ROW = 32;
+const COMMITS_A_ROW = 16;
 
+/** As lists: the names of fields would be written with each row. */
+type ReducerRow = readonly [generation: number, version: number, state: Buffer | null, lastModified: number, offset: number, fault: Fault | null];
+type KeyRow = readonly [state: Buffer | null, sequence: number, lastModified: number, fault: Fault | null, eventId: string, aggregateId: string, aggregateType: string, version: number];
+
+const keyStateOf = ([state, sequence, lastModified, fault, eventId, aggregateId, aggregateType, version]: KeyRow): KeyState => ({ state, sequence, lastModified, fault: fault ?? undefined, origin: { eventId, aggregateId, aggregateType, version } });
 const headOf = ([version, type, timestamp]: HeadRow): Head => ({ version: version as number, type: type as string, timestamp: timestamp as number });
 
 function* ascending(pairs: readonly number[], from: number, to: number): Generator<readonly [number, number]> {
@@ -224,10 +229,14 @@ export class PartitionTables {
   }
 
   reducerState(aggregateId: string): ReducerState | undefined {
-    return this.section.get(`r${aggregateId}`) as ReducerState | undefined;
+    const row = this.section.get(`r${aggregateId}`) as ReducerRow | undefined;
+    if (row === undefined) return undefined;
+    const [generation, version, state, lastModified, offset, fault] = row;
+    return { generation, version, state, lastModified, offset, fault: fault ?? undefined };
   }
-  setReducerState(aggregateId: string, state: ReducerState): void {
-    this.section.set(`r${aggregateId}`, state);
+  setReducerState(aggregateId: string, { generation, version, state, lastModified, offset, fault }: ReducerState): void {
+    const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
+    this.section.set(`r${aggregateId}`, row);
   }
   catchUp(aggregateType: string): CatchUpProgress | undefined {
     return this.section.get(`u${aggregateType}`) as CatchUpProgress | undefined;
@@ -268,10 +277,12 @@ export class PartitionTables {
     return `s${projectionId}@${revision}${SEPARATOR}`;
   }
   keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
-    return this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as KeyState | undefined;
+    const row = this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as KeyRow | undefined;
+    return row === undefined ? undefined : keyStateOf(row);
   }
-  setKeyState(projectionId: string, revision: number, key: string, classIndex: number, state: KeyState | undefined): void {
-    this.section.set(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`, state);
+  setKeyState(projectionId: string, revision: number, key: string, classIndex: number, { state, sequence, lastModified, fault, origin }: KeyState): void {
+    const row: KeyRow = [state, sequence, lastModified, fault ?? null, origin.eventId, origin.aggregateId, origin.aggregateType, origin.version];
+    this.section.set(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`, row);
   }
   /** Keys that start with `prefix`, after `cursor` (a key, then a class), ascending. */
   *keyStates(projectionId: string, revision: number, prefix = '', cursor?: readonly [string, number]): Generator<readonly [string, number, KeyState]> {
@@ -280,7 +291,7 @@ export class PartitionTables {
     for (const [key, value] of this.section.range(from, after(base))) {
       if (!key.startsWith(prefix, base.length)) return;
       const end = key.lastIndexOf(SEPARATOR);
-      yield [key.slice(base.length, end), Number(key.slice(end + 1)), value as KeyState];
+      yield [key.slice(base.length, end), Number(key.slice(end + 1)), keyStateOf(value as KeyRow)];
     }
   }
   dropRevision(projectionId: string, revision: number): void {
