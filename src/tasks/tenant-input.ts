@@ -1,4 +1,4 @@
-import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import { NotOwnerError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { partitionOf } from '../core/murmur2.js';
 import { backOff, pause } from '../log/retry.js';
@@ -27,10 +27,12 @@ export interface TenantInput {
   lead(): Promise<void>;
   /** What serves the aggregate. @throws NotOwnerError where another process does */
   home(aggregateId: string): AggregateHome;
-  /** The aggregates by the partitions that they lie in. @throws StatefoldError UNAVAILABLE while one of them is not here */
-  spread(aggregateIds: readonly string[]): readonly (readonly [TenantPartition, readonly string[]])[];
-  /** All partitions. @throws StatefoldError UNAVAILABLE while one of them is not here */
-  all(): readonly TenantPartition[];
+  /** The aggregates by the partitions that they lie in. */
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]>;
+  /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
+  all(): Promise<readonly TenantPartition[]>;
+  /** Those that are here. */
+  readonly here: readonly TenantPartition[];
   /** The first partition has folded a record that counts. */
   folded(): void;
   close(): void;
@@ -50,12 +52,12 @@ export interface TenantInputOptions {
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
+  readonly here: readonly TenantPartition[];
   readonly #options: TenantInputOptions;
-  readonly #all: readonly TenantPartition[];
 
   constructor(options: TenantInputOptions) {
     this.#options = options;
-    this.#all = [options.first];
+    this.here = [options.first];
   }
 
   get reader(): InputReader {
@@ -81,12 +83,12 @@ export class SoleInput implements TenantInput {
     return this.#options.home;
   }
 
-  spread(aggregateIds: readonly string[]): readonly (readonly [TenantPartition, readonly string[]])[] {
-    return [[this.#options.first, aggregateIds]];
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
+    return Promise.resolve([[this.#options.first, aggregateIds]]);
   }
 
-  all(): readonly TenantPartition[] {
-    return this.#all;
+  all(): Promise<readonly TenantPartition[]> {
+    return Promise.resolve(this.here);
   }
 
   folded(): void {
@@ -108,6 +110,8 @@ export class MergedInput implements TenantInput {
   /** Those past the first that are here now. */
   readonly #tasks = new Map<number, PartitionTask>();
   readonly #ends: (() => void)[] = [];
+  /** Who waits for a partition to be here. */
+  readonly #awaited: (() => void)[] = [];
   #closed = false;
 
   constructor(options: TenantInputOptions, source: PartitionSource) {
@@ -158,8 +162,8 @@ export class MergedInput implements TenantInput {
     return task;
   }
 
-  spread(aggregateIds: readonly string[]): readonly (readonly [TenantPartition, readonly string[]])[] {
-    const all = this.all();
+  async spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
+    const all = await this.all();
     const spread = new Map<TenantPartition, string[]>();
     for (const aggregateId of aggregateIds) {
       const partition = all[partitionOf(aggregateId, this.#source.count)] ?? this.#options.first;
@@ -170,12 +174,17 @@ export class MergedInput implements TenantInput {
     return [...spread];
   }
 
-  all(): readonly TenantPartition[] {
-    return Array.from({ length: this.#source.count }, (_, partition) => {
-      const core = this.#partition(partition);
-      if (core === undefined) throw new StatefoldError('UNAVAILABLE', 'a partition of the tenant is being opened; send the request again', { retryAfterSeconds: 1 });
-      return core;
-    });
+  async all(): Promise<readonly TenantPartition[]> {
+    for (;;) {
+      const { here } = this;
+      if (here.length === this.#source.count) return here;
+      if (this.#closed) throw new NotOwnerError();
+      await new Promise<void>((resolve) => this.#awaited.push(resolve));
+    }
+  }
+
+  get here(): readonly TenantPartition[] {
+    return Array.from({ length: this.#source.count }, (_, partition) => this.#partition(partition)).filter((partition) => partition !== undefined);
   }
 
   folded(): void {
@@ -187,6 +196,7 @@ export class MergedInput implements TenantInput {
     this.#closed = true;
     this.#order.close();
     for (const end of this.#ends.splice(0)) end();
+    for (const resolve of this.#awaited.splice(0)) resolve();
   }
 
   #partition(partition: number): TenantPartition | undefined {
@@ -203,6 +213,7 @@ export class MergedInput implements TenantInput {
         const release = task.hold(() => this.folded());
         this.#ends.push(release);
         this.#tasks.set(partition, task);
+        for (const resolve of this.#awaited.splice(0)) resolve();
         this.folded();
         await task.ended;
         this.#tasks.delete(partition);

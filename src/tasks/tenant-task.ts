@@ -272,11 +272,11 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   async listAggregates(query: AggregatesQuery): Promise<AggregatesPage> {
-    return mergedAggregates(await Promise.all(this.#input.all().map(({ reads }) => reads.listAggregates(query))), query.limit);
+    return mergedAggregates(await Promise.all((await this.#input.all()).map(({ reads }) => reads.listAggregates(query))), query.limit);
   }
 
   async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
-    return summedTypes(await Promise.all(this.#input.all().map(({ reads }) => reads.aggregateTypes())));
+    return summedTypes(await Promise.all((await this.#input.all()).map(({ reads }) => reads.aggregateTypes())));
   }
 
   projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
@@ -292,7 +292,7 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   catchUp(aggregateType: string): CatchUp | undefined {
-    return summedCatchUps(this.#input.all().map((partition) => partition.catchUp(aggregateType)));
+    return summedCatchUps(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
   }
 
   projectionBuild(projectionId: string): CatchUp | undefined {
@@ -311,7 +311,7 @@ export class TenantTask implements Tenant, SinkSource {
   async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
     // A place in the order is no offset of a partition: its aggregates are folded as far as there is anything.
     const offset = this.#options.partitions === undefined ? through : Infinity;
-    return (await Promise.all(this.#input.spread(aggregateIds).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset)))).flat();
+    return (await Promise.all((await this.#input.spread(aggregateIds)).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset)))).flat();
   }
 
   statesRevision(): number {

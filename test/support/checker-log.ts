@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
 import { uuidText } from '../../src/core/ids.js';
-import type { ChangesBody, EventsBody } from '../../src/core/records.js';
+import type { ChangesBody, EventsBody, OrderBody } from '../../src/core/records.js';
 import { loadCodecs, type RecordCodec } from '../../src/log/codec.js';
-import type { Log } from '../../src/log/log.js';
+import type { Log, PartitionRef } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
 import { ROOT } from './service.js';
@@ -12,6 +12,7 @@ export interface LoggedEvent extends SentEvent {
   readonly eventId: string;
 }
 export interface LoggedCommit {
+  /** Of a tenant of several partitions, the place in its order. */
   readonly offset: number;
   readonly aggregateId: string;
   readonly aggregateType: string;
@@ -48,29 +49,16 @@ export interface LogContent {
 }
 
 /** Folds the log, and closes it. @throws InvariantError where the log lost data. */
-export async function readLog(log: Log, tenantId: string): Promise<LogContent> {
+export async function readLog(log: Log, tenantId: string, partitions = 1): Promise<LogContent> {
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   try {
-    const commits: LoggedCommit[] = [];
-    const swaps: LoggedSwap[] = [];
     const changes: LoggedChange[] = [];
-    const versions = new Map<string, number>();
     const inputs = new Map<string, readonly [number, number]>();
-    const events = await fold<EventsBody>(log, `statefold.${tenantId}.events`, codecs.events, {
-      judge: (body) => body.kind !== 'Commit' || body.value.baseVersion === (versions.get(body.value.aggregateId) ?? 0),
-      accept: (body, offset) => {
-        if (body.kind === 'ProjectionSwap') swaps.push({ offset, projectionId: body.value.projectionId });
-        if (body.kind !== 'Commit') return;
-        const { aggregateId, aggregateType, baseVersion, timestamp, keyed, commandId } = body.value;
-        versions.set(aggregateId, baseVersion + body.value.events.length);
-        const sent = body.value.events.map(({ eventId, eventType, data }) => {
-          const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
-          return { eventId: uuidText(eventId), eventType, mark: id, lane };
-        });
-        commits.push({ offset, aggregateId, aggregateType, baseVersion, timestamp, key: keyed ? commandId : undefined, events: sent });
-      },
-    });
-    const pushed = await fold<ChangesBody>(log, `statefold.${tenantId}.changes`, codecs.changes, {
+    const parts: EventsContent[] = [];
+    for (let partition = 0; partition < partitions; partition++) parts.push(await readEvents(log, { topic: `statefold.${tenantId}.events`, partition }, codecs.events));
+    const [first] = parts;
+    const { commits, swaps } = partitions === 1 && first !== undefined ? first : await inOrder(log, tenantId, parts, codecs.order);
+    const pushed = await fold<ChangesBody>(log, { topic: `statefold.${tenantId}.changes`, partition: 0 }, codecs.changes, {
       judge: ({ value }) => {
         const [offset, index] = inputs.get(value.projectionId) ?? [-1, -1];
         return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
@@ -81,9 +69,58 @@ export async function readLog(log: Log, tenantId: string): Promise<LogContent> {
         changes.push({ sequence, projectionId, key, eventId, aggregateId, version, state: state === null ? null : (JSON.parse(state.toString()) as Chain), cause });
       },
     });
-    return { commits, swaps, changes, epochs: events.state.epoch, voids: events.voids + pushed.voids };
+    return { commits, swaps, changes, epochs: parts.reduce((sum, { epochs }) => sum + epochs, 0), voids: parts.reduce((sum, { voids }) => sum + voids, pushed.voids) };
   } finally {
     await log.close();
+  }
+}
+
+type EventsContent = Omit<LogContent, 'changes'>;
+
+async function readEvents(log: Log, ref: PartitionRef, codec: RecordCodec<EventsBody>): Promise<EventsContent> {
+  const commits: LoggedCommit[] = [];
+  const swaps: LoggedSwap[] = [];
+  const versions = new Map<string, number>();
+  const { state, voids } = await fold<EventsBody>(log, ref, codec, {
+    judge: (body) => body.kind !== 'Commit' || body.value.baseVersion === (versions.get(body.value.aggregateId) ?? 0),
+    accept: (body, offset) => {
+      if (body.kind === 'ProjectionSwap') swaps.push({ offset, projectionId: body.value.projectionId });
+      if (body.kind !== 'Commit') return;
+      const { aggregateId, aggregateType, baseVersion, timestamp, keyed, commandId } = body.value;
+      versions.set(aggregateId, baseVersion + body.value.events.length);
+      const sent = body.value.events.map(({ eventId, eventType, data }) => {
+        const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
+        return { eventId: uuidText(eventId), eventType, mark: id, lane };
+      });
+      commits.push({ offset, aggregateId, aggregateType, baseVersion, timestamp, key: keyed ? commandId : undefined, events: sent });
+    },
+  });
+  return { commits, swaps, epochs: state.epoch, voids };
+}
+
+/** What the partitions hold, in the order that the tenant's order topic gives it; what it does not place is left out. */
+async function inOrder(log: Log, tenantId: string, parts: readonly EventsContent[], codec: RecordCodec<OrderBody>): Promise<Pick<LogContent, 'commits' | 'swaps'>> {
+  const commits: LoggedCommit[] = [];
+  const swaps: LoggedSwap[] = [];
+  const throughs = parts.map(() => 0);
+  let place = 0;
+  for (let at = 0; ; ) {
+    const records = await log.read({ topic: `statefold.${tenantId}.order`, partition: 0 }, at, 1024 * 1024);
+    if (records.length === 0) return { commits, swaps };
+    at = (records.at(-1)?.offset ?? at) + 1;
+    for (const { value } of records) {
+      const body = value === null ? undefined : codec.decode(value)?.body;
+      if (body?.kind !== 'Through') continue;
+      const { partition, through } = body.value;
+      const from = throughs[partition] ?? through;
+      if (through <= from) continue;
+      const placed = <T extends { readonly offset: number }>(all: readonly T[]): T[] =>
+        all.filter(({ offset }) => offset >= from && offset < through).map((one) => ({ ...one, offset: place + one.offset - from }));
+      commits.push(...placed(parts[partition]?.commits ?? []));
+      swaps.push(...placed(parts[partition]?.swaps ?? []));
+      throughs[partition] = through;
+      place += through - from;
+    }
   }
 }
 
@@ -92,8 +129,7 @@ interface Reader<B> {
   readonly accept: (body: B, offset: number) => void;
 }
 
-async function fold<B extends { readonly kind: string }>(log: Log, topic: string, codec: RecordCodec<B>, reader: Reader<B>): Promise<{ state: FenceState; voids: number }> {
-  const ref = { topic, partition: 0 };
+async function fold<B extends { readonly kind: string }>(log: Log, ref: PartitionRef, codec: RecordCodec<B>, reader: Reader<B>): Promise<{ state: FenceState; voids: number }> {
   let state = EMPTY_FENCE;
   let voids = 0;
   for (;;) {

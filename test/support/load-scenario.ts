@@ -20,6 +20,8 @@ interface Followed {
 export interface ScenarioOptions extends LoadOptions {
   /** Look into the read store too. */
   readonly rows?: boolean;
+  /** Of how many partitions the tenant's events are; 1 unless given. */
+  readonly partitions?: number;
 }
 
 const ROWS_MS = 60_000;
@@ -64,12 +66,25 @@ export class Scenario<W extends Stage = World> {
 
   /** Starts the service, with a reducer on type `ledger` and two projections that have subscribers on every channel. */
   async begin(fuse?: `${CrashPoint}:${number}`): Promise<void> {
-    const service = await this.world.start(fuse);
+    const service = await this.#started(fuse);
     this.#tenantId = (await service.get('/auth/whoami')).json<{ tenantId: string }>().tenantId;
     await this.bind('ledger');
     await this.project(LANES, true);
     await this.project(JOURNAL, false);
     await this.#built();
+  }
+
+  /** With a tenant of several partitions: the default one is made anew, and given the key of the tests by the next start. */
+  async #started(fuse?: `${CrashPoint}:${number}`): Promise<W['service']> {
+    const { partitions } = this.#options;
+    const service = await this.world.start(partitions === undefined ? fuse : undefined);
+    if (partitions === undefined) return service;
+    const headers = { 'x-admin-key': ADMIN_KEY };
+    await until(async () => (await service.request('DELETE', '/admin/tenants/default', { headers })).status === 204);
+    const made = await service.post('/admin/tenants', { tenantId: 'default', partitions }, { headers });
+    assert.equal(made.status, 201, made.text);
+    await this.world.end('SIGTERM');
+    return this.world.start(fuse);
   }
 
   /** Uploads a reducer of the type; resolves when it is bound. */
@@ -123,7 +138,7 @@ export class Scenario<W extends Stage = World> {
 
   /** After a crash: what the log held stays, as it was, in front of all that came later. */
   async logOnlyGrew(): Promise<LogContent> {
-    const now = await readLog(await this.world.openLog(), this.#tenantId);
+    const now = await readLog(await this.world.openLog(), this.#tenantId, this.#options.partitions);
     for (const part of ['commits', 'swaps', 'changes'] as const) {
       const before = this.#earlier?.[part] ?? [];
       assert.deepEqual(now[part].slice(0, before.length), before, `the log lost or changed ${part} that it had at the crash before`);
