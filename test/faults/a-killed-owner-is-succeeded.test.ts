@@ -14,28 +14,19 @@ test('a killed owner is succeeded', { skip: needsKafka }, async (t) => {
   const { brokers } = await kafkaForTests();
   const world = new ClusterWorld(t, { brokers, processes: 2 });
   const scenario = new Scenario(t, { seed: 5001 }, world);
-  const fuses = [...POINTS];
-  const fuseOf = new Map<number, CrashPoint>();
-  const start = async (process: number): Promise<void> => {
-    const point = fuses.shift();
-    if (point !== undefined) fuseOf.set(process, point);
-    await world.startOne(process, point === undefined ? undefined : `${point}:${TIMES}`);
-  };
-  for (const process of [0, 1]) await start(process);
   await scenario.begin();
   scenario.load.start();
-  for (let death = 0; death < POINTS.length; death++) {
-    const owner = await world.owner();
-    await step(t, fuseOf.get(owner) ?? 'no fuse', async () => {
+  for (const point of POINTS)
+    await step(t, point, async () => {
+      const owner = await world.owner();
       const dying = world.at(owner);
-      world.lightOne(owner);
+      world.lightOne(owner, `${point}:${TIMES}`);
       await dying.exited();
       const before = scenario.history.acknowledged;
       await until(() => scenario.history.acknowledged > before + 20);
       assert.notEqual(await world.owner(), owner);
-      await start(owner);
+      await world.startOne(owner);
     });
-  }
   const { log } = await scenario.prove();
   assert.ok(log.epochs > POINTS.length, `each successor claims the log: ${log.epochs} epochs`);
   t.diagnostic(`${scenario.history.acknowledged} appends acknowledged, ${log.epochs} epochs, ${log.voids} void records`);

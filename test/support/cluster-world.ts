@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -28,6 +28,7 @@ interface Member {
 
 /** How soon a process that is gone is known to be: as short as the test's broker allows. */
 export const SESSION_MS = 2000;
+const FUSE_FILE = 'fuse';
 
 /** Several processes of one service on one Kafka, ended, paused and started again; clients go to any that runs. */
 export class ClusterWorld implements Stage {
@@ -94,8 +95,10 @@ export class ClusterWorld implements Stage {
         KAFKA_BROKERS: brokers.join(','),
         KAFKA_TOPIC_PREFIX: this.prefix,
         KAFKA_SESSION_TIMEOUT_MS: String(SESSION_MS),
+        // Nobody is there: what the log and its owners do must not need the read store, and each process of its own would start one.
+        CLICKHOUSE_URL: 'http://127.0.0.1:9',
         STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all',
-        ...(fuse === undefined ? {} : { FUSE: fuse }),
+        ...(fuse === undefined ? { FUSE_FILE: join(member.dataDirectory, FUSE_FILE) } : { FUSE: fuse }),
         ...env,
         ...envOf?.(i),
       },
@@ -115,8 +118,9 @@ export class ClusterWorld implements Stage {
     for (const [i, { service }] of this.#members.entries()) if (service !== undefined) this.lightOne(i);
   }
 
-  /** From now on the crash point of this process counts. */
-  lightOne(i: number): void {
+  /** From now on this crash point of the process counts. */
+  lightOne(i: number, fuse?: `${CrashPoint}:${number}`): void {
+    if (fuse !== undefined) writeFileSync(join(this.#member(i).dataDirectory, FUSE_FILE), fuse);
     process.kill(this.at(i).pid, 'SIGUSR2');
   }
 

@@ -1,5 +1,6 @@
-// The real service, with a fuse: it kills its own process at a named place. `FUSE=<point>:<n>` says where and at which time;
-// counting begins with SIGUSR2. All else is as in `src/main.ts serve`.
+// The real service, with a fuse: it kills its own process at a named place. `FUSE=<point>:<n>` says where and at which time, or
+// FUSE_FILE names a file that says so by then; counting begins with SIGUSR2. All else is as in `src/main.ts serve`.
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CodeHost, Runner } from '../../src/code-host/code-host.js';
@@ -32,18 +33,18 @@ const TURNS = 3;
 const CATCH_UP_EVENTS = 64;
 
 class Fuse {
-  readonly #point: string;
-  #left: number;
-  #lit = false;
+  readonly #text: () => string;
+  #point: string | undefined;
+  #left = 0;
 
-  constructor(text: string) {
-    const [point = '', n] = text.split(':');
-    this.#point = point;
-    this.#left = Number(n ?? 1);
+  constructor(text: () => string) {
+    this.#text = text;
   }
 
   light(): void {
-    this.#lit = true;
+    const [point, n] = this.#text().split(':');
+    this.#point = point;
+    this.#left = Number(n ?? 1);
   }
 
   /** Dies when the point has been reached often enough. */
@@ -59,7 +60,7 @@ class Fuse {
   }
 
   #reached(point: CrashPoint): boolean {
-    return this.#lit && point === this.#point && --this.#left === 0;
+    return point === this.#point && --this.#left === 0;
   }
 }
 
@@ -150,7 +151,8 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
 
 async function serve(): Promise<void> {
   const settings = readSettings(process.env);
-  const fuse = new Fuse(process.env['FUSE'] ?? '');
+  const { FUSE = '', FUSE_FILE: file } = process.env;
+  const fuse = new Fuse(() => (file === undefined ? FUSE : readFileSync(file, 'utf8')));
   process.on('SIGUSR2', () => fuse.light());
   const service = await startService({
     settings,
