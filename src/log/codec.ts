@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib';
 import avro from 'avsc';
 import { InvariantError } from '../core/errors.js';
 import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence, OrderBody } from '../core/records.js';
-import { CommitRecords } from './commit-view.js';
+import { CommitRecords } from './commit-records.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
 
 /** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
@@ -68,24 +68,37 @@ export interface AvroRecordCodecOptions {
   readonly earlier?: ReadonlyMap<number, object>;
 }
 
-/** Reads the fields of a whole record of the schema, from the place where they start; undefined where Avro's own reader is to do it. */
-type QuickReader<B> = (value: Buffer, at: number) => { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+/** What is read and written most, by code of its own that gives the same as Avro's; undefined where Avro's is to do it. */
+interface QuickRecords<B> {
+  /** A whole record, whose fields start at `at`. */
+  read(value: Buffer, at: number): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+  /** The fields, after so many bytes. */
+  write(fence: Fence, body: B | ClaimBody, before: number): Buffer | undefined;
+}
 
 export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }> implements RecordCodec<B> {
   readonly #type: avro.Type;
   readonly #schemaId: number;
   readonly #earlier: ReadonlyMap<number, avro.Resolver>;
-  readonly #quickly: QuickReader<B> | undefined;
+  readonly #quick: QuickRecords<B> | undefined;
   #scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
-  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions, quickly?: QuickReader<B>) {
-    this.#quickly = quickly;
+  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions, quick?: QuickRecords<B>) {
+    this.#quick = quick;
     this.#type = typeOf(schema);
     this.#schemaId = schemaId;
     this.#earlier = new Map([...earlier].map(([id, written]) => [id, this.#type.createResolver(typeOf(written))]));
   }
 
   encode(fence: Fence, body: B | ClaimBody): Buffer {
+    const value = this.#quick?.write(fence, body, CHECKSUM_END) ?? this.#encode(fence, body);
+    value[0] = 0;
+    value.writeUInt32BE(this.#schemaId, 1);
+    value.writeUInt32BE(crc32(value.subarray(CHECKSUM_END)), WIRE_HEADER);
+    return value;
+  }
+
+  #encode(fence: Fence, body: B | ClaimBody): Buffer {
     const record = {
       checksum: ZERO,
       epoch: fence.epoch,
@@ -100,11 +113,7 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
       this.#scratch = Buffer.allocUnsafeSlow(2 * (this.#scratch.length - end));
       end = this.#type.encode(record, this.#scratch, WIRE_HEADER);
     }
-    const value = Buffer.from(this.#scratch.subarray(0, end));
-    value[0] = 0;
-    value.writeUInt32BE(this.#schemaId, 1);
-    value.writeUInt32BE(crc32(value.subarray(CHECKSUM_END)), WIRE_HEADER);
-    return value;
+    return Buffer.from(this.#scratch.subarray(0, end));
   }
 
   decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined {
@@ -119,10 +128,8 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
       return undefined;
     }
     if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
-    if (id === this.#schemaId) {
-      const known = this.#quickly?.(value, CHECKSUM_END);
-      if (known !== undefined) return known;
-    }
+    const quick = id === this.#schemaId ? this.#quick?.read(value, CHECKSUM_END) : undefined;
+    if (quick !== undefined) return quick;
     const { value: record } = this.#type.decode(value, WIRE_HEADER, resolver) as { value: AvroRecord };
     const { epoch, owner, recordId, expectedOffset, previous } = record;
     const [branch = ''] = Object.keys(record.body);
@@ -141,9 +148,7 @@ export interface Codecs {
 /** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
 export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_IDS): Codecs {
   const schemas = readSchemas(directory);
-  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName, quickly?: QuickReader<B>): RecordCodec<B> =>
-    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] }, quickly);
-  const commits = new CommitRecords();
-  const events = codec<EventsBody>('events', (value, at) => commits.read(value, at));
-  return { events, changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog'), order: codec<OrderBody>('order') };
+  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName, quick?: QuickRecords<B>): RecordCodec<B> =>
+    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] }, quick);
+  return { events: codec<EventsBody>('events', new CommitRecords()), changes: codec<ChangesBody>('changes'), catalog: codec<CatalogBody>('catalog'), order: codec<OrderBody>('order') };
 }

@@ -1,6 +1,6 @@
 import type { StoredCommit } from '../core/event.js';
 import { uuidText } from '../core/ids.js';
-import type { CommitView } from '../log/commit-view.js';
+import type { CommitView } from '../log/commit-records.js';
 
 type Events = StoredCommit['events'];
 

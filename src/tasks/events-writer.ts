@@ -4,7 +4,7 @@ import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, EventsBody } from '../core/records.js';
-import { CommitView } from '../log/commit-view.js';
+import { CommitView } from '../log/commit-records.js';
 import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
 import { CommitOfView } from './commit-of-view.js';
 import type { PartitionTables } from './store/partition-tables.js';

@@ -1,6 +1,7 @@
 import { InvariantError } from '../core/errors.js';
-import type { CommitValue, Fence } from '../core/records.js';
+import type { ClaimBody, CommitValue, EventsBody, Fence } from '../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
+import { AvroWriter } from './avro-writer.js';
 
 /** The branch of `body` in `events.avsc`. */
 const COMMIT = 1;
@@ -94,8 +95,9 @@ export class CommitView implements CommitValue {
   }
 }
 
-/** Reads records of the events topic, most of which are commits of one owner after each other. */
+/** Reads and writes records of the events topic, most of which are commits of one owner after each other. */
 export class CommitRecords {
+  readonly #writer = new AvroWriter();
   readonly #from = new AvroBytes(Buffer.alloc(0));
   readonly #owner = new RecurringText();
   readonly #type = new RecurringText();
@@ -130,5 +132,39 @@ export class CommitRecords {
     const value = new CommitView(bytes, commandAt, correlationAt, from.at, keyed, aggregateId, aggregateType, baseVersion, timestamp, count);
     this.#previous.expect(recordId, bytes, recordIdAt, length);
     return { fence: { epoch, owner, recordId, expectedOffset, previous }, body: { kind: 'Commit', value } };
+  }
+
+  /** The record of a commit, with room for so many bytes before its fields; undefined of anything else. */
+  write(fence: Fence, body: EventsBody | ClaimBody, before: number): Buffer | undefined {
+    if (body.kind !== 'Commit') return undefined;
+    const { value } = body;
+    const writer = this.#writer;
+    writer.begin(before);
+    writer.long(fence.epoch);
+    writer.text(fence.owner);
+    writer.text(fence.recordId);
+    writer.long(fence.expectedOffset);
+    writer.text(fence.previous);
+    writer.long(COMMIT);
+    writer.text(value.commandId);
+    writer.byte(value.keyed ? 1 : 0);
+    writer.blob(value.requestHash);
+    writer.text(value.aggregateId);
+    writer.text(value.aggregateType);
+    writer.long(value.baseVersion);
+    writer.long(value.timestamp);
+    writer.nullableText(value.correlationId);
+    writer.nullableText(value.causationId);
+    writer.nullableBlob(value.metadata);
+    const { events } = value;
+    if (events.length > 0) writer.long(events.length);
+    for (const { eventId, eventType, data } of events) {
+      if (eventId.length !== UUID_BYTES) throw new InvariantError('the id of an event is no UUID');
+      writer.fixed(eventId);
+      writer.text(eventType);
+      writer.blob(data);
+    }
+    writer.byte(0);
+    return writer.take();
   }
 }
