@@ -5,7 +5,7 @@ import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../cluster/slots.js';
-import type { AggregateHome, AggregateHomes, Tenants } from '../tasks/tenant.js';
+import type { AggregateHome, AggregateHomes } from '../tasks/tenant.js';
 import { answerError, answerJson } from './answer.js';
 import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
@@ -20,7 +20,7 @@ import type { RateLimiter } from './rate-limit.js';
 export interface AppendRouteOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
   readonly rateLimiter: RateLimiter;
-  readonly tenants: Pick<Tenants, 'open' | 'active'> & AggregateHomes;
+  readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
   readonly limits: BodyLimits & { readonly maxBodyBytes: number };
 }
@@ -88,7 +88,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     let tenant: AggregateHome | undefined;
     let result: AppendResult;
     try {
-      tenant = partitions > 1 ? await tenants.home(tenantId, append.aggregateId) : (tenants.active(tenantId) ?? (await tenants.open(tenantId)));
+      const home = tenants.home(tenantId, append.aggregateId);
+      tenant = home instanceof Promise ? await home : home;
       result = await tenant.append(command);
     } catch (error) {
       // Not stored here, or known by its id wherever it is sent again.

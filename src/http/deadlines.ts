@@ -64,6 +64,11 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
     }
     return timed;
   };
+  const wrapHome = (home: AggregateHome): AggregateHome => {
+    let timed = homes.get(home);
+    if (timed === undefined) homes.set(home, (timed = timelyHome(home, deadlines)));
+    return timed;
+  };
   return {
     active: (tenantId) => {
       const tenant = tenants.active(tenantId);
@@ -72,11 +77,9 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
     open: (tenantId) => deadlines.within(tenants.open(tenantId), lateRead).then(wrap),
     onActivated: (listener) => tenants.onActivated(listener),
     partitionsOf: (tenantId) => tenants.partitionsOf(tenantId),
-    home: async (tenantId, aggregateId) => {
-      const home = await deadlines.within(tenants.home(tenantId, aggregateId), lateRead);
-      let timed = homes.get(home);
-      if (timed === undefined) homes.set(home, (timed = timelyHome(home, deadlines)));
-      return timed;
+    home: (tenantId, aggregateId) => {
+      const home = tenants.home(tenantId, aggregateId);
+      return home instanceof Promise ? deadlines.within(home, lateRead).then(wrapHome) : wrapHome(home);
     },
   };
 }

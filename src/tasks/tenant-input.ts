@@ -188,8 +188,13 @@ export class MergedInput implements TenantInput {
   }
 
   folded(): void {
+    this.#folded(0);
+  }
+
+  #folded(partition: number): void {
     this.#order.advance();
-    this.#options.onAdvanced();
+    // It was placed before it came here: now it can be read. Mostly it is the other way round, and its place tells.
+    if ((this.#partition(partition)?.position ?? 0) <= this.#order.through(partition)) this.#options.onAdvanced();
   }
 
   close(): void {
@@ -210,11 +215,12 @@ export class MergedInput implements TenantInput {
         const task = await this.#source.acquire(partition);
         if (this.#isClosed()) return;
         failures = 0;
-        const release = task.hold(() => this.folded());
+        const release = task.hold(() => this.#folded(partition));
         this.#ends.push(release);
         this.#tasks.set(partition, task);
         for (const resolve of this.#awaited.splice(0)) resolve();
-        this.folded();
+        this.#order.advance();
+        this.#options.onAdvanced();
         await task.ended;
         this.#tasks.delete(partition);
         this.#ends.splice(this.#ends.indexOf(release), 1);

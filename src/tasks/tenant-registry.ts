@@ -81,12 +81,14 @@ export class TenantRegistry implements Tenants, AggregateHomes {
     return this.#options.partitionsOf?.(tenantId) ?? 1;
   }
 
-  async home(tenantId: string, aggregateId: string): Promise<AggregateHome> {
+  home(tenantId: string, aggregateId: string): AggregateHome | Promise<AggregateHome> {
+    const tenant = this.#tenants.active(tenantId);
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
-    if (partition === 0) return this.open(tenantId);
+    if (partition === 0) return tenant ?? this.open(tenantId);
     // What is appended is for its projections too, which are the tenant's own task's.
-    if (this.#tenants.active(tenantId) === undefined && this.#options.ownership.ownerOf(tenantId) === 'self') this.open(tenantId).catch(() => undefined);
-    return this.#partitions.open(partitionKey(tenantId, partition));
+    if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self') this.open(tenantId).catch(() => undefined);
+    const key = partitionKey(tenantId, partition);
+    return this.#partitions.active(key) ?? this.#partitions.open(key);
   }
 
   /** Tells all that run code of the tenant here. */

@@ -130,6 +130,6 @@ export interface Tenants {
 export interface AggregateHomes {
   /** Of how many partitions the tenant's events are: its aggregates are spread over them, each with an owner of its own. */
   partitionsOf(tenantId: string): number;
-  /** What serves the aggregate, activated when needed. */
-  home(tenantId: string, aggregateId: string): Promise<AggregateHome>;
+  /** What serves the aggregate; activated when needed, and then a promise. */
+  home(tenantId: string, aggregateId: string): AggregateHome | Promise<AggregateHome>;
 }

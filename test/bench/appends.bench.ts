@@ -55,6 +55,11 @@ async function single(): Promise<void> {
   await ours({ ...loads, keys, durationMs: 2000 });
   for (let i = 0; i < ROUNDS; i++) plain.push([await ours({ ...loads, keys }), await ours(loads)]);
   report('  over 10 tenants (no reducer)', rate(median(plain.map(([x]) => x.perSecond))), `1 tenant ${rate(median(plain.map(([, y]) => y.perSecond)))}`, median(plain.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.90');
+  const { apiKey: wide } = (await service.post('/admin/tenants', { tenantId: 'bench-wide', partitions: 4 }, { headers: { 'x-admin-key': ADMIN_KEY } })).json<{ apiKey: string }>();
+  const parted: [LoadResult, LoadResult][] = [];
+  await ours({ ...loads, keys: [wide], durationMs: 2000 });
+  for (let i = 0; i < ROUNDS; i++) parted.push([await ours({ ...loads, keys: [wide] }), await ours(loads)]);
+  report('  1 tenant of 4 partitions (no reducer)', rate(median(parted.map(([x]) => x.perSecond))), `of 1 partition ${rate(median(parted.map(([, y]) => y.perSecond)))}`, median(parted.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.90');
   await lag(service, express.port);
   express.stop();
   await service.stop();

@@ -107,7 +107,7 @@ export class Node {
     t.after(() => this.close());
   }
 
-  home(aggregateId: string): Promise<AggregateHome> {
+  async home(aggregateId: string): Promise<AggregateHome> {
     return this.registry.home(TENANT, aggregateId);
   }
 

@@ -46,5 +46,5 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   await assert.rejects(home.append({} as Parameters<Tenant['append']>[0]), unavailable);
   opening = never();
   await assert.rejects(timed.open('t'), unavailable);
-  await assert.rejects(timed.home('t', 'a-1'), unavailable);
+  await assert.rejects(Promise.resolve(timed.home('t', 'a-1')), unavailable);
 });
