@@ -6,8 +6,9 @@ import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { partitionOf } from '../../src/core/murmur2.js';
 import { AppendIndefiniteError, type Log } from '../../src/log/log.js';
+import { writeSnapshot } from '../../src/tasks/snapshots/snapshot-writer.js';
 import type { TenantTask } from '../../src/tasks/tenant-task.js';
-import { changesTopic, eventsTopic } from '../../src/tasks/topics.js';
+import { changesTopic, eventsTopic, snapshotsTopicSpec } from '../../src/tasks/topics.js';
 import { append, appendAll, assign, chainCode, changesOf, codecs, Node, orderRef, PARTITIONS, readAll, statesOf, tell, TENANT, truthOf } from '../support/partition-world.js';
 import { until } from '../support/service.js';
 import { LOGS } from '../support/two-logs.js';
@@ -148,6 +149,57 @@ for (const { name, skip, open } of LOGS) {
     assert.equal(changed.length, 2 * commits.reduce((sum, { events }) => sum + events.length, 0), '11: each effect once, on both keys');
   });
 }
+
+test('on the embedded log, 8, 9, 11: a standby of the tenant follows all partitions, and takes them over', async (t) => {
+  const client = await (LOGS[0] ?? assert.fail()).open(t);
+  const log = client();
+  const code = await chainCode(t);
+  const [a, b] = [new Node(t, log, code), new Node(t, log, code)];
+  const nodes = [a, b];
+  await assign(nodes, [a, a, a, a]);
+  const results = await appendAll(nodes, 0, 60);
+  await b.registry.standBy(TENANT);
+  results.push(...(await appendAll(nodes, 60, 240)));
+  const owner = await a.tenant();
+  await settled(log, owner);
+  const standby = b.registry.standby(TENANT) ?? assert.fail('there is no standby');
+  // All but the last input that has a change: what is past it only a promotion can know.
+  await until(() => standby.changes.head() === owner.changes.head() && standby.projectionLag <= 1);
+  await assert.rejects(standby.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }), (error: unknown) => error instanceof StatefoldError && error.retryable);
+  tell(nodes, [b, b, b, b]);
+  const successor = await b.tenant();
+  assert.equal(successor, standby);
+  results.push(...(await appendAll(nodes, 240, 300)));
+  await settled(log, successor);
+  await holds(log, results);
+  assert.deepEqual(await statesOf(successor), (await truthOf(log)).states);
+  assert.ok(!b.warnings.some((warning) => OTHER_STATE.test(warning)), b.warnings.join());
+});
+
+test('on the embedded log, 9: each partition has snapshots of its own, from which another machine begins', async (t) => {
+  const client = await (LOGS[0] ?? assert.fail()).open(t);
+  const log = client();
+  const code = await chainCode(t);
+  const node = new Node(t, log, code);
+  await assign([node], [node, node, node, node]);
+  const results = await appendAll([node], 0, 1500);
+  const tenant = await node.tenant();
+  await settled(log, tenant);
+  // So all is in its store.
+  await node.registry.close();
+  await log.ensureTopics([snapshotsTopicSpec(TENANT, PARTITIONS)]);
+  for (let partition = 0; partition < PARTITIONS; partition++) await writeSnapshot(log, node.archive, partitionKey(TENANT, partition), () => false);
+  await node.close();
+  const other = new Node(t, log, code);
+  await assign([other], [other, other, other, other]);
+  assert.equal(other.loaded.length, PARTITIONS);
+  const successor = await other.tenant();
+  results.push(...(await appendAll([other], 1500, 1600)));
+  await settled(log, successor);
+  await holds(log, results);
+  assert.deepEqual(await statesOf(successor), (await truthOf(log)).states);
+  assert.ok(!other.warnings.some((warning) => OTHER_STATE.test(warning)), other.warnings.join());
+});
 
 test('on the embedded log, 2, 11: a tenant\'s own task that ends between partitions and their order, and between the order and its changes', async (t) => {
   const client = await (LOGS[0] ?? assert.fail()).open(t);

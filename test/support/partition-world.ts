@@ -16,6 +16,8 @@ import type { CommitValue, EventsBody } from '../../src/core/records.js';
 import { loadCodecs } from '../../src/log/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../../src/log/log.js';
 import { PartitionTask } from '../../src/tasks/partition-task.js';
+import { ThreadedSectionArchive } from '../../src/tasks/snapshots/section-archive.js';
+import { Snapshots } from '../../src/tasks/snapshots/snapshots.js';
 import { LocalStore } from '../../src/tasks/store/local-store.js';
 import type { TenantDefinitions, TenantTaskOptions } from '../../src/tasks/task-options.js';
 import type { AggregateHome } from '../../src/tasks/tenant.js';
@@ -83,6 +85,9 @@ export class Node {
   readonly registry: TenantRegistry;
   /** What was logged as a warning or an error. */
   readonly warnings: string[] = [];
+  /** Of each of its sections that was loaded from a snapshot, how many entries. */
+  readonly loaded: number[] = [];
+  readonly archive: ThreadedSectionArchive;
   readonly #store: LocalStore;
   readonly #codeHost: DotnetCodeHost;
   #closed = false;
@@ -92,6 +97,12 @@ export class Node {
     const logger: Logger = { ...silentLogger, warn, error: warn };
     this.#store = new LocalStore({ path: join(path, 'store'), logger });
     this.#codeHost = dotnet(path);
+    this.archive = new ThreadedSectionArchive(this.#store);
+    const snapshots = new Snapshots({
+      ...{ log, codecs, store: this.#store, archive: this.archive, logger, changesRetentionMs: HOUR_MS, partitionsOf: () => PARTITIONS },
+      ...{ afterRecords: 1_000_000, observer: { loaded: (entries) => void this.loaded.push(entries) } },
+    });
+    t.after(() => snapshots.close());
     const options: Omit<TenantTaskOptions, 'onStopped'> = {
       ...{ tenantId: TENANT, log, codecs, store: this.#store, codeHost: this.#codeHost, definitions, owner: uuidv7(), clock: systemClock, logger },
       ...{ idempotencyWindow: 100_000, changesRetentionMs: HOUR_MS, foldDeadlineMs: 10_000 },
@@ -101,6 +112,7 @@ export class Node {
       logger,
       idleMs: 600_000,
       partitionsOf: () => PARTITIONS,
+      prepare: (section) => snapshots.restore(section),
       create: (_, onStopped, partitions) => new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) }),
       partitions: { create: (of) => new PartitionTask({ ...options, ...of }) },
     });
