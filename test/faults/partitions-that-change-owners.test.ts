@@ -1,4 +1,4 @@
-// Invariants 1 to 13 for a tenant of four partitions: processes that each own some of them are killed, and come back.
+// Invariants 1 to 13 for a tenant of eight partitions: processes that each own some of them are killed, and come back.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { partitionOf } from '../../src/core/murmur2.js';
@@ -8,7 +8,7 @@ import { seeded } from '../support/load.js';
 import { Scenario } from '../support/load-scenario.js';
 import { until } from '../support/service.js';
 
-const PARTITIONS = 4;
+const PARTITIONS = 8;
 /** An aggregate that nobody has, of each partition. */
 const SAMPLES = Array.from({ length: PARTITIONS }, (_, partition) => Array.from({ length: 100 }, (_, n) => `nobody-${n}`).find((id) => partitionOf(id, PARTITIONS) === partition) ?? '');
 
