@@ -88,9 +88,14 @@ export class Scheduler {
     this.trace.push(`${this.step} ${chosen.owner === undefined ? '' : `${chosen.owner.id}: `}${chosen.label}`);
     this.#current = chosen.owner;
     chosen.run();
-    await new Promise<void>((resolve) => realImmediate(resolve));
+    await this.turn();
     this.#current = undefined;
     return true;
+  }
+
+  /** Until all promises that can go on have done so. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => realImmediate(resolve));
   }
 
   /** Replaces the timers of this thread until the returned function is called. */

@@ -301,6 +301,7 @@ export class World {
 
   async #drain(): Promise<void> {
     const limit = this.scheduler.step + MAX_STEPS;
+    await this.scheduler.turn(); // what was just called may not have asked for anything yet
     while (await this.scheduler.next()) if (this.scheduler.step > limit) throw new Error(`no end after ${MAX_STEPS} steps of calm`);
   }
 
