@@ -77,9 +77,9 @@ describe('the sink, into a real engine', () => {
     bad.statesFault = 'reject';
     hung.statesFault = 'hang';
     for (const source of [bad, hung, good]) source.append('a', ['{}']);
-    const sink = open(context, { sourceDeadlineMs: 1_500, observer: { streamFailed: (tenantId, stream) => void failed.push(`${tenantId} ${stream}`) } });
+    const sink = open(context, { sourceDeadlineMs: 6_000, observer: { streamFailed: (tenantId, stream) => void failed.push(`${tenantId} ${stream}`) } });
     for (const source of [bad, hung, good]) sink.attach(source);
-    await sink.flush(good.tenantId, { events: good.end }, 1_000);
+    await sink.flush(good.tenantId, { events: good.end }, 5_000);
     await until("the bad tenant's events are in", async () => (await store.watermarks(bad.tenantId)).events === bad.end);
     await until("the hung tenant's events are in", async () => (await store.watermarks(hung.tenantId)).events === hung.end);
     assert.equal((await store.watermarks(bad.tenantId)).states, 0);

@@ -209,7 +209,9 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
 
   it('a member whose connection hangs connects anew in time, and nobody notices', async (t) => {
     const prefix = await freshTopic();
-    const groups = { a: await member(t, prefix, 'a'), b: await member(t, prefix, 'b') };
+    // A third of the session passes until it connects anew; the rest is for a machine that is busy.
+    const patient = { sessionTimeoutMs: 10_000 };
+    const groups = { a: await member(t, prefix, 'a', patient), b: await member(t, prefix, 'b', patient) };
     await until(() => agreed(groups));
     let changes = 0;
     for (const group of Object.values(groups)) group.onChange(() => changes++);
@@ -219,7 +221,7 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     proxy?.stallPresent();
     await until(() => (proxy?.connections ?? 0) >= hanging + 2);
     // A member that was lost would have changed the map by then.
-    const c = await member(t, prefix, 'c');
+    const c = await member(t, prefix, 'c', patient);
     await until(() => agreed({ ...groups, c }));
     assert.equal(changes, 2);
   });
