@@ -52,6 +52,7 @@ export class PartitionTask implements AggregateHome {
     this.#core = new TenantPartition({
       task: options,
       partition,
+      partitionCount: options.partitionCount,
       tables,
       runner,
       ensureLoaded: codeLoader(runner, (artefactId) => definitions.assembly(artefactId)),

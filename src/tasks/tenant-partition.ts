@@ -16,6 +16,8 @@ import { eventsTopic } from './topics.js';
 export interface TenantPartitionOptions {
   readonly task: TenantTaskOptions;
   readonly partition: number;
+  /** Of how many: they share what memory a tenant may take. */
+  readonly partitionCount: number;
   readonly tables: PartitionTables;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
@@ -29,6 +31,8 @@ export interface TenantPartitionOptions {
 }
 
 export const TAIL_BYTES = 8 * 1024 * 1024;
+/** Of each of several partitions at least. */
+const LEAST_TAIL_BYTES = 512 * 1024;
 const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
 const JSON_NULL = Buffer.from('null');
 
@@ -49,7 +53,7 @@ export class TenantPartition {
   constructor(options: TenantPartitionOptions) {
     this.#options = options;
     const { tables, from, runner, ensureLoaded, onFolded, onStopped } = options;
-    const { tenantId, log, codecs, owner, clock, logger, observer, tailBytes = TAIL_BYTES } = options.task;
+    const { tenantId, log, codecs, owner, clock, logger, observer, tailBytes = Math.max(TAIL_BYTES / options.partitionCount, LEAST_TAIL_BYTES) } = options.task;
     const ref = (this.ref = { topic: eventsTopic(tenantId), partition: options.partition });
     const position = (): number => this.position;
     this.reader = new CommitReader({ log, ref, codec: codecs.events, tables, tailBytes, start: from.position, position });

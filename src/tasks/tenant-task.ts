@@ -76,7 +76,7 @@ export class TenantTask implements Tenant, SinkSource {
     this.#runner = options.codeHost.runner(tenantId);
     const ensureLoaded = codeLoader(this.#runner, (artefactId) => definitions.assembly(artefactId));
     this.#first = new TenantPartition({
-      ...{ task: options, partition: 0, tables, runner: this.#runner, ensureLoaded, onStopped },
+      ...{ task: options, partition: 0, partitionCount: options.partitions?.count ?? 1, tables, runner: this.#runner, ensureLoaded, onStopped },
       from: checkpoint.events,
       barrier: () => this.#barrier(),
       onFolded: () => this.#input.folded(),
