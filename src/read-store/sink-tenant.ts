@@ -105,7 +105,11 @@ export class SinkTenant {
       return page.next;
     });
     await attempt('states', async (from) => {
+      // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
+      const through = this.source.statesThrough?.() ?? Infinity;
+      if (from >= through) return from;
       const page = await commitsFrom(from);
+      if (page.next > through) return from;
       const ids = [...new Set(page.commits.map((commit) => commit.aggregateId))];
       if (ids.length > 0) rows.addStates(tenantId, await within(() => this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
       return page.next;

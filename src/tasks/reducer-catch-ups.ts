@@ -10,6 +10,8 @@ export interface ReducerCatchUpsOptions {
   readonly reader: CommitReader;
   readonly reducers: Reducers;
   readonly position: () => number;
+  /** A catch-up has come further. */
+  readonly onProgress: () => void;
   readonly logger: Logger;
 }
 
@@ -29,7 +31,7 @@ interface Run {
 
 const READ_BYTES = 512 * 1024;
 /** Of history together, in which an aggregate's commits are folded in one go. */
-const WINDOW = { bytes: 8 * 1024 * 1024, commits: 20_000 };
+const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
 const RETRY_MS = 1000;
 
 /** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
@@ -70,12 +72,19 @@ export class ReducerCatchUps {
     };
   }
 
+  /** Below this offset catch-ups are through; Infinity: none is under way. */
+  get through(): number {
+    let through = Infinity;
+    for (const { progress } of this.#runs.values()) if (!progress.done) through = Math.min(through, progress.position);
+    return through;
+  }
+
   close(): void {
     this.#closed = true;
   }
 
   async #run(run: Run): Promise<void> {
-    const { tables, reducers, logger } = this.#options;
+    const { tables, reducers, onProgress, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
@@ -91,6 +100,7 @@ export class ReducerCatchUps {
         run.progress = { ...run.progress, position: next, processed, done: next >= through || next === position };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
+        onProgress();
       } catch (error) {
         if (this.#closed) return;
         ahead = undefined;

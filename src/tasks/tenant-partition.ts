@@ -101,7 +101,7 @@ export class TenantPartition {
       observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
     });
     this.reads = new AggregateReads({ tables, reader: this.reader, reducers: this.#reducers, boundTo, barrier: options.barrier });
-    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, logger });
+    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, onProgress: onFolded, logger });
   }
 
   /** How far it is folded, and whose it is. */
@@ -154,6 +154,11 @@ export class TenantPartition {
 
   catchUp(aggregateType: string): CatchUp | undefined {
     return this.#catchUps.progress(aggregateType);
+  }
+
+  /** Below this offset no catch-up has states to fold. */
+  get statesThrough(): number {
+    return this.#catchUps.through;
   }
 
   statesRevision(): number {

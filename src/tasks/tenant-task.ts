@@ -314,6 +314,11 @@ export class TenantTask implements Tenant, SinkSource {
     return (await Promise.all((await this.#input.spread(aggregateIds)).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset)))).flat();
   }
 
+  statesThrough(): number {
+    const through = Math.min(...this.#input.here.map(({ statesThrough }) => statesThrough));
+    return this.#options.partitions === undefined || through === Infinity ? through : 0;
+  }
+
   statesRevision(): number {
     return this.#first.statesRevision();
   }

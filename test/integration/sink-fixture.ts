@@ -13,6 +13,8 @@ export class ListedLog implements SinkSource {
   statesFault: 'reject' | 'hang' | undefined;
   /** The revision of the bindings: states hold it, as if each binding brought other code. */
   revision = 0;
+  /** Where a catch-up stands. */
+  through = Infinity;
   readonly #versions = new Map<string, number>();
   #offset = 0;
   #listener: (() => void) | undefined;
@@ -99,6 +101,10 @@ export class ListedLog implements SinkSource {
         return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version},"revision":${this.revision}}`), lastModified: 1, logOffset: this.revision * 2 ** 40 + through };
       }),
     );
+  }
+
+  statesThrough(): number {
+    return this.through;
   }
 
   statesRevision(): number {

@@ -131,6 +131,21 @@ describe('the sink, into a real engine', () => {
     assert.deepEqual([await revisions(), await store.watermarks(source.tenantId)], [[], { events: 0, states: 0, changes: 0 }]);
   });
 
+  it('asks for no state that a catch-up will have, and holds the events up for none', async (context) => {
+    const source = log();
+    source.append('a', ['{}']);
+    source.through = source.end;
+    source.append('b', ['{}', '{}']);
+    const sink = open(context);
+    sink.attach(source);
+    await until('the events are in, and nothing is left to be done', async () => (await store.watermarks(source.tenantId)).events === source.end && sink.status().behind === 0);
+    assert.deepEqual(await statesOf(source.tenantId), [], 'the page ends past the catch-up');
+    source.through = Infinity;
+    source.announce();
+    await sink.flush(source.tenantId, { events: source.end });
+    assert.deepEqual(await statesOf(source.tenantId), [{ id: 'a', n: 1 }, { id: 'b', n: 2 }]);
+  });
+
   it('drops and fills again one tenant, and takes nothing from another', async (context) => {
     const [one, two] = [log(), log()];
     const sink = open(context);

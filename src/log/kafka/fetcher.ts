@@ -93,7 +93,7 @@ export class Fetcher {
         if (first >= batch.end) continue;
         while ((offsets[wanted] ?? Infinity) < batch.end) wanted++;
         const asked = new Set(offsets.slice(from, wanted));
-        for (const record of await decodeRecordBatch(batch, first, (offsets[wanted - 1] ?? 0) + 1)) if (asked.has(record.offset)) out.push(copyOf(record));
+        for (const record of await decodeRecordBatch(batch, first, (offsets[wanted - 1] ?? 0) + 1, cached !== undefined)) if (asked.has(record.offset)) out.push(copyOf(record));
         if (cached === undefined) this.#keep(name, batch);
       }
       const end = batches.at(-1)?.end ?? 0;

@@ -135,11 +135,12 @@ function readVarint(bytes: Buffer): number {
 
 /**
  * The records of the batch that lie in `[from, to)`; keys and values are views of its bytes. A control batch has none for us.
+ * `checked`: it was decoded before.
  * @throws InvariantError when the checksum is wrong.
  */
-export function decodeRecordBatch(batch: RawBatch, from = 0, to = Infinity): LogRecord[] | Promise<LogRecord[]> {
+export function decodeRecordBatch(batch: RawBatch, from = 0, to = Infinity, checked = false): LogRecord[] | Promise<LogRecord[]> {
   const { bytes, base } = batch;
-  if (crc32c.buf(bytes.subarray(ATTRIBUTES_AT), 0) >>> 0 !== bytes.readUInt32BE(CRC_AT))
+  if (!checked && crc32c.buf(bytes.subarray(ATTRIBUTES_AT), 0) >>> 0 !== bytes.readUInt32BE(CRC_AT))
     throw new InvariantError(`the batch at offset ${base} has a wrong checksum: it was damaged on the disk or on the way`);
   const attributes = bytes.readInt16BE(ATTRIBUTES_AT);
   if ((attributes & CONTROL) !== 0) return [];
