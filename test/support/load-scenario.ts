@@ -112,7 +112,7 @@ export class Scenario<W extends Stage = World> {
     const { projections } = (await this.world.service.get('/projections?limit=100')).json<{ projections: { projectionId: string }[] }>();
     const known = new Set(this.#projections.map(({ projectionId }) => projectionId));
     const unknown = projections.filter(({ projectionId }) => !known.has(projectionId));
-    assert.equal(unknown.length, 1, 'the upload that was under way at the crash was not stored');
+    assert.equal(unknown.length, 1, `of the upload that was under way at the crash there should be one projection: ${JSON.stringify({ known: [...known], projections })}`);
     this.#follow(unknown[0]?.projectionId ?? '');
   }
 

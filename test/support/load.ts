@@ -78,7 +78,7 @@ export class Load {
   }
 
   async #loop(step: () => Promise<void>): Promise<void> {
-    while (!this.#stopping) {
+    while (!this.#stopping && !this.#world.ended) {
       await step();
       await new Promise((resolve) => setTimeout(resolve, this.#random() * this.#options.restMs));
     }
