@@ -28,8 +28,9 @@ const IMPORTS = {
   // Of the code host's port only types: what a compilation found is part of an artefact's record.
   catalog: ['core', 'log', 'code-host'],
   deployments: ['core', 'cluster', 'catalog', 'code-host', 'tasks'],
+  inspection: ['core', 'catalog', 'code-host', 'deployments', 'read-store', 'tasks'],
   notifier: ['core', 'cluster', 'catalog', 'tasks', ...PORTS],
-  http: ['core', 'config', 'cluster', 'catalog', 'deployments', 'notifier', 'tasks', 'telemetry', ...PORTS],
+  http: ['core', 'config', 'cluster', 'catalog', 'deployments', 'inspection', 'notifier', 'tasks', 'telemetry', ...PORTS],
   telemetry: ['core', ...PORTS],
   cli: ['core', 'config'],
 };
@@ -46,6 +47,7 @@ const CONFINED = {
   pino: ['telemetry'],
   'prom-client': ['telemetry'],
   commander: ['cli'],
+  rfc6902: ['inspection'],
 };
 
 const element = (type) => ({ element: { type } });

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import fc from 'fast-check';
+import { applyPatch, type Operation } from 'rfc6902';
+import { patchText } from '../../src/inspection/json-patch.js';
+
+const text = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+const patch = (before: unknown, after: unknown): Operation[] => JSON.parse(patchText(text(before), text(after))) as Operation[];
+
+/** What the patch makes of it. */
+function patched(before: unknown, operations: Operation[]): unknown {
+  const root = { value: structuredClone(before) };
+  const failures = applyPatch(root, operations.map((operation) => ({ ...operation, path: `/value${operation.path}` })));
+  assert.deepEqual(failures.filter((failure) => failure !== null), []);
+  return root.value;
+}
+
+test('what differs, by its place', () => {
+  assert.deepEqual(patch({ a: 1, 'b/c': [1, 2] }, { a: 2, 'b/c': [1, 2, 3] }), [
+    { op: 'replace', path: '/a', value: 2 },
+    { op: 'add', path: '/b~1c/-', value: 3 },
+  ]);
+  assert.deepEqual(patch({ a: 1 }, { a: 1 }), []);
+  assert.deepEqual(JSON.parse(patchText(null, text({ a: 1 }))), [{ op: 'replace', path: '', value: { a: 1 } }]);
+  assert.deepEqual(JSON.parse(patchText(text({ a: 1 }), null)), [{ op: 'replace', path: '', value: null }]);
+});
+
+test('another order of members is no difference', () => {
+  assert.equal(patchText(Buffer.from('{"a":1,"b":2}'), Buffer.from('{"b":2,"a":1}')), '[]');
+});
+
+test('numbers keep their digits', () => {
+  assert.equal(patchText(Buffer.from('{"n":9007199254740993}'), Buffer.from('{"n":9007199254740992}')), '[{"op":"replace","path":"/n","value":9007199254740992}]');
+  assert.equal(patchText(Buffer.from('{"n":9007199254740992}'), Buffer.from('{"n":9007199254740993}')), '[{"op":"replace","path":"/n","value":9007199254740993}]');
+  assert.equal(patchText(Buffer.from('{"n":10.5}'), Buffer.from('{"n":10.50}')), '[{"op":"replace","path":"/n","value":10.50}]');
+  assert.equal(patchText(Buffer.from('{"n":1E400,"s":"1.50"}'), Buffer.from('{"n":1E400,"s":"1.50"}')), '[]');
+});
+
+test('large arrays take no longer than reading them, and the patch still leads from one to the other', () => {
+  const before = { rows: Array.from({ length: 3000 }, (_, i) => ({ i, deep: [[i], [i + 1]] })) };
+  const after = { rows: [...before.rows.slice(0, 1500), { i: -1, deep: [] }, ...before.rows.slice(1501), { i: 3001, deep: [[0]] }] };
+  const operations = patch(before, after);
+  assert.ok(operations.length < 20, JSON.stringify(operations));
+  assert.deepEqual(patched(before, operations), after);
+});
+
+test('a state that differs everywhere is replaced as a whole', () => {
+  const before = Array.from({ length: 20_000 }, (_, i) => i);
+  const after = before.map((i) => i + 1);
+  assert.deepEqual(patch(before, after), [{ op: 'replace', path: '', value: after }]);
+});
+
+test('any patch leads from one state to the other', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 5 }), fc.jsonValue({ maxDepth: 5 }), (before, after) => {
+      assert.deepEqual(patched(JSON.parse(JSON.stringify(before)), patch(before, after)), JSON.parse(JSON.stringify(after)));
+    }),
+    { numRuns: 300 },
+  );
+});
