@@ -71,7 +71,7 @@ export class Scenario<W extends Stage = World> {
     await this.bind('ledger');
     await this.project(LANES, true);
     await this.project(JOURNAL, false);
-    await this.#built();
+    await this.built();
   }
 
   /** With a tenant of several partitions: the default one is made anew, and given the key of the tests by the next start. */
@@ -109,11 +109,11 @@ export class Scenario<W extends Stage = World> {
   /** Follows the projection whose upload was stored, but whose answer the crash took. */
   async findUnanswered(): Promise<void> {
     if (this.#unanswered === undefined) return;
-    const { projections } = (await this.world.service.get('/projections?limit=100')).json<{ projections: { projectionId: string }[] }>();
+    const { projections } = (await this.world.service.get('/projections?limit=100')).json<{ projections: { id: string }[] }>();
     const known = new Set(this.#projections.map(({ projectionId }) => projectionId));
-    const unknown = projections.filter(({ projectionId }) => !known.has(projectionId));
+    const unknown = projections.filter(({ id }) => !known.has(id));
     assert.equal(unknown.length, 1, `of the upload that was under way at the crash there should be one projection: ${JSON.stringify({ known: [...known], projections })}`);
-    this.#follow(unknown[0]?.projectionId ?? '');
+    this.#follow(unknown[0]?.id ?? '');
   }
 
   #follow(projectionId: string): void {
@@ -170,7 +170,7 @@ export class Scenario<W extends Stage = World> {
   /** What the service answers once everything has caught up. */
   async settle(): Promise<Omit<Evidence, 'log'>> {
     const { service } = this.world;
-    await this.#built();
+    await this.built();
     const listed = await this.#listAll();
     const total = [...listed.values()].reduce((sum, events) => sum + events.length, 0);
     const journal = this.#projections.find(({ model }) => model === JOURNAL);
@@ -196,7 +196,7 @@ export class Scenario<W extends Stage = World> {
   }
 
   /** Every projection is live. */
-  async #built(): Promise<void> {
+  async built(): Promise<void> {
     for (const { projectionId } of this.#projections)
       await until(async () => {
         const { status, build, compilationError } = (await this.world.service.get(`/projections/${projectionId}/status`)).json<{ status: string; build?: object; compilationError?: string }>();
