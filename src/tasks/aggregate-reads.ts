@@ -37,12 +37,13 @@ export class AggregateReads {
     } catch {
       return { status: 'unavailable' };
     }
-    const row = this.#row(aggregateId, aggregateType);
+    const row = this.row(aggregateId, aggregateType);
     if (row?.version === endVersion) return { state: row.state };
     return { status: row?.fault === undefined ? 'superseded' : 'faulted' };
   }
 
-  #row(aggregateId: string, aggregateType: string): ReducerState | undefined {
+  /** As it is stored, by the reducer that is bound now. */
+  row(aggregateId: string, aggregateType: string): ReducerState | undefined {
     const row = this.#options.tables.reducerState(aggregateId);
     return row?.generation === this.#options.boundTo(aggregateType)?.generation ? row : undefined;
   }
@@ -87,9 +88,9 @@ export class AggregateReads {
       throw new StatefoldError('NO_REDUCER_BOUND', `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`);
     const head = this.#options.tables.head(aggregateId);
     if (head?.type !== aggregateType) throw noAggregate(aggregateId);
-    const current = this.#row(aggregateId, aggregateType);
+    const current = this.row(aggregateId, aggregateType);
     if (current?.version !== head.version && current?.fault === undefined) await this.#ensured(aggregateId);
-    const row = this.#row(aggregateId, aggregateType);
+    const row = this.row(aggregateId, aggregateType);
     return {
       aggregateId,
       aggregateType,
@@ -114,7 +115,7 @@ export class AggregateReads {
     await Promise.all(bound.map((id) => this.#ensuredThrough(id, through)));
     return bound.flatMap((aggregateId) => {
       const aggregateType = this.#options.tables.head(aggregateId)?.type ?? '';
-      const row = this.#row(aggregateId, aggregateType);
+      const row = this.row(aggregateId, aggregateType);
       if (row === undefined) return [];
       const { version, state, lastModified } = row;
       return [{ aggregateId, aggregateType, version, state, lastModified, logOffset: row.generation * GENERATION_STRIDE + row.offset }];
@@ -123,7 +124,7 @@ export class AggregateReads {
 
   async #ensuredThrough(aggregateId: string, through: number): Promise<void> {
     const head = this.#options.tables.head(aggregateId);
-    const row = head === undefined ? undefined : this.#row(aggregateId, head.type);
+    const row = head === undefined ? undefined : this.row(aggregateId, head.type);
     if (row !== undefined && (row.version === head?.version || row.offset >= through || row.fault !== undefined)) return;
     await this.#options.reducers.ensure(aggregateId);
   }

@@ -38,8 +38,8 @@ interface Page {
 }
 
 const CHUNK_BYTES = 1024 * 1024;
-/** One for each that may be following through history at a time: projector, build, sink. */
-const PAGES = 3;
+/** One for each that may be following through history at a time: projector, build, sink, a dry run. */
+const PAGES = 4;
 const COMMITS_A_READ = 256;
 /** Offsets before the end of what is restored. */
 const RESTORED_TAIL = 4096;

@@ -6,6 +6,7 @@ import type { PartitionRef } from '../log/log.js';
 import { AggregateReads } from './aggregate-reads.js';
 import { CommitReader } from './commit-reader.js';
 import { EventsWriter, type Control } from './events-writer.js';
+import type { AggregateSource } from './inspection-source.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { Reducers, type BoundReducer } from './reducers.js';
 import type { PartitionTables } from './store/partition-tables.js';
@@ -41,6 +42,7 @@ export class TenantPartition {
   readonly ref: PartitionRef;
   readonly reader: CommitReader;
   readonly reads: AggregateReads;
+  readonly source: AggregateSource;
   readonly #options: TenantPartitionOptions;
   readonly #events: FencedPartition<Parameters<EventsWriter['judge']>[0]>;
   readonly #writer: EventsWriter;
@@ -101,6 +103,15 @@ export class TenantPartition {
       observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
     });
     this.reads = new AggregateReads({ tables, reader: this.reader, reducers: this.#reducers, boundTo, barrier: options.barrier });
+    this.source = {
+      barrier: options.barrier,
+      head: (aggregateId) => tables.head(aggregateId),
+      history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
+      bound: boundTo,
+      stored: (aggregateId, aggregateType) => this.reads.row(aggregateId, aggregateType),
+      aggregatesOfType: (aggregateType, after) => tables.aggregatesOfType(aggregateType, after),
+      typeCount: (aggregateType) => tables.typeCount(aggregateType),
+    };
     this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, onProgress: onFolded, logger });
   }
 

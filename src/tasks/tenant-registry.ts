@@ -1,6 +1,7 @@
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../cluster/slots.js';
+import type { AggregateSource, Inspectable, TenantInspection } from './inspection-source.js';
 import type { PartitionTask } from './partition-task.js';
 import type { BoundReducer } from './reducers.js';
 import type { PartitionSource } from './task-options.js';
@@ -33,7 +34,7 @@ export interface SlotTasks {
 }
 
 /** The tenants of this process: opened on first use, closed when idle or when they are another's; and standbys of others'. */
-export class TenantRegistry implements Tenants, AggregateHomes {
+export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   readonly #options: TenantRegistryOptions;
   readonly #tenants: TaskRegistry<TenantTask>;
   readonly #partitions: TaskRegistry<PartitionTask>;
@@ -89,6 +90,15 @@ export class TenantRegistry implements Tenants, AggregateHomes {
     if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self') this.open(tenantId).catch(() => undefined);
     const key = partitionKey(tenantId, partition);
     return this.#partitions.active(key) ?? this.#partitions.open(key);
+  }
+
+  async inspection(tenantId: string): Promise<TenantInspection> {
+    return (await this.open(tenantId)).inspection;
+  }
+
+  async aggregateSource(tenantId: string, aggregateId: string): Promise<AggregateSource> {
+    const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
+    return partition === 0 ? (await this.open(tenantId)).source : (await this.#partitions.open(partitionKey(tenantId, partition))).core.source;
   }
 
   /** Tells all that run code of the tenant here. */

@@ -5,6 +5,7 @@ import { EMPTY_FENCE } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
+import type { AggregateSource, TenantInspection } from './inspection-source.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { ProjectionFollower } from './projection-follower.js';
 import { Projector } from './projector.js';
@@ -135,6 +136,27 @@ export class TenantTask implements Tenant, SinkSource {
   /** Of the local store. */
   get section(): string {
     return this.tenantId;
+  }
+
+  /** What it holds, for those who fold it again. */
+  get inspection(): TenantInspection {
+    const tables = this.#tables;
+    return {
+      tenantId: this.tenantId,
+      aggregates: async () => (await this.#input.all()).map(({ source }) => source),
+      projections: {
+        reader: this.#input.reader,
+        position: () => this.#projected,
+        live: (projectionId) => tables.liveProjection(projectionId),
+        row: (projectionId, revision, key, classIndex) => tables.keyState(projectionId, revision, key, classIndex),
+        rows: (projectionId, revision, after) => tables.keyStates(projectionId, revision, '', after),
+      },
+    };
+  }
+
+  /** Of the aggregates in the first partition. */
+  get source(): AggregateSource {
+    return this.#first.source;
   }
 
   get status(): TaskStatus {
