@@ -23,6 +23,8 @@ export interface Fixture {
   /** In the order in which they started. */
   readonly processes: Process[];
   readonly strikes: string[];
+  /** The most runners that there were at once. */
+  readonly mostRunners: number;
   readonly close: () => Promise<void>;
 }
 
@@ -30,8 +32,12 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
   const workDir = mkdtempSync(join(tmpdir(), 'statefold-code-host-'));
   const processes: Process[] = [];
   const strikes: string[] = [];
+  let mostRunners = 0;
   const observer: CodeHostObserver = {
-    onProcessStart: (started) => processes.push({ ...started, reason: undefined }),
+    onProcessStart: (started) => {
+      processes.push({ ...started, reason: undefined });
+      mostRunners = Math.max(mostRunners, processes.filter(({ role, reason }) => role === 'runner' && reason === undefined).length);
+    },
     onProcessEnd: ({ pid, reason }) => {
       const process = processes.find((candidate) => candidate.pid === pid);
       if (process !== undefined) process.reason = reason;
@@ -51,5 +57,13 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
     await host.close();
     rmSync(workDir, { recursive: true, force: true });
   };
-  return { host, processes, strikes, close };
+  return {
+    host,
+    processes,
+    strikes,
+    get mostRunners() {
+      return mostRunners;
+    },
+    close,
+  };
 }

@@ -4,6 +4,7 @@ import type { CodeHost, CompileRequest, CompileResult, Runner } from '../code-ho
 import { Compiler } from './compiler.js';
 import { DotnetRunner } from './dotnet-runner.js';
 import { type DotnetCodeHostOptions, resolveOptions, type ResolvedOptions } from './options.js';
+import { RunnerPool } from './runner-pool.js';
 
 export type { CodeHostObserver, DotnetCodeHostOptions } from './options.js';
 
@@ -11,6 +12,7 @@ export type { CodeHostObserver, DotnetCodeHostOptions } from './options.js';
 export class DotnetCodeHost implements CodeHost {
   readonly #options: ResolvedOptions;
   readonly #compiler: Compiler;
+  readonly #pool: RunnerPool;
   readonly #runners = new Map<string, DotnetRunner>();
   #closed = false;
 
@@ -18,6 +20,7 @@ export class DotnetCodeHost implements CodeHost {
     this.#options = resolveOptions(options);
     mkdirSync(this.#options.workDir, { recursive: true });
     this.#compiler = new Compiler(this.#options);
+    this.#pool = new RunnerPool(this.#options);
   }
 
   /** Starts the compiler, so that the first upload doesn't wait for it. */
@@ -32,8 +35,13 @@ export class DotnetCodeHost implements CodeHost {
   runner(tenantId: string): Runner {
     if (this.#closed) throw new StatefoldError('UNAVAILABLE', 'The code host is closed.');
     let runner = this.#runners.get(tenantId);
-    if (runner === undefined) this.#runners.set(tenantId, (runner = new DotnetRunner(tenantId, this.#options)));
+    if (runner === undefined) this.#runners.set(tenantId, (runner = new DotnetRunner(tenantId, this.#options, this.#pool)));
     return runner;
+  }
+
+  /** Processes that run tenants' code, tenants that wait for one, and what the processes take. */
+  get runners(): RunnerPool['figures'] {
+    return this.#pool.figures;
   }
 
   async dispose(tenantId: string): Promise<void> {

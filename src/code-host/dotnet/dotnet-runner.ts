@@ -3,7 +3,8 @@ import type { FoldItem, FoldOutcome, ProjectChange, ProjectRequest, Runner, Unit
 import { Isolation, type IsolationHost } from './isolation.js';
 import type { ResolvedOptions } from './options.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
-import { CLOSED, type Exchange, IDLE, RunnerFailure, RunnerSession } from './runner-session.js';
+import type { PoolMember, RunnerPool } from './runner-pool.js';
+import { CLOSED, type Exchange, IDLE, RunnerFailure, RunnerSession, YIELDED } from './runner-session.js';
 
 /** Requests that are sent ahead: the next is encoded and on its way while the runner is at one. */
 const AHEAD = 2;
@@ -22,9 +23,10 @@ interface Attempted {
 }
 
 /** The tenant's process and the calls that wait for it. What goes wrong in it is found out here and answered as outcomes. */
-export class DotnetRunner implements Runner {
+export class DotnetRunner implements Runner, PoolMember {
   readonly #tenantId: string;
   readonly #options: ResolvedOptions;
+  readonly #pool: RunnerPool;
   readonly #artefacts = new Map<string, Buffer>();
   readonly #isolation: Isolation;
   readonly #waiting: Call[] = [];
@@ -32,19 +34,23 @@ export class DotnetRunner implements Runner {
   #session: RunnerSession | undefined;
   #serving = false;
   #isolating = false;
+  /** It has a place for a process. */
+  #placed = false;
+  /** The place is another's when what is under way has ended. */
+  #yielding = false;
+  /** Of the last request. */
+  #units: readonly Unit[] = [];
   #closed = false;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(tenantId: string, options: ResolvedOptions) {
+  constructor(tenantId: string, options: ResolvedOptions, pool: RunnerPool) {
     this.#tenantId = tenantId;
     this.#options = options;
+    this.#pool = pool;
     const host: IsolationHost = {
       run: (units, exchange) => this.#run(units, exchange),
       now: () => options.clock.now(),
-      onStrike: ({ artefactId, className }, message) => {
-        options.logger.warn({ tenantId, artefactId, className, message }, 'tenant code was stopped');
-        options.observer.onStrike?.({ tenantId, artefactId, className, message });
-      },
+      onStrike: (unit, message) => this.#strike(unit, message),
       eventDeadlineMs: options.eventDeadlineMs,
       maxStateBytes: options.maxStateBytes,
     };
@@ -100,7 +106,37 @@ export class DotnetRunner implements Runner {
     this.#closed = true;
     clearTimeout(this.#idle);
     for (const call of this.#waiting.splice(0)) call.reject(closedError());
+    this.#pool.cancel(this, closedError());
     await this.#session?.stop(CLOSED);
+    this.#placed = false;
+    this.#pool.release(this);
+  }
+
+  get pid(): number | undefined {
+    return this.#session?.alive === true ? this.#session.pid : undefined;
+  }
+
+  async evict(): Promise<void> {
+    this.#placed = false;
+    clearTimeout(this.#idle);
+    await this.#session?.stop(IDLE);
+  }
+
+  exceeded(reason: string): void {
+    const { observer } = this.#options;
+    const units = this.#units;
+    const [first] = units;
+    this.#session?.exceeded(reason);
+    observer.onExceeded?.({ role: 'runner', tenantId: this.#tenantId, reason });
+    // Of several artefacts the guilty one is not known, and while events are tried alone, what ends twice is struck for it.
+    if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId)) this.#strike(first, reason);
+  }
+
+  #strike({ artefactId, className }: Unit, message: string): void {
+    const { logger, observer } = this.#options;
+    const tenantId = this.#tenantId;
+    logger.warn({ tenantId, artefactId, className, message }, 'tenant code was stopped');
+    observer.onStrike?.({ tenantId, artefactId, className, message });
   }
 
   /** What the events may take each, up to the bound of a batch: a small batch that hangs is found out early. */
@@ -113,13 +149,13 @@ export class DotnetRunner implements Runner {
     if (this.#closed) return Promise.reject(closedError());
     return new Promise<T>((resolve, reject) => {
       this.#waiting.push({ attempt, isolate, resolve: resolve as (value: unknown) => void, reject });
-      this.#sendAhead();
-      if (!this.#serving) void this.#serve();
+      if (this.#serving) this.#sendAhead();
+      else void this.#serve();
     });
   }
 
   #sendAhead(): void {
-    while (!this.#isolating && this.#underWay.length < AHEAD) {
+    while (this.#placed && !this.#yielding && !this.#isolating && this.#underWay.length < AHEAD) {
       const call = this.#waiting.shift();
       if (call === undefined) return;
       const outcome = call.attempt().then(
@@ -134,17 +170,48 @@ export class DotnetRunner implements Runner {
   async #serve(): Promise<void> {
     this.#serving = true;
     clearTimeout(this.#idle);
-    for (;;) {
+    this.#placed &&= this.#pool.busy(this);
+    while (this.#waiting.length > 0 || this.#underWay.length > 0) {
+      if (!this.#placed && !(await this.#place())) break;
+      this.#sendAhead();
       const head = this.#underWay[0];
-      if (head === undefined) break;
+      if (head === undefined) continue;
       const outcome = await head.outcome;
       this.#underWay.shift();
       if ('value' in outcome) head.call.resolve(outcome.value);
       else await this.#recover(head.call, outcome.error);
-      this.#sendAhead();
+      this.#yielding ||= this.#waiting.length > 0 && this.#pool.mustYield(this);
+      if (this.#yielding && this.#underWay.length === 0) await this.#yield();
     }
     this.#serving = false;
-    if (!this.#closed) this.#idle = setTimeout(() => void this.#session?.stop(IDLE), this.#options.idleMs).unref();
+    if (this.#closed) return;
+    if (this.#session?.alive !== true) this.#release();
+    else {
+      this.#pool.idle(this);
+      if (this.#placed) this.#idle = setTimeout(() => this.#pool.retire(this), this.#options.idleMs).unref();
+    }
+  }
+
+  /** False: it was closed meanwhile. */
+  async #place(): Promise<boolean> {
+    try {
+      await this.#pool.acquire(this);
+    } catch {
+      return false;
+    }
+    return (this.#placed = true);
+  }
+
+  /** Others wait: it goes to the end of the line. */
+  async #yield(): Promise<void> {
+    await this.#session?.stop(YIELDED);
+    this.#yielding = false;
+    this.#release();
+  }
+
+  #release(): void {
+    this.#placed = false;
+    this.#pool.release(this);
   }
 
   async #recover(call: Call, error: unknown): Promise<void> {
@@ -190,10 +257,15 @@ export class DotnetRunner implements Runner {
   #run<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
     if (this.#session?.alive !== true) {
-      this.#session = new RunnerSession(this.#tenantId, this.#options, (ended) => {
+      const session = new RunnerSession(this.#tenantId, this.#options, (ended) => {
         if (this.#session === ended) this.#session = undefined;
+        // It ended by itself, without a request: one that is ended for its place gives that back when it is through.
+        if (this.#placed && !this.#serving) this.#release();
       });
+      this.#session = session;
+      void session.up.then(() => this.#pool.started(this));
     }
+    this.#units = units;
     for (const { artefactId } of units) {
       if (this.#session.has(artefactId)) continue;
       const assembly = this.#artefacts.get(artefactId);

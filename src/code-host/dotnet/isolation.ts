@@ -57,7 +57,7 @@ export class Isolation {
     const folded = await this.#attempt([item.unit], foldExchange([item], eventDeadlineMs, maxStateBytes));
     if (folded instanceof RunnerFailure) {
       this.#host.onStrike(item.unit, folded.message);
-      const failure = { message: folded.message, file: null, line: null };
+      const failure = { message: folded.message, file: null, line: null, stopped: true as const };
       return { states: [], fault: faultOf(event, item.unit.className, failure, this.#host.now()) };
     }
     const [only] = folded;
@@ -107,7 +107,7 @@ export class Isolation {
     // Without a key the code is asked again for every event; only the first is its fault.
     if (faulted) return { event, unit, key, outcome: 'parked', state };
     this.#host.onStrike(request.units[unit] as ProjectionUnit, failure.message);
-    return { event, unit, key, outcome: 'faulted', state, failure: { message: failure.message, file: null, line: null } };
+    return { event, unit, key, outcome: 'faulted', state, failure: { message: failure.message, file: null, line: null, stopped: true } };
   }
 
   /** One event through some of the units; the changes name the units as the request does. */
@@ -127,14 +127,14 @@ export class Isolation {
     return changes instanceof RunnerFailure ? changes : changes.map((change) => ({ ...change, event, unit: indices[change.unit] as number }));
   }
 
-  /** A process that someone else killed says nothing of the event: once more. */
+  /** A process that someone else killed says nothing of the event, nor does one that took too much after other events: once more, in a new one. */
   async #attempt<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T | RunnerFailure> {
     for (let left = 2; ; left--) {
       try {
         return await this.#host.run(units, exchange);
       } catch (error) {
         if (!(error instanceof RunnerFailure) || error.kind === 'start') throw error;
-        if (left > 1 && error.killedFromOutside) continue;
+        if (left > 1 && (error.killedFromOutside || error.exceeded)) continue;
         return error;
       }
     }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
+import type { DeterminismChecks } from './compile-codec.js';
 import type { LaunchOptions, Role } from './launch.js';
 
 export interface DotnetCodeHostOptions extends LaunchOptions {
@@ -10,13 +11,27 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   /** A single event; past it the event is a fault of its aggregate or key. */
   readonly eventDeadlineMs?: number;
   readonly compileDeadlineMs?: number;
+  /** `error` unless given. */
+  readonly determinismChecks?: DeterminismChecks;
   /** From the start of a process to its first word. */
   readonly startDeadlineMs?: number;
   /** Managed heap of a runner. */
   readonly heapLimitBytes?: number;
   readonly compilerHeapLimitBytes?: number;
+  /** Resident memory and threads of one runner; past either it is killed. */
+  readonly maxResidentBytes?: number;
+  readonly maxThreads?: number;
   /** A runner that nobody has called for so long is stopped. */
   readonly idleMs?: number;
+  /** Runners at once, and the resident memory of all together: the longest idle one is stopped for another. */
+  readonly maxRunners?: number;
+  readonly maxRunnersBytes?: number;
+  /** Runners that are being started at once. */
+  readonly startsAtOnce?: number;
+  /** While others wait, a runner that always has work is stopped after so long. */
+  readonly turnMs?: number;
+  /** How often it is looked what they take. */
+  readonly pollMs?: number;
   /** Bounds of a runner's cache of typed states. */
   readonly cacheEntries?: number;
   readonly cacheBytes?: number;
@@ -30,7 +45,9 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
 export interface CodeHostObserver {
   onProcessStart?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number }): void;
   onProcessEnd?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number | undefined; readonly reason: string }): void;
-  /** An event that alone ended its process or overran its deadline. */
+  /** A process was killed for what it took. */
+  onExceeded?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly reason: string }): void;
+  /** An event that alone ended its process or overran a limit; or an artefact that did over several events. */
   onStrike?(strike: { readonly tenantId: string; readonly artefactId: string; readonly className: string; readonly message: string }): void;
 }
 
@@ -42,10 +59,18 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   batchDeadlineMs: 10_000,
   eventDeadlineMs: 1_000,
   compileDeadlineMs: 30_000,
+  determinismChecks: 'error',
   startDeadlineMs: 30_000,
   heapLimitBytes: 256 * MIB,
   compilerHeapLimitBytes: 1024 * MIB,
+  maxResidentBytes: 384 * MIB,
+  maxThreads: 128,
   idleMs: 60_000,
+  maxRunners: 64,
+  maxRunnersBytes: 4096 * MIB,
+  startsAtOnce: 4,
+  turnMs: 500,
+  pollMs: 200,
   cacheEntries: 100_000,
   cacheBytes: 64 * MIB,
   maxStateBytes: MIB,

@@ -14,11 +14,14 @@ export class RunnerFailure extends Error {
    */
   readonly kind: 'ended' | 'overran' | 'start' | 'too-large';
   readonly killedFromOutside: boolean;
+  /** It was killed for what it took; which of the events that it ran is to blame is not known. */
+  readonly exceeded: boolean;
 
-  constructor(kind: RunnerFailure['kind'], message: string, killedFromOutside = false) {
+  constructor(kind: RunnerFailure['kind'], message: string, { killedFromOutside = false, exceeded = false } = {}) {
     super(message);
     this.kind = kind;
     this.killedFromOutside = killedFromOutside;
+    this.exceeded = exceeded;
   }
 }
 
@@ -53,6 +56,7 @@ export class RunnerSession {
   #requestId = 0;
   #timer: NodeJS.Timeout | undefined;
   #overran: number | undefined;
+  #exceeded = false;
   #isReady = false;
 
   constructor(tenantId: string, options: ResolvedOptions, onEnd: (session: RunnerSession) => void) {
@@ -63,7 +67,7 @@ export class RunnerSession {
       onEnd: (end) => {
         const { pid } = this.#process;
         observer.onProcessEnd?.({ role: 'runner', tenantId, pid, reason: end.reason });
-        const level = end.reason === IDLE || end.reason === CLOSED ? 'debug' : 'warn';
+        const level = ([IDLE, CLOSED, YIELDED] as string[]).includes(end.reason) ? 'debug' : 'warn';
         logger[level]({ tenantId, pid, reason: end.reason, stderr: end.stderr }, 'a runner ended');
         this.#failAll(end);
         onEnd(this);
@@ -80,6 +84,15 @@ export class RunnerSession {
 
   get alive(): boolean {
     return this.#process.alive;
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  /** Resolves when it takes requests, or has ended. */
+  get up(): Promise<unknown> {
+    return this.#process.ready;
   }
 
   has(artefactId: string): boolean {
@@ -110,7 +123,7 @@ export class RunnerSession {
   exchange<T>(exchange: Exchange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!this.alive) {
-        reject(new RunnerFailure('ended', 'its process had ended', true));
+        reject(new RunnerFailure('ended', 'its process had ended', { killedFromOutside: true }));
         return;
       }
       const writer = this.#writers.pop() ?? new FrameWriter();
@@ -128,9 +141,16 @@ export class RunnerSession {
     });
   }
 
-  stop(reason: typeof IDLE | typeof CLOSED): Promise<void> {
+  stop(reason: StopReason): Promise<void> {
     this.#process.kill(reason);
     return this.#process.ended;
+  }
+
+  /** Kills it for what it takes. */
+  exceeded(reason: string): void {
+    if (!this.alive) return;
+    this.#exceeded = true;
+    this.#process.kill(reason);
   }
 
   #tell(tag: number, name: string): void {
@@ -188,13 +208,19 @@ export class RunnerSession {
     let failure: RunnerFailure;
     if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED) failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
-    else failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, end.killedFromOutside);
+    else {
+      const { killedFromOutside } = end;
+      failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, { killedFromOutside, exceeded: this.#exceeded });
+    }
     for (const pending of this.#pending.splice(0)) pending.reject(failure);
   }
 }
 
 export const IDLE = 'idle';
 export const CLOSED = 'closed';
+/** Another tenant's turn. */
+export const YIELDED = 'made room';
+export type StopReason = typeof IDLE | typeof CLOSED | typeof YIELDED;
 
 export function expectTag(frame: Frame, tag: number): void {
   if (frame.tag !== tag) throw new WireError(`expected an answer ${tag}, not ${frame.tag}`);
