@@ -1,7 +1,10 @@
 import type { Fault } from './event.js';
 
 /** Why a projection's state changed; absent for a live event. */
-export type ChangeCause = 'build' | 'redeploy' | 'retry' | 'skip';
+export type ChangeCause = SwapCause | 'retry' | 'skip';
+
+/** Why a revision becomes the live one: the first, a later upload, an earlier one again, or the same code from the start. */
+export type SwapCause = 'build' | 'redeploy' | 'rollback' | 'rebuild';
 
 /** One accepted change of a projection's state: what every channel of notification carries. */
 export interface Change {

@@ -1,3 +1,5 @@
+import type { SwapCause } from './change.js';
+
 /** Version of the rules by which every reader folds a partition; a reader that meets a claim of another version stops. */
 export const FOLD_RULES = 1;
 
@@ -42,7 +44,7 @@ export interface ProjectionSwapValue {
   readonly revision: number;
   readonly artefactId: string;
   readonly classNames: readonly string[];
-  readonly cause: 'build' | 'redeploy';
+  readonly cause: SwapCause;
 }
 
 export interface ProjectionDropValue {

@@ -1,4 +1,5 @@
 import type { Runner } from '../code-host/code-host.js';
+import type { SwapCause } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
@@ -6,7 +7,7 @@ import type { InputReader } from './commit-reader.js';
 import type { Control } from './events-writer.js';
 import { flatten, takeEvents, unitsOf } from './projection-unit.js';
 import type { BuildProgress, PartitionTables } from './store/partition-tables.js';
-import type { CatchUp } from './tenant.js';
+import type { CatchUp, ProjectionLife } from './tenant.js';
 
 /** A compiled revision that is to become the live one. */
 export interface BuildTarget {
@@ -14,6 +15,8 @@ export interface BuildTarget {
   readonly revision: number;
   readonly artefactId: string;
   readonly classNames: readonly string[];
+  /** A later upload unless given. */
+  readonly cause?: Extract<SwapCause, 'rollback' | 'rebuild'>;
 }
 
 export interface ProjectionBuildsOptions {
@@ -65,16 +68,39 @@ export class ProjectionBuilds {
 
   /** Starts the build of a revision unless it is live, or under way. */
   start(target: BuildTarget): void {
-    const { projectionId, revision, artefactId, classNames } = target;
+    const { projectionId, revision } = target;
     const live = this.#options.tables.liveProjection(projectionId);
     const known = this.#builds.get(projectionId);
     if (this.#closed || (live?.revision ?? 0) >= revision || (known !== undefined && known.progress.revision >= revision)) return;
     if (known !== undefined && !known.swapping) this.forget(projectionId, known.progress.revision);
-    const cause = live === undefined ? 'build' : 'redeploy';
-    const one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: false, cause });
+    const cause = live === undefined ? 'build' : (target.cause ?? 'redeploy');
+    const one = this.#begin({ ...target, cause }, this.#options.livePosition());
     this.#builds.set(projectionId, one);
     this.#options.tables.setBuild(projectionId, one.progress);
     void this.#run(one);
+  }
+
+  /** From states of the same code that are kept, or from the start; a rebuild always from there. */
+  #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, through: number): Build {
+    const { tables } = this.#options;
+    const adopted = cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, through);
+    const progress = { revision, artefactId, classNames, position: adopted?.position ?? 0, processed: 0, proposed: false, cause };
+    return build(projectionId, adopted === undefined ? progress : { ...progress, adopted });
+  }
+
+  /** Ends a build of a revision past this one: it was called off. One whose swap may be in the log already goes on. */
+  cancel(projectionId: string, above: number): void {
+    const one = this.#builds.get(projectionId);
+    if (one !== undefined && one.progress.revision > above && !one.progress.proposed && !one.swapping) this.forget(projectionId);
+  }
+
+  life(projectionId: string): ProjectionLife {
+    const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    const one = this.#builds.get(projectionId);
+    const under = one?.progress;
+    const building = under && { revision: under.revision, artefactId: under.artefactId, cause: under.cause, final: under.proposed || one?.swapping === true };
+    return { live, building, kept: tables.kept.of(projectionId), past: live?.past ?? [] };
   }
 
   progress(projectionId: string): CatchUp | undefined {
@@ -85,7 +111,7 @@ export class ProjectionBuilds {
     return { status: 'running', processed: position, total: Math.max(position, this.#options.livePosition()), eventsPerSecond: Math.round((processed - one.startedFrom) / seconds) };
   }
 
-  /** Drops a build; its states too unless the revision went live. */
+  /** Drops a build; its states too unless the revision went live, or those that it took over are kept again. */
   forget(projectionId: string, revision?: number): void {
     const one = this.#builds.get(projectionId);
     if (one === undefined || (revision !== undefined && one.progress.revision !== revision)) return;
@@ -93,24 +119,37 @@ export class ProjectionBuilds {
     this.#builds.delete(projectionId);
     this.#options.tables.setBuild(projectionId, undefined);
     const live = this.#options.tables.liveProjection(projectionId);
-    if (live?.revision !== one.progress.revision) this.#options.tables.dropRevision(projectionId, one.progress.revision);
+    const { revision: number, adopted, position } = one.progress;
+    if (live?.revision === number) return;
+    if (adopted !== undefined) this.#options.tables.kept.giveBack(projectionId, adopted, number, position);
+    else this.#options.tables.dropRevision(projectionId, number);
   }
 
   /** Folds the revision exactly up to the swap, from the start when nothing is there of it. */
   async finish(projectionId: string, swap: ProjectionSwapValue, offset: number): Promise<void> {
     let one = this.#builds.get(projectionId);
     if (one?.progress.revision !== swap.revision) {
-      const { revision, artefactId, classNames, cause } = swap;
-      this.#options.tables.dropRevision(projectionId, revision);
-      this.#options.runner.forget(`${projectionId}@${revision}`);
-      one = build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: true, cause });
+      const newer = (one?.progress.revision ?? 0) > swap.revision;
+      if (!newer) this.forget(projectionId);
+      this.#options.tables.dropRevision(projectionId, swap.revision);
+      this.#options.runner.forget(`${projectionId}@${swap.revision}`);
+      one = this.#begin(swap, offset);
+      if (!newer) {
+        this.#builds.set(projectionId, one);
+        this.#set(one, { ...one.progress, proposed: true });
+      }
     }
     one.swapping = true;
     await one.step;
     while (one.progress.position < offset) {
       if (this.#closed) throw new Error('the tenant is closed');
       if (one.cancelled) throw new Error('the build was dropped');
-      await this.#fold(one, offset);
+      try {
+        await this.#fold(one, offset);
+      } catch (error) {
+        this.#options.runner.forget(`${projectionId}@${swap.revision}`);
+        throw error;
+      }
     }
   }
 

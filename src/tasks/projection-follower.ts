@@ -4,8 +4,9 @@ import type { ProjectionSwapValue } from '../core/records.js';
 import type { ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
+import { goLive } from './projection-swap.js';
 import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
-import type { LiveProjection, PartitionTables } from './store/partition-tables.js';
+import type { PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectionFollowerOptions {
   readonly tables: PartitionTables;
@@ -14,6 +15,8 @@ export interface ProjectionFollowerOptions {
   readonly builds: ProjectionBuilds;
   /** What the live projections did with all inputs below is in the store. */
   readonly position: number;
+  /** Of a projection so many former revisions keep their states. */
+  readonly keptRevisions: number;
   readonly logger: Logger;
 }
 
@@ -137,25 +140,25 @@ export class ProjectionFollower {
     builds.forget(projectionId, revision);
     if (passedOver) return true;
     const before = tables.liveProjection(projectionId);
-    const live: LiveProjection = { revision, artefactId: swap.artefactId, classNames: swap.classNames };
     tables.dropRevision(projectionId, revision);
     let rows = 0;
     if (before !== undefined)
       for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
-        const now = live.classNames.indexOf(before.classNames[classIndex] ?? '');
+        const now = swap.classNames.indexOf(before.classNames[classIndex] ?? '');
         if (now < 0) continue;
         tables.setKeyState(projectionId, revision, key, now, row);
         if (row.fault !== undefined) tables.setFaulted(projectionId, key, now, true);
         if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
       }
-    const units = unitsOf(projectionId, live);
+    const units = unitsOf(projectionId, swap);
+    let changed = 0;
     for (const change of changes.recordedOf(offset)) {
       settleChange(tables, units, change);
+      if (change.projectionId === projectionId) changed++;
       if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
     }
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
-    tables.setLiveProjection(projectionId, live);
-    if (before !== undefined) tables.dropRevision(projectionId, before.revision);
+    goLive(tables, swap, before, offset, changed, this.#options.keptRevisions);
     return true;
   }
 

@@ -6,8 +6,9 @@ import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { flatten, sameRow, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
-import type { KeyState, LiveProjection, PartitionTables } from './store/partition-tables.js';
+import { goLive, swapValues } from './projection-swap.js';
+import { flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import type { PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
   readonly tables: PartitionTables;
@@ -18,6 +19,8 @@ export interface ProjectorOptions {
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** The projection is in the catalog: a swap of a deleted one is passed over. */
   readonly exists: (projectionId: string) => boolean;
+  /** Of a projection so many former revisions keep their states. */
+  readonly keptRevisions: number;
   readonly logger: Logger;
   readonly observer?: { projected?(events: number, changes: number, seconds: number): void };
 }
@@ -297,20 +300,18 @@ export class Projector {
       return;
     }
     await builds.finish(projectionId, swap, offset);
-    const live: LiveProjection = { revision, artefactId: swap.artefactId, classNames: swap.classNames };
-    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, live)];
-    let values: ChangeValue[] = [];
-    for (const value of this.#swapValues(swap, live, before, offset)) {
+    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
+    const values: ChangeValue[] = [];
+    let changed = 0;
+    for (const value of swapValues(tables, swap, before, offset)) {
       values.push(value);
+      changed++;
       if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0));
     }
-    await this.#emitSwap(values.splice(0));
-    values = [];
-    tables.setLiveProjection(projectionId, live);
+    await this.#emitSwap(values);
+    goLive(tables, swap, before, offset, changed, this.#options.keptRevisions);
     builds.forget(projectionId, revision);
-    if (before === undefined) return;
-    tables.dropRevision(projectionId, before.revision);
-    this.#options.runner.forget(`${projectionId}@${before.revision}`);
+    if (before !== undefined) this.#options.runner.forget(`${projectionId}@${before.revision}`);
   }
 
   async #emitSwap(values: readonly ChangeValue[]): Promise<void> {
@@ -331,39 +332,6 @@ export class Projector {
         resolve();
       });
     });
-  }
-
-  *#swapValues(swap: ProjectionSwapValue, live: LiveProjection, before: LiveProjection | undefined, offset: number): Generator<ChangeValue> {
-    const { tables } = this.#options;
-    const { projectionId, revision } = swap;
-    let index = 0;
-    const value = (key: string, className: string, row: KeyState, gone: boolean): ChangeValue => ({
-      projectionId,
-      revision,
-      className,
-      key,
-      inputOffset: offset,
-      inputIndex: index++,
-      ...row.origin,
-      timestamp: row.lastModified,
-      cause: swap.cause,
-      state: gone ? null : row.state,
-      fault: row.fault === undefined || gone ? null : Buffer.from(JSON.stringify(row.fault)),
-    });
-    // A swap that a crash cut off numbers its changes as before: what it has told by then changes neither which rows are old nor how they differ.
-    for (const [key, classIndex, old] of before === undefined ? [] : tables.keyStates(projectionId, before.revision)) {
-      const className = before?.classNames[classIndex] ?? '';
-      const now = live.classNames.indexOf(className);
-      const row = now < 0 ? undefined : tables.keyState(projectionId, revision, key, now);
-      // So the rows of a revision are those of the one before, and what its swap told: a standby follows it without the code.
-      if (!sameRow(old, row)) yield row === undefined ? value(key, className, old, true) : value(key, className, row, false);
-      else if (now >= 0) tables.setKeyState(projectionId, revision, key, now, old);
-    }
-    for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
-      const className = live.classNames[classIndex] ?? '';
-      const known = before?.classNames.indexOf(className) ?? -1;
-      if (before === undefined || known < 0 || tables.keyState(projectionId, before.revision, key, known) === undefined) yield value(key, className, row, false);
-    }
   }
 
   #drop(projectionId: string): void {

@@ -33,6 +33,8 @@ export interface TenantTaskOptions {
   readonly idempotencyWindow: number;
   readonly changesRetentionMs: number;
   readonly foldDeadlineMs: number;
+  /** Of each projection, and of each aggregate's reducers, so many former revisions keep their states; 1 unless given. */
+  readonly keptRevisions?: number;
   readonly tailBytes?: number;
   /** The other partitions of its events; undefined where it has one. */
   readonly partitions?: PartitionSource;

@@ -26,6 +26,7 @@ import type {
   ChangeFeed,
   EventsPage,
   EventsQuery,
+  ProjectionLife,
   ProjectionState,
   ProjectionStatesPage,
   ProjectionStatesQuery,
@@ -68,7 +69,7 @@ export class TenantTask implements Tenant, SinkSource {
   constructor(options: TenantTaskOptions) {
     this.#options = options;
     this.tenantId = options.tenantId;
-    const { log, codecs, owner, logger, definitions, tenantId, observer, tailBytes = TAIL_BYTES } = options;
+    const { log, codecs, owner, logger, definitions, tenantId, observer, tailBytes = TAIL_BYTES, keptRevisions = 1 } = options;
     const tables = new PartitionTables(options.store.section(tenantId));
     this.#tables = tables;
     const checkpoint = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
@@ -120,10 +121,11 @@ export class TenantTask implements Tenant, SinkSource {
       runner: this.#runner,
       ensureLoaded,
       exists: (projectionId) => definitions.projectionExists(projectionId),
+      keptRevisions,
       logger,
       observer: { projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds) },
     });
-    this.#follower = new ProjectionFollower({ tables, reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, logger });
+    this.#follower = new ProjectionFollower({ tables, reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, keptRevisions, logger });
     tables.section.onCheckpoint(() => {
       this.#first.forgetCommands();
       this.#feed.save();
@@ -230,7 +232,9 @@ export class TenantTask implements Tenant, SinkSource {
     this.#first.serve();
     for (const reducer of definitions.bindings()) this.bind(reducer);
     this.#builds.resume();
-    for (const target of definitions.projections()) this.deploy(target);
+    const targets = definitions.projections();
+    for (const [projectionId] of this.#tables.builds()) this.cancelBuild(projectionId, targets.find((target) => target.projectionId === projectionId)?.revision ?? 0);
+    for (const target of targets) this.deploy(target);
     for (const [projectionId] of this.#tables.liveProjections()) if (!definitions.projectionExists(projectionId)) this.drop(projectionId);
   }
 
@@ -243,6 +247,11 @@ export class TenantTask implements Tenant, SinkSource {
 
   deploy(target: BuildTarget): void {
     if (this.#status !== 'FOLLOWING') this.#builds.start(target);
+  }
+
+  /** Ends the build of a revision past this one, unless its swap may be in the log. */
+  cancelBuild(projectionId: string, above: number): void {
+    if (this.#status !== 'FOLLOWING') this.#builds.cancel(projectionId, above);
   }
 
   drop(projectionId: string): void {
@@ -319,6 +328,10 @@ export class TenantTask implements Tenant, SinkSource {
 
   projectionBuild(projectionId: string): CatchUp | undefined {
     return this.#builds.progress(projectionId);
+  }
+
+  projectionLife(projectionId: string): ProjectionLife {
+    return this.#builds.life(projectionId);
   }
 
   async readCommits(from: number, maxBytes: number): Promise<{ commits: readonly StoredCommit[]; next: number }> {

@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import type { Change, SwapCause } from '../core/change.js';
 import type { AppendCommand, AppendResult, Fault, StoredEvent } from '../core/event.js';
 
 /**
@@ -20,7 +20,20 @@ export interface Tenant {
   projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]>;
   /** Progress of a projection's build over history; undefined when it is live. */
   projectionBuild(projectionId: string): CatchUp | undefined;
+  /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */
+  projectionLife(projectionId: string): ProjectionLife;
   readonly changes: ChangeFeed;
+}
+
+/** A projection's revisions as their tenant's task has them. */
+export interface ProjectionLife {
+  readonly live: { readonly revision: number; readonly artefactId: string } | undefined;
+  /** `final`: its swap may be in the log, it can't be called off. */
+  readonly building: { readonly revision: number; readonly artefactId: string; readonly cause: SwapCause; readonly final: boolean } | undefined;
+  /** Former ones that could be live again without a build from the start. */
+  readonly kept: readonly { readonly revision: number; readonly artefactId: string }[];
+  /** Those that were live, the last of them now, oldest first; `changed`: the keys that were other than before. */
+  readonly past: readonly { readonly revision: number; readonly artefactId: string; readonly changed: number }[];
 }
 
 /** What serves an aggregate: the tenant, or of one with several partitions that which it is in. */

@@ -68,6 +68,9 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
     return undefined;
   }
 
+  projectionLife(): { live: undefined; building: undefined; kept: []; past: [] } {
+    return { live: undefined, building: undefined, kept: [], past: [] };
+  }
   projectionBuild(): undefined {
     return undefined;
   }

@@ -144,6 +144,10 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
     const fresh = [...next.keys()].filter((key) => !rows.has(key));
     for (const key of [...[...rows.keys()].sort(), ...fresh.sort()]) {
       const [old, row] = [rows.get(key), next.get(key) ?? { state: null, fault: false }];
+      if (old === undefined && row.state === null && !row.fault) {
+        next.delete(key); // nobody was ever told of it
+        continue;
+      }
       if (old === undefined || text(old.state) !== text(row.state) || old.fault !== row.fault) due.push({ input: offset, key, state: text(row.state), fault: row.fault, cause: swap.cause });
       next.set(key, row);
     }

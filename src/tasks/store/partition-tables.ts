@@ -1,7 +1,8 @@
-import type { Change, ChangeCause } from '../../core/change.js';
+import type { Change, SwapCause } from '../../core/change.js';
 import type { Head, RememberedCommand } from '../../core/append-rules.js';
 import type { Fault } from '../../core/event.js';
 import type { FenceState } from '../../core/fence.js';
+import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
 
 /** State of one aggregate by its bound reducer. */
@@ -32,6 +33,15 @@ export interface LiveProjection {
   readonly revision: number;
   readonly artefactId: string;
   readonly classNames: readonly string[];
+  /** The last ones that went live, this one too: what became of them, oldest first. */
+  readonly past?: readonly LivePast[];
+}
+
+export interface LivePast {
+  readonly revision: number;
+  readonly artefactId: string;
+  /** Notifications of its swap: keys that were other than before. */
+  readonly changed: number;
 }
 
 /** A revision that is being folded over history beside the live one. */
@@ -44,7 +54,9 @@ export interface BuildProgress {
   readonly processed: number;
   /** The swap is in the log. */
   readonly proposed: boolean;
-  readonly cause: Extract<ChangeCause, 'build' | 'redeploy'>;
+  readonly cause: SwapCause;
+  /** The former revision of the same code whose states it took over. */
+  readonly adopted?: KeptRevision;
 }
 
 /** Input of a change: offset in the events topic, number among the changes of that record. */
@@ -120,11 +132,13 @@ function* descending(pairs: readonly number[], from: number, to: number): Genera
 /** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
 export class PartitionTables {
   readonly section: StoreSection;
+  readonly kept: KeptRevisions;
   #lastId = '';
   #lastKey = 'h';
 
   constructor(section: StoreSection) {
     this.section = section;
+    this.kept = new KeptRevisions(section);
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -274,7 +288,7 @@ export class PartitionTables {
   }
 
   #keyPrefix(projectionId: string, revision: number): string {
-    return `s${projectionId}@${revision}${SEPARATOR}`;
+    return `s${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
   }
   keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
     const row = this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as KeyRow | undefined;
@@ -297,6 +311,11 @@ export class PartitionTables {
   dropRevision(projectionId: string, revision: number): void {
     const base = this.#keyPrefix(projectionId, revision);
     for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+    this.kept.forgetPlace(projectionId, revision);
+  }
+  /** A key without a state, and without a fault, of which nobody was told. */
+  dropKeyState(projectionId: string, revision: number, key: string, classIndex: number): void {
+    this.section.delete(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`);
   }
   setFaulted(projectionId: string, key: string, classIndex: number, faulted: boolean): void {
     this.section.set(`f${projectionId}${SEPARATOR}${key}${SEPARATOR}${classIndex}`, faulted ? 1 : undefined);
@@ -367,6 +386,7 @@ export class PartitionTables {
     this.section.delete(`p${projectionId}`);
     this.section.delete(`b${projectionId}`);
     this.section.delete(`y${projectionId}`);
+    this.kept.drop(projectionId);
     const ranges = [`n${projectionId}${SEPARATOR}`, `f${projectionId}${SEPARATOR}`, `s${projectionId}@`];
     for (const base of ranges) for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
   }
