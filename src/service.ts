@@ -9,6 +9,7 @@ import { readOrMakeSecret } from './catalog/secret-file.js';
 import type { TenantEntity } from './catalog/catalog.js';
 import { ensureDefaultTenant } from './catalog/tenants.js';
 import { tenantOfKey } from './cluster/slots.js';
+import { codeHostOptions } from './code-host-setup.js';
 import type { CodeHost } from './code-host/code-host.js';
 import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
 import { findProjectRoot } from './config/project-root.js';
@@ -113,19 +114,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
     const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
-    const dotnet = new DotnetCodeHost({
-      dotnet: 'dotnet',
-      searchPath: process.env['PATH'] ?? '',
-      assembliesDir: join(root, 'dist', 'dotnet'),
-      workDir: join(data, 'work'),
-      batchDeadlineMs: settings.runnerBatchDeadlineMs,
-      eventDeadlineMs: settings.runnerEventDeadlineMs,
-      compileDeadlineMs: settings.compileDeadlineMs,
-      heapLimitBytes: settings.runnerHeapLimitBytes,
-      idleMs: settings.runnerIdleMs,
-      logger,
-      observer: metrics.codeHost,
-    });
+    const dotnet = new DotnetCodeHost({ ...codeHostOptions(settings, root), logger, observer: metrics.codeHost });
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
     closers.push(() => codeHost.close());
 
@@ -227,6 +216,9 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       if (ownership.ownerOf(id) !== 'self') void removeCopies(previous as TenantEntity);
     });
     metrics.watch('active_tenants', () => tenants.size);
+    metrics.watch('runners', () => dotnet.runners.runners);
+    metrics.watch('runners_waiting', () => dotnet.runners.waiting);
+    metrics.watch('runners_resident_bytes', () => dotnet.runners.residentBytes);
     metrics.watch('read_store_behind_tenants', () => sink.status().behind);
     metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 

@@ -14,6 +14,8 @@ export interface CodeHost {
 }
 
 export interface CompileRequest {
+  /** Whose code it is: compilations of a tenant are one after the other, tenants take turns. */
+  readonly tenantId?: string;
   readonly kind: 'reducer' | 'projection';
   /** Paths as in the archive, with `/`; UTF-8 text. */
   readonly sources: readonly { readonly path: string; readonly text: string }[];

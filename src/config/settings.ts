@@ -46,6 +46,8 @@ const roles = z
   .pipe(z.array(z.enum(ROLES, `must be some of ${ROLES.join(', ')}, separated by commas`)));
 const auto = (max: number): z.ZodType<number | 'auto', string> => z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
 
+const checks = z.enum(['error', 'warn', 'off'], 'must be error, warn or off');
+
 const MIB = 1024 * 1024;
 
 /** Every setting of the service. `docs/reference/settings.md` has the same rows; a test compares the two. */
@@ -107,11 +109,22 @@ const TABLE = {
   changesRetentionMs: row('CHANGES_RETENTION_MS', String(7 * 24 * 3600 * 1000), 'ms', 'How long changes of projections can be polled and resumed from.', count(1000)),
   tenantIdleMs: row('TENANT_IDLE_MS', '600000', 'ms', 'After how long without use a tenant is taken from memory.', count(1000)),
   foldDeadlineMs: row('FOLD_DEADLINE_MS', '1000', 'ms', 'How long an append waits for the state that its answer carries.', count(1)),
+  keptRevisions: row('KEPT_REVISIONS', '1', 'revisions', 'Of each projection, and of the reducers of each aggregate type, so many former ones keep their states on the owner’s disk: back to them it takes no fold from the start.', count(0, 100)),
   compileDeadlineMs: row('COMPILE_DEADLINE_MS', '15000', 'ms', 'How long one compilation may take.', count(100)),
+  determinismChecks: row('DETERMINISM_CHECKS', 'error', 'name', 'What becomes of uploaded code that can’t be replayed (clock, randomness, I/O, static state …): `error` refuses it, `warn` tells of it, `off` does not look.', checks),
   runnerEventDeadlineMs: row('RUNNER_EVENT_DEADLINE_MS', '1000', 'ms', 'How long uploaded code may take over one event.', count(1)),
   runnerBatchDeadlineMs: row('RUNNER_BATCH_DEADLINE_MS', '10000', 'ms', 'How long uploaded code may take over a batch of events.', count(1)),
+  compilerHeapLimitBytes: row('COMPILER_HEAP_LIMIT_BYTES', String(512 * MIB), 'bytes', 'Managed heap of a process that compiles uploaded code; twice that is the most memory that it may take.', count(256 * MIB)),
+  compilers: row('COMPILERS', '2', 'processes', 'Compilations at once. The processes past the first start when they are needed.', count(1, 16)),
   runnerHeapLimitBytes: row('RUNNER_HEAP_LIMIT_BYTES', String(128 * MIB), 'bytes', 'Managed heap of the process that runs the code of one tenant.', count(16 * MIB)),
+  runnerMemoryLimitBytes: row('RUNNER_MEMORY_LIMIT_BYTES', String(384 * MIB), 'bytes', 'Resident memory of that process, native memory included; past it it is killed, which is a strike.', count(64 * MIB)),
+  runnerMaxThreads: row('RUNNER_MAX_THREADS', '128', 'threads', 'Threads of that process; past it it is killed, which is a strike.', count(32, 10_000)),
   runnerIdleMs: row('RUNNER_IDLE_MS', '300000', 'ms', 'After how long without work that process is stopped.', count(100)),
+  runnersMax: row('RUNNERS_MAX', '64', 'processes', 'How many tenants’ code may run at once. For another one the process is stopped that was idle longest, or, where none is, one that has had its turn.', count(1, 10_000)),
+  runnersMemoryBytes: row('RUNNERS_MEMORY_BYTES', String(4096 * MIB), 'bytes', 'Resident memory of all these processes together, bounded in the same way.', count(128 * MIB)),
+  maxStateBytes: row('MAX_STATE_BYTES', String(MIB), 'bytes', 'Largest state, as JSON, that uploaded code may give.', count(1024, MIB)),
+  inspectionDeadlineMs: row('INSPECTION_DEADLINE_MS', '30000', 'ms', 'How long a state at a version, a dry run or a verification may fold; a dry run then tells how far it got.', count(100, 80_000)),
+  inspectionMemoryBytes: row('INSPECTION_MEMORY_BYTES', String(64 * MIB), 'bytes', 'States that one dry run or verification of a projection holds.', count(MIB)),
   webhookTimeoutMs: row('WEBHOOK_TIMEOUT_MS', '15000', 'ms', 'How long an endpoint may take to answer a webhook.', count(100)),
 } as const;
 

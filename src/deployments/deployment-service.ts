@@ -209,7 +209,7 @@ export class DeploymentService implements Deployments {
     const { codeHost, catalog, observer } = this.#options;
     const sources = given ?? (await this.#sources(fields.artefactId));
     const started = performance.now();
-    const result = await codeHost.compile({ kind, sources });
+    const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
     if (result.ok) await catalog.artefacts.put(fields.artefactId, 'assembly', result.assembly);
     return result;

@@ -8,11 +8,15 @@ const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** Figures that are asked for at a scrape rather than told. */
-export type Watched = 'active_tenants' | 'projection_lag_commits' | 'read_store_behind_tenants';
+export type Watched = 'active_tenants' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   active_tenants: 'Tenants whose tasks run in this process.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
+  runners: 'Processes that run uploaded code now, each the code of one tenant.',
+  runners_waiting: 'Tenants whose code waits for such a process, because there are as many as there may be.',
+  runners_resident_bytes: 'Resident memory of these processes together.',
+  faulted_artefacts: 'Artefacts whose code is not run any more, of all tenants, until a new upload or a revival.',
   read_store_behind_tenants: 'Active tenants with records that are not in the read store yet.',
 };
 
@@ -44,7 +48,8 @@ export class Metrics {
   readonly #compileSeconds = this.#distribution('compile_duration_seconds', 'Time of one compilation, by kind and outcome; failed is code that does not compile.', SLOW, ['kind', 'outcome']);
   readonly #processStarts = this.#labelled('code_host_process_starts_total', 'Starts of the processes that compile and run uploaded code, by role.', ['role']);
   readonly #processEnds = this.#labelled('code_host_process_ends_total', 'Ends of those processes, wanted or not, by role.', ['role']);
-  readonly #strikes = this.#count('code_host_strikes_total', 'Events that alone ended their runner or overran their deadline.');
+  readonly #strikes = this.#count('code_host_strikes_total', 'Times that uploaded code ended its process, overran its deadline, or took more memory or threads than it may.');
+  readonly #exceeded = this.#labelled('code_host_exceeded_total', 'Processes of uploaded code, or of its compilation, that were killed for the memory or the threads that they took, by role.', ['role']);
   readonly #rows = this.#labelled('read_store_rows_total', 'Rows that the read store has taken, by table.', ['table']);
   readonly #rowsRejected = this.#labelled('read_store_rows_rejected_total', 'Rows that the read store refused in every form and that were left out, by table.', ['table']);
   readonly #insertSeconds = this.#distribution('read_store_insert_duration_seconds', 'Time of one block into the read store, by table.', SLOW, ['table']);
@@ -123,6 +128,7 @@ export class Metrics {
   readonly codeHost = {
     onProcessStart: ({ role }: { readonly role: string }): void => this.#processStarts.inc({ role }),
     onProcessEnd: ({ role }: { readonly role: string }): void => this.#processEnds.inc({ role }),
+    onExceeded: ({ role }: { readonly role: string }): void => this.#exceeded.inc({ role }),
     onStrike: (): void => void this.#strikes.value++,
   };
 

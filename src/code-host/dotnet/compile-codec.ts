@@ -3,7 +3,12 @@ import { FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MAX_FRAME, Tag, WireError } from './wire.js';
 
-export function encodeCompile(writer: FrameWriter, requestId: number, request: CompileRequest): void {
+/** What becomes of code that can't be replayed: refused, told of, or not looked for. */
+export type DeterminismChecks = 'error' | 'warn' | 'off';
+
+const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
+
+export function encodeCompile(writer: FrameWriter, requestId: number, request: CompileRequest, checks: DeterminismChecks): void {
   writer.begin(requestId, Tag.Compile);
   writer.byte(request.kind === 'projection' ? 1 : 0);
   writer.varUint(request.sources.length);
@@ -11,6 +16,7 @@ export function encodeCompile(writer: FrameWriter, requestId: number, request: C
     writer.string(source.path);
     writer.blob(Buffer.from(source.text));
   }
+  writer.byte(CHECKS[checks]);
 }
 
 /** @throws WireError */

@@ -1,146 +1,107 @@
 import { StatefoldError } from '../../core/errors.js';
 import type { CompileRequest, CompileResult } from '../code-host.js';
-import { decodeCompiled, encodeCompile } from './compile-codec.js';
-import { FrameWriter } from './frame-writer.js';
-import { HostProcess, type ProcessEnd } from './host-process.js';
-import { launchOf } from './launch.js';
+import { type Compilation, CompilerProcess } from './compiler-process.js';
 import type { ResolvedOptions } from './options.js';
-import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 interface Job {
   readonly request: CompileRequest;
   readonly resolve: (result: CompileResult) => void;
   readonly reject: (error: Error) => void;
-  /** It was in the compiler when someone killed that; once is no fault of the code. */
-  retried: boolean;
 }
 
-/** The resident compiler: one process, one compilation at a time. It starts again after it ended. */
+/** Tenants whose last compilation was given up; past it the oldest is forgotten. */
+const MAX_SUSPECTS = 10_000;
+
+/**
+ * The resident compilers and who is next: a tenant has one compilation at a time, tenants take turns, and one whose last
+ * compilation had to be given up comes after all others and never has all compilers. So no tenant's code keeps another's waiting.
+ */
 export class Compiler {
-  readonly #options: ResolvedOptions;
-  readonly #writer = new FrameWriter();
+  readonly #processes: readonly CompilerProcess[];
   readonly #queue: Job[] = [];
-  #process: HostProcess | undefined;
-  #current: Job | undefined;
-  #deadline: NodeJS.Timeout | undefined;
-  /** Why the process was killed from here. */
-  #overran: string | undefined;
-  #requestId = 0;
+  readonly #running = new Map<Job, string | undefined>();
+  /** When a tenant that has more waiting was last served. */
+  readonly #served = new Map<string, number>();
+  readonly #suspects = new Set<string>();
+  #turn = 0;
   #closed = false;
 
   constructor(options: ResolvedOptions) {
-    this.#options = options;
+    this.#processes = Array.from({ length: Math.max(1, options.compilers) }, () => new CompilerProcess(options));
   }
 
-  /** Starts the process, so that the first upload finds it warm. */
+  /** Starts the first process, so that the first upload finds it warm; the others start when they are needed. */
   start(): void {
-    if (!this.#closed) void this.#started().ready;
+    this.#processes[0]?.start();
   }
 
   compile(request: CompileRequest): Promise<CompileResult> {
     if (this.#closed) return Promise.reject(closedError());
     return new Promise((resolve, reject) => {
-      this.#queue.push({ request, resolve, reject, retried: false });
-      void this.#next();
+      this.#queue.push({ request, resolve, reject });
+      this.#next();
     });
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    const jobs = this.#current === undefined ? this.#queue : [this.#current, ...this.#queue];
-    for (const job of jobs.splice(0)) job.reject(closedError());
-    this.#queue.length = 0;
-    this.#settled();
-    this.#process?.kill('closed');
-    await this.#process?.ended;
+    for (const job of [...this.#running.keys(), ...this.#queue.splice(0)]) job.reject(closedError());
+    await Promise.all(this.#processes.map((process) => process.close()));
   }
 
-  async #next(): Promise<void> {
-    if (this.#current !== undefined || this.#closed) return;
-    const job = this.#queue.shift();
-    if (job === undefined) return;
-    this.#current = job;
-    const process = this.#started();
-    this.#arm(this.#options.startDeadlineMs, 'did not start in time');
-    if (!(await process.ready) || this.#current !== job || process !== this.#process) return;
-    try {
-      encodeCompile(this.#writer, ++this.#requestId, job.request);
-    } catch (error) {
-      if (!(error instanceof FrameTooLargeError)) throw error;
-      this.#finish(gaveUp('the sources are too large'));
-      return;
-    }
-    this.#arm(this.#options.compileDeadlineMs, `took longer than ${this.#options.compileDeadlineMs.toLocaleString('en-US')} ms`);
-    process.send(this.#writer.end());
-  }
-
-  #started(): HostProcess {
-    if (this.#process?.alive === true) return this.#process;
-    const { observer, workDir, compilerHeapLimitBytes, logger } = this.#options;
-    const process = new HostProcess(launchOf('compiler', this.#options, compilerHeapLimitBytes), workDir, {
-      onFrame: (frame) => this.#receive(frame),
-      onEnd: (end) => {
-        observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
-        if (!this.#closed) logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
-        this.#ended(process, end);
-      },
-    });
-    this.#process = process;
-    if (process.pid !== undefined) observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
-    return process;
-  }
-
-  #receive(frame: Frame): void {
-    const job = this.#current;
-    if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId) throw new WireError('an answer that nobody asked for');
-    this.#finish(decodeCompiled(frame.payload, job.request.kind));
-  }
-
-  #ended(process: HostProcess, end: ProcessEnd): void {
-    if (this.#process !== process) return;
-    this.#process = undefined;
-    const job = this.#current;
-    if (job === undefined) return;
-    if (end.killedFromOutside && !job.retried) {
-      job.retried = true;
-      this.#settled();
-      this.#queue.unshift(job);
-      void this.#next();
-    } else if (end.neverReady) {
-      this.#settled();
-      job.reject(new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`));
-      void this.#next();
-    } else {
-      this.#finish(gaveUp(this.#overran ?? `its process ended (${end.reason})`));
+  #next(): void {
+    while (!this.#closed) {
+      const idle = this.#processes.filter((process) => !process.busy);
+      const process = idle.find(({ started }) => started) ?? idle[0];
+      const job = process === undefined ? undefined : this.#take();
+      if (process === undefined || job === undefined) return;
+      const { tenantId } = job.request;
+      this.#running.set(job, tenantId);
+      process
+        .compile(job.request)
+        .then((compilation) => this.#done(job, compilation), (error: Error) => job.reject(error))
+        .finally(() => {
+          this.#running.delete(job);
+          this.#next();
+        });
     }
   }
 
-  #arm(milliseconds: number, what: string): void {
-    clearTimeout(this.#deadline);
-    this.#deadline = setTimeout(() => {
-      this.#overran = `it ${what}`;
-      this.#process?.kill(what);
-    }, milliseconds);
+  #done({ request: { tenantId }, resolve }: Job, { result, gaveUp }: Compilation): void {
+    if (tenantId !== undefined) {
+      this.#suspects.delete(tenantId);
+      if (gaveUp) this.#suspects.add(tenantId);
+      for (const oldest of this.#suspects) {
+        if (this.#suspects.size <= MAX_SUSPECTS) break;
+        this.#suspects.delete(oldest);
+      }
+    }
+    resolve(result);
   }
 
-  #finish(result: CompileResult): void {
-    const job = this.#current;
-    this.#settled();
-    job?.resolve(result);
-    void this.#next();
+  #take(): Job | undefined {
+    let best: { readonly index: number; readonly rank: readonly [number, number] } | undefined;
+    const running = new Set(this.#running.values());
+    const suspectsRunning = [...running].filter((tenantId) => this.#isSuspect(tenantId)).length;
+    const roomForSuspects = suspectsRunning < Math.max(1, this.#processes.length - 1);
+    for (const [index, { request: { tenantId } }] of this.#queue.entries()) {
+      const suspect = this.#isSuspect(tenantId);
+      if ((tenantId !== undefined && running.has(tenantId)) || (suspect && !roomForSuspects)) continue;
+      const rank = [suspect ? 1 : 0, this.#served.get(tenantId ?? '') ?? 0] as const;
+      if (best === undefined || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1])) best = { index, rank };
+    }
+    if (best === undefined) return undefined;
+    const [job] = this.#queue.splice(best.index, 1);
+    const tenantId = job?.request.tenantId;
+    if (tenantId === undefined) return job;
+    if (this.#queue.some(({ request }) => request.tenantId === tenantId)) this.#served.set(tenantId, ++this.#turn);
+    else this.#served.delete(tenantId);
+    return job;
   }
 
-  #settled(): void {
-    clearTimeout(this.#deadline);
-    this.#overran = undefined;
-    this.#current = undefined;
+  #isSuspect(tenantId: string | undefined): boolean {
+    return tenantId !== undefined && this.#suspects.has(tenantId);
   }
 }
 
 const closedError = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'The code host is closed.');
-
-function gaveUp(why: string): CompileResult {
-  const message = `The compiler gave up: ${why}.`;
-  const diagnostic = { severity: 'error', code: 'SF0006', message, file: null, line: null, column: null } as const;
-  return { ok: false, compilationError: `error SF0006: ${message}`, diagnostics: [diagnostic] };
-}

@@ -18,6 +18,9 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   /** Managed heap of a runner. */
   readonly heapLimitBytes?: number;
   readonly compilerHeapLimitBytes?: number;
+  readonly compilerMaxResidentBytes?: number;
+  /** Compilers at once; those past the first start when they are needed. */
+  readonly compilers?: number;
   /** Resident memory and threads of one runner; past either it is killed. */
   readonly maxResidentBytes?: number;
   readonly maxThreads?: number;
@@ -62,7 +65,9 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   determinismChecks: 'error',
   startDeadlineMs: 30_000,
   heapLimitBytes: 256 * MIB,
-  compilerHeapLimitBytes: 1024 * MIB,
+  compilerHeapLimitBytes: 512 * MIB,
+  compilerMaxResidentBytes: 1024 * MIB,
+  compilers: 2,
   maxResidentBytes: 384 * MIB,
   maxThreads: 128,
   idleMs: 60_000,

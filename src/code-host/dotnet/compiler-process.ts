@@ -1,0 +1,174 @@
+import { StatefoldError } from '../../core/errors.js';
+import type { CompileRequest, CompileResult } from '../code-host.js';
+import { decodeCompiled, encodeCompile } from './compile-codec.js';
+import { FrameWriter } from './frame-writer.js';
+import { HostProcess, type ProcessEnd } from './host-process.js';
+import { launchOf } from './launch.js';
+import type { ResolvedOptions } from './options.js';
+import { excessOf, usageOf } from './process-usage.js';
+import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
+
+export interface Compilation {
+  readonly result: CompileResult;
+  /** The compiler did not come to an end with the code: it was killed, or ended, over it. */
+  readonly gaveUp: boolean;
+}
+
+interface Job {
+  readonly request: CompileRequest;
+  readonly resolve: (compilation: Compilation) => void;
+  readonly reject: (error: Error) => void;
+  /** It was in the compiler when someone killed that; once is no fault of the code. */
+  retried: boolean;
+}
+
+/** One compiler: a resident process, one compilation at a time. It starts again after it ended. */
+export class CompilerProcess {
+  readonly #options: ResolvedOptions;
+  readonly #writer = new FrameWriter();
+  #process: HostProcess | undefined;
+  #job: Job | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #watch: NodeJS.Timeout | undefined;
+  /** Why the process was killed from here. */
+  #killedFor: string | undefined;
+  #requestId = 0;
+  #closed = false;
+
+  constructor(options: ResolvedOptions) {
+    this.#options = options;
+  }
+
+  get busy(): boolean {
+    return this.#job !== undefined;
+  }
+
+  /** It has a process, which the first compilation need not wait for. */
+  get started(): boolean {
+    return this.#process?.alive === true;
+  }
+
+  start(): void {
+    if (!this.#closed) void this.#running().ready;
+  }
+
+  /** Not while it is busy. @throws StatefoldError UNAVAILABLE when no process can be started */
+  compile(request: CompileRequest): Promise<Compilation> {
+    return new Promise((resolve, reject) => {
+      this.#job = { request, resolve, reject, retried: false };
+      void this.#send(this.#job);
+    });
+  }
+
+  /** What it was at is left unanswered. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#settled();
+    this.#process?.kill('closed');
+    await this.#process?.ended;
+  }
+
+  async #send(job: Job): Promise<void> {
+    const process = this.#running();
+    this.#arm(this.#options.startDeadlineMs, 'it did not start in time');
+    if (!(await process.ready) || this.#job !== job || process !== this.#process) return;
+    try {
+      encodeCompile(this.#writer, ++this.#requestId, job.request, this.#options.determinismChecks);
+    } catch (error) {
+      if (!(error instanceof FrameTooLargeError)) throw error;
+      this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false });
+      return;
+    }
+    const { compileDeadlineMs, pollMs } = this.#options;
+    this.#arm(compileDeadlineMs, `it took longer than ${compileDeadlineMs.toLocaleString('en-US')} ms`);
+    this.#watch = setInterval(() => this.#look(process), pollMs).unref();
+    process.send(this.#writer.end());
+  }
+
+  #running(): HostProcess {
+    if (this.#process?.alive === true) return this.#process;
+    const { observer, workDir, compilerHeapLimitBytes, logger } = this.#options;
+    const process = new HostProcess(launchOf('compiler', this.#options, compilerHeapLimitBytes), workDir, {
+      onFrame: (frame) => this.#receive(frame),
+      onEnd: (end) => {
+        observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
+        if (!this.#closed) logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
+        this.#ended(process, end);
+      },
+    });
+    this.#process = process;
+    if (process.pid !== undefined) observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
+    return process;
+  }
+
+  #look({ pid }: HostProcess): void {
+    const { compilerMaxResidentBytes, maxThreads, observer } = this.#options;
+    const usage = pid === undefined ? undefined : usageOf(pid);
+    const excess = usage && excessOf(usage, compilerMaxResidentBytes, maxThreads);
+    if (excess === undefined) return;
+    observer.onExceeded?.({ role: 'compiler', tenantId: undefined, reason: excess });
+    this.#kill(`it ${excess}`);
+  }
+
+  #receive(frame: Frame): void {
+    const job = this.#job;
+    if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId) throw new WireError('an answer that nobody asked for');
+    this.#finish({ result: decodeCompiled(frame.payload, job.request.kind), gaveUp: false });
+  }
+
+  #ended(process: HostProcess, end: ProcessEnd): void {
+    if (this.#process !== process) return;
+    this.#process = undefined;
+    const job = this.#job;
+    if (job === undefined) return;
+    if (end.killedFromOutside && !job.retried) {
+      job.retried = true;
+      this.#settled();
+      this.#job = job;
+      void this.#send(job);
+    } else if (end.neverReady) {
+      this.#settled();
+      job.reject(new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`));
+    } else {
+      const why = this.#killedFor ?? this.#whyEnded(end.reason);
+      // Warm again before someone waits for it.
+      this.start();
+      this.#finish({ result: gaveUp(why), gaveUp: true });
+    }
+  }
+
+  #whyEnded(reason: string): string {
+    if (reason === 'out of memory') return `it ran out of its ${Math.round(this.#options.compilerHeapLimitBytes / 1024 / 1024)} MiB of memory`;
+    if (reason === 'stack overflow') return 'the code is nested too deeply';
+    return `its process ended (${reason})`;
+  }
+
+  #arm(milliseconds: number, why: string): void {
+    clearTimeout(this.#deadline);
+    this.#deadline = setTimeout(() => this.#kill(why), milliseconds);
+  }
+
+  #kill(why: string): void {
+    this.#killedFor = why;
+    this.#process?.kill(why);
+  }
+
+  #finish(compilation: Compilation): void {
+    const job = this.#job;
+    this.#settled();
+    job?.resolve(compilation);
+  }
+
+  #settled(): void {
+    clearTimeout(this.#deadline);
+    clearInterval(this.#watch);
+    this.#killedFor = undefined;
+    this.#job = undefined;
+  }
+}
+
+function gaveUp(why: string): CompileResult {
+  const message = `The compiler gave up: ${why}.`;
+  const diagnostic = { severity: 'error', code: 'SF0006', message, file: null, line: null, column: null } as const;
+  return { ok: false, compilationError: `error SF0006: ${message}`, diagnostics: [diagnostic] };
+}
