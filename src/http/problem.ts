@@ -13,6 +13,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   INTERNAL: [500, 'Internal error'],
   INVALID_ARCHIVE: [400, 'The archive is refused'],
   INVALID_REQUEST: [400, 'The request is invalid'],
+  INSPECTION_DEADLINE: [503, 'The history could not be folded in time'],
   METHOD_NOT_ALLOWED: [405, 'Method not allowed'],
   NO_REDUCER_BOUND: [404, 'No reducer is bound'],
   NOT_FOUND: [404, 'Not found'],

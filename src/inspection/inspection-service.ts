@@ -1,0 +1,231 @@
+import type { Catalog } from '../catalog/catalog.js';
+import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
+import { StatefoldError } from '../core/errors.js';
+import type { SourceFile } from '../deployments/deployments.js';
+import { boundClass } from '../deployments/reducer-choice.js';
+import type { ReadStore } from '../read-store/read-store.js';
+import type { Inspectable } from '../tasks/inspection-source.js';
+import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
+import { DryRunTally } from './dry-run-tally.js';
+import type { Inspections, ReducerChoice } from './inspections.js';
+import { dryRunProjection } from './projection-dry-run.js';
+import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
+import { dryRunReducer } from './reducer-dry-run.js';
+import { type Bench, DeadlinePassedError, ScratchRunner } from './scratch-runner.js';
+import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './state-at.js';
+import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
+import { verifyAggregates } from './verify-aggregates.js';
+import { verifyProjection } from './verify-projection.js';
+import { VerifyTally } from './verify-tally.js';
+
+export interface InspectionServiceOptions {
+  readonly tenants: Inspectable;
+  readonly catalog: Pick<Catalog, 'get' | 'artefacts'>;
+  readonly codeHost: CodeHost;
+  readonly readStore: Pick<ReadStore, 'query'>;
+  /** Of one inspection, its compilation aside. */
+  readonly deadlineMs: number;
+  /** States that one holds. */
+  readonly maxBytes: number;
+}
+
+/** Dry runs and verifications at once, of all tenants; of each tenant one. */
+const AT_ONCE = 2;
+/** After how long without use a process of these ends. */
+const IDLE_MS = 15_000;
+/** Keys of a projection that one verification compares. */
+const VERIFIED_KEYS = 10_000;
+/** So that nothing that is done here under an artefact's name, a strike not either, is taken for what its live states do. */
+const again = (artefactId: string): string => `${artefactId}~again`;
+const DRY_RUN = 'dry-run';
+
+/** Each tenant has a process for what is asked in passing, and one for what takes longer. */
+export class InspectionService implements Inspections {
+  readonly #options: InspectionServiceOptions;
+  readonly #scratch = new Map<string, ScratchRunner>();
+  readonly #running = new Set<string>();
+
+  constructor(options: InspectionServiceOptions) {
+    this.#options = options;
+  }
+
+  async stateAt(tenantId: string, aggregateType: string, choice: ReducerChoice, query: StateAtQuery): Promise<StateAt & { readonly className: string }> {
+    const { tenants, catalog, deadlineMs } = this.#options;
+    const source = await tenants.aggregateSource(tenantId, query.aggregateId);
+    await source.barrier();
+    const unit = choice.reducerId === undefined ? source.bound(aggregateType) : boundClass(catalog, tenantId, aggregateType, choice.reducerId, choice.className);
+    if (unit === undefined) throw noReducer(aggregateType);
+    const head = source.head(query.aggregateId);
+    if (head?.type !== aggregateType) throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
+    const version = await versionOf(source, head.version, query);
+    return this.#use(tenantId, 'at', async (bench) => {
+      const state = await foldStateAt(bench, await this.#load(bench, unit), source, version, query);
+      return { ...state, className: unit.className, headVersion: head.version };
+    }).catch((error: unknown) => {
+      if (error instanceof DeadlinePassedError) throw late(`the ${version} versions could not be folded within ${deadlineMs} ms; ask for an earlier one`, error);
+      throw error;
+    });
+  }
+
+  async dryRunReducers(tenantId: string, sources: readonly SourceFile[], options: ReducerDryRunOptions): Promise<DryRun> {
+    return this.#alone(tenantId, async () => {
+      const compiled = await this.#options.codeHost.compile({ kind: 'reducer', sources });
+      if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
+      const classes = classesOf(compiled, options);
+      return this.#dryRun(tenantId, compiled, options.show, async (bench, tally) => {
+        const partitions = await this.#partitions(tenantId);
+        const cuts: string[] = [];
+        for (const { className, aggregateType } of classes) {
+          const unit = { artefactId: DRY_RUN, className };
+          const cut = await dryRunReducer({ bench, sources: partitions, tally, options, loadBound: (bound) => this.#load(bench, bound) }, unit, aggregateType);
+          if (cut !== undefined) cuts.push(cut);
+        }
+        return cuts.length === 0 ? undefined : cuts.join('; ');
+      });
+    });
+  }
+
+  async dryRunProjection(tenantId: string, sources: readonly SourceFile[], options: ProjectionDryRunOptions): Promise<DryRun> {
+    if (options.projectionId !== undefined) this.#projection(tenantId, options.projectionId);
+    return this.#alone(tenantId, async () => {
+      const compiled = await this.#options.codeHost.compile({ kind: 'projection', sources });
+      if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
+      const units = compiled.discovered.map(({ className }) => ({ id: `${DRY_RUN}@1`, artefactId: DRY_RUN, className }));
+      return this.#dryRun(tenantId, compiled, options.show, async (bench, tally) => {
+        const { projections } = await this.#options.tenants.inspection(tenantId);
+        return dryRunProjection({ bench, source: projections, units, tally, options, maxBytes: this.#options.maxBytes });
+      });
+    });
+  }
+
+  async verifyAggregates(tenantId: string, aggregateType: string, which: AggregatesToVerify): Promise<AggregatesVerified> {
+    return this.#alone(tenantId, async () => {
+      const partitions = await this.#partitions(tenantId);
+      const bound = partitions[0]?.bound(aggregateType);
+      if (bound === undefined) throw noReducer(aggregateType);
+      let unknown: readonly string[] = [];
+      const verified = await this.#verify(tenantId, async (bench, tally) => {
+        const unit = await this.#load(bench, bound);
+        const readStoreRows = (ids: readonly string[]): Promise<ReadonlyMap<string, AggregateRow> | undefined> => aggregateRows(this.#options.readStore, tenantId, aggregateType, ids).catch(() => undefined);
+        unknown = await verifyAggregates({ bench, sources: partitions, aggregateType, unit, tally, readStoreRows }, which);
+        return undefined;
+      });
+      return { aggregateType, reducerClass: bound.className, unknown, ...verified };
+    });
+  }
+
+  async verifyProjection(tenantId: string, projectionId: string, which: KeysToVerify): Promise<KeysVerified> {
+    this.#projection(tenantId, projectionId);
+    return this.#alone(tenantId, async () => {
+      const { projections: source } = await this.#options.tenants.inspection(tenantId);
+      const live = source.live(projectionId);
+      if (live === undefined) throw new StatefoldError('UNAVAILABLE', `projection '${projectionId}' has no live revision yet; verify it when its build is done`);
+      const verified = await this.#verify(tenantId, async (bench, tally) => {
+        const { artefactId } = await this.#load(bench, { artefactId: live.artefactId, className: '' });
+        const units = live.classNames.map((className) => ({ id: `${projectionId}@${live.revision}~again`, artefactId, className }));
+        for (const { id } of units) bench.forget(id);
+        return verifyProjection(
+          {
+            ...{ bench, source, projectionId, live, units, tally },
+            maxKeys: Math.max(VERIFIED_KEYS, which.keys?.length ?? 0) * units.length,
+            maxBytes: this.#options.maxBytes,
+            readStoreRows: (keys) => keyRows(this.#options.readStore, tenantId, projectionId, keys).catch(() => undefined),
+          },
+          which,
+        );
+      });
+      return { projectionId, revision: live.revision, ...verified };
+    });
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#scratch.values()].map((scratch) => scratch.close()));
+  }
+
+  #projection(tenantId: string, projectionId: string): void {
+    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
+  }
+
+  async #partitions(tenantId: string): Promise<Awaited<ReturnType<Awaited<ReturnType<Inspectable['inspection']>>['aggregates']>>> {
+    const partitions = await (await this.#options.tenants.inspection(tenantId)).aggregates();
+    await Promise.all(partitions.map((partition) => partition.barrier()));
+    return partitions;
+  }
+
+  #use<T>(tenantId: string, what: 'at' | 'dry', work: (bench: Bench) => Promise<T>): Promise<T> {
+    const name = `${tenantId}~${what}`;
+    let scratch = this.#scratch.get(name);
+    if (scratch === undefined) this.#scratch.set(name, (scratch = new ScratchRunner({ codeHost: this.#options.codeHost, name, idleMs: IDLE_MS })));
+    return scratch.use(this.#options.deadlineMs, work);
+  }
+
+  /** @throws StatefoldError RATE_LIMITED */
+  async #alone<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
+    if (this.#running.has(tenantId)) throw new StatefoldError('RATE_LIMITED', 'a dry run or verification of this tenant is under way; send the request again when it has ended', { retryAfterSeconds: 2 });
+    if (this.#running.size >= AT_ONCE) throw new StatefoldError('RATE_LIMITED', 'the service is at other dry runs and verifications; send the request again', { retryAfterSeconds: 2 });
+    this.#running.add(tenantId);
+    try {
+      return await work();
+    } finally {
+      this.#running.delete(tenantId);
+    }
+  }
+
+  /** The unit as it is called in the bench. */
+  async #load(bench: Bench, { artefactId, className }: Unit): Promise<Unit> {
+    await bench.load(again(artefactId), async () => {
+      const assembly = await this.#options.catalog.artefacts.get(artefactId, 'assembly');
+      if (assembly === undefined) throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
+      return assembly;
+    });
+    return { artefactId: again(artefactId), className };
+  }
+
+  async #dryRun(tenantId: string, { assembly, diagnostics }: CompileResult & { ok: true }, show: number, work: (bench: Bench, tally: DryRunTally) => Promise<string | undefined>): Promise<DryRun> {
+    const tally = new DryRunTally(show);
+    const { cut, seconds } = await this.#measured(tenantId, async (bench) => {
+      bench.unload(DRY_RUN);
+      await bench.load(DRY_RUN, () => Promise.resolve(assembly));
+      return work(bench, tally);
+    });
+    const { classes, changes, faults, events } = tally;
+    return { status: 'compiled', diagnostics, complete: cut === undefined, cut, classes, changes, faults, events, seconds };
+  }
+
+  async #verify(tenantId: string, work: (bench: Bench, tally: VerifyTally) => Promise<string | undefined>): Promise<Omit<KeysVerified, 'projectionId' | 'revision'>> {
+    const tally = new VerifyTally();
+    const { cut, seconds } = await this.#measured(tenantId, (bench) => work(bench, tally));
+    const { differences, events } = tally;
+    return { complete: cut === undefined, cut, ...tally.figures, differences, events, seconds };
+  }
+
+  /** What was done until the deadline counts. */
+  async #measured(tenantId: string, work: (bench: Bench) => Promise<string | undefined>): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
+    const started = performance.now();
+    let cut: string | undefined;
+    try {
+      cut = await this.#use(tenantId, 'dry', work);
+    } catch (error) {
+      if (!(error instanceof DeadlinePassedError)) throw error;
+      cut = `the time: ${this.#options.deadlineMs} ms were over`;
+    }
+    return { cut, seconds: (performance.now() - started) / 1000 };
+  }
+}
+
+/** The classes to run, each with the type whose aggregates it folds. */
+function classesOf({ discovered }: CompileResult & { ok: true }, { aggregateType, className }: ReducerDryRunOptions): readonly { readonly className: string; readonly aggregateType: string }[] {
+  const named = className === undefined ? discovered : discovered.filter((one) => one.className === className);
+  if (named.length === 0) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `the reducer has no class '${className}'; it has ${discovered.map((one) => one.className).join(', ')}`);
+  if (aggregateType === undefined) return named.flatMap((one) => (one.aggregateType === undefined ? [] : [{ className: one.className, aggregateType: one.aggregateType }]));
+  const forType = named.filter((one) => one.aggregateType === aggregateType);
+  // As a binding can be made to a type other than the class's own.
+  const chosen = forType.length > 0 ? forType : className !== undefined ? named : [];
+  if (chosen.length === 0) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `no class of the reducer is for aggregate type '${aggregateType}'; name one with className: ${discovered.map((one) => one.className).join(', ')}`);
+  return chosen.map((one) => ({ className: one.className, aggregateType }));
+}
+
+const noReducer = (aggregateType: string): StatefoldError =>
+  new StatefoldError('NO_REDUCER_BOUND', `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`);
+
+const late = (message: string, cause: unknown): StatefoldError => new StatefoldError('INSPECTION_DEADLINE', message, { cause });

@@ -1,0 +1,45 @@
+/** Entries that are read in one go of a table that may be long. */
+const PORTION = 500;
+
+/** Reads a table that others write to, a portion at a time: `read` gives what comes after an entry. `between` is awaited before each further one. */
+export async function* portions<T>(read: (after: T | undefined) => Iterable<T>, between: () => Promise<void>): AsyncGenerator<readonly T[]> {
+  for (let last: T | undefined; ; ) {
+    const portion: T[] = [];
+    for (const entry of read(last)) {
+      portion.push(entry);
+      if (portion.length === PORTION) break;
+    }
+    if (portion.length > 0) yield portion;
+    if (portion.length < PORTION) return;
+    last = portion.at(-1);
+    await between();
+  }
+}
+
+/** `count` of the entries, each as likely as any other; the same for the same entries and seed. */
+export async function sampleOf<T>(entries: AsyncIterable<readonly T[]>, count: number, seed: number): Promise<T[]> {
+  const random = mulberry32(seed);
+  const chosen: T[] = [];
+  let seen = 0;
+  for await (const portion of entries)
+    for (const entry of portion) {
+      if (chosen.length < count) chosen.push(entry);
+      else {
+        const place = Math.floor(random() * (seen + 1));
+        if (place < count) chosen[place] = entry;
+      }
+      seen++;
+    }
+  return chosen;
+}
+
+/** A small generator with a seed of 32 bits, by Tommy Ettinger. */
+function mulberry32(seed: number): () => number {
+  let a = seed | 0;
+  return () => {
+    a = (a + 0x6d2b79f5) | 0;
+    let t = Math.imul(a ^ (a >>> 15), 1 | a);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}

@@ -1,0 +1,125 @@
+import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
+import { StatefoldError } from '../core/errors.js';
+import type { Fault, StoredCommit } from '../core/event.js';
+import type { ProjectionSource } from '../tasks/inspection-source.js';
+import { flatten, takeEvents } from '../tasks/projection-unit.js';
+import type { Bench } from './scratch-runner.js';
+
+export interface ProjectionRefoldOptions {
+  readonly bench: Bench;
+  readonly source: ProjectionSource;
+  readonly units: readonly ProjectionUnit[];
+  /** Keys whose states are folded; all others are passed over. */
+  readonly wanted: (key: string) => boolean;
+  /** Most keys, of all classes together, and most bytes of their states: past either no further key is begun. */
+  readonly maxKeys: number;
+  readonly maxBytes: number;
+}
+
+export interface RefoldedKey {
+  readonly unit: number;
+  readonly key: string;
+  readonly state: State;
+  readonly fault: Fault | undefined;
+}
+
+const READ_BYTES = 1024 * 1024;
+const EVENTS_A_BATCH = 1000;
+/** Keys that are compared in one go: no event is folded meanwhile, here and live. */
+const COMPARED = 250;
+
+/** A projection that is folded again from the tenant's first event, as far as its live one is. */
+export class ProjectionRefold {
+  readonly #options: ProjectionRefoldOptions;
+  readonly #states = new Map<string, RefoldedKey>();
+  #bytes = 0;
+  #full = false;
+  /** Next place to fold. */
+  #position = 0;
+  events = 0;
+
+  constructor(options: ProjectionRefoldOptions) {
+    this.#options = options;
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Some keys that were wanted were left out: there are more than may be. */
+  get full(): boolean {
+    return this.#full;
+  }
+
+  get keys(): readonly RefoldedKey[] {
+    return [...this.#states.values()];
+  }
+
+  state(unit: number, key: string): RefoldedKey | undefined {
+    return this.#states.get(nameOf(unit, key));
+  }
+
+  /** Folds all that the live projections have folded. @throws DeadlinePassedError */
+  async catchUp(): Promise<void> {
+    while (this.#position < this.#options.source.position()) await this.#step();
+  }
+
+  /** Calls `compare` for each while both are of the same place: what is stored is what the events up to there made. @throws DeadlinePassedError */
+  async aligned<T>(entries: Iterable<T> | AsyncIterable<T>, compare: (entry: T) => void): Promise<void> {
+    let some: T[] = [];
+    const compareSome = async (): Promise<void> => {
+      await this.#options.bench.breathe();
+      while (this.#position < this.#options.source.position()) await this.#step();
+      for (const entry of some) compare(entry);
+      some = [];
+    };
+    for await (const entry of entries) if (some.push(entry) >= COMPARED) await compareSome();
+    if (some.length > 0) await compareSome();
+  }
+
+  async #step(): Promise<void> {
+    const { source } = this.#options;
+    const end = source.position();
+    const { inputs, next } = await source.reader.read(this.#position, READ_BYTES);
+    if (next === this.#position) throw new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
+    const commits: StoredCommit[] = [];
+    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset >= this.#position && input.commit.offset < end) commits.push(input.commit);
+    for (let at = 0; at < commits.length; ) {
+      const count = takeEvents(commits.slice(at), EVENTS_A_BATCH);
+      await this.#fold(commits.slice(at, at + count));
+      at += count;
+    }
+    this.#position = Math.min(next, end);
+  }
+
+  async #fold(commits: readonly StoredCommit[]): Promise<void> {
+    const { bench, units } = this.#options;
+    const { events } = flatten(commits);
+    const changes = await bench.project({ units, events, reply: 'last', stateOf: (unit, key) => this.#stateOf(unit, key) });
+    for (const change of changes) this.#settle(change);
+    this.events += events.length;
+  }
+
+  /** A key that isn't wanted counts as one that stopped: its events are passed over. */
+  #stateOf(unit: number, key: string): { readonly state: State; readonly faulted: boolean } {
+    const known = this.#states.get(nameOf(unit, key));
+    if (known !== undefined) return { state: known.state, faulted: known.fault !== undefined };
+    const { wanted, maxKeys, maxBytes } = this.#options;
+    if (!wanted(key)) return PASSED_OVER;
+    this.#full ||= this.#states.size >= maxKeys || this.#bytes >= maxBytes;
+    if (this.#full) return PASSED_OVER;
+    this.#states.set(nameOf(unit, key), { unit, key, state: null, fault: undefined });
+    return { state: null, faulted: false };
+  }
+
+  #settle({ unit, key, state, fault, outcome }: ProjectChange): void {
+    const name = nameOf(unit, key);
+    const before = this.#states.get(name);
+    if (before === undefined || outcome === 'parked') return;
+    this.#bytes += (state?.length ?? 0) - (before.state?.length ?? 0);
+    this.#states.set(name, { unit, key, state, fault });
+  }
+}
+
+const PASSED_OVER = { state: null, faulted: true };
+const nameOf = (unit: number, key: string): string => `${unit}\u0000${key}`;
