@@ -48,7 +48,7 @@ public sealed class Bystander : IProjection<Sum>
 }`;
 
 const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
-const SHORT = { eventDeadlineMs: 400, batchDeadlineMs: 800 };
+const SHORT = { eventDeadlineMs: 400, batchDeadlineMs: 800, determinismChecks: 'off' } as const;
 
 const item = (aggregateId: string, types: readonly string[], baseVersion = 0, baseState = noState): FoldItem => ({
   unit: UNIT, aggregateId, baseVersion, baseState, events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)), stateAt: [],
@@ -131,7 +131,7 @@ describe('tenant code that misbehaves', () => {
 describe('processes that are killed', () => {
   let fixture: Fixture;
   before(() => {
-    fixture = openHost({ idleMs: 100 });
+    fixture = openHost({ idleMs: 100, determinismChecks: 'off' });
   });
   after(() => fixture.close());
 
@@ -174,7 +174,7 @@ describe('processes that are killed', () => {
   });
 
   it('close ends every process at once, and later calls are refused', async () => {
-    const { host, processes, close } = openHost();
+    const { host, processes, close } = openHost({ determinismChecks: 'off' });
     const runner = host.runner('t');
     runner.load('artefact', (await compiled(host, 'reducer', CODE)).assembly);
     await runner.fold([item('a', ['x'])]);
@@ -275,7 +275,7 @@ describe('the parent dies', () => {
     const folder = mkdtempSync(join(tmpdir(), 'statefold-parent-'));
     mkdirSync(folder, { recursive: true });
     try {
-      const { host, close } = openHost();
+      const { host, close } = openHost({ determinismChecks: 'off' });
       const { assembly } = await compiled(host, 'reducer', CODE);
       await close();
       writeFileSync(join(folder, 'code.dll'), assembly);
@@ -295,7 +295,7 @@ async function startParent(folder: string): Promise<{ readonly pid: number; read
   const script = `
     import { readFileSync } from 'node:fs';
     import { openHost } from ${JSON.stringify(new URL('./code-host-fixture.js', import.meta.url).href)};
-    const { host, processes } = openHost();
+    const { host, processes } = openHost({ determinismChecks: 'off' });
     const runner = host.runner('t');
     runner.load('artefact', readFileSync(${JSON.stringify(join(folder, 'code.dll'))}));
     const event = (version, eventType) => ({ eventId: 'e', aggregateId: 'a', aggregateType: 'a', eventType, version, timestamp: 0, data: Buffer.from('{}') });

@@ -47,7 +47,7 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
   const host = new DotnetCodeHost({
     dotnet: 'dotnet',
     searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(projectRoot, 'dist', 'dotnet'),
+    assembliesDir: process.env['STATEFOLD_TEST_DOTNET'] ?? join(projectRoot, 'dist', 'dotnet'),
     workDir,
     logger: silentLogger,
     observer,

@@ -54,7 +54,7 @@ const payload = (frame: GoldenFrame | undefined): Buffer => split([Buffer.from(f
 describe('golden frames', () => {
   it('compile', () => {
     const { requestId, request, answer, frames } = golden.compile;
-    assert.equal(written(() => encodeCompile(writer, requestId, request)), frames[0]?.hex);
+    assert.equal(written(() => encodeCompile(writer, requestId, request, 'error')), frames[0]?.hex);
     assert.deepEqual(decodeCompiled(payload(frames[1]), request.kind), answer);
   });
 

@@ -4,6 +4,7 @@ using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
 using Microsoft.CodeAnalysis.Emit;
 using Microsoft.CodeAnalysis.Text;
+using Statefold.Compiler.Determinism;
 
 namespace Statefold.Compiler;
 
@@ -131,6 +132,10 @@ internal sealed class ArtefactCompiler
         {
             discovery.Run();
             findings.AddRange(discovery.Findings);
+            if (request.Checks != DeterminismChecks.Off)
+            {
+                findings.AddRange(new DeterminismAnalyzer(compilation).Run(request.Checks));
+            }
         }
 
         var ordered = findings.OrderByDescending(f => f.IsError).ToList();

@@ -1,3 +1,5 @@
+using Statefold.Compiler.Determinism;
+
 namespace Statefold.Compiler;
 
-internal sealed record CompileRequest(ArtefactKind Kind, IReadOnlyList<SourceFile> Sources);
+internal sealed record CompileRequest(ArtefactKind Kind, IReadOnlyList<SourceFile> Sources, DeterminismChecks Checks = DeterminismChecks.Error);

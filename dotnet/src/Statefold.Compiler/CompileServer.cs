@@ -1,3 +1,4 @@
+using Statefold.Compiler.Determinism;
 using Statefold.Wire;
 
 namespace Statefold.Compiler;
@@ -36,7 +37,8 @@ internal sealed class CompileServer(FrameChannel channel, ArtefactCompiler compi
             sources[i] = new SourceFile(reader.String(), reader.Blob().ToArray());
         }
 
-        return new CompileRequest(kind, sources);
+        // A service of before these checks says nothing of them.
+        return reader.Remaining == 0 ? new CompileRequest(kind, sources) : new CompileRequest(kind, sources, (DeterminismChecks)reader.Byte());
     }
 
     private void Write(CompileOutcome outcome)

@@ -1,0 +1,191 @@
+using Microsoft.CodeAnalysis;
+using Microsoft.CodeAnalysis.CSharp;
+using Microsoft.CodeAnalysis.CSharp.Syntax;
+using Microsoft.CodeAnalysis.Diagnostics;
+using Microsoft.CodeAnalysis.Operations;
+
+namespace Statefold.Compiler.Determinism;
+
+/// <summary>
+/// Finds what makes a fold give another state when it is run again over the same events. It looks at every operation of the upload, in
+/// helper classes and lambdas too, and is no wall against code that hides: that is the jail's.
+/// </summary>
+internal sealed class DeterminismAnalyzer
+{
+    private readonly CSharpCompilation compilation;
+    private readonly FrameworkRules framework = new();
+    private readonly Breaches breaches = new();
+    private readonly SharedState shared;
+    private readonly Values values;
+
+    /// <param name="compilation">One without errors.</param>
+    public DeterminismAnalyzer(CSharpCompilation compilation)
+    {
+        this.compilation = compilation;
+        shared = new SharedState(compilation, breaches);
+        values = new Values(breaches);
+    }
+
+    public IEnumerable<Finding> Run(DeterminismChecks checks)
+    {
+        shared.LookAtTypes();
+        foreach (var type in shared.Types)
+        {
+            LookAtType(type);
+        }
+
+        foreach (var tree in compilation.SyntaxTrees)
+        {
+            var model = compilation.GetSemanticModel(tree);
+            foreach (var node in tree.GetRoot().DescendantNodes(n => !HoldsCode(n)).Where(HoldsCode))
+            {
+                if (model.GetOperation(node) is { } code)
+                {
+                    var member = MemberOf(node, model);
+                    values.InGetHashCode = member is IMethodSymbol { Name: "GetHashCode" };
+                    shared.Enter(member);
+                    Visit(code);
+                }
+            }
+        }
+
+        shared.Finish();
+        return Findings(checks);
+    }
+
+    private static bool HoldsCode(SyntaxNode node) => node switch
+    {
+        BaseMethodDeclarationSyntax or AccessorDeclarationSyntax or PrimaryConstructorBaseTypeSyntax => true,
+        ArrowExpressionClauseSyntax => true,
+        EqualsValueClauseSyntax => node.Parent is VariableDeclaratorSyntax or PropertyDeclarationSyntax,
+        _ => false,
+    };
+
+    private static ISymbol? MemberOf(SyntaxNode node, SemanticModel model) => node switch
+    {
+        BaseMethodDeclarationSyntax or AccessorDeclarationSyntax => model.GetDeclaredSymbol(node),
+        ArrowExpressionClauseSyntax => (model.GetDeclaredSymbol(node.Parent!) as IPropertySymbol)?.GetMethod,
+        EqualsValueClauseSyntax => model.GetDeclaredSymbol(node.Parent!),
+        _ => null,
+    };
+
+    private static string Name(ISymbol member)
+    {
+        var type = member.ContainingType.ToDisplayString(SymbolDisplayFormat.MinimallyQualifiedFormat);
+        return member is IMethodSymbol { MethodKind: MethodKind.Constructor } ? $"new {type}" : $"{type}.{member.Name}";
+    }
+
+    private void LookAtType(INamedTypeSymbol type)
+    {
+        // A base class of the framework is constructed without an operation that says so.
+        if (type.BaseType is { } parent && !IsOwn(parent) && parent.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor)
+        {
+            Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.ToDisplayString(SymbolDisplayFormat.MinimallyQualifiedFormat)}");
+        }
+
+        foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
+        {
+            if (method.IsExtern)
+            {
+                breaches.Add(Rule.Native, method.Locations.FirstOrDefault(), $"{type.Name}.{method.Name}");
+            }
+            else if (method.MethodKind == MethodKind.Destructor)
+            {
+                breaches.Add(Rule.Threads, method.Locations.FirstOrDefault(), $"~{type.Name}");
+            }
+        }
+    }
+
+    private void Visit(IOperation code)
+    {
+        // Descendants() keeps a stack of its own: an operation as deep as Roslyn could bind it doesn't overflow this thread's.
+        foreach (var operation in code.DescendantsAndSelf())
+        {
+            shared.Look(operation);
+            values.Look(operation);
+            Look(operation);
+        }
+    }
+
+    private void Look(IOperation operation)
+    {
+        switch (operation)
+        {
+            // What is made here and now was told of already.
+            case IInvocationOperation { Instance: IObjectCreationOperation { Constructor: { } constructor } } when framework.Of(constructor) is not null:
+                break;
+            case IInvocationOperation call:
+                Check(call.TargetMethod, operation.Syntax);
+                break;
+            case IObjectCreationOperation { Constructor: { } constructor }:
+                Check(constructor, operation.Syntax);
+                break;
+            case IPropertyReferenceOperation { Property: var property }:
+                Check(property, operation.Syntax);
+                break;
+            case IFieldReferenceOperation { Field: var field }:
+                Check(field, operation.Syntax);
+                break;
+            case IEventReferenceOperation { Event: var raised }:
+                Check(raised, operation.Syntax);
+                break;
+            case IMethodReferenceOperation { Method: var method }:
+                Check(method, operation.Syntax);
+                break;
+            case IAwaitOperation or IForEachLoopOperation { IsAsynchronous: true } or IUsingOperation { IsAsynchronous: true } or IUsingDeclarationOperation { IsAsynchronous: true }:
+                breaches.Add(Rule.Async, operation.Syntax.GetFirstToken().GetLocation(), "await");
+                break;
+            case ILockOperation:
+                breaches.Add(Rule.Locks, operation.Syntax.GetFirstToken().GetLocation(), "lock");
+                break;
+            case IDynamicInvocationOperation or IDynamicMemberReferenceOperation or IDynamicObjectCreationOperation or IDynamicIndexerAccessOperation:
+                breaches.Add(Rule.Reflection, operation.Syntax.GetLocation(), "dynamic");
+                break;
+        }
+    }
+
+    private void Check(ISymbol member, SyntaxNode syntax)
+    {
+        if (!IsOwn(member) && !IsInNameOf(syntax))
+        {
+            Check(member, Places.Of(syntax), Name(member));
+        }
+    }
+
+    private void Check(ISymbol member, Location? place, string subject)
+    {
+        if (framework.Of(member) is not { } rule)
+        {
+            return;
+        }
+
+        if (rule != Rule.HashCode || !values.InGetHashCode)
+        {
+            breaches.Add(rule, place, subject);
+        }
+    }
+
+    private bool IsOwn(ISymbol member) => SymbolEqualityComparer.Default.Equals(member.ContainingAssembly, compilation.Assembly);
+
+    private static bool IsInNameOf(SyntaxNode syntax) => syntax.Ancestors().TakeWhile(n => n is ExpressionSyntax or ArgumentSyntax or ArgumentListSyntax)
+        .Any(n => n is InvocationExpressionSyntax { Expression: IdentifierNameSyntax { Identifier.ValueText: "nameof" } });
+
+    private IEnumerable<Finding> Findings(DeterminismChecks checks)
+    {
+        var errors = checks == DeterminismChecks.Error;
+        foreach (var (rule, place, subject) in breaches.All)
+        {
+            // A pragma is heard where it hides a warning, and never where it would hide an error.
+            if (rule.IsError || !IsSilenced(rule, place))
+            {
+                yield return Finding.At(rule.IsError && errors, rule.Code, rule.Tell(subject), place);
+            }
+        }
+    }
+
+    private bool IsSilenced(Rule rule, Location? place)
+    {
+        var told = Diagnostic.Create(rule.Code, "Determinism", rule.Code, DiagnosticSeverity.Warning, DiagnosticSeverity.Warning, true, 1, location: place);
+        return CompilationWithAnalyzers.GetEffectiveDiagnostics([told], compilation).All(d => d.IsSuppressed);
+    }
+}

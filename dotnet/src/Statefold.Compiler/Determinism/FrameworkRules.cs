@@ -1,0 +1,236 @@
+using Microsoft.CodeAnalysis;
+
+namespace Statefold.Compiler.Determinism;
+
+/// <summary>Which members of the framework can't be used in a fold.</summary>
+internal sealed class FrameworkRules
+{
+    // Members that are as they are everywhere, of types or namespaces that are refused otherwise.
+    private static readonly HashSet<string> Fine =
+    [
+        "System.Environment.NewLine", "System.Net.IPAddress", "System.Net.IPNetwork", "System.Net.IPEndPoint", "System.Net.EndPoint", "System.Net.WebUtility",
+        "System.Net.HttpStatusCode", "System.Net.Http.HttpMethod", "System.Net.Http.HttpRequestException", "System.Net.WebException", "System.Net.CookieException",
+        "System.Threading.Interlocked", "System.Threading.Volatile", "System.Threading.CancellationToken", "System.Threading.Timeout", "System.Threading.LazyInitializer",
+        "System.Reflection.Emit.OpCodes",
+    ];
+
+    private static readonly Dictionary<string, Rule> Members = new()
+    {
+        ["System.DateTime.Now"] = Rule.Clock,
+        ["System.DateTime.UtcNow"] = Rule.Clock,
+        ["System.DateTime.Today"] = Rule.Clock,
+        ["System.DateTimeOffset.Now"] = Rule.Clock,
+        ["System.DateTimeOffset.UtcNow"] = Rule.Clock,
+        ["System.Environment.TickCount"] = Rule.Clock,
+        ["System.Environment.TickCount64"] = Rule.Clock,
+        ["System.Threading.CancellationTokenSource.CancelAfter"] = Rule.Clock,
+
+        ["System.Random.Shared"] = Rule.Randomness,
+        ["System.Security.Cryptography.RandomNumberGenerator"] = Rule.Randomness,
+        ["System.Security.Cryptography.SymmetricAlgorithm.GenerateKey"] = Rule.Randomness,
+        ["System.Security.Cryptography.SymmetricAlgorithm.GenerateIV"] = Rule.Randomness,
+        ["System.Security.Cryptography.Aes.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.RSA.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.ECDsa.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.ECDiffieHellman.Create"] = Rule.Randomness,
+        ["System.Guid.NewGuid"] = Rule.NewId,
+        ["System.Guid.CreateVersion7"] = Rule.NewId,
+        ["System.IO.Path.GetRandomFileName"] = Rule.Randomness,
+
+        ["System.IO.Path.GetTempPath"] = Rule.Files,
+        ["System.IO.Path.GetTempFileName"] = Rule.Files,
+        ["System.IO.Path.GetFullPath"] = Rule.Files,
+        ["System.IO.Path.Exists"] = Rule.Files,
+        ["System.IO.Compression.ZipFile"] = Rule.Files,
+        ["System.Security.Cryptography.X509Certificates.X509Store"] = Rule.Files,
+        ["System.Diagnostics.FileVersionInfo"] = Rule.Files,
+
+        ["System.DateTime.ToLocalTime"] = Rule.Environment,
+        ["System.DateTimeOffset.ToLocalTime"] = Rule.Environment,
+        ["System.DateTimeOffset.LocalDateTime"] = Rule.Environment,
+        ["System.TimeZoneInfo.Local"] = Rule.Environment,
+        ["System.TimeZoneInfo.FindSystemTimeZoneById"] = Rule.Environment,
+        ["System.TimeZoneInfo.TryFindSystemTimeZoneById"] = Rule.Environment,
+        ["System.TimeZoneInfo.GetSystemTimeZones"] = Rule.Environment,
+        ["System.TimeZoneInfo.ConvertTimeBySystemTimeZoneId"] = Rule.Environment,
+
+        ["System.Threading.Tasks.Task.Run"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.Start"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.Delay"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.Yield"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.WhenAny"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.WaitAny"] = Rule.Threads,
+        ["System.Threading.Tasks.Task.ContinueWith"] = Rule.Threads,
+        ["System.Threading.Tasks.TaskFactory"] = Rule.Threads,
+        ["System.Threading.Tasks.Parallel"] = Rule.Threads,
+        ["System.Linq.ParallelEnumerable"] = Rule.Threads,
+        ["System.Collections.Concurrent.BlockingCollection`1"] = Rule.Threads,
+
+        ["System.Type.GetType"] = Rule.Loading,
+        ["System.Reflection.Assembly"] = Rule.Loading,
+        ["System.Reflection.Module"] = Rule.Loading,
+        ["System.Linq.Expressions.LambdaExpression.Compile"] = Rule.Loading,
+        ["System.Linq.Expressions.Expression`1.Compile"] = Rule.Loading,
+        ["System.Activator.CreateInstanceFrom"] = Rule.Loading,
+        ["System.Activator.CreateInstance"] = Rule.Reflection,
+        ["System.Type.InvokeMember"] = Rule.Reflection,
+        ["System.Delegate.DynamicInvoke"] = Rule.Reflection,
+        ["System.Delegate.CreateDelegate"] = Rule.Reflection,
+        ["System.Reflection.MethodBase.Invoke"] = Rule.Reflection,
+        ["System.Reflection.MethodInfo.CreateDelegate"] = Rule.Reflection,
+        ["System.Reflection.ConstructorInfo.Invoke"] = Rule.Reflection,
+        ["System.Reflection.MethodInvoker"] = Rule.Reflection,
+        ["System.Reflection.ConstructorInvoker"] = Rule.Reflection,
+        ["System.Reflection.PropertyInfo.GetValue"] = Rule.Reflection,
+        ["System.Reflection.PropertyInfo.SetValue"] = Rule.Reflection,
+        ["System.Reflection.FieldInfo.GetValue"] = Rule.Reflection,
+        ["System.Reflection.FieldInfo.SetValue"] = Rule.Reflection,
+
+        ["System.HashCode"] = Rule.HashCode,
+        ["System.Runtime.CompilerServices.RuntimeHelpers.GetHashCode"] = Rule.HashCode,
+
+        ["System.Globalization.CultureInfo.CurrentCulture"] = Rule.CultureFormat,
+        ["System.Globalization.CultureInfo.CurrentUICulture"] = Rule.CultureFormat,
+        ["System.Globalization.CultureInfo.DefaultThreadCurrentCulture"] = Rule.CultureFormat,
+        ["System.Globalization.NumberFormatInfo.CurrentInfo"] = Rule.CultureFormat,
+        ["System.Globalization.DateTimeFormatInfo.CurrentInfo"] = Rule.CultureFormat,
+        ["System.Globalization.RegionInfo.CurrentRegion"] = Rule.CultureFormat,
+    };
+
+    private static readonly Dictionary<string, Rule> Types = new()
+    {
+        ["System.TimeProvider"] = Rule.Clock,
+        ["System.Diagnostics.Stopwatch"] = Rule.Clock,
+        ["System.Diagnostics.Activity"] = Rule.Clock,
+        ["System.Diagnostics.ActivitySource"] = Rule.Clock,
+        ["System.IO.File"] = Rule.Files,
+        ["System.IO.FileInfo"] = Rule.Files,
+        ["System.IO.FileStream"] = Rule.Files,
+        ["System.IO.FileSystemInfo"] = Rule.Files,
+        ["System.IO.FileSystemWatcher"] = Rule.Files,
+        ["System.IO.Directory"] = Rule.Files,
+        ["System.IO.DirectoryInfo"] = Rule.Files,
+        ["System.IO.DriveInfo"] = Rule.Files,
+        ["System.IO.RandomAccess"] = Rule.Files,
+        ["Microsoft.Win32.SafeHandles.SafeFileHandle"] = Rule.Files,
+        ["System.Console"] = Rule.Console,
+        ["System.Diagnostics.Debugger"] = Rule.Environment,
+        ["System.Diagnostics.StackTrace"] = Rule.Environment,
+        ["System.Diagnostics.StackFrame"] = Rule.Environment,
+        ["System.Diagnostics.Process"] = Rule.Processes,
+        ["System.Diagnostics.ProcessStartInfo"] = Rule.Processes,
+        ["System.Environment"] = Rule.Environment,
+        ["System.AppContext"] = Rule.Environment,
+        ["System.AppDomain"] = Rule.Environment,
+        ["System.OperatingSystem"] = Rule.Environment,
+        ["System.GC"] = Rule.Environment,
+        ["System.WeakReference"] = Rule.Environment,
+        ["System.WeakReference`1"] = Rule.Environment,
+        ["System.Runtime.GCSettings"] = Rule.Environment,
+        ["System.Runtime.MemoryFailPoint"] = Rule.Environment,
+        ["System.Runtime.InteropServices.RuntimeInformation"] = Rule.Environment,
+        ["System.Runtime.InteropServices.RuntimeEnvironment"] = Rule.Environment,
+        ["System.Runtime.CompilerServices.ConditionalWeakTable`2"] = Rule.Environment,
+        ["System.Threading.Monitor"] = Rule.Locks,
+        ["System.Threading.Lock"] = Rule.Locks,
+        ["System.Threading.SpinLock"] = Rule.Locks,
+        ["System.Threading.SemaphoreSlim"] = Rule.Locks,
+        ["System.Threading.ReaderWriterLock"] = Rule.Locks,
+        ["System.Threading.ReaderWriterLockSlim"] = Rule.Locks,
+        ["System.Threading.CancellationTokenSource"] = Rule.Threads,
+        ["System.Runtime.CompilerServices.Unsafe"] = Rule.Native,
+        ["System.Runtime.InteropServices.Marshal"] = Rule.Native,
+        ["System.Runtime.InteropServices.NativeMemory"] = Rule.Native,
+        ["System.Runtime.InteropServices.NativeLibrary"] = Rule.Native,
+        ["System.Runtime.InteropServices.GCHandle"] = Rule.Native,
+        ["System.Runtime.InteropServices.GCHandle`1"] = Rule.Native,
+        ["System.Runtime.InteropServices.SafeHandle"] = Rule.Native,
+    };
+
+    // With all below them.
+    private static readonly (string Namespace, Rule Rule)[] Namespaces =
+    [
+        ("System.IO.Pipes", Rule.Files),
+        ("System.IO.MemoryMappedFiles", Rule.Files),
+        ("System.IO.IsolatedStorage", Rule.Files),
+        ("System.Net", Rule.Network),
+        ("System.Diagnostics.Tracing", Rule.Environment),
+        ("System.Diagnostics.Metrics", Rule.Environment),
+        ("System.Timers", Rule.Threads),
+        ("System.Threading.Channels", Rule.Threads),
+        ("System.Threading.Tasks.Dataflow", Rule.Threads),
+        ("System.Reflection.Emit", Rule.Loading),
+        ("System.Runtime.Loader", Rule.Loading),
+    ];
+
+    private readonly Dictionary<ISymbol, Rule?> known = new(SymbolEqualityComparer.Default);
+
+    /// <summary>The rule that the use of <paramref name="member"/> breaks.</summary>
+    public Rule? Of(ISymbol member)
+    {
+        var definition = member.OriginalDefinition;
+        if (!known.TryGetValue(definition, out var rule))
+        {
+            known[definition] = rule = Find(definition);
+        }
+
+        return rule;
+    }
+
+    private static Rule? Find(ISymbol member)
+    {
+        if (member.ContainingType is not { TypeKind: not TypeKind.Enum } type || member is IFieldSymbol { HasConstantValue: true })
+        {
+            return null;
+        }
+
+        var name = NameOf(type);
+        var accessed = member is IMethodSymbol { AssociatedSymbol: { } owner } ? owner.Name : member.Name;
+        var full = $"{name}.{accessed}";
+        if (Fine.Contains(full) || Fine.Contains(name))
+        {
+            return null;
+        }
+
+        return Members.GetValueOrDefault(full) ?? Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfConstructor(member, name)
+            ?? OfNamespace(type, name);
+    }
+
+    private static Rule? OfConstructor(ISymbol member, string type)
+    {
+        if (member is not IMethodSymbol { MethodKind: MethodKind.Constructor } constructor)
+        {
+            return null;
+        }
+
+        return type switch
+        {
+            // Seeded it gives the same numbers for ever.
+            "System.Random" when constructor.Parameters.IsEmpty => Rule.Randomness,
+            "System.IO.StreamReader" or "System.IO.StreamWriter" when constructor.Parameters is [{ Type.SpecialType: SpecialType.System_String }, ..] => Rule.Files,
+            "System.Security.Cryptography.RSACryptoServiceProvider" or "System.Security.Cryptography.RSAOpenSsl" => Rule.Randomness,
+            _ => null,
+        };
+    }
+
+    private static Rule? OfNamespace(INamedTypeSymbol type, string name)
+    {
+        var space = type.ContainingNamespace.ToDisplayString();
+        // Threads, their pools, timers, handles to wait on, thread-local values.
+        if (space == "System.Threading" && type.TypeKind is TypeKind.Class or TypeKind.Struct && !name.EndsWith("Exception", StringComparison.Ordinal))
+        {
+            return Rule.Threads;
+        }
+
+        return Namespaces.FirstOrDefault(n => space == n.Namespace || space.StartsWith($"{n.Namespace}.", StringComparison.Ordinal)).Rule;
+    }
+
+    /// <summary>As in metadata: <c>System.Collections.Generic.List`1</c>.</summary>
+    public static string NameOf(INamedTypeSymbol type)
+    {
+        var definition = type.OriginalDefinition;
+        return definition.ContainingType is { } outer ? $"{NameOf(outer)}.{definition.MetadataName}"
+            : definition.ContainingNamespace.IsGlobalNamespace ? definition.MetadataName
+            : $"{definition.ContainingNamespace.ToDisplayString()}.{definition.MetadataName}";
+    }
+}
