@@ -81,13 +81,23 @@ export interface Fault {
   readonly eventId: string;
   readonly aggregateId: string;
   readonly version: number;
+  /** Absent in faults that were recorded before it was known. */
+  readonly eventType?: string;
   readonly className: string;
   readonly message: string;
+  /** Of the tenant's own sources, where the code threw. */
   readonly file: string | null;
   readonly line: number | null;
   /** ISO 8601 UTC. */
   readonly at: string;
+  /** The process of the code was stopped, or ended, on the event: running it again may end otherwise. */
+  readonly stopped?: true;
+  /** Of a projection's: the place of the event in the tenant's order. Not for clients. */
+  readonly place?: number;
 }
+
+/** What clients are told of a fault. */
+export const faultForClients = ({ place: _place, ...fault }: Fault): Omit<Fault, 'place'> => fault;
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
 export const isoTimestamp = (milliseconds: number): string => new Date(milliseconds).toISOString();

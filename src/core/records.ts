@@ -51,11 +51,49 @@ export interface ProjectionDropValue {
   readonly projectionId: string;
 }
 
+/** What is done with the event that stopped a key: it is run again, or passed over; then what was parked behind it follows. */
+export type ReleaseMode = 'retry' | 'skip';
+
+export interface ProjectionReleaseValue {
+  readonly projectionId: string;
+  /** Whose states are meant: of another one that is live by then nothing is released. */
+  readonly revision: number;
+  readonly className: string;
+  readonly key: string;
+  /** Of the fault: a key that stands at another one by then is left alone. */
+  readonly eventId: string;
+  readonly mode: ReleaseMode;
+  readonly commandId: string;
+}
+
+/** A reducer's process was stopped, or ended, on an event: for every reader the aggregate stands before it until a release. */
+export interface ReducerFaultValue {
+  readonly aggregateId: string;
+  readonly artefactId: string;
+  readonly className: string;
+  readonly version: number;
+  /** JSON text. */
+  readonly fault: Buffer;
+}
+
+export interface ReducerReleaseValue {
+  readonly aggregateId: string;
+  /** The code that threw: of other code nothing is released. */
+  readonly artefactId: string;
+  readonly className: string;
+  readonly version: number;
+  readonly mode: ReleaseMode;
+  readonly commandId: string;
+}
+
 /** What the events topic of a tenant holds besides claims. */
 export type EventsBody =
   | { readonly kind: 'Commit'; readonly value: CommitValue }
   | { readonly kind: 'ProjectionSwap'; readonly value: ProjectionSwapValue }
-  | { readonly kind: 'ProjectionDrop'; readonly value: ProjectionDropValue };
+  | { readonly kind: 'ProjectionDrop'; readonly value: ProjectionDropValue }
+  | { readonly kind: 'ProjectionRelease'; readonly value: ProjectionReleaseValue }
+  | { readonly kind: 'ReducerFault'; readonly value: ReducerFaultValue }
+  | { readonly kind: 'ReducerRelease'; readonly value: ReducerReleaseValue };
 
 export interface ChangeValue {
   readonly projectionId: string;

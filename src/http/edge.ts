@@ -20,6 +20,7 @@ import { adminRoutes } from './routes/admin.js';
 import { aggregateTypeRoutes } from './routes/aggregate-types.js';
 import { aggregateRoutes } from './routes/aggregates.js';
 import { eventRoutes } from './routes/events.js';
+import { faultRoutes } from './routes/faults.js';
 import { projectionRoutes } from './routes/projections.js';
 import { reducerRoutes } from './routes/reducers.js';
 import { systemRoutes } from './routes/system.js';
@@ -207,6 +208,7 @@ function mountRoutes(
   aggregateTypeRoutes(router, dependencies);
   reducerRoutes(router, dependencies);
   projectionRoutes(router, dependencies);
+  faultRoutes(router, dependencies);
   webhookRoutes(router, dependencies);
   systemRoutes(router, dependencies);
   adminRoutes(router, dependencies);

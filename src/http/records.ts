@@ -10,7 +10,7 @@ export const reducerRecord = (reducer: ReducerEntity): object => ({
   ...compiled(reducer),
 });
 
-export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly faults: readonly object[] }): object => ({
+export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly faults: readonly object[]; readonly faultCount: number }): object => ({
   id: projection.projectionId,
   status: projection.status,
   kind: 'projection',
@@ -23,6 +23,7 @@ export const projectionRecord = (projection: ProjectionEntity, live?: { readonly
       : { url: projection.webhook.url, isolated: projection.webhook.isolated, disabledAt: projection.webhook.disabledAt },
   build: live?.build,
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
+  faultCount: live?.faultCount,
 });
 
 const compiled = (artefact: ArtefactFields): object => ({

@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import type { Fault } from '../core/event.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
@@ -44,8 +45,25 @@ export class AggregateReads {
 
   /** As it is stored, by the reducer that is bound now. */
   row(aggregateId: string, aggregateType: string): ReducerState | undefined {
-    const row = this.#options.tables.reducerState(aggregateId);
-    return row?.generation === this.#options.boundTo(aggregateType)?.generation ? row : undefined;
+    const reducer = this.#options.boundTo(aggregateType);
+    return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
+  }
+
+  /** Aggregates of the type that stand at a fault, after an id. */
+  async faults(aggregateType: string, after: string, limit: number): Promise<{ readonly faults: readonly Fault[]; readonly more: boolean }> {
+    await this.#options.barrier();
+    const faults: Fault[] = [];
+    for (const aggregateId of this.#options.tables.faults.aggregates(aggregateType, after)) {
+      const fault = this.row(aggregateId, aggregateType)?.fault;
+      if (fault === undefined) continue;
+      if (faults.length === limit) return { faults, more: true };
+      faults.push(fault);
+    }
+    return { faults, more: false };
+  }
+
+  faultCount(aggregateType: string): number {
+    return this.#bound(aggregateType) ? this.#options.tables.faults.aggregateCount(aggregateType) : 0;
   }
 
   async listEvents(query: EventsQuery): Promise<EventsPage> {

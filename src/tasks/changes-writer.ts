@@ -144,9 +144,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
 
+  /** The changes of the input were dropped by retention, all or some. */
+  isSettled(inputOffset: number): boolean {
+    return inputOffset <= this.#settledThrough;
+  }
+
   /** The change of an input whose own was dropped by retention; undefined when the input is to be written. */
   settled(value: ChangeValue): Change | undefined {
-    return value.inputOffset <= this.#settledThrough ? changeOf(this.#trimmedThrough, value) : undefined;
+    return this.isSettled(value.inputOffset) ? changeOf(this.#trimmedThrough, value) : undefined;
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */

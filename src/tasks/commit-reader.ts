@@ -3,12 +3,12 @@ import type { StoredCommit, StoredEvent } from '../core/event.js';
 import type { EventsBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import { storedCommit, type Control } from './events-writer.js';
+import { isReducerControl, storedCommit, type ProjectionControl } from './events-writer.js';
 import type { PartitionTables } from './store/partition-tables.js';
 import { Tail } from './tail.js';
 import type { EventsPage, EventsQuery } from './tenant.js';
 
-export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } | { readonly kind: 'control'; readonly control: Control; readonly offset: number };
+export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number };
 
 /** Who reads the tenant's records one after the other. */
 export interface InputReader {
@@ -156,7 +156,8 @@ export class CommitReader implements InputReader {
     if (record.value === null || this.#voids.has(record.offset)) return undefined;
     const body = this.#options.codec.decode(record.value)?.body;
     if (body === undefined || body.kind === 'Claim') return undefined;
-    return body.kind === 'Commit' ? { kind: 'commit', commit: storedCommit(record.offset, body.value) } : { kind: 'control', control: body, offset: record.offset };
+    if (body.kind === 'Commit') return { kind: 'commit', commit: storedCommit(record.offset, body.value) };
+    return isReducerControl(body) ? undefined : { kind: 'control', control: body, offset: record.offset };
   }
 
   async readCommit(offset: number): Promise<StoredCommit> {

@@ -11,6 +11,11 @@ import type { PartitionTables } from './store/partition-tables.js';
 
 /** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
 export type Control = Exclude<EventsBody, { kind: 'Commit' }>;
+/** What the log says of faults of reducers: of one aggregate, and no input of projections. */
+export type ReducerControl = Extract<EventsBody, { kind: 'ReducerFault' | 'ReducerRelease' }>;
+export type ProjectionControl = Exclude<Control, ReducerControl>;
+
+export const isReducerControl = (control: Control): control is ReducerControl => control.kind === 'ReducerFault' || control.kind === 'ReducerRelease';
 
 export interface Accepted {
   readonly commit: StoredCommit;
@@ -120,7 +125,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
       }
       if ('control' in pending) {
         const { control } = pending;
-        drafts.push(new ControlDraft(control, `${control.kind}:${control.value.projectionId}`, pending));
+        drafts.push(new ControlDraft(control, `${control.kind}:${'projectionId' in control.value ? control.value.projectionId : control.value.aggregateId}`, pending));
         continue;
       }
       const { command } = pending;

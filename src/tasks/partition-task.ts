@@ -7,7 +7,7 @@ import type { FoldedSoFar } from './snapshots/snapshots.js';
 import { PartitionTables } from './store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
-import type { AggregateHome, AggregateState, EventsPage, EventsQuery } from './tenant.js';
+import type { AggregateHome, AggregateRelease, AggregateReleaseQuery, AggregateState, EventsPage, EventsQuery } from './tenant.js';
 import { TenantPartition } from './tenant-partition.js';
 import { tenantTopics } from './topics.js';
 
@@ -152,6 +152,11 @@ export class PartitionTask implements AggregateHome {
 
   aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
     return this.#core.reads.aggregateState(aggregateType, aggregateId);
+  }
+
+  async releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+    if (this.#status === 'FOLLOWING') throw new NotOwnerError();
+    return this.#core.releaseAggregate(query);
   }
 
   /** Flushes and closes; what waits is answered UNAVAILABLE. */

@@ -5,6 +5,7 @@ import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import type { InputReader } from './commit-reader.js';
 import type { Control } from './events-writer.js';
+import { placedFault } from './key-releases.js';
 import { flatten, takeEvents, unitsOf } from './projection-unit.js';
 import type { BuildProgress, PartitionTables } from './store/partition-tables.js';
 import type { CatchUp, ProjectionLife } from './tenant.js';
@@ -222,7 +223,7 @@ export class ProjectionBuilds {
       if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
       const { eventId, aggregateId, aggregateType, version } = event;
       const origin = { eventId, aggregateId, aggregateType, version };
-      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, { state: change.state, sequence: 0, lastModified: commit.timestamp, fault: change.fault, origin });
+      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, { state: change.state, sequence: 0, lastModified: commit.timestamp, fault: placedFault(change, commit), origin });
     }
     this.#set(one, { ...one.progress, position, processed: one.progress.processed + events.length });
   }

@@ -1,8 +1,9 @@
 import type { Change } from '../core/change.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionSwapValue } from '../core/records.js';
+import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import type { ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
+import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
 import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
@@ -106,6 +107,7 @@ export class ProjectionFollower {
       }
       if (input.kind === 'commit') for (const change of inOrder(changes.recordedOf(offset))) settleChange(this.#options.tables, this.#units, change);
       else if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
+      else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
       else if (!(await this.#swap(input.control.value, offset))) return false;
       changes.passed(offset);
       this.#position = offset + 1;
@@ -123,8 +125,9 @@ export class ProjectionFollower {
 
   #isSettled(input: Input): boolean {
     if (input.kind === 'commit' || input.control.kind === 'ProjectionDrop') return offsetOf(input) < this.#settledBefore();
-    // The changes of a swap are several produces: only one of a later input says that they are through.
-    return offsetOf(input) < this.#options.changes.lastRecorded() || this.#passedOver(input.control.value);
+    // The changes of a swap, or of a release, are several produces: only one of a later input says that they are through.
+    if (offsetOf(input) < this.#options.changes.lastRecorded()) return true;
+    return input.control.kind === 'ProjectionSwap' ? this.#passedOver(input.control.value) : heldRow(this.#options.tables, this.#units, input.control.value) === undefined;
   }
 
   /** By its revision alone: of a projection that was deleted, the owner told nothing, and a promotion drops it. */
@@ -147,7 +150,7 @@ export class ProjectionFollower {
         const now = swap.classNames.indexOf(before.classNames[classIndex] ?? '');
         if (now < 0) continue;
         tables.setKeyState(projectionId, revision, key, now, row);
-        if (row.fault !== undefined) tables.setFaulted(projectionId, key, now, true);
+        if (row.fault !== undefined) tables.faults.setKey(projectionId, key, now, true);
         if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
       }
     const units = unitsOf(projectionId, swap);
@@ -160,6 +163,13 @@ export class ProjectionFollower {
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
     goLive(tables, swap, before, offset, changed, this.#options.keptRevisions);
     return true;
+  }
+
+  #release(release: ProjectionReleaseValue, offset: number): void {
+    const { tables, changes } = this.#options;
+    if (heldRow(tables, this.#units, release) === undefined) return;
+    tables.faults.setDeparted(release.projectionId, release.revision);
+    for (const change of inOrder(changes.recordedOf(offset))) settleChange(tables, this.#units, change);
   }
 
   /** Rows of many keys are written on the way, so that memory is bounded; broken off here, the swap is begun anew. */

@@ -1,4 +1,3 @@
-import type { Fault } from '../core/event.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import type { KeyState, PartitionTables } from './store/partition-tables.js';
 import type { ProjectionState, ProjectionStatesPage, ProjectionStatesQuery } from './tenant.js';
@@ -8,8 +7,6 @@ export interface ProjectionReadsOptions {
   /** Throws where this process does not serve the tenant, as far as it knows. */
   readonly mustServe: () => void;
 }
-
-const FAULTS_SHOWN = 100;
 
 /** What a tenant answers of its projections, from its local store. */
 export class ProjectionReads {
@@ -43,20 +40,6 @@ export class ProjectionReads {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
       return row === undefined ? [] : [projectionStateOf(key, className, row)];
     });
-  }
-
-  /** The first faulted keys: enough to see what is wrong. */
-  async projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
-    await Promise.resolve();
-    this.#options.mustServe();
-    const live = this.#options.tables.liveProjection(projectionId);
-    const faults: (Fault & { readonly key: string })[] = [];
-    for (const [key, classIndex] of this.#options.tables.faulted(projectionId)) {
-      const fault = live === undefined ? undefined : this.#options.tables.keyState(projectionId, live.revision, key, classIndex)?.fault;
-      if (fault !== undefined) faults.push({ ...fault, key });
-      if (faults.length === FAULTS_SHOWN) break;
-    }
-    return faults;
   }
 }
 

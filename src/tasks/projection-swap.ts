@@ -34,7 +34,10 @@ export function* swapValues(tables: PartitionTables, swap: ProjectionSwapValue, 
     const now = classNames.indexOf(className);
     const row = now < 0 ? undefined : tables.keyState(projectionId, revision, key, now);
     if (!sameRow(old, row)) yield row === undefined ? value(key, className, old, true) : value(key, className, row, false);
-    else if (now >= 0) tables.setKeyState(projectionId, revision, key, now, old);
+    else if (now >= 0) {
+      tables.setKeyState(projectionId, revision, key, now, old);
+      if (old.fault !== undefined) tables.faults.setKey(projectionId, key, now, true);
+    }
   }
   for (const [key, classIndex, row] of tables.keyStates(projectionId, revision)) {
     const className = classNames[classIndex] ?? '';
@@ -48,14 +51,16 @@ export function* swapValues(tables: PartitionTables, swap: ProjectionSwapValue, 
 /**
  * The revision is the live one, with `changed` keys other than before. The states of the one before are kept, up to `most`
  * revisions of them; not those that a
- * rebuild came to replace.
+ * rebuild came to replace, nor those that a build from the start would not come to.
  */
 export function goLive(tables: PartitionTables, swap: ProjectionSwapValue, before: LiveProjection | undefined, offset: number, changed: number, most: number): void {
   const { projectionId, revision, artefactId, classNames, cause } = swap;
   const past: readonly LivePast[] = [...(before?.past ?? []), { revision, artefactId, changed }].slice(-PAST);
   tables.setLiveProjection(projectionId, { revision, artefactId, classNames, past });
   if (before === undefined) return;
+  for (const [key, classIndex] of [...tables.faults.keys(projectionId)])
+    if (tables.keyState(projectionId, revision, key, classIndex)?.fault === undefined) tables.faults.setKey(projectionId, key, classIndex, false);
   const kept = { revision: before.revision, artefactId: before.artefactId, classNames: before.classNames, position: offset };
-  const gone = cause === 'rebuild' ? [kept] : tables.kept.keep(projectionId, kept, most);
+  const gone = cause === 'rebuild' || tables.faults.departed(projectionId, before.revision) ? [kept] : tables.kept.keep(projectionId, kept, most);
   for (const one of gone) tables.dropRevision(projectionId, one.revision);
 }

@@ -1,6 +1,8 @@
 import type { HostEvent, ProjectionUnit, State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
+import type { ChangeValue } from '../core/records.js';
+import type { ChangesWriter } from './changes-writer.js';
 import { eventsOf } from './commit-reader.js';
 import type { KeyState, PartitionTables } from './store/partition-tables.js';
 
@@ -47,11 +49,38 @@ const faultText = (fault: Fault | undefined): string => (fault === undefined ? '
 export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boolean =>
   sameState(a?.state ?? null, b?.state ?? null) && faultText(a?.fault) === faultText(b?.fault);
 
+/**
+ * The first of the commits of which the log has other changes than the code gave now. A fault need not come again: the process of
+ * the code may have been stopped, and is not this time.
+ */
+export function firstDisagreement(changes: Pick<ChangesWriter, 'isSettled' | 'lastRecorded' | 'recordedOf' | 'recorded'>, units: readonly RevisionUnit[], commits: readonly StoredCommit[], values: readonly ChangeValue[]): StoredCommit | undefined {
+  const last = changes.lastRecorded();
+  if ((commits[0]?.offset ?? Infinity) > last) return undefined;
+  const given = new Map<number, ChangeValue[]>();
+  for (const value of values) {
+    const of = given.get(value.inputOffset);
+    if (of === undefined) given.set(value.inputOffset, [value]);
+    else of.push(value);
+  }
+  const live = new Set(units.map(({ id }) => id));
+  return commits.find(({ offset }) => {
+    if (offset > last || changes.isSettled(offset)) return false;
+    const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) => live.has(`${projectionId}@${revision}`));
+    if (recorded.length === 0) return false;
+    const now = given.get(offset) ?? [];
+    return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));
+  });
+}
+
+const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>
+  change?.key === value.key && change.className === value.className && (change.fault === undefined) === (value.fault === null) && sameState(change.state, value.state);
+
 /** Puts the state of an accepted change in the store, when it is one of these units'. */
 export function settleChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
   const unit = units.find((one) => one.projectionId === change.projectionId && one.revision === change.revision && one.className === change.className);
   if (unit === undefined) return;
   const { key, state, sequence, timestamp, fault, eventId, aggregateId, aggregateType, version } = change;
   tables.setKeyState(unit.projectionId, unit.revision, key, unit.classIndex, { state, sequence, lastModified: timestamp, fault, origin: { eventId, aggregateId, aggregateType, version } });
-  if (fault !== undefined) tables.setFaulted(unit.projectionId, key, unit.classIndex, true);
+  tables.faults.setKey(unit.projectionId, key, unit.classIndex, fault !== undefined);
+  if (fault?.stopped === true) tables.faults.setDeparted(unit.projectionId, unit.revision);
 }

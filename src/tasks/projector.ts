@@ -5,9 +5,10 @@ import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
+import { placedFault, type KeyReleases } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, swapValues } from './projection-swap.js';
-import { flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { firstDisagreement, flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -15,6 +16,7 @@ export interface ProjectorOptions {
   readonly reader: InputReader;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
+  readonly releases: KeyReleases;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** The projection is in the catalog: a swap of a deleted one is passed over. */
@@ -22,7 +24,7 @@ export interface ProjectorOptions {
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
   readonly logger: Logger;
-  readonly observer?: { projected?(events: number, changes: number, seconds: number): void };
+  readonly observer?: { projected?(events: number, changes: number, seconds: number): void; faulted?(kind: 'projection'): void };
 }
 
 /** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
@@ -127,6 +129,7 @@ export class Projector {
     if (control === 0 && first?.kind === 'control') {
       while (this.#flights.length > 0) await this.#oneAcked();
       if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
+      else if (first.control.kind === 'ProjectionRelease') await this.#options.releases.apply(first.control.value, first.offset, this.#units);
       else this.#drop(first.control.value.projectionId);
       this.#options.changes.passed(first.offset);
       this.#position = this.#acked = first.offset + 1;
@@ -189,7 +192,14 @@ export class Projector {
     if (this.#closed) return;
     const values = this.#values(changes, units, events, commitOf);
     this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
-    this.#emit(values, upTo, commits);
+    const cut = firstDisagreement(this.#options.changes, units, commits, values);
+    if (cut === undefined) return this.#emit(values, upTo, commits);
+    // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
+    const { offset } = cut;
+    this.#options.logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
+    for (const unit of units) this.#options.runner.forget(unit.id);
+    const through = commits.indexOf(cut) + 1;
+    this.#emit(values.filter(({ inputOffset }) => inputOffset < offset), commits[through]?.offset ?? upTo, commits.slice(0, through));
   }
 
   #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
@@ -226,7 +236,7 @@ export class Projector {
         timestamp: commit.timestamp,
         cause: null,
         state: change.state,
-        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(change.fault)),
+        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(placedFault(change, commit))),
       });
     }
     return values;
@@ -243,6 +253,7 @@ export class Projector {
       return;
     }
     const pending = fresh.map((value) => this.#await(value, value.fault !== null));
+    for (const { fault } of fresh) if (fault !== null) this.#options.observer?.faulted?.('projection');
     this.#options.changes.write(fresh, (acked) => {
       acked.forEach((change, i) => flight.made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
       flight.acked = true;

@@ -3,6 +3,7 @@ import type { StateStatus, StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from './commit-reader.js';
 import { takeEvents } from './projection-unit.js';
+import type { ReducerFaults, Stop } from './reducer-faults.js';
 import type { PartitionTables, ReducerState } from './store/partition-tables.js';
 
 /** The reducer that is bound to an aggregate type now. */
@@ -24,8 +25,10 @@ export interface ReducersOptions {
   readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
   /** How long a 201 waits for its state, milliseconds. */
   readonly deadlineMs: number;
+  /** What the log says of faults. */
+  readonly faults: ReducerFaults;
   readonly logger: Logger;
-  readonly observer?: { folded?(events: number, seconds: number): void };
+  readonly observer?: { folded?(events: number, seconds: number): void; faulted?(kind: 'reducer'): void };
 }
 
 interface Waiter {
@@ -46,6 +49,16 @@ interface Portion {
   readonly aggregateId: string;
   readonly works: Work[];
   readonly ensures: Ensure[];
+}
+/** What the runner is to fold of an aggregate. */
+interface Plan {
+  readonly reducer: BoundReducer;
+  readonly item: FoldItem;
+  readonly commits: readonly StoredCommit[];
+  /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
+  readonly through: number;
+  /** Where it stands then. */
+  readonly stop: Stop | undefined;
 }
 
 const COMMITS_A_TURN = 512;
@@ -168,7 +181,7 @@ export class Reducers {
     for (const work of works) portionOf(work.commit.aggregateId).works.push(work);
     for (const ensure of ensures) portionOf(ensure.aggregateId).ensures.push(ensure);
     try {
-      const items: { portion: Portion; reducer: BoundReducer; item: FoldItem; commits: readonly StoredCommit[] }[] = [];
+      const items: (Plan & { portion: Portion })[] = [];
       let events = 0;
       for (const portion of portions.values()) {
         const prepared = await this.#prepare(portion);
@@ -181,9 +194,9 @@ export class Reducers {
         const started = performance.now();
         const outcomes = await this.#options.runner.fold(items.map(({ item }) => item));
         this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
-        items.forEach(({ reducer, item, commits, portion }, i) => {
+        items.forEach((plan, i) => {
           const outcome = outcomes[i];
-          if (outcome !== undefined) this.#settle(portion, outcome, this.#store(reducer, item, commits, outcome));
+          if (outcome !== undefined) this.#settle(plan.portion, outcome, this.#store(plan, outcome));
         });
       }
       return undefined;
@@ -198,8 +211,8 @@ export class Reducers {
   }
 
   /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
-  async #prepare(portion: Portion): Promise<{ reducer: BoundReducer; item: FoldItem; commits: readonly StoredCommit[] } | undefined> {
-    const { tables } = this.#options;
+  async #prepare(portion: Portion): Promise<Plan | undefined> {
+    const { tables, faults } = this.#options;
     const [work] = portion.works;
     const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
     const type = work?.commit.aggregateType ?? head?.type;
@@ -210,9 +223,11 @@ export class Reducers {
     }
     const loading = this.#options.ensureLoaded(reducer.artefactId);
     if (loading !== undefined) await loading;
+    const stop = faults.stopOf(portion.aggregateId, reducer);
+    const most = stop === undefined ? Infinity : stop.fault.version - 1;
     let row = this.#row(portion.aggregateId, reducer);
-    const target = head?.version ?? lastVersion(portion.works.at(-1)?.commit) ?? 0;
-    const first = work?.commit.baseVersion ?? target;
+    const target = Math.min(most, head?.version ?? lastVersion(portion.works.at(-1)?.commit) ?? 0);
+    const first = Math.min(most, work?.commit.baseVersion ?? target);
     const commits: StoredCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
@@ -220,14 +235,14 @@ export class Reducers {
         commits.push(...chunk);
         gathered += chunk.reduce((sum, commit) => sum + commit.events.length, 0);
         if (gathered < HISTORY_EVENTS) continue;
-        row = await this.#foldHistory(reducer, row, commits.splice(0));
+        row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
         gathered = 0;
         if (row.fault !== undefined) break;
       }
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
-      this.#settle(portion, undefined, row);
+      this.#settle(portion, undefined, row?.fault === undefined && stop !== undefined && reached === most ? this.#stand(portion.aggregateId, reducer, row, stop) : row);
       return undefined;
     }
     // A read folds commits that wait for their own answer too: they are in the history then.
@@ -235,34 +250,57 @@ export class Reducers {
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
     if (target > known) for await (const chunk of this.#options.history(portion.aggregateId, known + 1, target)) commits.push(...chunk);
     const stateAt = portion.works.filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached).map(({ commit }) => lastVersion(commit) ?? 0);
-    return { reducer, item: this.#item(reducer, row, commits, stateAt), commits };
+    const plan = this.#plan(reducer, row, commits, stateAt, stop);
+    if (plan.item.events.length > 0) return plan;
+    this.#settle(portion, undefined, this.#store(plan, { states: [] }));
+    return undefined;
   }
 
+  /** The state as it is stored, and whether the aggregate stands at a fault that may be in the log in a moment. */
+  stored(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+    const row = this.#row(aggregateId, reducer);
+    const stop = row === undefined || row.fault !== undefined ? undefined : this.#options.faults.stopOf(aggregateId, reducer);
+    return row !== undefined && stop?.fault.version === row.version + 1 ? { ...row, fault: stop.fault } : row;
+  }
+
+  /** Of the reducer, and as the log has it: a fault that was released since is none. */
   #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
     const row = this.#options.tables.reducerState(aggregateId);
-    return row?.generation === reducer.generation ? row : undefined;
+    if (row?.generation !== reducer.generation) return undefined;
+    const { skipped, stop } = this.#options.faults.marks(aggregateId, reducer);
+    if (stop !== undefined && row.version >= stop.version) return undefined;
+    const { fault } = row;
+    const released = fault !== undefined && (skipped.includes(fault.version) || (fault.stopped === true && stop === undefined));
+    return released ? { ...row, fault: undefined } : row;
   }
 
-  #item(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[], stateAt: readonly number[]): FoldItem {
+  #plan(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[], stateAt: readonly number[], stop: Stop | undefined): Plan {
     const baseVersion = row?.version ?? 0;
-    const events: HostEvent[] = [];
-    for (const commit of commits) for (const event of eventsOf(commit)) if (event.version > baseVersion) events.push(event);
     const aggregateId = commits[0]?.aggregateId ?? '';
-    return { unit: { artefactId: reducer.artefactId, className: reducer.className }, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt };
+    const { skipped } = this.#options.faults.marks(aggregateId, reducer);
+    const through = Math.max(baseVersion, Math.min(stop === undefined ? Infinity : stop.fault.version - 1, lastVersion(commits.at(-1)) ?? baseVersion));
+    const isFolded = (version: number): boolean => version > baseVersion && version <= through && !skipped.includes(version);
+    const events: HostEvent[] = [];
+    for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
+    const unit = { artefactId: reducer.artefactId, className: reducer.className };
+    const item = { unit, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt: stateAt.filter(isFolded) };
+    return { reducer, item, commits, through, stop };
   }
 
-  async #foldHistory(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[]): Promise<ReducerState> {
+  async #foldHistory(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[], stop: Stop | undefined): Promise<ReducerState> {
     this.#mustRun();
-    const item = this.#item(reducer, row, commits, []);
-    const [outcome] = await this.#options.runner.fold([item]);
+    const plan = this.#plan(reducer, row, commits, [], stop);
+    const [outcome] = plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.runner.fold([plan.item]);
     if (outcome === undefined) throw new Error('the runner gave no outcome');
-    return this.#store(reducer, item, commits, outcome);
+    return this.#store(plan, outcome);
   }
 
-  #store(reducer: BoundReducer, item: FoldItem, commits: readonly StoredCommit[], outcome: FoldOutcome): ReducerState {
+  /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
+  #store({ reducer, item, commits, through, stop }: Plan, outcome: FoldOutcome): ReducerState {
+    const { faults, observer } = this.#options;
     const before = this.#row(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
-    const version = last?.version ?? item.baseVersion;
+    const version = outcome.fault === undefined ? through : outcome.fault.version - 1;
     const reached = commits.findLast((commit) => commit.baseVersion < version);
     const row: ReducerState = {
       generation: reducer.generation,
@@ -272,8 +310,27 @@ export class Reducers {
       offset: reached?.offset ?? before?.offset ?? 0,
       fault: outcome.fault,
     };
-    this.#options.tables.setReducerState(item.aggregateId, row);
+    if (row.fault !== undefined) observer?.faulted?.('reducer');
+    if (row.fault === undefined && stop !== undefined && version === stop.fault.version - 1) return this.#stand(item.aggregateId, reducer, row, stop);
+    if (row.fault?.stopped === true) {
+      this.#setRow(item.aggregateId, reducer, { ...row, fault: undefined });
+      faults.stopped(item.aggregateId, reducer, row.fault);
+    } else this.#setRow(item.aggregateId, reducer, row);
     return row;
+  }
+
+  /** It is folded as far as it may be. */
+  #stand(aggregateId: string, reducer: BoundReducer, row: ReducerState | undefined, { fault, recorded }: Stop): ReducerState {
+    const good = row ?? { generation: reducer.generation, version: 0, state: null, lastModified: 0, offset: 0, fault: undefined };
+    this.#setRow(aggregateId, reducer, recorded ? { ...good, fault } : good);
+    return { ...good, fault };
+  }
+
+  #setRow(aggregateId: string, { aggregateType }: BoundReducer, row: ReducerState): void {
+    const { tables } = this.#options;
+    const stood = tables.reducerState(aggregateId)?.fault !== undefined;
+    if (stood || row.fault !== undefined) tables.faults.setAggregate(aggregateType, aggregateId, row.fault !== undefined);
+    tables.setReducerState(aggregateId, row);
   }
 
   #settle(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {

@@ -1,6 +1,7 @@
 import type { CodeHost } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
+import type { ReleaseMode } from '../core/records.js';
 import type { Codecs } from '../log/codec.js';
 import type { Log } from '../log/log.js';
 import type { BuildTarget } from './projection-builds.js';
@@ -56,4 +57,7 @@ export interface TaskObserver {
   folded?(events: number, seconds: number): void;
   projected?(events: number, changes: number, seconds: number): void;
   voided?(): void;
+  /** Tenant code stopped a key or an aggregate. */
+  faulted?(kind: 'reducer' | 'projection'): void;
+  released?(kind: 'reducer' | 'projection', mode: ReleaseMode, outcome: string): void;
 }

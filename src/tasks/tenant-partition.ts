@@ -4,14 +4,16 @@ import type { FenceState } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { PartitionRef } from '../log/log.js';
 import { AggregateReads } from './aggregate-reads.js';
+import { AggregateReleases } from './aggregate-releases.js';
 import { CommitReader } from './commit-reader.js';
-import { EventsWriter, type Control } from './events-writer.js';
+import { EventsWriter, isReducerControl, type Control } from './events-writer.js';
 import type { AggregateSource } from './inspection-source.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
+import { ReducerFaults } from './reducer-faults.js';
 import { Reducers, type BoundReducer } from './reducers.js';
 import type { PartitionTables } from './store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
-import type { CatchUp } from './tenant.js';
+import type { AggregateRelease, AggregateReleaseQuery, CatchUp } from './tenant.js';
 import { eventsTopic } from './topics.js';
 
 export interface TenantPartitionOptions {
@@ -35,6 +37,8 @@ export const TAIL_BYTES = 8 * 1024 * 1024;
 /** Of each of several partitions at least. */
 const LEAST_TAIL_BYTES = 512 * 1024;
 const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
+/** An answer to a retry or a skip says what came of it, if that is known by then. */
+export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
@@ -48,6 +52,8 @@ export class TenantPartition {
   readonly #writer: EventsWriter;
   readonly #reducers: Reducers;
   readonly #catchUps: ReducerCatchUps;
+  readonly #faults: ReducerFaults;
+  readonly #releases: AggregateReleases;
   readonly #bound = new Map<string, BoundReducer>();
   /** This process serves the partition, which counts its appends. */
   #serving = false;
@@ -74,7 +80,8 @@ export class TenantPartition {
         onFolded();
       },
       onControl: (control, offset) => {
-        this.reader.push({ kind: 'control', control, offset });
+        if (isReducerControl(control)) this.#faults.fold(control);
+        else this.reader.push({ kind: 'control', control, offset });
         onFolded();
       },
       onRestoring: (end) => this.reader.restoring(end),
@@ -92,6 +99,7 @@ export class TenantPartition {
       observer: { produced: (records, seconds) => observer?.produced?.('events', records, seconds), voided: () => observer?.voided?.() },
     });
     const boundTo = (type: string): BoundReducer | undefined => this.#bound.get(type);
+    this.#faults = new ReducerFaults({ tables, propose: (control) => (this.#serving ? this.propose(control) : undefined), logger });
     this.#reducers = new Reducers({
       tables,
       runner,
@@ -99,10 +107,15 @@ export class TenantPartition {
       ensureLoaded,
       history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
       deadlineMs: options.task.foldDeadlineMs,
+      faults: this.#faults,
       logger,
-      observer: { folded: (events, seconds) => observer?.folded?.(events, seconds) },
+      observer: { folded: (events, seconds) => observer?.folded?.(events, seconds), faulted: (kind) => observer?.faulted?.(kind) },
     });
     this.reads = new AggregateReads({ tables, reader: this.reader, reducers: this.#reducers, boundTo, barrier: options.barrier });
+    this.#releases = new AggregateReleases({
+      ...{ reads: this.reads, faults: this.#faults, boundTo, propose: (control) => this.propose(control), waitMs: RELEASE_WAIT_MS },
+      observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) },
+    });
     this.source = {
       barrier: options.barrier,
       head: (aggregateId) => tables.head(aggregateId),
@@ -158,6 +171,16 @@ export class TenantPartition {
     return 'status' in answer ? { ...result, stateStatus: answer.status } : { ...result, state: answer.state ?? JSON_NULL };
   }
 
+  /** For the owner. */
+  releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+    return this.#releases.release(query);
+  }
+
+  /** Aggregates that stand at a fault, as far as they were folded. */
+  get faulted(): number {
+    return this.#options.tables.faults.allAggregates();
+  }
+
   /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
   propose(control: Control): Promise<number> {
     return this.#writer.propose(control);
@@ -188,5 +211,6 @@ export class TenantPartition {
     await this.#events.close();
     this.#catchUps.close();
     this.#reducers.close();
+    this.#faults.close();
   }
 }

@@ -1,11 +1,13 @@
 import type { Runner } from '../code-host/code-host.js';
 import { NotOwnerError } from '../core/errors.js';
-import type { AppendCommand, AppendResult, Fault, StoredCommit } from '../core/event.js';
+import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
 import type { AggregateSource, TenantInspection } from './inspection-source.js';
+import type { Control } from './events-writer.js';
+import { KeyReleases } from './key-releases.js';
 import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
 import { ProjectionFollower } from './projection-follower.js';
 import { Projector } from './projector.js';
@@ -18,6 +20,8 @@ import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
 import type {
   AggregateHome,
+  AggregateRelease,
+  AggregateReleaseQuery,
   AggregatesPage,
   AggregatesQuery,
   AggregateState,
@@ -33,7 +37,8 @@ import type {
   Tenant,
 } from './tenant.js';
 import { MergedInput, SoleInput, type TenantInput } from './tenant-input.js';
-import { TAIL_BYTES, TenantPartition } from './tenant-partition.js';
+import { TaskFaults } from './tenant-faults.js';
+import { RELEASE_WAIT_MS, TAIL_BYTES, TenantPartition } from './tenant-partition.js';
 import { mergedAggregates, summedCatchUps, summedTypes } from './tenant-sums.js';
 import { changesTopic, tenantTopics } from './topics.js';
 
@@ -46,6 +51,7 @@ export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-
  */
 export class TenantTask implements Tenant, SinkSource {
   readonly tenantId: string;
+  readonly faults: TaskFaults;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
   /** The first partition of the events; mostly there is no other. */
@@ -86,17 +92,13 @@ export class TenantTask implements Tenant, SinkSource {
     const input = { task: options, tables, first: this.#first, home: this.#home(), from: checkpoint.order, onAdvanced: () => this.#advance(), onStopped };
     this.#input = options.partitions === undefined ? new SoleInput(input) : new MergedInput(input, options.partitions);
     this.#feed = new ChangesWriter({
-      ...{ log, ref: changesRef, codec: codecs.changes },
-      tables,
-      tailBytes,
+      ...{ log, ref: changesRef, codec: codecs.changes, tables, tailBytes, logger, onStopped },
       start: checkpoint.changes.position,
-      logger,
       position: () => this.#changes.fence.position,
       kick: () => this.#changes.kick(),
       // An owner has what it was acknowledged.
       barrier: () => (this.#status === 'FOLLOWING' ? this.#changes.barrier() : Promise.resolve()),
       onChange: (change, input) => this.#follower.recorded(change, input),
-      onStopped,
     });
     this.#changes = new FencedPartition({
       ...{ log, owner, logger, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes },
@@ -104,27 +106,19 @@ export class TenantTask implements Tenant, SinkSource {
     });
     this.#reads = new ProjectionReads({ tables, mustServe: () => this.#mustServe() });
     const { reader } = this.#input;
-    this.#builds = new ProjectionBuilds({
-      tables,
-      reader,
-      runner: this.#runner,
-      ensureLoaded,
-      propose: (control) => this.#first.propose(control),
-      livePosition: () => this.#projector.position,
-      logger,
-    });
+    const code = { tables, reader, runner: this.#runner, ensureLoaded };
+    const propose = (control: Control): Promise<number> => this.#first.propose(control);
+    this.#builds = new ProjectionBuilds({ ...code, propose, livePosition: () => this.#projector.position, logger });
+    const releases = new KeyReleases({ ...code, changes: this.#feed, observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) } });
     this.#projector = new Projector({
-      tables,
-      reader,
-      changes: this.#feed,
-      builds: this.#builds,
-      runner: this.#runner,
-      ensureLoaded,
+      ...{ ...code, changes: this.#feed, builds: this.#builds, releases, keptRevisions, logger },
       exists: (projectionId) => definitions.projectionExists(projectionId),
-      keptRevisions,
-      logger,
-      observer: { projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds) },
+      observer: {
+        projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds),
+        faulted: (kind) => observer?.faulted?.(kind),
+      },
     });
+    this.faults = new TaskFaults({ tables, releases, partitions: () => this.#input.all(), propose, mustServe: () => this.#mustServe(), waitMs: RELEASE_WAIT_MS });
     this.#follower = new ProjectionFollower({ tables, reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, keptRevisions, logger });
     tables.section.onCheckpoint(() => {
       this.#first.forgetCommands();
@@ -292,6 +286,15 @@ export class TenantTask implements Tenant, SinkSource {
     return this.#input.home(aggregateId).aggregateState(aggregateType, aggregateId);
   }
 
+  async releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+    return this.#input.home(query.aggregateId).releaseAggregate(query);
+  }
+
+  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  get faulted(): { readonly aggregates: number; readonly keys: number } {
+    return this.#status === 'RUNNING' ? { aggregates: this.#first.faulted, keys: this.#tables.faults.allKeys() } : { aggregates: 0, keys: 0 };
+  }
+
   /** What serves the aggregates of the first partition. */
   #home(): AggregateHome {
     const { reads } = this.#first;
@@ -299,6 +302,7 @@ export class TenantTask implements Tenant, SinkSource {
       append: (command) => (this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.append(command)),
       listEvents: (query) => reads.listEvents(query),
       aggregateState: (aggregateType, aggregateId) => reads.aggregateState(aggregateType, aggregateId),
+      releaseAggregate: (query) => (this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.releaseAggregate(query)),
     };
   }
 
@@ -316,10 +320,6 @@ export class TenantTask implements Tenant, SinkSource {
 
   projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
     return this.#reads.projectionState(projectionId, key);
-  }
-
-  projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]> {
-    return this.#reads.projectionFaults(projectionId);
   }
 
   catchUp(aggregateType: string): CatchUp | undefined {

@@ -1,5 +1,6 @@
 import type { Change, SwapCause } from '../core/change.js';
 import type { AppendCommand, AppendResult, Fault, StoredEvent } from '../core/event.js';
+import type { ReleaseMode } from '../core/records.js';
 
 /**
  * One tenant's engine as the edge and the notifier see it. Reads see every append answered before they were asked.
@@ -17,7 +18,9 @@ export interface Tenant {
   /** Keys of all classes of a projection, ascending by (key, className). */
   projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
-  projectionFaults(projectionId: string): Promise<readonly (Fault & { readonly key: string })[]>;
+  /** Takes on an aggregate that stands at a fault. @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH */
+  releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease>;
+  readonly faults: TenantFaults;
   /** Progress of a projection's build over history; undefined when it is live. */
   projectionBuild(projectionId: string): CatchUp | undefined;
   /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */
@@ -37,7 +40,73 @@ export interface ProjectionLife {
 }
 
 /** What serves an aggregate: the tenant, or of one with several partitions that which it is in. */
-export type AggregateHome = Pick<Tenant, 'append' | 'listEvents' | 'aggregateState'>;
+export type AggregateHome = Pick<Tenant, 'append' | 'listEvents' | 'aggregateState' | 'releaseAggregate'>;
+
+/** What of a tenant stands at a fault, and how it goes on. */
+export interface TenantFaults {
+  /** Aggregates of a type, ascending by id. */
+  ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage>;
+  countOfType(aggregateType: string): Promise<number>;
+  /** Keys of a projection, ascending by (key, class). */
+  ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
+  countOfProjection(projectionId: string): Promise<number>;
+  /** Takes on the keys that stand at a fault. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY */
+  releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
+}
+export interface FaultsQuery {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+export interface AggregateFaultsPage {
+  readonly faults: readonly Fault[];
+  readonly nextCursor: string | undefined;
+}
+export interface KeyFault {
+  readonly key: string;
+  readonly fault: Fault;
+}
+export interface KeyFaultsPage {
+  readonly faults: readonly KeyFault[];
+  readonly nextCursor: string | undefined;
+}
+/** Which fault the client means; undefined: whichever it is. */
+interface ExpectedFault {
+  readonly eventId: string | undefined;
+  readonly version: number | undefined;
+}
+export interface AggregateReleaseQuery extends ExpectedFault {
+  readonly aggregateType: string;
+  readonly aggregateId: string;
+  readonly mode: ReleaseMode;
+}
+export interface AggregateRelease {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  /** `pending`: it is in the log, and the fold is not through yet. `faulted`: at the same event again, or at a later one. */
+  readonly outcome: 'released' | 'faulted' | 'pending';
+  /** Of the state now. */
+  readonly version: number;
+  /** By which the state came further, those that were passed over too. */
+  readonly events: number;
+  readonly fault: Fault | undefined;
+}
+export interface KeyReleaseQuery extends ExpectedFault {
+  readonly projectionId: string;
+  /** Undefined: all that stand, up to a bound. */
+  readonly key: string | undefined;
+  /** Undefined: all classes of the projection in which the key stands. */
+  readonly className: string | undefined;
+  readonly mode: ReleaseMode;
+}
+export interface KeyRelease {
+  readonly key: string;
+  readonly className: string;
+  /** As of an aggregate; `superseded`: by the time it came to it, another revision was live, or it stood at another event. */
+  readonly outcome: 'released' | 'faulted' | 'superseded' | 'pending';
+  /** Changes of the state that were told. */
+  readonly changes: number;
+  readonly fault: Fault | undefined;
+}
 
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {

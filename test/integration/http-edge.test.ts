@@ -34,7 +34,8 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
   readonly aggregateTypes = unasked;
   readonly projectionStates = unasked;
   readonly projectionState = unasked;
-  readonly projectionFaults = unasked;
+  readonly releaseAggregate = unasked;
+  readonly faults = { ofType: unasked, countOfType: unasked, ofProjection: unasked, countOfProjection: unasked, releaseKeys: unasked };
   readonly commands: AppendCommand[] = [];
   readonly #events = new Map<string, StoredEvent[]>();
 

@@ -82,7 +82,7 @@ for (const { name, skip, open } of LOGS) {
       standby.aggregateState('account', 'account-1'),
       standby.projectionStates({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
       standby.projectionState('p', 'city 1'),
-      standby.projectionFaults('p'),
+      standby.faults.ofProjection('p', { limit: 1, cursor: undefined }),
     ]);
     for (const refusal of refusals) assert.ok(refusal.status === 'rejected' && refusal.reason instanceof NotOwnerError && refusal.reason.retryable);
     assert.deepEqual((await standby.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence), (await owner.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence));

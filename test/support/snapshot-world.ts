@@ -139,7 +139,7 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
   const projection = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
   const events = await Promise.all([0, 13, 499].map((n) => task.listEvents({ aggregateId: `account-${n}`, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' })));
   const changes = await task.changes.read('p', 0, 100_000);
-  return Object.fromEntries(Object.entries({ aggregates, types: await task.aggregateTypes(), states, projection, faults: await task.projectionFaults('p'), events, changes }).map(([name, value]) => [name, hashOf(value)]));
+  return Object.fromEntries(Object.entries({ aggregates, types: await task.aggregateTypes(), states, projection, faults: await task.faults.ofProjection('p', { limit: 1000, cursor: undefined }), events, changes }).map(([name, value]) => [name, hashOf(value)]));
 }
 
 function hashOf(value: unknown): string {

@@ -27,7 +27,7 @@ test('what is late is given up, in its order; what is in time keeps its outcome'
 
 test('a tenant whose log does not answer, or that is long in being restored, is answered for in time', async () => {
   const tenant = { tenantId: 't', append: () => never(), listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }), catchUp: () => undefined, projectionBuild: () => undefined, projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }), changes: { head: () => 5 } };
-  const others = Object.fromEntries(['listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'projectionFaults'].map((name) => [name, () => never()]));
+  const others = Object.fromEntries(['listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'releaseAggregate'].map((name) => [name, () => never()]));
   const whole = { ...others, ...tenant } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
   const tenants: Tenants & AggregateHomes = { active: (id) => (id === 't' ? whole : undefined), open: () => opening, home: () => opening, partitionsOf: () => 1, onActivated: () => undefined };

@@ -67,7 +67,8 @@ export function projectChange(request: Pick<ProjectRequest, 'units' | 'events'>,
   return { event, unit, key, outcome, state, fault: faultOf(request.events[event] as HostEvent, className, failure, now) };
 }
 
-export function faultOf(event: HostEvent, className: string, { message, file, line }: Failure, now: number): Fault {
-  const { eventId, aggregateId, version } = event;
-  return { eventId, aggregateId, version, className, message, file, line, at: new Date(now).toISOString() };
+export function faultOf(event: HostEvent, className: string, { message, file, line, stopped }: Failure, now: number): Fault {
+  const { eventId, aggregateId, eventType, version } = event;
+  const at = new Date(now).toISOString();
+  return { eventId, aggregateId, version, eventType, className, message, file, line, at, ...(stopped === true ? { stopped } : {}) };
 }

@@ -24,6 +24,8 @@ export interface Failure {
   readonly message: string;
   readonly file: string | null;
   readonly line: number | null;
+  /** Not said by the runner: its process was stopped, or ended. */
+  readonly stopped?: true;
 }
 
 export interface FoldedItem {

@@ -26,7 +26,7 @@ const OF_A_TENANT = /^\/(?:events|aggregates|aggregate-types|reducers|projection
 /** The two appends find their owner themselves, with the id of the command. */
 const APPENDS = /^\/events(?:\/batch)?$/;
 /** Of one aggregate, which may be in a partition of its own owner. */
-const OF_AN_AGGREGATE = /^\/(?:events\/([^/]+)|aggregate-types\/[^/]+\/([^/]+)\/state)$/;
+const OF_AN_AGGREGATE = /^\/(?:events\/([^/]+)|aggregate-types\/[^/]+\/([^/]+)\/(?:state|retry|skip))$/;
 /** Answered wherever they arrive, from the catalog. */
 const OF_A_KEY = /^\/auth\//;
 const OF_THE_ADMIN = /^\/admin\//;

@@ -1,7 +1,7 @@
 import type { Router } from 'express';
 import { z } from 'zod';
 import type { BindingEntity } from '../../catalog/catalog.js';
-import { isoTimestamp } from '../../core/event.js';
+import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
 import type { Tenant } from '../../tasks/tenant.js';
@@ -45,7 +45,8 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const aggregateType = requireAggregateType(parameter(request, 'type'));
       const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
       if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
-      answer(response, 200, bindingRecord(binding, await tenants.open(tenantId)));
+      const tenant = await tenants.open(tenantId);
+      answer(response, 200, { ...bindingRecord(binding, tenant), faultCount: await tenant.faults.countOfType(aggregateType) });
     },
     put: async (request, response) => {
       const { tenantId } = authenticate(request);
@@ -75,7 +76,7 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
         .member('version', state.version)
         .raw('state', state.state)
         .member('lastModified', isoTimestamp(state.lastModified));
-      if (state.fault !== undefined) writer.member('fault', state.fault);
+      if (state.fault !== undefined) writer.member('fault', faultForClients(state.fault));
       answer(response, 200, writer.text('}').end());
     },
   });

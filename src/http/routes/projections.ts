@@ -1,5 +1,5 @@
 import type { Router } from 'express';
-import { isoTimestamp } from '../../core/event.js';
+import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState } from '../../tasks/tenant.js';
@@ -11,6 +11,9 @@ import { pageParameters, queryOf, requireName, textParameter } from '../query.js
 import { page, projectionRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
+
+/** Enough to see what is wrong; the rest is in a list of its own. */
+const FAULTS_SHOWN = 100;
 
 export function projectionRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
   resource(router, '/projections', {
@@ -58,8 +61,11 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
       const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
       if (projection.status !== 'compiled') return answer(response, 200, projectionRecord(projection));
       const tenant = await tenants.open(tenantId);
-      const faults = await tenant.projectionFaults(projection.projectionId);
-      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), faults }));
+      const [{ faults }, faultCount] = await Promise.all([
+        tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
+        tenant.faults.countOfProjection(projection.projectionId),
+      ]);
+      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }));
     },
   });
 
@@ -106,7 +112,7 @@ function statesJson(states: readonly ProjectionState[], nextCursor: string | und
       .raw('state', state.state)
       .member('sequence', state.sequence)
       .member('lastModified', isoTimestamp(state.lastModified));
-    if (state.fault !== undefined) writer.member('fault', state.fault);
+    if (state.fault !== undefined) writer.member('fault', faultForClients(state.fault));
     writer.text('}');
   });
   writer.text(']');

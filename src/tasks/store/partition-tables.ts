@@ -2,6 +2,7 @@ import type { Change, SwapCause } from '../../core/change.js';
 import type { Head, RememberedCommand } from '../../core/append-rules.js';
 import type { Fault } from '../../core/event.js';
 import type { FenceState } from '../../core/fence.js';
+import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
 
@@ -133,12 +134,14 @@ function* descending(pairs: readonly number[], from: number, to: number): Genera
 export class PartitionTables {
   readonly section: StoreSection;
   readonly kept: KeptRevisions;
+  readonly faults: FaultTables;
   #lastId = '';
   #lastKey = 'h';
 
   constructor(section: StoreSection) {
     this.section = section;
     this.kept = new KeptRevisions(section);
+    this.faults = new FaultTables(section);
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -252,6 +255,9 @@ export class PartitionTables {
     const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
     this.section.set(`r${aggregateId}`, row);
   }
+  dropReducerState(aggregateId: string): void {
+    this.section.delete(`r${aggregateId}`);
+  }
   catchUp(aggregateType: string): CatchUpProgress | undefined {
     return this.section.get(`u${aggregateType}`) as CatchUpProgress | undefined;
   }
@@ -317,16 +323,6 @@ export class PartitionTables {
   dropKeyState(projectionId: string, revision: number, key: string, classIndex: number): void {
     this.section.delete(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`);
   }
-  setFaulted(projectionId: string, key: string, classIndex: number, faulted: boolean): void {
-    this.section.set(`f${projectionId}${SEPARATOR}${key}${SEPARATOR}${classIndex}`, faulted ? 1 : undefined);
-  }
-  *faulted(projectionId: string): Generator<readonly [string, number]> {
-    const base = `f${projectionId}${SEPARATOR}`;
-    for (const [key] of this.section.range(base, after(base))) {
-      const end = key.lastIndexOf(SEPARATOR);
-      yield [key.slice(base.length, end), Number(key.slice(end + 1))];
-    }
-  }
 
   /** Sequences of a projection's changes, so that a cursor finds them without reading those of others. */
   addChange(projectionId: string, sequence: number): void {
@@ -387,7 +383,8 @@ export class PartitionTables {
     this.section.delete(`b${projectionId}`);
     this.section.delete(`y${projectionId}`);
     this.kept.drop(projectionId);
-    const ranges = [`n${projectionId}${SEPARATOR}`, `f${projectionId}${SEPARATOR}`, `s${projectionId}@`];
+    this.faults.dropProjection(projectionId);
+    const ranges = [`n${projectionId}${SEPARATOR}`, `s${projectionId}@`];
     for (const base of ranges) for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
   }
 }

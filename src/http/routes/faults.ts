@@ -1,0 +1,82 @@
+import type { Request, Router } from 'express';
+import { z } from 'zod';
+import { faultForClients } from '../../core/event.js';
+import { MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
+import type { ReleaseMode } from '../../core/records.js';
+import type { KeyRelease } from '../../tasks/tenant.js';
+import { declaredLength } from '../body.js';
+import type { RouteDependencies } from '../edge-options.js';
+import { readJsonBody } from '../json-body.js';
+import { requireProjection } from '../notification-query.js';
+import { pageParameters, queryOf, requireAggregateType, requireName } from '../query.js';
+import { answer, parameter, resource, type Handler } from '../resource.js';
+
+const text = z.string('must be a string').min(1, 'must not be empty').optional();
+const version = z.int('must be an integer').min(1, 'must be at least 1').optional();
+/** Which fault the client means; without any, whichever it is. */
+const OF_AN_AGGREGATE = z.object({ eventId: text, version });
+const OF_A_KEY = OF_AN_AGGREGATE.extend({ className: text });
+/** Of a projection: the empty key has no path of its own. */
+const OF_KEYS = OF_A_KEY.extend({ key: z.string('must be a string').optional() });
+
+const MODES: readonly ReleaseMode[] = ['retry', 'skip'];
+/** What is done is in the log; what came of it may not be known yet. */
+const DONE = 200;
+const ACCEPTED = 202;
+
+/** Events on which tenant code threw: where they are, and how their aggregates and keys go on. */
+export function faultRoutes(router: Router, { authenticate, tenants, catalog, settings }: RouteDependencies): void {
+  /** A body may be left out. */
+  const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => {
+    const empty = declaredLength(request) === 0 || (Number.isNaN(declaredLength(request)) && request.headers['transfer-encoding'] === undefined);
+    return empty ? schema.parse({}) : readJsonBody(request, settings, schema);
+  };
+
+  resource(router, '/aggregate-types/:type/faults', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const { faults, nextCursor } = await (await tenants.open(tenantId)).faults.ofType(aggregateType, pageParameters(queryOf(request.url)));
+      answer(response, 200, { faults: faults.map(faultForClients), nextCursor });
+    },
+  });
+
+  resource(router, '/projections/:id/faults', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      const { faults, nextCursor } = await (await tenants.open(tenantId)).faults.ofProjection(projectionId, pageParameters(queryOf(request.url)));
+      answer(response, 200, { faults: faults.map(({ key, fault }) => ({ key, ...faultForClients(fault) })), nextCursor });
+    },
+  });
+
+  const ofAnAggregate =
+    (mode: ReleaseMode): Handler =>
+    async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
+      const { eventId, version: expected } = await bodyOf(request, OF_AN_AGGREGATE);
+      const { fault, ...released } = await (await tenants.home(tenantId, aggregateId)).releaseAggregate({ aggregateType, aggregateId, mode, eventId, version: expected });
+      answer(response, released.outcome === 'pending' ? ACCEPTED : DONE, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
+    };
+
+  const ofKeys =
+    (mode: ReleaseMode, named: boolean): Handler =>
+    async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
+      const ofPath = named ? requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY) : undefined;
+      const { eventId, version: expected, className, key = undefined } = await bodyOf<z.infer<typeof OF_KEYS>>(request, named ? OF_A_KEY : OF_KEYS);
+      const keys = await (await tenants.open(tenantId)).faults.releaseKeys({ projectionId, key: ofPath ?? key, className, mode, eventId, version: expected });
+      answer(response, keys.some(({ outcome }) => outcome === 'pending') ? ACCEPTED : DONE, { projectionId, keys: keys.map(keyJson) });
+    };
+
+  for (const mode of MODES) {
+    resource(router, `/aggregate-types/:type/:id/${mode}`, { post: ofAnAggregate(mode) });
+    resource(router, `/projections/:id/states/:key/${mode}`, { post: ofKeys(mode, true) });
+    resource(router, `/projections/:id/${mode}`, { post: ofKeys(mode, false) });
+  }
+}
+
+const keyJson = ({ fault, ...release }: KeyRelease): object => ({ ...release, fault: fault === undefined ? undefined : faultForClients(fault) });
