@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Builds the compiler and the runner of tenants' code into dist/dotnet/. Does nothing when dotnet/ is as it was at the last build.
+// Builds the compiler and the runner of tenants' code, and the launcher that jails them, into dist/dotnet/. Does nothing when dotnet/ is as it was at the last build.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const source = join(root, 'dotnet');
 const target = join(root, 'dist', 'dotnet');
 const stamp = join(target, '.fingerprint');
-const PARTS = { compiler: 'Statefold.Compiler', runner: 'Statefold.Runner' };
+const PARTS = { launcher: 'Statefold.Launcher', compiler: 'Statefold.Compiler', runner: 'Statefold.Runner' };
 const SDK = 'Statefold needs the .NET SDK 10 (https://dotnet.microsoft.com/download/dotnet/10.0): `dotnet --list-sdks` must list a version that begins with 10.';
 
 const fingerprint = fingerprintOf([join(source, 'src'), ...['Directory.Build.props', 'Directory.Packages.props'].map((name) => join(source, name))]);

@@ -8,8 +8,8 @@ import { createLogger } from './telemetry/logger.js';
 import { Metrics } from './telemetry/metrics.js';
 
 /** Runs the service until SIGINT or SIGTERM. */
-async function serve(): Promise<void> {
-  const settings = readSettings(process.env);
+async function serve(unsafe: boolean): Promise<void> {
+  const settings = readSettings({ ...process.env, ...(unsafe && { UNSAFE_NO_SANDBOX: 'true' }) });
   const logger = createLogger({ level: settings.logLevel, pretty: process.stdout.isTTY });
   const service = await startService({ settings, logger, metrics: new Metrics() });
   let closing = false;
@@ -23,8 +23,8 @@ async function serve(): Promise<void> {
   say(welcome(service));
 }
 
-function welcome({ url, newApiKey, fixedKeyRevoked }: Awaited<ReturnType<typeof startService>>): string {
-  const lines = [`Statefold listens on ${url}`];
+function welcome({ url, jailed, newApiKey, fixedKeyRevoked }: Awaited<ReturnType<typeof startService>>): string {
+  const lines = [`Statefold listens on ${url}`, jailed];
   if (newApiKey !== undefined) lines.push('', `API key of tenant default (shown only now): ${newApiKey}`);
   if (fixedKeyRevoked) lines.push('', 'The key in STATEFOLD_API_KEY was revoked, and stays so: choose another.');
   const key = newApiKey ?? '$KEY';
@@ -41,8 +41,8 @@ function welcome({ url, newApiKey, fixedKeyRevoked }: Awaited<ReturnType<typeof 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 try {
-  const { positionals } = parseArgs({ allowPositionals: true, strict: false });
-  if (positionals[0] === 'serve') await serve();
+  const { positionals, values } = parseArgs({ allowPositionals: true, strict: false, options: { 'unsafe-no-sandbox': { type: 'boolean' } } });
+  if (positionals[0] === 'serve') await serve(values['unsafe-no-sandbox'] === true);
 } catch (error) {
   if (!(error instanceof StartupError || error instanceof UnknownSchemaError)) throw error;
   process.stderr.write(`${error.message}\n`);

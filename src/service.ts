@@ -9,9 +9,9 @@ import { readOrMakeSecret } from './catalog/secret-file.js';
 import type { TenantEntity } from './catalog/catalog.js';
 import { ensureDefaultTenant } from './catalog/tenants.js';
 import { tenantOfKey } from './cluster/slots.js';
-import { codeHostOptions } from './code-host-setup.js';
+import { codeHostOptions, openCodeHost } from './code-host-setup.js';
 import type { CodeHost } from './code-host/code-host.js';
-import { DotnetCodeHost } from './code-host/dotnet/dotnet-code-host.js';
+import { describeJail } from './code-host/dotnet/jail.js';
 import { findProjectRoot } from './config/project-root.js';
 import type { Settings } from './config/settings.js';
 import { systemClock } from './core/clock.js';
@@ -70,6 +70,8 @@ export interface Service {
   /** The key of tenant `default`, when this start made it. */
   readonly newApiKey: string | undefined;
   readonly fixedKeyRevoked: boolean;
+  /** One line on how uploaded code is kept from everything else. */
+  readonly jailed: string;
   /** Ends it in order: answers what is under way, flushes, stops the children. */
   close(): Promise<void>;
 }
@@ -114,7 +116,9 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
     const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
-    const dotnet = new DotnetCodeHost({ ...codeHostOptions(settings, root), logger, observer: metrics.codeHost });
+    const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: metrics.codeHost });
+    const jailed = describeJail(jail);
+    logger[jail.kind === 'jailed' ? 'info' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
     closers.push(() => codeHost.close());
 
@@ -215,6 +219,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       // What an owner has goes with the data of the tenant.
       if (ownership.ownerOf(id) !== 'self') void removeCopies(previous as TenantEntity);
     });
+    metrics.watch('code_host_landlock_version', () => (jail.kind === 'jailed' ? jail.landlock : 0));
     metrics.watch('active_tenants', () => tenants.size);
     metrics.watch('runners', () => dotnet.runners.runners);
     metrics.watch('runners_waiting', () => dotnet.runners.waiting);
@@ -285,6 +290,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       probes: [
         { name: 'log', required: true, check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0 },
         { name: 'readStore', required: false, check: () => readStore.ping() },
+        { name: 'codeHost', required: false, check: () => Promise.resolve(jail.kind !== 'refused') },
       ],
       metrics: () => metrics.expose(),
       logger,
@@ -353,7 +359,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     }
     deployments.resume(owns);
     await webhooks.start();
-    return { url, newApiKey: first.apiKey, fixedKeyRevoked: first.fixedKeyRevoked, close };
+    return { url, jailed, newApiKey: first.apiKey, fixedKeyRevoked: first.fixedKeyRevoked, close };
   } catch (error) {
     await close();
     throw error;

@@ -116,6 +116,8 @@ const TABLE = {
   runnerBatchDeadlineMs: row('RUNNER_BATCH_DEADLINE_MS', '10000', 'ms', 'How long uploaded code may take over a batch of events.', count(1)),
   compilerHeapLimitBytes: row('COMPILER_HEAP_LIMIT_BYTES', String(512 * MIB), 'bytes', 'Managed heap of a process that compiles uploaded code; twice that is the most memory that it may take.', count(256 * MIB)),
   compilers: row('COMPILERS', '2', 'processes', 'Compilations at once. The processes past the first start when they are needed.', count(1, 16)),
+  unsafeNoSandbox: row('UNSAFE_NO_SANDBOX', 'false', 'flag', 'Runs uploaded code without a jail, with all that this user may do: only where everyone who can upload is trusted. The same as `--unsafe-no-sandbox`.', flag),
+  sandboxUidBase: row('SANDBOX_UID_BASE', '1900000000', 'user id', 'Where the service is root, each process of uploaded code is a user of its own: the first of 4096 ids that nobody else has. 0: they keep the service’s user.', count(0, 2 ** 32 - 4098)),
   runnerHeapLimitBytes: row('RUNNER_HEAP_LIMIT_BYTES', String(128 * MIB), 'bytes', 'Managed heap of the process that runs the code of one tenant.', count(16 * MIB)),
   runnerMemoryLimitBytes: row('RUNNER_MEMORY_LIMIT_BYTES', String(384 * MIB), 'bytes', 'Resident memory of that process, native memory included; past it it is killed, which is a strike.', count(64 * MIB)),
   runnerMaxThreads: row('RUNNER_MAX_THREADS', '128', 'threads', 'Threads of that process; past it it is killed, which is a strike.', count(32, 10_000)),

@@ -8,9 +8,10 @@ const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** Figures that are asked for at a scrape rather than told. */
-export type Watched = 'active_tenants' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
+export type Watched = 'active_tenants' | 'code_host_landlock_version' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
+  code_host_landlock_version: 'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
   active_tenants: 'Tenants whose tasks run in this process.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
   runners: 'Processes that run uploaded code now, each the code of one tenant.',

@@ -199,6 +199,7 @@ describe('a runner that speaks garbage, or does not start', () => {
   const folder = mkdtempSync(join(tmpdir(), 'statefold-fake-runner-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
 
+  const NO_JAIL = { kind: 'none' } as const;
   // Stands in for dotnet: answers the load, then whatever it is told to a fold.
   const fake = (name: string, answer: string): string => {
     const path = join(folder, name);
@@ -241,7 +242,7 @@ socket.on('data', (chunk) => {
     ['missing-nonsense', 'frame(id, 131, Buffer.from([1, 9]))', /spoke garbage: an index is out of range/],
   ] as const) {
     it(`${name}: killed, and the event is a fault`, async () => {
-      const { host, processes, close } = openHost({ dotnet: fake(name, answer) });
+      const { host, processes, close } = openHost({ jail: NO_JAIL, dotnet: fake(name, answer) });
       const runner = host.runner('t');
       runner.load('artefact', Buffer.from('dll'));
       const [outcome] = await runner.fold([item('a', ['x'])]);
@@ -252,7 +253,7 @@ socket.on('data', (chunk) => {
   }
 
   it('a good answer of the same fake is taken', async () => {
-    const { host, close } = openHost({ dotnet: fake('good', "frame(id, 132, state('{}'))") });
+    const { host, close } = openHost({ jail: NO_JAIL, dotnet: fake('good', "frame(id, 132, state('{}'))") });
     const runner = host.runner('t');
     runner.load('artefact', Buffer.from('dll'));
     const [outcome] = await runner.fold([item('a', ['x'])]);
@@ -261,7 +262,7 @@ socket.on('data', (chunk) => {
   });
 
   it('without dotnet every call says so', async () => {
-    const { host, close } = openHost({ dotnet: join(folder, 'absent') });
+    const { host, close } = openHost({ jail: NO_JAIL, dotnet: join(folder, 'absent') });
     const runner = host.runner('t');
     runner.load('artefact', Buffer.from('dll'));
     await assert.rejects(runner.fold([item('a', ['x'])]), { code: 'UNAVAILABLE', message: /could not be started/ });

@@ -47,6 +47,7 @@ export class HostProcess {
   readonly #frames: Duplex | undefined;
   readonly #stderr: Buffer[] = [];
   #stderrBytes = 0;
+  readonly #release: () => void;
   #isReady = false;
   #ended: ProcessEnd | undefined;
   #killReason: string | undefined;
@@ -57,6 +58,7 @@ export class HostProcess {
     this.#handlers = handlers;
     this.ready = new Promise((resolve) => (this.#markReady = resolve));
     this.ended = new Promise((resolve) => (this.#markEnded = resolve));
+    this.#release = launch.release;
     this.#child = spawn(launch.command, [...launch.args], {
       cwd,
       env: { ...launch.env },
@@ -69,8 +71,8 @@ export class HostProcess {
     // After a failed spawn there are no streams.
     const [, , stderr, frames, life] = this.#child.stdio as (Duplex | null | undefined)[];
     this.#frames = frames ?? undefined;
-    stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk)).on('error', ignore);
-    life?.on('error', ignore).resume();
+    stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).on('error', ignore);
+    life?.on('error', ignore).on('data', () => this.kill('spoke garbage: it wrote where nothing is read'));
     frames?.on('error', ignore);
     const splitter = new FrameSplitter((frame) => this.#receive(frame));
     (frames as Readable | undefined)?.on('data', (chunk: Buffer) => {
@@ -114,14 +116,16 @@ export class HostProcess {
   #receive(frame: Frame): void {
     if (this.#killReason !== undefined) return;
     if (frame.tag === Tag.Ready) {
+      if (this.#isReady) throw new WireError('it was ready before');
       this.#isReady = true;
       this.#markReady(true);
     } else this.#handlers.onFrame(frame);
   }
 
-  #keepStderr(chunk: Buffer): void {
+  /** What floods is not read on: it then waits in the child, at the child's own expense. */
+  #keepStderr(chunk: Buffer, stderr: Readable): void {
     const room = MAX_STDERR - this.#stderrBytes;
-    if (room <= 0) return;
+    if (chunk.length >= room) stderr.pause();
     this.#stderr.push(chunk.subarray(0, room));
     this.#stderrBytes += Math.min(room, chunk.length);
   }
@@ -133,6 +137,7 @@ export class HostProcess {
 
   #end(reason: string, killedFromOutside: boolean): void {
     if (this.#ended !== undefined) return;
+    this.#release();
     this.#ended = { reason, neverReady: !this.#isReady, killedHere: this.#killReason !== undefined, killedFromOutside, stderr: this.#stderrText() };
     for (const index of [2, FRAMES, LIFE]) (this.#child.stdio[index] as Duplex | null | undefined)?.destroy();
     this.#markReady(false);

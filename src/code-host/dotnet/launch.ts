@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { StatefoldError } from '../../core/errors.js';
+import { DEFAULT_UID_BASE, detectJail, type Jail, type JailLimits, launcherArguments, refusalOf } from './jail.js';
 
 export type Role = 'compiler' | 'runner';
 
@@ -8,39 +10,70 @@ export interface LaunchOptions {
   readonly dotnet: string;
   /** Folders as in PATH. */
   readonly searchPath: string;
-  /** Holds `compiler/` and `runner/` as `scripts/build-dotnet.mjs` makes them. */
+  /** Holds `launcher/`, `compiler/` and `runner/` as `scripts/build-dotnet.mjs` makes them. */
   readonly assembliesDir: string;
+  /** Of one process. It is told to the kernel with some to spare, so that whoever watches it sees the excess. */
+  readonly maxThreads?: number;
+  /** Unless given, the machine is asked for one. */
+  readonly jail?: Jail;
 }
 
 export interface Launch {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** To be called once the process has ended. */
+  readonly release: () => void;
 }
 
 const PROGRAMS: Record<Role, string> = { compiler: 'Statefold.Compiler.dll', runner: 'Statefold.Runner.dll' };
+const MIB = 1024 * 1024;
+const CHECKED_HEAP = 64 * MIB;
+const SPARE_THREADS = 64;
+/** Past the managed heap: the runtime itself, compiled code, and the stacks of threads. */
+const DATA_BEYOND_HEAP = 384 * MIB;
+/** The runtime reserves five times the heap, and 2.4 GiB for code. */
+const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({ dataBytes: heapLimitBytes + DATA_BEYOND_HEAP, addressBytes: 5 * heapLimitBytes + 3584 * MIB, threads: maxThreads + SPARE_THREADS });
 
 /**
- * How a child is started, and the one place to put a jail's launcher in front of its command line. Nothing of the service's own
+ * How a child is started: through the launcher, which jails itself and becomes the program. Nothing of the service's own
  * environment goes along: it holds keys.
+ *
+ * @throws StatefoldError UNAVAILABLE when there is no jail
  */
 export function launchOf(role: Role, options: LaunchOptions, heapLimitBytes: number, args: readonly string[] = []): Launch {
-  return {
-    command: resolveCommand(options),
-    args: [join(options.assembliesDir, role, PROGRAMS[role]), ...args],
-    env: {
-      DOTNET_gcServer: '0',
-      DOTNET_gcConcurrent: '0',
-      DOTNET_GCHeapHardLimit: `0x${heapLimitBytes.toString(16)}`,
-      // No diagnostic ports, no dumps, no second mapping of every page of code.
-      DOTNET_EnableDiagnostics: '0',
-      DOTNET_DbgEnableMiniDump: '0',
-      DOTNET_EnableWriteXorExecute: '0',
-      DOTNET_SYSTEM_GLOBALIZATION_INVARIANT: '1',
-      TZ: 'UTC',
-    },
+  const { assembliesDir, jail = jailOf(options) } = options;
+  if (jail.kind === 'refused') throw new StatefoldError('UNAVAILABLE', refusalOf(jail.reason));
+  const command = resolveCommand(options);
+  const env = environment(heapLimitBytes);
+  const program = [join(assembliesDir, role, PROGRAMS[role]), ...args];
+  if (jail.kind === 'none') return { command, args: program, env, release: () => undefined };
+  const user = jail.users?.take();
+  const release = (): void => {
+    if (user !== undefined) jail.users?.release(user);
   };
+  return { command, args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program], env, release };
 }
+
+/** What this machine has for a jail; found out at the first question, which takes a tenth of a second. */
+export const jailOf = (options: LaunchOptions, uidBase = DEFAULT_UID_BASE): Jail =>
+  detectJail({ dotnetPath: resolveCommand(options), assembliesDir: options.assembliesDir, env: environment(CHECKED_HEAP), limits: limitsOf(CHECKED_HEAP), uidBase });
+
+const environment = (heapLimitBytes: number): Record<string, string> => ({
+  DOTNET_gcServer: '0',
+  DOTNET_gcConcurrent: '0',
+  DOTNET_GCHeapHardLimit: `0x${heapLimitBytes.toString(16)}`,
+  // No diagnostic ports, no dumps, no second mapping of every page of code.
+  DOTNET_EnableDiagnostics: '0',
+  DOTNET_DbgEnableMiniDump: '0',
+  DOTNET_EnableWriteXorExecute: '0',
+  DOTNET_SYSTEM_GLOBALIZATION_INVARIANT: '1',
+  // Stacks count as data from the start, touched or not.
+  DOTNET_DefaultStackSize: (1.5 * MIB).toString(16),
+  // Each arena of malloc takes 64 MiB of addresses.
+  MALLOC_ARENA_MAX: '2',
+  TZ: 'UTC',
+});
 
 /** The child gets no PATH, so the command is looked up here. */
 function resolveCommand({ dotnet, searchPath }: LaunchOptions): string {

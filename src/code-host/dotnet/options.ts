@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
 import type { DeterminismChecks } from './compile-codec.js';
-import type { LaunchOptions, Role } from './launch.js';
+import { jailOf, type LaunchOptions, type Role } from './launch.js';
 
 export interface DotnetCodeHostOptions extends LaunchOptions {
   /** The working directory of the children: an empty one. */
@@ -45,13 +45,22 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   readonly observer?: CodeHostObserver;
 }
 
+export interface Strike {
+  readonly tenantId: string;
+  readonly artefactId: string;
+  /** What is struck: a reducer's artefact, or the revision of a projection. */
+  readonly unitId: string;
+  readonly className: string;
+  readonly message: string;
+}
+
 export interface CodeHostObserver {
   onProcessStart?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number }): void;
   onProcessEnd?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number | undefined; readonly reason: string }): void;
   /** A process was killed for what it took. */
   onExceeded?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly reason: string }): void;
   /** An event that alone ended its process or overran a limit; or an artefact that did over several events. */
-  onStrike?(strike: { readonly tenantId: string; readonly artefactId: string; readonly className: string; readonly message: string }): void;
+  onStrike?(strike: Strike): void;
 }
 
 export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer'>> & { readonly observer: CodeHostObserver };
@@ -82,4 +91,5 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   clock: { now: () => Date.now() },
   observer: {},
   ...options,
+  jail: options.jail ?? jailOf(options),
 });

@@ -1,0 +1,207 @@
+using System.Runtime.InteropServices;
+using System.Text;
+
+namespace Statefold.Launcher;
+
+/// <summary>
+/// Puts the calling thread in the jail and execs `dotnet` from it: the runtime's other threads end with the exec, and what
+/// the thread was restricted to stays. In this order, because each step takes away what the ones before it need.
+/// </summary>
+internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
+{
+    private const int KeepDescriptors = 5;
+    private const int OpenFiles = 128;
+    private const long MiB = 1024 * 1024;
+
+    private readonly SyscallNumbers numbers = SyscallNumbers.Of(cpu);
+
+    /// <summary>Does not come back.</summary>
+    /// <exception cref="JailException">A part of it could not be put up.</exception>
+    public void Exec()
+    {
+        var abi = Landlock.Abi();
+        var pid = (int)Syscalls.Call(numbers.GetPid);
+        var maps = Encoding.UTF8.GetString(ReadAll("/proc/self/maps"));
+        var environment = ReadAll("/proc/self/environ");
+        var program = OpenProgram();
+        var arguments = Strings(request.Check ? [.. request.Arguments, abi.ToString(null, null)] : request.Arguments);
+        var variables = Split(environment);
+        var empty = Text("");
+        var filter = SeccompFilter.Build(cpu, pid);
+        var ruleset = Rules(abi, maps);
+
+        Syscalls.Call(numbers.SetSid);
+        Syscalls.Call(numbers.Umask, 0x3f);
+        Syscalls.Require("chdir", numbers.Chdir, Text("/"));
+        DropPrivileges();
+        // A change of the user takes it away.
+        Syscalls.Require("prctl(PR_SET_PDEATHSIG)", numbers.Prctl, 1, 9);
+        Syscalls.Require("prctl(PR_SET_NO_NEW_PRIVS)", numbers.Prctl, 38, 1);
+        Syscalls.Require("close_range", SyscallNumbers.CloseRange, KeepDescriptors, unchecked((nint)uint.MaxValue), 4);
+        Landlock.Restrict(ruleset);
+        Limit();
+        ResetSignals();
+        fixed (ulong* instructions = filter)
+        {
+            var header = stackalloc nint[2];
+            header[0] = filter.Length;
+            header[1] = (nint)instructions;
+            Syscalls.Require("seccomp", numbers.Seccomp, 1, 0, (nint)header);
+        }
+
+        Syscalls.Require("execveat", numbers.ExecveAt, program, empty, arguments, variables, 0x1000);
+    }
+
+    /// <summary>The very program that runs this; at a number past the limit of descriptors that comes.</summary>
+    private int OpenProgram()
+    {
+        var opened = Syscalls.Require("open /proc/self/exe", numbers.OpenAt, -100, Text("/proc/self/exe"), 0x00080000);
+        var program = (int)Syscalls.Require("fcntl(F_DUPFD_CLOEXEC)", numbers.Fcntl, opened, 1030, SeccompFilter.ExecDescriptor);
+        return program == SeccompFilter.ExecDescriptor ? program : throw new JailException(JailException.Refused, "the launcher was given too many descriptors");
+    }
+
+    private int Rules(int abi, string maps)
+    {
+        var ruleset = Landlock.Create(abi);
+        foreach (var folder in FilesOf(maps))
+        {
+            Landlock.AllowExecuting(ruleset, numbers, folder);
+        }
+
+        var dotnet = request.DotnetRoot;
+        foreach (var path in (ReadOnlySpan<string>)["/lib", "/lib64", "/usr/lib", "/usr/lib64", dotnet + "/dotnet", dotnet + "/host", dotnet + "/shared"])
+        {
+            Landlock.AllowExecuting(ruleset, numbers, path);
+        }
+
+        foreach (var path in (ReadOnlySpan<string>)[
+            request.Assemblies, "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/self", "/proc/meminfo", "/proc/cpuinfo",
+            "/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom"])
+        {
+            Landlock.AllowReading(ruleset, numbers, path);
+        }
+
+        Landlock.AllowWriting(ruleset, numbers, "/dev/null");
+        return ruleset;
+    }
+
+    /// <summary>Folders of the libraries that this process runs on: where they are on a system that has them elsewhere.</summary>
+    private static HashSet<string> FilesOf(string maps)
+    {
+        var folders = new HashSet<string>();
+        foreach (var line in maps.Split('\n'))
+        {
+            var path = line.IndexOf('/');
+            if (path >= 0 && line.Contains(".so"))
+            {
+                folders.Add(line[path..line.LastIndexOf('/')]);
+            }
+        }
+
+        return folders;
+    }
+
+    private void DropPrivileges()
+    {
+        // Only who has capabilities may take them from what it execs; ends at the first that this kernel doesn't know.
+        for (var capability = 0; capability < 64 && Syscalls.Call(numbers.Prctl, 24, capability) >= 0; capability++)
+        {
+        }
+
+        if (request.User is { } id)
+        {
+            var user = (nint)id;
+            Syscalls.Require("setgroups", numbers.SetGroups);
+            Syscalls.Require("setresgid", numbers.SetResGid, user, user, user);
+            Syscalls.Require("setresuid", numbers.SetResUid, user, user, user);
+        }
+
+        // struct __user_cap_header_struct (version 3, this thread) and six empty words.
+        var header = stackalloc uint[2];
+        header[0] = 0x20080522;
+        header[1] = 0;
+        var none = stackalloc uint[6];
+        new Span<uint>(none, 6).Clear();
+        Syscalls.Require("capset", numbers.CapSet, (nint)header, (nint)none);
+    }
+
+    private void Limit()
+    {
+        Limit(2, request.DataBytes); // DATA
+        Limit(9, request.AddressBytes); // AS
+        Limit(3, 8 * MiB); // STACK
+        Limit(4, 0); // CORE
+        Limit(1, MiB); // FSIZE; at 0 the runtime doesn't start
+        Limit(7, OpenFiles); // NOFILE
+        Limit(8, MiB); // MEMLOCK
+        Limit(12, 0); // MSGQUEUE
+        if (request.User is not null)
+        {
+            // Counted by user: each process that is jailed has one of its own.
+            Limit(6, request.Threads); // NPROC
+        }
+    }
+
+    private void Limit(int resource, long value)
+    {
+        var limit = stackalloc long[2];
+        limit[0] = value;
+        limit[1] = value;
+        if (Syscalls.Call(numbers.Prlimit64, 0, resource, (nint)limit) >= 0)
+        {
+            return;
+        }
+
+        // The service itself may be under a lower one, which stays.
+        var present = stackalloc long[2];
+        Syscalls.Require("prlimit64", numbers.Prlimit64, 0, resource, 0, (nint)present);
+        if ((ulong)present[1] > (ulong)value)
+        {
+            throw new JailException(JailException.Refused, "prlimit64 of resource " + resource.ToString(null, null) + " was refused");
+        }
+    }
+
+    /// <summary>What is blocked or ignored stays so over an exec, and the runtime ignores SIGPIPE.</summary>
+    private void ResetSignals()
+    {
+        var zeros = stackalloc byte[32];
+        new Span<byte>(zeros, 32).Clear();
+        Syscalls.Require("rt_sigaction", numbers.RtSigaction, 13, (nint)zeros, 0, 8);
+        Syscalls.Require("rt_sigprocmask", numbers.RtSigprocmask, 2, (nint)zeros, 0, 8);
+    }
+
+    private byte[] ReadAll(string path)
+    {
+        var descriptor = Syscalls.Require("open " + path, numbers.OpenAt, -100, Text(path), 0x00080000);
+        var bytes = new byte[64 * 1024];
+        var count = 0;
+        fixed (byte* start = bytes)
+        {
+            nint read;
+            while (count < bytes.Length && (read = Syscalls.Require("read " + path, numbers.Read, descriptor, (nint)(start + count), bytes.Length - count)) > 0)
+            {
+                count += (int)read;
+            }
+        }
+
+        Syscalls.Call(numbers.Close, descriptor);
+        return bytes.AsSpan(0, count).ToArray();
+    }
+
+    private static nint Text(string text) => Marshal.StringToCoTaskMemUTF8(text);
+
+    private static nint Strings(string[] texts)
+    {
+        var pointers = (nint*)NativeMemory.Alloc((nuint)(texts.Length + 1), (nuint)sizeof(nint));
+        for (var i = 0; i < texts.Length; i++)
+        {
+            pointers[i] = Text(texts[i]);
+        }
+
+        pointers[texts.Length] = 0;
+        return (nint)pointers;
+    }
+
+    /// <summary>The environment that this process was given, which is all that the host chose; nothing that the runtime added.</summary>
+    private static nint Split(byte[] environment) => Strings(Encoding.UTF8.GetString(environment).Split('\0', StringSplitOptions.RemoveEmptyEntries));
+}
