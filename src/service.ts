@@ -158,6 +158,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
             idempotencyWindow: settings.idempotencyWindow,
             changesRetentionMs: settings.changesRetentionMs,
             foldDeadlineMs: settings.foldDeadlineMs,
+            keptRevisions: settings.keptRevisions,
           };
     const opened = (task: TenantTask | PartitionTask): void => {
       snapshots?.watch(task);
@@ -251,6 +252,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       codeHost,
       sealer,
       changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
+      projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projectionLife(projectionId),
       checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
       clock,
       logger,

@@ -56,6 +56,8 @@ export interface ArtefactFields {
 }
 export interface ReducerEntity extends ArtefactFields {
   readonly reducerId: string;
+  /** Its deletion has begun: for all but that it is gone. */
+  readonly deletedAt?: string;
   readonly status: 'pending_compilation' | 'compiled' | 'failed';
 }
 export interface BindingEntity {
@@ -66,11 +68,32 @@ export interface BindingEntity {
   readonly boundAt: string;
   /** Counts the bindings of the type, so that states of an earlier one are told apart. */
   readonly generation: number;
+  /** Those before, oldest first; the last of them. */
+  readonly earlier?: readonly FormerBinding[];
 }
-export interface ProjectionEntity extends ArtefactFields {
-  readonly projectionId: string;
-  readonly status: 'compiling' | 'compiled' | 'failed';
+export type FormerBinding = Pick<BindingEntity, 'reducerId' | 'className' | 'boundAt' | 'generation'>;
+
+/** One of a projection's revisions: an upload, or the code of an earlier one again. */
+export interface RevisionEntity extends Omit<ArtefactFields, 'tenantId' | 'diagnostics'> {
+  /** Of its code; `createdAt` is its own. */
+  readonly uploadedAt: string;
   readonly revision: number;
+  readonly status: 'compiling' | 'compiled' | 'failed';
+  /** An upload unless given. */
+  readonly cause?: 'rollback' | 'rebuild';
+  /** The revision whose code it has again. */
+  readonly of?: number;
+  /** It was called off, and is not to become the live one. */
+  readonly cancelledAt?: string;
+}
+/** Of the artefact and the revision the newest one; `createdAt` is the projection's. */
+export interface ProjectionEntity extends ArtefactFields, Pick<RevisionEntity, 'status' | 'revision' | 'cause' | 'of' | 'cancelledAt'> {
+  readonly projectionId: string;
+  /** Of the newest revision, where it is not the first. */
+  readonly revisedAt?: string;
+  readonly uploadedAt?: string;
+  /** The revisions before, oldest first; the last of them. */
+  readonly earlier?: readonly RevisionEntity[];
   readonly sse: boolean;
   readonly webhook?: {
     readonly url: string;

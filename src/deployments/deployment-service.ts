@@ -1,15 +1,20 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { ArtefactFields, BindingEntity, Catalog, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { ArtefactFields, BindingEntity, Catalog, FormerBinding, ProjectionEntity, ReducerEntity, RevisionEntity } from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
-import type { CodeHost, CompileResult, Discovered } from '../code-host/code-host.js';
+import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
-import type { Deployments, NotificationConfig, SourceFile } from './deployments.js';
+import type { ProjectionLife } from '../tasks/tenant.js';
+import type { Deployments, NotificationConfig, RevisionAnswer, SourceFile } from './deployments.js';
+import { unambiguous } from './bindings.js';
+import { ProjectionRevisions } from './projection-revisions.js';
+import { boundClass } from './reducer-choice.js';
+import { revised, revisionsOf, withRevisions } from './revisions.js';
 
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
@@ -19,6 +24,7 @@ export interface DeploymentServiceOptions {
   readonly checkWebhookUrl: (url: string) => Promise<void>;
   /** The last sequence of a tenant of this process. */
   readonly changesHead: (tenantId: string) => Promise<number>;
+  readonly projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -32,10 +38,13 @@ const unzip = promisify(gunzip);
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
+  readonly #revisions: ProjectionRevisions;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
+    const { catalog, projectionLife } = options;
+    this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
   }
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
@@ -44,7 +53,8 @@ export class DeploymentService implements Deployments {
     for (const { id, value } of catalog.list('reducer', undefined))
       if (value.status === 'pending_compilation' && serves(value.tenantId)) this.#background(value.artefactId, () => this.#compileReducer(id, value));
     for (const { id, value } of catalog.list('projection', undefined))
-      if (value.status === 'compiling' && serves(value.tenantId)) this.#background(value.artefactId, () => this.#compileProjection(id, value));
+      for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
+        if (status === 'compiling') this.#background(artefactId, () => this.#compileProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
@@ -76,10 +86,15 @@ export class DeploymentService implements Deployments {
     const projectionId = redeployed ?? artefactId;
     await this.#keepSources(artefactId, sources);
     const delivery = notifications === undefined ? deliveryOf(before) : await this.#delivery(tenantId, notifications, before);
-    const fields = { tenantId, projectionId, artefactId, status: 'compiling' as const, ...delivery };
-    let projection: ProjectionEntity = { ...fields, revision: 1, createdAt: this.#now() };
+    const uploadedAt = this.#now();
+    const newest = { artefactId, status: 'compiling' as const };
+    let projection: ProjectionEntity = { tenantId, projectionId, ...newest, ...delivery, revision: 1, createdAt: uploadedAt };
     if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
-    else projection = await catalog.update('projection', projectionId, ({ createdAt, revision }) => ({ ...fields, createdAt, revision: revision + 1 }));
+    else
+      projection = await catalog.update('projection', projectionId, (value) => {
+        const { webhook: _, ...kept } = revised(value, { ...newest, uploadedAt }, uploadedAt);
+        return { ...kept, ...delivery };
+      });
     this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
     return { projection, secret: this.#activeSecret(projection) };
   }
@@ -115,12 +130,42 @@ export class DeploymentService implements Deployments {
     if (entry !== undefined) await this.#options.catalog.delete('projection', projectionId, entry.version);
   }
 
+  rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer> {
+    return this.#revisions.rollback(this.#projection(tenantId, projectionId), revision);
+  }
+
+  rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
+    return this.#revisions.rebuild(this.#projection(tenantId, projectionId));
+  }
+
+  cancelBuild(tenantId: string, projectionId: string): Promise<void> {
+    return this.#revisions.cancelBuild(this.#projection(tenantId, projectionId));
+  }
+
+  /** Marked first: a binding that is made meanwhile, by another process perhaps, sees the mark or is seen. */
+  async deleteReducer(tenantId: string, reducerId: string): Promise<void> {
+    const { catalog } = this.#options;
+    const reducer = catalog.get('reducer', reducerId)?.value;
+    if (reducer?.tenantId !== tenantId) throw noReducer(reducerId);
+    if (reducer.status === 'pending_compilation') throw new StatefoldError('REDUCER_NOT_COMPILED', `reducer '${reducerId}' is still being compiled; delete it when that is over`);
+    const refuseBound = (): void => {
+      const types = catalog.list('binding', tenantId).flatMap(({ value }) => (value.reducerId === reducerId ? [value.aggregateType] : []));
+      if (types.length > 0) throw new StatefoldError('REDUCER_BOUND', `reducer '${reducerId}' is bound to ${types.join(', ')}; bind another one first with PUT /aggregate-types/{type}`);
+    };
+    refuseBound();
+    await catalog.update('reducer', reducerId, (value) => ({ ...value, deletedAt: value.deletedAt ?? this.#now() }));
+    try {
+      refuseBound();
+    } catch (error) {
+      await catalog.update('reducer', reducerId, ({ deletedAt: _, ...value }) => value);
+      throw error;
+    }
+    await catalog.delete('reducer', reducerId, catalog.get('reducer', reducerId)?.version ?? 0);
+    await catalog.artefacts.delete(reducer.artefactId);
+  }
+
   async bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity> {
-    const reducer = this.#options.catalog.get('reducer', reducerId)?.value;
-    if (reducer?.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
-    if (reducer.status !== 'compiled')
-      throw new StatefoldError('REDUCER_NOT_COMPILED', `reducer '${reducerId}' is ${reducer.status === 'failed' ? 'not compilable; see its compilationError' : 'still being compiled; try again when its status is compiled'}`);
-    return this.#bind(tenantId, aggregateType, reducerId, resolveClass(reducer.discovered ?? [], aggregateType, className));
+    return this.#bind(tenantId, aggregateType, reducerId, boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className).className);
   }
 
   async #bind(tenantId: string, aggregateType: string, reducerId: string, className: string): Promise<BindingEntity> {
@@ -130,13 +175,20 @@ export class DeploymentService implements Deployments {
       const entry = catalog.get('binding', id);
       const bound = entry?.value;
       if (bound?.reducerId === reducerId && bound.className === className) return bound;
-      const binding: BindingEntity = { tenantId, aggregateType, reducerId, className, boundAt: this.#now(), generation: (bound?.generation ?? 0) + 1 };
+      const fields = { tenantId, aggregateType, reducerId, className, boundAt: this.#now(), generation: (bound?.generation ?? 0) + 1 };
+      const binding: BindingEntity = bound === undefined ? fields : { ...fields, earlier: [...(bound.earlier ?? []), formerOf(bound)].slice(-REMEMBERED_BINDINGS) };
       try {
         await catalog.put('binding', id, entry?.version ?? 0, binding);
-        return binding;
       } catch (error) {
-        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+        if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
+        throw error;
       }
+      const reducer = catalog.get('reducer', reducerId)?.value;
+      if (reducer !== undefined && reducer.deletedAt === undefined) return binding;
+      // Its deletion has not seen the binding: the one before holds.
+      if (bound === undefined) await catalog.delete('binding', id, (entry?.version ?? 0) + 1);
+      else await catalog.put('binding', id, (entry?.version ?? 0) + 1, { ...bound, generation: binding.generation + 1 });
+      throw noReducer(reducerId);
     }
   }
 
@@ -217,17 +269,26 @@ export class DeploymentService implements Deployments {
 
   async #compileReducer(reducerId: string, reducer: ReducerEntity, sources?: readonly SourceFile[]): Promise<void> {
     const result = await this.#compile('reducer', reducer, sources);
-    // Bound before it is shown as compiled: who waits for that finds its types bound.
-    if (result.ok) for (const [aggregateType, className] of unambiguous(result.discovered)) await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
     const outcome = outcomeOf(result, this.#now());
-    await this.#finish(() => this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome })));
+    await this.#finish(async () => {
+      // Bound before it is shown as compiled: who waits for that finds its types bound.
+      if (result.ok) for (const [aggregateType, className] of unambiguous(result.discovered)) await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
+      await this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome }));
+    });
   }
 
   async #compileProjection(projectionId: string, projection: ProjectionEntity, sources?: readonly SourceFile[]): Promise<void> {
     const result = await this.#compile('projection', projection, sources);
     const outcome = outcomeOf(result, this.#now());
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
-    await this.#finish(() => this.#options.catalog.update('projection', projectionId, (value) => (value.revision === projection.revision ? { ...value, ...outcome } : undefined)));
+    const mine = ({ artefactId, status }: RevisionEntity): boolean => artefactId === projection.artefactId && status === 'compiling';
+    const { diagnostics: _, ...short } = outcome;
+    await this.#finish(() =>
+      this.#options.catalog.update('projection', projectionId, (value) => {
+        if (value.artefactId === projection.artefactId && value.status === 'compiling') return { ...value, ...outcome };
+        return revisionsOf(value).some(mine) ? withRevisions(value, (one) => (mine(one) ? short : undefined)) : undefined;
+      }),
+    );
   }
 
   async #finish(update: () => Promise<unknown>): Promise<void> {
@@ -238,6 +299,10 @@ export class DeploymentService implements Deployments {
     }
   }
 }
+
+const REMEMBERED_BINDINGS = 50;
+const noReducer = (reducerId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
+const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity): FormerBinding => ({ reducerId, className, boundAt, generation });
 
 const deliveryOf = (projection: ProjectionEntity | undefined): Pick<ProjectionEntity, 'sse' | 'webhook'> => ({
   sse: projection?.sse ?? false,
@@ -250,23 +315,4 @@ function outcomeOf(result: CompileResult, compiledAt: string): Outcome {
   const { diagnostics } = result;
   if (result.ok) return { status: 'compiled', compiledAt, discovered: result.discovered, ...(diagnostics.length > 0 ? { diagnostics } : {}) };
   return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };
-}
-
-/** Types that exactly one class of the upload reduces. */
-function unambiguous(discovered: readonly Discovered[]): (readonly [string, string])[] {
-  const types = new Map<string, string[]>();
-  for (const { aggregateType, className } of discovered) if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
-  return [...types].flatMap(([type, [className, ...others]]) => (className !== undefined && others.length === 0 ? [[type, className] as const] : []));
-}
-
-function resolveClass(discovered: readonly Discovered[], aggregateType: string, className: string | undefined): string {
-  const names = discovered.map((one) => one.className).join(', ');
-  if (className !== undefined) {
-    if (discovered.some((one) => one.className === className)) return className;
-    throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `the reducer has no class '${className}'; it has ${names}`);
-  }
-  const [match, ...others] = discovered.filter((one) => one.aggregateType === aggregateType);
-  if (match === undefined) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `no class of the reducer is for aggregate type '${aggregateType}'; name one with className: ${names}`);
-  if (others.length > 0) throw new StatefoldError('REDUCER_CLASS_AMBIGUOUS', `several classes of the reducer are for aggregate type '${aggregateType}'; name one with className: ${names}`);
-  return match.className;
 }

@@ -12,6 +12,16 @@ export interface NotificationConfig {
   readonly sse: boolean;
 }
 
+/** The revision that a projection is on the way to; `live`: it is there already. */
+export interface RevisionAnswer {
+  readonly projectionId: string;
+  readonly revision: number;
+  /** The revision whose code it is. */
+  readonly of: number;
+  readonly artefactId: string;
+  readonly status: 'building' | 'live';
+}
+
 /** Uploads, compilation, bindings, the life of a projection. Compilation goes on after the upload has been answered. */
 export interface Deployments {
   uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity>;
@@ -23,6 +33,14 @@ export interface Deployments {
     projectionId: string | undefined,
   ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
+  /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
+  rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;
+  /** Folds the live code again from the start. `PROJECTION_NOT_LIVE`, `BUILD_UNDER_WAY` */
+  rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer>;
+  /** Calls off what is not live yet. `NO_BUILD` */
+  cancelBuild(tenantId: string, projectionId: string): Promise<void>;
+  /** `REDUCER_BOUND` while a type is bound to it. */
+  deleteReducer(tenantId: string, reducerId: string): Promise<void>;
   bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity>;
   /** New secret in clear. `WEBHOOK_SECRET_SHARED` when the projection uses the tenant's. */
   rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string>;

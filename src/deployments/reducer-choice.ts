@@ -18,7 +18,7 @@ export function resolveClass(discovered: readonly Discovered[], aggregateType: s
 /** A compiled reducer's class for a type. @throws StatefoldError NOT_FOUND, REDUCER_NOT_COMPILED, and as `resolveClass` */
 export function boundClass(catalog: Pick<Catalog, 'get'>, tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Unit {
   const reducer = catalog.get('reducer', reducerId)?.value;
-  if (reducer?.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
+  if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined) throw new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
   if (reducer.status !== 'compiled')
     throw new StatefoldError('REDUCER_NOT_COMPILED', `reducer '${reducerId}' is ${reducer.status === 'failed' ? 'not compilable; see its compilationError' : 'still being compiled; try again when its status is compiled'}`);
   return { artefactId: reducer.artefactId, className: resolveClass(reducer.discovered ?? [], aggregateType, className) };

@@ -1,15 +1,15 @@
 import type { BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
-import type { BuildTarget } from '../tasks/projection-builds.js';
 import type { BoundReducer } from '../tasks/reducers.js';
 import type { TenantDefinitions } from '../tasks/task-options.js';
 import type { TenantTask } from '../tasks/tenant-task.js';
+import { targetOf } from './revisions.js';
 
 /** A tenant's code as its task needs it, read from the catalog. */
 export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDefinitions {
   return {
     bindings: () => catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []),
-    projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => buildTarget(value) ?? []),
+    projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => targetOf(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
     refresh: () => catalog.refresh(),
     assembly: async (artefactId) => {
@@ -25,10 +25,6 @@ function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, g
   return reducer === undefined ? undefined : { aggregateType, className, artefactId: reducer.artefactId, generation };
 }
 
-function buildTarget({ projectionId, revision, artefactId, status, discovered = [] }: ProjectionEntity): BuildTarget | undefined {
-  return status === 'compiled' ? { projectionId, revision, artefactId, classNames: discovered.map((one) => one.className) } : undefined;
-}
-
 /** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
 export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask>; bind(tenantId: string, reducer: BoundReducer): void }): void {
   catalog.onChange((change) => {
@@ -39,10 +35,11 @@ export function followCatalog(catalog: Catalog, tenants: { active(tenantId: stri
       if (reducer !== undefined) tenants.bind(binding.tenantId, reducer);
     } else if (change.kind === 'projection') {
       const projection = value as ProjectionEntity;
-      const target = change.value === undefined ? undefined : buildTarget(projection);
+      const target = change.value === undefined ? undefined : targetOf(projection);
       const act = (task: TenantTask): void => {
-        if (change.value === undefined) task.drop(projection.projectionId);
-        else if (target !== undefined) task.deploy(target);
+        if (change.value === undefined) return task.drop(projection.projectionId);
+        task.cancelBuild(projection.projectionId, target?.revision ?? 0);
+        if (target !== undefined) task.deploy(target);
       };
       const active = tenants.active(projection.tenantId);
       // A task that is opened meanwhile reads the catalog itself.

@@ -23,6 +23,7 @@ import { eventRoutes } from './routes/events.js';
 import { faultRoutes } from './routes/faults.js';
 import { projectionRoutes } from './routes/projections.js';
 import { reducerRoutes } from './routes/reducers.js';
+import { revisionRoutes } from './routes/revisions.js';
 import { systemRoutes } from './routes/system.js';
 import { webhookRoutes } from './routes/webhooks.js';
 
@@ -208,6 +209,7 @@ function mountRoutes(
   aggregateTypeRoutes(router, dependencies);
   reducerRoutes(router, dependencies);
   projectionRoutes(router, dependencies);
+  revisionRoutes(router, dependencies);
   faultRoutes(router, dependencies);
   webhookRoutes(router, dependencies);
   systemRoutes(router, dependencies);

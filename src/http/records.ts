@@ -1,16 +1,18 @@
 import type { ArtefactFields, Entities, Entry, KeyEntity, ProjectionEntity, ReducerEntity, TenantEntity } from '../catalog/catalog.js';
-import type { CatchUp } from '../tasks/tenant.js';
+import type { UnboundType } from '../deployments/bindings.js';
+import type { CatchUp, ProjectionLife } from '../tasks/tenant.js';
 import { badCursor } from './query.js';
 
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
-export const reducerRecord = (reducer: ReducerEntity): object => ({
+export const reducerRecord = (reducer: ReducerEntity, unbound: readonly UnboundType[] = []): object => ({
   id: reducer.reducerId,
   status: reducer.status,
   kind: 'reducer',
   ...compiled(reducer),
+  unboundTypes: unbound.length === 0 ? undefined : unbound,
 });
 
-export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly faults: readonly object[]; readonly faultCount: number }): object => ({
+export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly life: ProjectionLife; readonly faults: readonly object[]; readonly faultCount: number }): object => ({
   id: projection.projectionId,
   status: projection.status,
   kind: 'projection',
@@ -21,7 +23,9 @@ export const projectionRecord = (projection: ProjectionEntity, live?: { readonly
     projection.webhook === undefined
       ? undefined
       : { url: projection.webhook.url, isolated: projection.webhook.isolated, disabledAt: projection.webhook.disabledAt },
-  build: live?.build,
+  cancelledAt: projection.cancelledAt,
+  live: live?.life.live === undefined ? undefined : { revision: live.life.live.revision, artefactId: live.life.live.artefactId },
+  build: live?.build === undefined ? undefined : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
   faultCount: live?.faultCount,
 });

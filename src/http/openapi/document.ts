@@ -5,6 +5,9 @@ interface Operation {
   readonly tag: string;
   /** The status and body of success; undefined: no body, or one that isn't JSON. */
   readonly success: readonly [status: number, body: Schema | undefined];
+  /** Another status of success. */
+  readonly also?: readonly [status: number, body: Schema];
+  readonly bodyOptional?: boolean;
   readonly query?: Readonly<Record<string, Schema>>;
   readonly body?: Schema;
   readonly form?: Schema;
@@ -46,6 +49,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'GET /aggregate-types/{type}/{id}/state': { tag: 'Aggregates', summary: 'The state of an aggregate', success: [200, ref('AggregateState')], problems: [404, 410] },
   'GET /reducers': { tag: 'Reducers', summary: 'List reducers', query: paging, success: [200, listOf('reducers', ref('Reducer'))] },
   'POST /reducers/upload': { tag: 'Reducers', summary: 'Upload the sources of reducers', form: upload({}), success: [202, object({ reducerId: string, status: { const: 'pending_compilation' } })] },
+  'DELETE /reducers/{id}': { tag: 'Reducers', summary: 'Delete a reducer that no type is bound to', success: [204, undefined], problems: [404, 409, 422] },
   'GET /reducers/{id}/status': { tag: 'Reducers', summary: 'A reducer and its compilation', success: [200, ref('Reducer')], problems: [404] },
   'GET /projections': { tag: 'Projections', summary: 'List projections', query: paging, success: [200, listOf('projections', ref('Projection'))] },
   'POST /projections/upload': {
@@ -57,6 +61,18 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   },
   'DELETE /projections/{id}': { tag: 'Projections', summary: 'Delete a projection', success: [204, undefined], problems: [404] },
   'GET /projections/{id}/status': { tag: 'Projections', summary: 'A projection and its compilation', success: [200, ref('Projection')], problems: [404] },
+  'GET /projections/{id}/revisions': { tag: 'Projections', summary: 'The revisions of a projection, the newest first', success: [200, object({ projectionId: string, revisions: arrayOf(ref('Revision')) })], problems: [404] },
+  'POST /projections/{id}/rollback': {
+    tag: 'Projections',
+    summary: 'Make the code of an earlier revision the live one again: of the last other one that was live, unless one is named',
+    body: input({ 'revision?': { type: 'integer', minimum: 1 } }),
+    bodyOptional: true,
+    success: [202, ref('RevisionChosen')],
+    also: [200, ref('RevisionChosen')],
+    problems: [404, 409, 422],
+  },
+  'POST /projections/{id}/rebuild': { tag: 'Projections', summary: 'Fold the live code again from the start, beside what is live', success: [202, ref('RevisionChosen')], problems: [404, 409] },
+  'DELETE /projections/{id}/build': { tag: 'Projections', summary: 'Call off the revision that is not live yet', success: [204, undefined], problems: [404, 409] },
   'GET /projections/{id}/states': { tag: 'Projections', summary: 'List the states of a projection', query: { prefix: string, ...paging }, success: [200, listOf('states', ref('ProjectionState'))], problems: [404] },
   'GET /projections/{id}/states/{key}': { tag: 'Projections', summary: 'The states of one key, one a class', success: [200, object({ states: arrayOf(ref('ProjectionState')) })], problems: [404] },
   'GET /projections/{id}/notifications': {
@@ -131,16 +147,17 @@ function operationObject(method: string, path: string, operation: Operation): ob
     summary: operation.summary,
     security: key === 'none' ? [] : [{ [key]: [] }],
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(content === undefined ? {} : { requestBody: { required: true, content } }),
+    ...(content === undefined ? {} : { requestBody: { required: operation.bodyOptional !== true, content } }),
     responses: responses(operation, key, content !== undefined),
   };
 }
 
-function responses({ success: [status, schema], problems = [] }: Operation, key: string, hasBody: boolean): object {
+function responses({ success: [status, schema], also, problems = [] }: Operation, key: string, hasBody: boolean): object {
   const statuses = new Set([400, 500, 503, ...problems, ...(key === 'none' ? [] : [401]), ...(key === 'tenant' ? [429] : []), ...(hasBody ? [413, 415] : [])]);
   const all: Record<string, object> = {
     [status]: { description: 'Done', ...(schema === undefined ? {} : { content: { 'application/json': { schema } } }) },
   };
+  if (also !== undefined) all[also[0]] = { description: 'Done', content: { 'application/json': { schema: also[1] } } };
   for (const code of [...statuses].sort()) all[code] = { description: 'Refused', content: { 'application/problem+json': { schema: ref('Problem') } } };
   return all;
 }

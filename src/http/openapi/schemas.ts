@@ -45,6 +45,9 @@ const compiled = {
   'compiledAt?': timestamp,
 };
 
+const catchUp = { status: { enum: ['running', 'done', 'failed'] }, processed: integer, total: integer, eventsPerSecond: { type: 'number', minimum: 0 } };
+const swapCause: Schema = { enum: ['build', 'redeploy', 'rollback', 'rebuild'] };
+
 export const SCHEMAS = {
   Event: object({ eventId: string, aggregateId, eventType, data: anyObject, version, timestamp }),
   Append: input({ aggregateId, eventType, data: anyObject, 'aggregateType?': aggregateType, 'expectedVersion?': expectedVersion, ...correlation }),
@@ -78,7 +81,7 @@ export const SCHEMAS = {
   }),
   Aggregate: object({ aggregateId, aggregateType, version, lastModified: timestamp }),
   AggregateState: object({ aggregateId, aggregateType, version: integer, state, lastModified: timestamp, 'fault?': { $ref: '#/components/schemas/Fault' } }),
-  CatchUp: object({ status: { enum: ['running', 'done', 'failed'] }, processed: integer, total: integer, eventsPerSecond: { type: 'number', minimum: 0 } }),
+  CatchUp: object(catchUp),
   Binding: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, 'catchUp?': { $ref: '#/components/schemas/CatchUp' } }),
   Bound: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, message: string }),
   AggregateType: object({
@@ -98,7 +101,7 @@ export const SCHEMAS = {
     line: { type: ['integer', 'null'] },
     column: { type: ['integer', 'null'] },
   }),
-  Reducer: object({ id: string, status: { enum: ['pending_compilation', 'compiled', 'failed'] }, kind: { const: 'reducer' }, ...compiled }),
+  Reducer: object({ id: string, status: { enum: ['pending_compilation', 'compiled', 'failed'] }, kind: { const: 'reducer' }, ...compiled, 'unboundTypes?': arrayOf(object({ aggregateType, classNames: arrayOf(string), reason: string })) }),
   Projection: object({
     id: string,
     status: { enum: ['compiling', 'compiled', 'failed'] },
@@ -107,9 +110,24 @@ export const SCHEMAS = {
     revision: integer,
     sse: boolean,
     'webhook?': object({ url: string, isolated: boolean, 'disabledAt?': timestamp }),
-    'build?': { $ref: '#/components/schemas/CatchUp' },
+    'cancelledAt?': timestamp,
+    'live?': object({ revision: version, artefactId: string }),
+    'build?': object({ ...catchUp, revision: version, cause: swapCause }),
     'faults?': arrayOf({ type: 'object', required: ['key'], properties: { key: string }, description: 'A Fault and the state key that it stopped.' }),
   }),
+  Revision: object({
+    revision: version,
+    status: { enum: ['compiling', 'failed', 'building', 'live', 'kept', 'cancelled', 'gone'], description: 'kept: its states are there, so that it could be live again without a build from the start.' },
+    cause: { enum: ['upload', 'rollback', 'rebuild'] },
+    'of?': { ...version, description: 'The revision whose code it has.' },
+    artefactId: string,
+    createdAt: timestamp,
+    uploadedAt: { ...timestamp, description: 'When its code was uploaded.' },
+    'compiledAt?': timestamp,
+    'compilationError?': string,
+    'changedKeys?': { ...integer, description: 'How many keys were other than before when it went live.' },
+  }),
+  RevisionChosen: object({ projectionId: string, revision: version, of: version, artefactId: string, status: { enum: ['building', 'live'] }, message: string }),
   ProjectionUploaded: object({
     success: boolean,
     projectionId: string,
@@ -136,7 +154,7 @@ export const SCHEMAS = {
     state,
     timestamp,
     eventId: string,
-    'cause?': { enum: ['build', 'redeploy', 'retry', 'skip'] },
+    'cause?': { enum: ['build', 'redeploy', 'rollback', 'rebuild', 'retry', 'skip'] },
   }),
   Tenant: object({ tenantId: string, name: string, createdAt: timestamp, 'partitions?': integer }),
   Key: object({ keyId: string, tenantId: string, prefix: string, createdAt: timestamp, 'revokedAt?': timestamp }),

@@ -59,13 +59,14 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
     get: async (request, response) => {
       const { tenantId } = authenticate(request);
       const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      if (projection.status !== 'compiled') return answer(response, 200, projectionRecord(projection));
+      // The first upload has nothing live beside it until it is compiled.
+      if (projection.status !== 'compiled' && projection.revision === 1) return answer(response, 200, projectionRecord(projection));
       const tenant = await tenants.open(tenantId);
       const [{ faults }, faultCount] = await Promise.all([
         tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
         tenant.faults.countOfProjection(projection.projectionId),
       ]);
-      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }));
+      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), life: tenant.projectionLife(projection.projectionId), faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }));
     },
   });
 

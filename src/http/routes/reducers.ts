@@ -1,5 +1,6 @@
 import type { Router } from 'express';
 import { StatefoldError } from '../../core/errors.js';
+import { unboundTypes } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { pageParameters, queryOf } from '../query.js';
 import { page, reducerRecord } from '../records.js';
@@ -10,8 +11,8 @@ export function reducerRoutes(router: Router, { authenticate, catalog, deploymen
   resource(router, '/reducers', {
     get: (request, response) => {
       const { tenantId } = authenticate(request);
-      const { items, nextCursor } = page(catalog.list('reducer', tenantId), pageParameters(queryOf(request.url)));
-      answer(response, 200, { reducers: items.map(reducerRecord), nextCursor });
+      const { items, nextCursor } = page(catalog.list('reducer', tenantId).filter(({ value }) => value.deletedAt === undefined), pageParameters(queryOf(request.url)));
+      answer(response, 200, { reducers: items.map((reducer) => reducerRecord(reducer, unboundTypes(catalog, reducer))), nextCursor });
     },
   });
 
@@ -25,13 +26,21 @@ export function reducerRoutes(router: Router, { authenticate, catalog, deploymen
     },
   });
 
+  resource(router, '/reducers/:id', {
+    delete: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      await deployments.deleteReducer(tenantId, parameter(request, 'id'));
+      response.status(204).end();
+    },
+  });
+
   resource(router, '/reducers/:id/status', {
     get: (request, response) => {
       const { tenantId } = authenticate(request);
       const id = parameter(request, 'id');
       const reducer = catalog.get('reducer', id)?.value;
-      if (reducer === undefined || reducer.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
-      answer(response, 200, reducerRecord(reducer));
+      if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined) throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+      answer(response, 200, reducerRecord(reducer, unboundTypes(catalog, reducer)));
     },
   });
 }

@@ -1,0 +1,30 @@
+import type { Catalog, ReducerEntity } from '../catalog/catalog.js';
+import type { Discovered } from '../code-host/code-host.js';
+
+/** A type for which an upload has several classes: it is bound to none of them until one is named. */
+export interface UnboundType {
+  readonly aggregateType: string;
+  readonly classNames: readonly string[];
+  readonly reason: string;
+}
+
+/** Classes of each type that the upload reduces. */
+function classesByType(discovered: readonly Discovered[]): ReadonlyMap<string, readonly string[]> {
+  const types = new Map<string, string[]>();
+  for (const { aggregateType, className } of discovered) if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
+  return types;
+}
+
+/** Types that exactly one class of the upload reduces. */
+export function unambiguous(discovered: readonly Discovered[]): (readonly [type: string, className: string])[] {
+  return [...classesByType(discovered)].flatMap(([type, [className, ...others]]) => (className !== undefined && others.length === 0 ? [[type, className] as const] : []));
+}
+
+/** Types that the upload has classes for, and that were not bound to it, nor have been since. */
+export function unboundTypes(catalog: Pick<Catalog, 'get'>, { tenantId, reducerId, discovered = [] }: ReducerEntity): UnboundType[] {
+  return [...classesByType(discovered)].flatMap(([aggregateType, classNames]) => {
+    if (classNames.length < 2 || catalog.get('binding', `${tenantId}/${aggregateType}`)?.value.reducerId === reducerId) return [];
+    const reason = `several classes of the upload are for it; bind one with PUT /aggregate-types/${aggregateType} and { "reducerId": "${reducerId}", "className": "…" }`;
+    return [{ aggregateType, classNames, reason }];
+  });
+}
