@@ -24,6 +24,7 @@ import { notificationRoutes } from './http/routes/notifications.js';
 import { serverSentEvents } from './http/sse/stream-routes.js';
 import { StreamServer } from './http/websocket/stream-server.js';
 import { schemaRegistryRoutes } from './http/routes/schema-registry.js';
+import { InspectionService } from './inspection/inspection-service.js';
 import { openLog } from './log-setup.js';
 import { lockDirectory } from './log/embedded/instance-lock.js';
 import type { Log } from './log/log.js';
@@ -33,9 +34,8 @@ import { LogCursorStore } from './notifier/log-cursor-store.js';
 import { assertWebhookUrlAllowed } from './notifier/webhooks/address-guard.js';
 import { WebhookDeliverer } from './notifier/webhooks/webhook-deliverer.js';
 import { ClickHouseReadStore } from './read-store/clickhouse/clickhouse-read-store.js';
-import type { ClickHouseEndpoint } from './read-store/endpoint.js';
-import { EmbeddedEngine } from './read-store/embedded/embedded-engine.js';
 import type { ReadStore } from './read-store/read-store.js';
+import { readStoreEndpoint } from './read-store-setup.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from './read-store/sink.js';
 import { Activity } from './tasks/activity.js';
@@ -260,6 +260,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     });
     closers.push(() => deployments.close());
 
+    const inspections = new InspectionService({ tenants, catalog, codeHost, readStore, deadlineMs: settings.inspectionDeadlineMs, maxBytes: settings.inspectionMemoryBytes });
     const authenticator = new Authenticator(catalog);
     const quota = new ConnectionQuota(CONNECTIONS_PER_TENANT);
     let streams: StreamServer | undefined;
@@ -277,6 +278,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       tenants,
       ownership,
       deployments,
+      inspections,
       removeTenantData,
       authenticator,
       adminKey,
@@ -381,18 +383,4 @@ const fatal =
 function urlOf(host: string, port: number): string {
   const reached = host === '0.0.0.0' || host === '::' ? hostname() : host;
   return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
-}
-
-/** The ClickHouse of the settings, or the embedded one. */
-function readStoreEndpoint(settings: Settings, logger: Logger): { endpoint: () => ClickHouseEndpoint | undefined; start: () => void; stop: () => Promise<void> } {
-  const { clickhouseUrl: url, clickhouseUser: user, clickhousePassword: password, clickhouseDatabase: database } = settings;
-  if (url !== undefined) return { endpoint: () => ({ url, user, password, database }), start: () => undefined, stop: () => Promise.resolve() };
-  const engine = new EmbeddedEngine({
-    directory: join(settings.dataDirectory, 'clickhouse'),
-    port: settings.readStorePort,
-    password: undefined,
-    memoryLimitBytes: settings.readStoreMemoryBytes,
-    logger,
-  });
-  return { endpoint: () => engine.endpoint(), start: () => engine.start(), stop: () => engine.stop() };
 }

@@ -6,6 +6,7 @@ import type { Ownership } from '../cluster/ownership.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
+import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tasks/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
 import type { GatewayObserver } from './gateway/gateway.js';
@@ -66,6 +67,7 @@ export interface EdgeOptions {
   /** Which process serves a tenant; requests of others' are forwarded to them. */
   readonly ownership: Ownership;
   readonly deployments: Deployments;
+  readonly inspections: Inspections;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
   readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;
   readonly authenticator: Authenticator;

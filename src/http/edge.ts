@@ -21,6 +21,7 @@ import { aggregateTypeRoutes } from './routes/aggregate-types.js';
 import { aggregateRoutes } from './routes/aggregates.js';
 import { eventRoutes } from './routes/events.js';
 import { faultRoutes } from './routes/faults.js';
+import { inspectionRoutes } from './routes/inspections.js';
 import { projectionRoutes } from './routes/projections.js';
 import { reducerRoutes } from './routes/reducers.js';
 import { revisionRoutes } from './routes/revisions.js';
@@ -205,6 +206,7 @@ function mountRoutes(
     next();
   });
   eventRoutes(router, dependencies, append);
+  inspectionRoutes(router, dependencies);
   aggregateRoutes(router, dependencies);
   aggregateTypeRoutes(router, dependencies);
   reducerRoutes(router, dependencies);

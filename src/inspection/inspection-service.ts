@@ -138,10 +138,6 @@ export class InspectionService implements Inspections {
     });
   }
 
-  async close(): Promise<void> {
-    await Promise.all([...this.#scratch.values()].map((scratch) => scratch.close()));
-  }
-
   #projection(tenantId: string, projectionId: string): void {
     if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
   }

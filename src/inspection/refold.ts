@@ -1,7 +1,7 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
 import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
 import { eventsOf } from '../tasks/commit-reader.js';
-import type { AggregateSource } from '../tasks/inspection-source.js';
+import { NO_MARKS, type AggregateMarks, type AggregateSource } from '../tasks/inspection-source.js';
 import type { Bench } from './scratch-runner.js';
 
 /** Of one item of a turn, and of all items of it. */
@@ -12,30 +12,38 @@ const BYTES_A_TURN = 4 * 1024 * 1024;
 /** Histories: a log may be far away. */
 const READ_AT_ONCE = 8;
 
+/** Of events that were all passed over. */
+const NOTHING: FoldOutcome = { states: [] };
+
 /** Events of an aggregate in order, a portion at a time. */
 class EventCursor {
   readonly #chunks: AsyncGenerator<readonly StoredCommit[]>;
   readonly #through: number;
+  readonly #skipped: readonly number[];
   #commits: StoredCommit[] = [];
   #events: Iterator<StoredEvent> | undefined;
   #next: StoredEvent | undefined;
 
-  constructor(source: AggregateSource, aggregateId: string, through: number) {
+  constructor(source: AggregateSource, aggregateId: string, through: number, skipped: readonly number[]) {
     this.#chunks = source.history(aggregateId, 1, through);
     this.#through = through;
+    this.#skipped = skipped;
   }
 
-  /** At least one unless there is none up to the version. */
-  async take(count: number, maxBytes: number, until: number): Promise<HostEvent[]> {
+  /** At least one unless there is none up to the version. `through`: the last version that was passed, folded or not. */
+  async take(count: number, maxBytes: number, until: number): Promise<{ readonly events: HostEvent[]; readonly skipped: readonly HostEvent[]; readonly through: number }> {
     const events: HostEvent[] = [];
-    for (let bytes = 0; events.length < count && bytes < maxBytes; ) {
+    const skipped: HostEvent[] = [];
+    let through = 0;
+    for (let bytes = 0; events.length + skipped.length < count && bytes < maxBytes; ) {
       const event = (this.#next ??= await this.#pull());
       if (event === undefined || event.version > Math.min(until, this.#through)) break;
-      events.push(event);
-      bytes += event.data.length + (event.metadata?.length ?? 0);
       this.#next = undefined;
+      through = event.version;
+      (this.#skipped.includes(event.version) ? skipped : events).push(event);
+      bytes += event.data.length + (event.metadata?.length ?? 0);
     }
-    return events;
+    return { events, skipped, through };
   }
 
   async #pull(): Promise<StoredEvent | undefined> {
@@ -60,6 +68,11 @@ export class Refold {
   readonly aggregateId: string;
   readonly through: number;
   readonly #cursor: EventCursor;
+  readonly #stop: Fault | undefined;
+  /** Last version of the item that is under way. */
+  #taken = 0;
+  /** Events that were passed over since the item before. */
+  skipped: readonly HostEvent[] = [];
   version = 0;
   state: State = null;
   /** Of the last event folded, milliseconds. */
@@ -67,11 +80,14 @@ export class Refold {
   fault: Fault | undefined;
   events = 0;
 
-  constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number) {
+  /** `marks`: what the log says of faults of this very code. */
+  constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number, { skipped, stop }: AggregateMarks = NO_MARKS) {
     this.unit = unit;
     this.aggregateId = aggregateId;
-    this.through = through;
-    this.#cursor = new EventCursor(source, aggregateId, through);
+    this.#stop = stop !== undefined && stop.version <= through ? stop : undefined;
+    this.through = this.#stop === undefined ? through : this.#stop.version - 1;
+    this.#cursor = new EventCursor(source, aggregateId, this.through, skipped);
+    this.#reach(0);
   }
 
   get done(): boolean {
@@ -81,8 +97,10 @@ export class Refold {
   /** What is to be folded next, up to the version; undefined when nothing is. `each`: the state after every event is wanted. */
   async item({ count = EVENTS_AN_ITEM, until = this.through, each = false }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<FoldItem | undefined> {
     if (this.done || this.version >= until) return undefined;
-    const events = await this.#cursor.take(count, BYTES_AN_ITEM, until);
-    if (events.length === 0) return undefined;
+    const { events, skipped, through } = await this.#cursor.take(count, BYTES_AN_ITEM, until);
+    if (events.length + skipped.length === 0) return undefined;
+    this.skipped = skipped;
+    this.#taken = through;
     const { unit, aggregateId, version, state } = this;
     return { unit, aggregateId, baseVersion: version, baseState: () => state, events, stateAt: each ? events.map((event) => event.version) : [] };
   }
@@ -90,18 +108,29 @@ export class Refold {
   settle(item: FoldItem, outcome: FoldOutcome): void {
     const last = outcome.states.at(-1);
     const reached = last === undefined ? undefined : item.events.findLast((event) => event.version <= last.version);
-    if (last !== undefined) [this.version, this.state] = [last.version, last.state];
+    if (last !== undefined) this.state = last.state;
     if (reached !== undefined) this.lastModified = reached.timestamp;
-    this.events += outcome.fault === undefined ? item.events.length : item.events.filter((event) => event.version <= this.version).length;
+    this.events += outcome.fault === undefined ? item.events.length : item.events.filter((event) => event.version <= (last?.version ?? 0)).length;
     this.fault = outcome.fault;
+    this.#reach(outcome.fault === undefined ? this.#taken : outcome.fault.version - 1);
+  }
+
+  /** Where the log says that its process was stopped, it stands. */
+  #reach(version: number): void {
+    this.version = version;
+    if (version >= this.through) this.fault ??= this.#stop;
+  }
+
+  /** @throws DeadlinePassedError */
+  async fold(bench: Bench, item: FoldItem): Promise<FoldOutcome> {
+    const [outcome = NOTHING] = item.events.length === 0 ? [] : await bench.fold([item]);
+    this.settle(item, outcome);
+    return outcome;
   }
 
   /** @throws DeadlinePassedError */
   async advance(bench: Bench, until: number): Promise<void> {
-    for (let item = await this.item({ until }); item !== undefined; item = await this.item({ until })) {
-      const [outcome] = await bench.fold([item]);
-      if (outcome !== undefined) this.settle(item, outcome);
-    }
+    for (let item = await this.item({ until }); item !== undefined; item = await this.item({ until })) await this.fold(bench, item);
   }
 }
 
@@ -120,12 +149,16 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
           ended.add(refold);
           continue;
         }
+        if (item.events.length === 0) {
+          refold.settle(item, NOTHING);
+          continue;
+        }
         turn.push({ refold, item });
         events += item.events.length;
         for (const { data } of item.events) bytes += data.length;
       }
     }
-    const outcomes = await bench.fold(turn.map(({ item }) => item));
+    const outcomes = turn.length === 0 ? [] : await bench.fold(turn.map(({ item }) => item));
     turn.forEach(({ refold, item }, i) => {
       const outcome = outcomes[i];
       if (outcome !== undefined) refold.settle(item, outcome);

@@ -25,6 +25,8 @@ export interface EventEffect {
   /** JSON Patch, as text; absent where the event stopped the fold. */
   readonly patch: string | undefined;
   readonly fault: Fault | undefined;
+  /** It is passed over, since its fault was released so. */
+  readonly skipped: boolean;
 }
 
 export interface StateAt {
@@ -91,18 +93,17 @@ async function effects(bench: Bench, refold: Refold, { fromVersion, limit }: { r
     let before = refold.state;
     const item = await refold.item({ count, until, each: true });
     if (item === undefined) break;
-    const [outcome] = await bench.fold([item]);
-    if (outcome === undefined) break;
-    refold.settle(item, outcome);
+    const outcome = await refold.fold(bench, item);
     const states = new Map(outcome.states.map(({ version, state }) => [version, state]));
-    for (const event of item.events) {
+    const passed = new Set(refold.skipped);
+    for (const event of [...item.events, ...passed].sort((a, b) => a.version - b.version)) {
       const stopped = event.version > refold.version;
-      if (stopped && refold.fault === undefined) break;
+      if (stopped && event.version !== refold.fault?.version) break;
       const after = states.get(event.version);
       const patch = stopped || after === undefined ? undefined : patchText(before, after);
-      events.push({ ...told(event), patch, fault: stopped ? refold.fault : undefined });
+      events.push({ ...told(event), patch, fault: stopped ? refold.fault : undefined, skipped: passed.has(event) });
       if (stopped) break;
-      before = after ?? before;
+      if (after !== undefined) before = after;
       bytes += 200 + (patch?.length ?? 0);
       await bench.breathe();
     }

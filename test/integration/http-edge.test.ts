@@ -22,6 +22,7 @@ import { loadCodecs } from '../../src/log/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tasks/tenant.js';
 import { openapiFault } from '../support/openapi.js';
+import { noInspections } from '../support/no-inspections.js';
 
 const STATE = Buffer.from('{"big":90071992547409931,"f":1.0,"__proto__":{}}');
 const ADMIN_KEY = 'an-admin-key-of-the-test';
@@ -165,6 +166,7 @@ before(async () => {
     removeTenantData: () => Promise.resolve(),
     authenticator: new Authenticator(catalog),
     adminKey: ADMIN_KEY,
+    inspections: noInspections,
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],

@@ -31,6 +31,7 @@ import type { AggregateHomes, Feed, Tenant, Tenants } from '../../src/tasks/tena
 import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
+import { noInspections } from './no-inspections.js';
 
 export const ADMIN_KEY = 'an-admin-key-of-the-test';
 export const TENANT = 'acme';
@@ -300,6 +301,7 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
     authenticator,
     adminKey: ADMIN_KEY,
+    inspections: noInspections,
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [],

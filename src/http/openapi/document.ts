@@ -1,3 +1,4 @@
+import { INSPECTIONS, STATE_AT, STATE_AT_MEMBERS } from './inspections.js';
 import { arrayOf, boolean, input, integer, object, ref, SCHEMAS, string, type Schema } from './schemas.js';
 
 interface Operation {
@@ -25,6 +26,7 @@ const upload = (fields: Readonly<Record<string, Schema>>): Schema => ({
 const channel = { afterSequence: integer, key: string };
 const sent = { includeConflicts: { ...boolean, default: false } };
 
+const STATE = { ...stored, properties: { ...(stored['properties'] as object), ...(object(STATE_AT_MEMBERS)['properties'] as object) }, additionalProperties: false };
 /** Every operation: `METHOD path`. */
 const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /events': { tag: 'Events', summary: 'Append one event', body: ref('Append'), query: sent, success: [201, ref('Appended')], problems: [409, 410] },
@@ -46,7 +48,8 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     success: [200, ref('Bound')],
     problems: [404, 422],
   },
-  'GET /aggregate-types/{type}/{id}/state': { tag: 'Aggregates', summary: 'The state of an aggregate', success: [200, ref('AggregateState')], problems: [404, 410] },
+  'GET /aggregate-types/{type}/{id}/state': { tag: 'Aggregates', summary: 'The state of an aggregate', query: STATE_AT, success: [200, STATE], problems: [404, 410, 422] },
+  ...INSPECTIONS,
   'GET /reducers': { tag: 'Reducers', summary: 'List reducers', query: paging, success: [200, listOf('reducers', ref('Reducer'))] },
   'POST /reducers/upload': { tag: 'Reducers', summary: 'Upload the sources of reducers', form: upload({}), success: [202, object({ reducerId: string, status: { const: 'pending_compilation' } })] },
   'DELETE /reducers/{id}': { tag: 'Reducers', summary: 'Delete a reducer that no type is bound to', success: [204, undefined], problems: [404, 409, 422] },

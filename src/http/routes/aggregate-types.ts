@@ -10,6 +10,7 @@ import { readJsonBody } from '../json-body.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, pageParameters, queryOf, requireAggregateType, requireName } from '../query.js';
 import { answer, parameter, resource } from '../resource.js';
+import { stateAtJson } from './inspections.js';
 
 const BIND = z.object({ reducerId: z.string('must be a string').min(1, 'must not be empty'), className: z.string('must be a string').min(1, 'must not be empty').optional() });
 
@@ -19,7 +20,7 @@ function typeOfCursor(cursor: string): string {
   return type;
 }
 
-export function aggregateTypeRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
+export function aggregateTypeRoutes(router: Router, { authenticate, tenants, catalog, deployments, inspections, settings }: RouteDependencies): void {
   resource(router, '/aggregate-types', {
     get: async (request, response) => {
       const { tenantId } = authenticate(request);
@@ -68,6 +69,8 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const { tenantId } = authenticate(request);
       const aggregateType = requireAggregateType(parameter(request, 'type'));
       const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
+      const inspected = await stateAtJson(request, { inspections }, tenantId, aggregateType, aggregateId);
+      if (inspected !== undefined) return answer(response, 200, inspected);
       const state = await (await tenants.home(tenantId, aggregateId)).aggregateState(aggregateType, aggregateId);
       const writer = new JsonWriter()
         .text('{')
