@@ -26,7 +26,10 @@ const upload = (fields: Readonly<Record<string, Schema>>): Schema => ({
 const channel = { afterSequence: integer, key: string };
 const sent = { includeConflicts: { ...boolean, default: false } };
 
+const { additionalProperties: _, ...stored } = SCHEMAS.AggregateState;
+/** Members of a state folded for the question are there when one was asked. */
 const STATE = { ...stored, properties: { ...(stored['properties'] as object), ...(object(STATE_AT_MEMBERS)['properties'] as object) }, additionalProperties: false };
+
 /** Every operation: `METHOD path`. */
 const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /events': { tag: 'Events', summary: 'Append one event', body: ref('Append'), query: sent, success: [201, ref('Appended')], problems: [409, 410] },
