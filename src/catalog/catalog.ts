@@ -15,6 +15,8 @@ export interface Entities {
   binding: BindingEntity;
   /** id: projectionId */
   projection: ProjectionEntity;
+  /** id: a reducer's artefactId, or `<projectionId>@<revision>`; absent while nothing was held against it */
+  artefact: ArtefactEntity;
   /** id: `cluster`; no tenant's */
   cluster: ClusterEntity;
 }
@@ -105,6 +107,16 @@ export interface ProjectionEntity extends ArtefactFields, Pick<RevisionEntity, '
     /** Set when the endpoint answered 410. */
     readonly disabledAt?: string;
   };
+}
+
+/** What was held against the code of a reducer, or of a revision of a projection. */
+export interface ArtefactEntity {
+  readonly tenantId: string;
+  readonly unitId: string;
+  /** Oldest first: how its code ended its process, overran its deadline, or took too much. */
+  readonly strikes: readonly { readonly at: string; readonly className: string; readonly message: string }[];
+  /** Since then no process runs its code. */
+  readonly faultedAt?: string;
 }
 
 /** What all processes on one log must agree on. */

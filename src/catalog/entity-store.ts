@@ -5,7 +5,7 @@ import type { CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './ca
 /** A version of an entity, and where in the log it lies. */
 type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number } }[EntityKind];
 
-const KINDS: Readonly<Record<EntityKind, true>> = { tenant: true, key: true, reducer: true, binding: true, projection: true, cluster: true };
+const KINDS: Readonly<Record<EntityKind, true>> = { tenant: true, key: true, reducer: true, binding: true, projection: true, artefact: true, cluster: true };
 const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS, kind);
 
 /**

@@ -71,7 +71,7 @@ export async function deleteTenant(catalog: Catalog, tenantId: string, removeDat
   await removeAll(catalog, 'key', tenantId);
   const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(({ value }) => value.artefactId);
   await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
-  for (const kind of ['binding', 'projection', 'reducer'] as const) await removeAll(catalog, kind, tenantId);
+  for (const kind of ['binding', 'projection', 'reducer', 'artefact'] as const) await removeAll(catalog, kind, tenantId);
   await removeData(mustExist(catalog, tenantId));
   await removeAll(catalog, 'tenant', tenantId);
 }

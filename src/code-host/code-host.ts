@@ -67,6 +67,8 @@ export interface FoldItem {
   readonly events: readonly HostEvent[];
   /** Versions after which the state is asked for, ascending; the last event's is always answered. */
   readonly stateAt: readonly number[];
+  /** Asked while events are tried one by one: true ends the item before the next one, without a fault. */
+  readonly halted?: () => boolean;
 }
 
 export interface FoldOutcome {
@@ -74,6 +76,8 @@ export interface FoldOutcome {
   readonly states: readonly { readonly version: number; readonly state: State }[];
   /** Set when an event stopped the fold; `states` then ends with the last good version. */
   readonly fault?: Fault;
+  /** The item's `halted` ended it: the events past the last of `states` were not folded. */
+  readonly halted?: true;
 }
 
 /** One projection class to be fed. `id` keeps the states of generations apart: `<projectionId>@<revision>`. */
@@ -88,6 +92,8 @@ export interface ProjectRequest {
   readonly stateOf: (unit: number, key: string) => { readonly state: State; readonly faulted: boolean };
   /** `each`: a change for every event and key whose state's bytes changed. `last`: only the state of each touched key after the batch. */
   readonly reply: 'each' | 'last';
+  /** Asked while events are tried one by one: true ends the feeding of the unit, which a change with outcome `halted` tells. */
+  readonly halted?: (unit: number) => boolean;
 }
 
 export interface ProjectChange {
@@ -95,8 +101,8 @@ export interface ProjectChange {
   readonly event: number;
   readonly unit: number;
   readonly key: string;
-  /** `changed`: state after the event. `faulted`: the event threw, state is the last good one. `parked`: the key was faulted before. */
-  readonly outcome: 'changed' | 'faulted' | 'parked';
+  /** `changed`: state after the event. `faulted`: the event threw, state is the last good one. `parked`: the key was faulted before. `halted`: the unit was not fed, or not wholly, from this event on; no key, no state. */
+  readonly outcome: 'changed' | 'faulted' | 'parked' | 'halted';
   readonly state: State;
   readonly fault?: Fault;
 }

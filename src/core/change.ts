@@ -3,8 +3,8 @@ import type { Fault } from './event.js';
 /** Why a projection's state changed; absent for a live event. */
 export type ChangeCause = SwapCause | 'retry' | 'skip';
 
-/** Why a revision becomes the live one: the first, a later upload, an earlier one again, or the same code from the start. */
-export type SwapCause = 'build' | 'redeploy' | 'rollback' | 'rebuild';
+/** Why a revision becomes the live one: the first, a later upload, an earlier one again, the same code from the start, or from where it was halted. */
+export type SwapCause = 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive';
 
 /** One accepted change of a projection's state: what every channel of notification carries. */
 export interface Change {

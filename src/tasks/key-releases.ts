@@ -21,6 +21,8 @@ export interface KeyReleasesOptions {
   readonly changes: ChangesWriter;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: a release is passed over. */
+  readonly halted?: (unitId: string) => boolean;
   readonly observer?: { released?(kind: 'projection', mode: 'retry' | 'skip', outcome: ReleaseOutcome['outcome']): void };
 }
 
@@ -60,10 +62,11 @@ export class KeyReleases {
 
   /** All changes of inputs before are in the store. @throws where the code could not be run: it is begun again then */
   async apply(release: ProjectionReleaseValue, offset: number, units: readonly RevisionUnit[]): Promise<void> {
-    const { tables, runner, ensureLoaded, observer } = this.#options;
+    const { tables, changes, runner, ensureLoaded, halted, observer } = this.#options;
     const held = heldRow(tables, units, release);
     let outcome: ReleaseOutcome = { outcome: 'superseded' };
-    if (held !== undefined) {
+    const begun = [...changes.recordedOf(offset)].some(({ projectionId }) => projectionId === release.projectionId);
+    if (held !== undefined && (begun || halted?.(held.unit.id) !== true)) {
       await ensureLoaded(held.unit.artefactId);
       const run = new Run(this.#options, release, offset, held.unit, held.row);
       await run.finish();

@@ -17,7 +17,7 @@ export interface BuildTarget {
   readonly artefactId: string;
   readonly classNames: readonly string[];
   /** A later upload unless given. */
-  readonly cause?: Extract<SwapCause, 'rollback' | 'rebuild'>;
+  readonly cause?: Extract<SwapCause, 'rollback' | 'rebuild' | 'revive'>;
 }
 
 export interface ProjectionBuildsOptions {
@@ -25,10 +25,14 @@ export interface ProjectionBuildsOptions {
   readonly reader: InputReader;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: its build waits until it is revived. */
+  readonly halted?: (unitId: string) => boolean;
   /** Puts the swap in the tenant's one order. */
   readonly propose: (control: Control) => Promise<number>;
   /** Log offset to which the live projections are folded. */
   readonly livePosition: () => number;
+  /** What the live projections did with all inputs below is in the store. */
+  readonly settledTo: () => number;
   readonly logger: Logger;
 }
 
@@ -37,6 +41,8 @@ const EVENTS_A_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
 const RETRY_MS = 1000;
+const SETTLE_MS = 50;
+const ROWS_A_TURN = 1000;
 
 interface Build {
   progress: BuildProgress;
@@ -81,9 +87,12 @@ export class ProjectionBuilds {
     void this.#run(one);
   }
 
-  /** From states of the same code that are kept, or from the start; a rebuild always from there. */
+  /** From states of the same code that are kept, or, where it was halted, that are live; or from the start, as a rebuild always is. */
   #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, through: number): Build {
     const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    if (cause === 'revive' && live?.artefactId === artefactId)
+      return build(projectionId, { revision, artefactId, classNames, position: 0, processed: 0, proposed: false, cause, seedFrom: live.revision });
     const adopted = cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, through);
     const progress = { revision, artefactId, classNames, position: adopted?.position ?? 0, processed: 0, proposed: false, cause };
     return build(projectionId, adopted === undefined ? progress : { ...progress, adopted });
@@ -109,7 +118,8 @@ export class ProjectionBuilds {
     if (one === undefined) return undefined;
     const seconds = Math.max(0.001, (performance.now() - one.startedAt) / 1000);
     const { processed, position } = one.progress;
-    return { status: 'running', processed: position, total: Math.max(position, this.#options.livePosition()), eventsPerSecond: Math.round((processed - one.startedFrom) / seconds) };
+    const halted = this.#halted(one);
+    return { status: halted ? 'failed' : 'running', processed: position, total: Math.max(position, this.#options.livePosition()), eventsPerSecond: Math.round((processed - one.startedFrom) / seconds) };
   }
 
   /** Drops a build; its states too unless the revision went live, or those that it took over are kept again. */
@@ -160,6 +170,10 @@ export class ProjectionBuilds {
 
   async #run(one: Build): Promise<void> {
     while (!this.#closed && !one.cancelled && !one.swapping) {
+      if (this.#halted(one)) {
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        continue;
+      }
       try {
         one.step = this.#step(one);
         if (!(await one.step)) return;
@@ -177,7 +191,7 @@ export class ProjectionBuilds {
   async #step(one: Build): Promise<boolean> {
     const { livePosition, propose } = this.#options;
     const { projectionId } = one;
-    if (livePosition() - one.progress.position > NEAR) {
+    if (one.progress.seedFrom !== undefined || livePosition() - one.progress.position > NEAR) {
       await this.#fold(one, livePosition());
       return true;
     }
@@ -199,9 +213,33 @@ export class ProjectionBuilds {
     if (this.#builds.get(one.projectionId) === one) this.#options.tables.setBuild(one.projectionId, progress);
   }
 
+  #halted({ projectionId, progress }: Build): boolean {
+    return this.#options.halted?.(`${projectionId}@${progress.revision}`) === true;
+  }
+
+  /** The states of the halted revision are where this one begins: behind the last input of which they have a change. */
+  async #seed(one: Build, from: number, end: number): Promise<void> {
+    const { tables, settledTo } = this.#options;
+    const { projectionId } = one;
+    const { seedFrom: _, ...progress } = one.progress;
+    const last = tables.lastInput(projectionId)?.[0] ?? -1;
+    tables.dropRevision(projectionId, progress.revision);
+    // The swap was broken off when some of it was told: which input was the last before it is not known any more.
+    if (one.swapping && last >= end) return this.#set(one, progress);
+    if (last >= settledTo() && !one.swapping) return void (await new Promise((resolve) => setTimeout(resolve, SETTLE_MS).unref()));
+    let rows = 0;
+    for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
+      tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
+      if (++rows % ROWS_A_TURN === 0) await tables.section.flush();
+      if (this.#closed || one.cancelled) return;
+    }
+    this.#set(one, { ...progress, position: last + 1 });
+  }
+
   async #fold(one: Build, end: number): Promise<void> {
     const { reader, runner, tables, ensureLoaded } = this.#options;
     const { projectionId } = one;
+    if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
     const { inputs, next } = await reader.read(one.progress.position, READ_BYTES);
     const commits: StoredCommit[] = [];
     for (const input of inputs) if (input.kind === 'commit' && input.commit.offset < end) commits.push(input.commit);
@@ -216,8 +254,10 @@ export class ProjectionBuilds {
       const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);
       return { state: row?.state ?? null, faulted: row?.fault !== undefined };
     };
-    const changes = events.length === 0 ? [] : await runner.project({ units, events, stateOf, reply: 'last' });
+    const changes = events.length === 0 ? [] : await runner.project({ units, events, stateOf, reply: 'last', halted: () => !one.swapping && this.#halted(one) });
     if (this.#closed || one.cancelled) return;
+    // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
+    if (changes.some(({ outcome }) => outcome === 'halted')) return runner.forget(`${projectionId}@${revision}`);
     for (const change of changes) {
       const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
       if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;

@@ -14,6 +14,8 @@ export interface ProjectionFollowerOptions {
   readonly reader: InputReader;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
+  /** The revision has too many strikes: its states are not those of all inputs. */
+  readonly halted?: (unitId: string) => boolean;
   /** What the live projections did with all inputs below is in the store. */
   readonly position: number;
   /** Of a projection so many former revisions keep their states. */
@@ -161,7 +163,8 @@ export class ProjectionFollower {
       if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
     }
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
-    goLive(tables, swap, before, offset, changed, this.#options.keptRevisions);
+    const halted = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true;
+    goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
     return true;
   }
 

@@ -50,8 +50,8 @@ export function* swapValues(tables: PartitionTables, swap: ProjectionSwapValue, 
 
 /**
  * The revision is the live one, with `changed` keys other than before. The states of the one before are kept, up to `most`
- * revisions of them; not those that a
- * rebuild came to replace, nor those that a build from the start would not come to.
+ * revisions of them; not those that a rebuild came to replace, nor those that a build from the start would not come to: of a
+ * revision that was halted, say, for which `most` is 0.
  */
 export function goLive(tables: PartitionTables, swap: ProjectionSwapValue, before: LiveProjection | undefined, offset: number, changed: number, most: number): void {
   const { projectionId, revision, artefactId, classNames, cause } = swap;
@@ -61,6 +61,6 @@ export function goLive(tables: PartitionTables, swap: ProjectionSwapValue, befor
   for (const [key, classIndex] of [...tables.faults.keys(projectionId)])
     if (tables.keyState(projectionId, revision, key, classIndex)?.fault === undefined) tables.faults.setKey(projectionId, key, classIndex, false);
   const kept = { revision: before.revision, artefactId: before.artefactId, classNames: before.classNames, position: offset };
-  const gone = cause === 'rebuild' || tables.faults.departed(projectionId, before.revision) ? [kept] : tables.kept.keep(projectionId, kept, most);
+  const gone = most === 0 || cause === 'rebuild' || cause === 'revive' || tables.faults.departed(projectionId, before.revision) ? [kept] : tables.kept.keep(projectionId, kept, most);
   for (const one of gone) tables.dropRevision(projectionId, one.revision);
 }

@@ -1,4 +1,4 @@
-import type { HostEvent, ProjectionUnit, State } from '../code-host/code-host.js';
+import type { HostEvent, ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
@@ -28,6 +28,18 @@ export function flatten(commits: readonly StoredCommit[]): { readonly events: Ho
       commitOf.push(commit);
     }
   return { events, commitOf };
+}
+
+/** What a revision made before it was halted: of whole commits only, and the same of all its classes, so that its last change says how far it is. */
+export function beforeHalt(changes: readonly ProjectChange[], units: readonly ProjectionUnit[], commitOf: readonly StoredCommit[]): readonly ProjectChange[] {
+  const ends = new Map<string, number>();
+  for (const { outcome, unit, event } of changes) {
+    if (outcome !== 'halted') continue;
+    const id = units[unit]?.id ?? '';
+    ends.set(id, Math.min(ends.get(id) ?? Infinity, commitOf[event]?.offset ?? 0));
+  }
+  if (ends.size === 0) return changes;
+  return changes.filter(({ outcome, unit, event }) => outcome !== 'halted' && (commitOf[event]?.offset ?? 0) < (ends.get(units[unit]?.id ?? '') ?? Infinity));
 }
 
 /** The first commits with about `count` events; at least one. */

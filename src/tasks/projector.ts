@@ -8,7 +8,7 @@ import type { Input, InputReader } from './commit-reader.js';
 import { placedFault, type KeyReleases } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, swapValues } from './projection-swap.js';
-import { firstDisagreement, flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { beforeHalt, firstDisagreement, flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -19,6 +19,8 @@ export interface ProjectorOptions {
   readonly releases: KeyReleases;
   readonly runner: Runner;
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: it is not fed any more. Its number never is again, since its states have a gap from there on. */
+  readonly halted?: (unitId: string) => boolean;
   /** The projection is in the catalog: a swap of a deleted one is passed over. */
   readonly exists: (projectionId: string) => boolean;
   /** Of a projection so many former revisions keep their states. */
@@ -183,14 +185,16 @@ export class Projector {
   }
 
   async #project(commits: readonly StoredCommit[], upTo: number): Promise<void> {
-    const units = this.#units;
+    const { halted = () => false } = this.#options;
+    const units = this.#units.filter(({ id }) => !halted(id));
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.ensureLoaded(artefactId);
     if (this.#closed) return;
     const { events, commitOf } = flatten(commits);
     const started = performance.now();
-    const changes = await this.#options.runner.project({ units, events, reply: 'each', stateOf: (unit, key) => this.#stateOf(units[unit], key) });
+    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
+    const given = await this.#options.runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
     if (this.#closed) return;
-    const values = this.#values(changes, units, events, commitOf);
+    const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
     this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);
     if (cut === undefined) return this.#emit(values, upTo, commits);
@@ -320,7 +324,8 @@ export class Projector {
       if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0));
     }
     await this.#emitSwap(values);
-    goLive(tables, swap, before, offset, changed, this.#options.keptRevisions);
+    const kept = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true ? 0 : this.#options.keptRevisions;
+    goLive(tables, swap, before, offset, changed, kept);
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.runner.forget(`${projectionId}@${before.revision}`);
   }

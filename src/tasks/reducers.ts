@@ -22,6 +22,8 @@ export interface ReducersOptions {
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
   /** Makes the artefact's classes callable in the runner; undefined when they are. */
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The artefact has too many strikes: its code is not to be run. */
+  readonly halted?: ((artefactId: string) => boolean) | undefined;
   readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
   /** How long a 201 waits for its state, milliseconds. */
   readonly deadlineMs: number;
@@ -221,6 +223,7 @@ export class Reducers {
       this.#settle(portion, undefined, undefined);
       return undefined;
     }
+    if (this.#halted(portion, reducer)) return undefined;
     const loading = this.#options.ensureLoaded(reducer.artefactId);
     if (loading !== undefined) await loading;
     const stop = faults.stopOf(portion.aggregateId, reducer);
@@ -238,6 +241,7 @@ export class Reducers {
         row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
         gathered = 0;
         if (row.fault !== undefined) break;
+        if (this.#halted(portion, reducer)) return undefined;
       }
     }
     const reached = row?.version ?? 0;
@@ -254,6 +258,13 @@ export class Reducers {
     if (plan.item.events.length > 0) return plan;
     this.#settle(portion, undefined, this.#store(plan, { states: [] }));
     return undefined;
+  }
+
+  /** True: nothing is folded, and who waits is told. */
+  #halted(portion: Portion, reducer: BoundReducer): boolean {
+    if (this.#options.halted?.(reducer.artefactId) !== true) return false;
+    this.#settle(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
+    return true;
   }
 
   /** The state as it is stored, and whether the aggregate stands at a fault that may be in the log in a moment. */
@@ -283,7 +294,8 @@ export class Reducers {
     const events: HostEvent[] = [];
     for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
-    const item = { unit, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt: stateAt.filter(isFolded) };
+    const { halted } = this.#options;
+    const item = { unit, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt: stateAt.filter(isFolded), ...(halted && { halted: () => halted(unit.artefactId) }) };
     return { reducer, item, commits, through, stop };
   }
 
@@ -300,7 +312,8 @@ export class Reducers {
     const { faults, observer } = this.#options;
     const before = this.#row(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
-    const version = outcome.fault === undefined ? through : outcome.fault.version - 1;
+    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : through;
+    const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
     const reached = commits.findLast((commit) => commit.baseVersion < version);
     const row: ReducerState = {
       generation: reducer.generation,
@@ -339,6 +352,7 @@ export class Reducers {
       const version = lastVersion(commit) ?? 0;
       const at = outcome?.states.find((state) => state.version === version) ?? (row?.version === version ? row : undefined);
       if (at !== undefined) waiter.answer({ state: at.state });
+      else if (outcome?.halted === true) waiter.answer({ status: 'faulted' });
       else waiter.answer({ status: row === undefined ? 'unavailable' : row.fault !== undefined ? 'faulted' : 'superseded' });
     }
     for (const ensure of portion.ensures) ensure.resolve();

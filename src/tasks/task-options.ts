@@ -16,6 +16,8 @@ export interface TenantDefinitions {
   /** The newest compiled revision of each projection. */
   projections(): readonly BuildTarget[];
   projectionExists(projectionId: string): boolean;
+  /** Of a reducer's artefact, or of `<projectionId>@<revision>`: it has too many strikes, its code is not to be run. */
+  halted?(unitId: string): boolean;
   /** Resolves when these are as of the call, also where another process wrote them. */
   refresh?(): Promise<void>;
   assembly(artefactId: string): Promise<Buffer>;

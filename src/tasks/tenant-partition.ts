@@ -105,6 +105,7 @@ export class TenantPartition {
       runner,
       boundTo,
       ensureLoaded,
+      halted: (artefactId) => options.task.definitions.halted?.(artefactId) === true,
       history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
       deadlineMs: options.task.foldDeadlineMs,
       faults: this.#faults,

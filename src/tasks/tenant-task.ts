@@ -106,9 +106,9 @@ export class TenantTask implements Tenant, SinkSource {
     });
     this.#reads = new ProjectionReads({ tables, mustServe: () => this.#mustServe() });
     const { reader } = this.#input;
-    const code = { tables, reader, runner: this.#runner, ensureLoaded };
+    const code = { tables, reader, runner: this.#runner, ensureLoaded, halted: (unitId: string) => definitions.halted?.(unitId) === true };
     const propose = (control: Control): Promise<number> => this.#first.propose(control);
-    this.#builds = new ProjectionBuilds({ ...code, propose, livePosition: () => this.#projector.position, logger });
+    this.#builds = new ProjectionBuilds({ ...code, propose, livePosition: () => this.#projector.position, settledTo: () => this.#projector.acked, logger });
     const releases = new KeyReleases({ ...code, changes: this.#feed, observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) } });
     this.#projector = new Projector({
       ...{ ...code, changes: this.#feed, builds: this.#builds, releases, keptRevisions, logger },
@@ -119,7 +119,7 @@ export class TenantTask implements Tenant, SinkSource {
       },
     });
     this.faults = new TaskFaults({ tables, releases, partitions: () => this.#input.all(), propose, mustServe: () => this.#mustServe(), waitMs: RELEASE_WAIT_MS });
-    this.#follower = new ProjectionFollower({ tables, reader, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, keptRevisions, logger });
+    this.#follower = new ProjectionFollower({ ...code, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, keptRevisions, logger });
     tables.section.onCheckpoint(() => {
       this.#first.forgetCommands();
       this.#feed.save();

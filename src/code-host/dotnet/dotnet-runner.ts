@@ -1,5 +1,5 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { FoldItem, FoldOutcome, ProjectChange, ProjectRequest, Runner, Unit } from '../code-host.js';
+import type { FoldItem, FoldOutcome, ProjectChange, ProjectionUnit, ProjectRequest, Runner, Unit } from '../code-host.js';
 import { Isolation, type IsolationHost } from './isolation.js';
 import type { ResolvedOptions } from './options.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
@@ -132,11 +132,12 @@ export class DotnetRunner implements Runner, PoolMember {
     if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId)) this.#strike(first, reason);
   }
 
-  #strike({ artefactId, className }: Unit, message: string): void {
+  #strike(unit: Unit | ProjectionUnit, message: string): void {
     const { logger, observer } = this.#options;
-    const tenantId = this.#tenantId;
-    logger.warn({ tenantId, artefactId, className, message }, 'tenant code was stopped');
-    observer.onStrike?.({ tenantId, artefactId, className, message });
+    const { artefactId, className } = unit;
+    const strike = { tenantId: this.#tenantId, artefactId, unitId: 'id' in unit ? unit.id : artefactId, className, message };
+    logger.warn(strike, 'tenant code was stopped');
+    observer.onStrike?.(strike);
   }
 
   /** What the events may take each, up to the bound of a batch: a small batch that hangs is found out early. */

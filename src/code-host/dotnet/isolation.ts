@@ -38,6 +38,10 @@ export class Isolation {
     // Asked for once at most, and only when the runner lacks it.
     const current = (): State => (state === undefined ? (state = item.baseState()) : state);
     for (const event of item.events) {
+      if (item.halted?.() === true) {
+        if (states.at(-1)?.version !== version) states.push({ version, state: current() });
+        return { states, halted: true };
+      }
       const one: FoldItem = { ...item, baseVersion: version, baseState: current, events: [event], stateAt: [] };
       const outcome = await this.#foldOne(one, event);
       if (outcome.fault !== undefined) {
@@ -67,18 +71,23 @@ export class Isolation {
   async project(request: ProjectRequest): Promise<ProjectChange[]> {
     const keys = new KeyStates(request.stateOf);
     const changes: ProjectedChange[] = [];
-    for (let event = 0; event < request.events.length; event++) {
-      for (const change of await this.#projectEvent(request, event, keys)) {
+    const halts: ProjectChange[] = [];
+    let units = request.units.map((_, index) => index);
+    for (let event = 0; event < request.events.length && units.length > 0; event++) {
+      for (const change of await this.#projectEvent(request, event, units, keys)) {
         keys.moveOn(change);
         changes.push({ ...change, event });
       }
+      // Also what was halted in the middle of the event was not wholly fed with it.
+      const halted = units.filter((unit) => request.halted?.(unit) === true);
+      halts.push(...halted.map((unit) => ({ event, unit, key: '', outcome: 'halted' as const, state: null })));
+      units = units.filter((unit) => !halted.includes(unit));
     }
     const told = request.reply === 'last' ? lastOfEachKey(changes) : changes;
-    return told.map((change) => projectChange(request, change, this.#host.now()));
+    return [...told.map((change) => projectChange(request, change, this.#host.now())), ...halts];
   }
 
-  async #projectEvent(request: ProjectRequest, event: number, keys: KeyStates): Promise<ProjectedChange[]> {
-    const units = request.units.map((_, index) => index);
+  async #projectEvent(request: ProjectRequest, event: number, units: readonly number[], keys: KeyStates): Promise<ProjectedChange[]> {
     const together = await this.#projectOne(request, event, units, keys, request.reply);
     if (!(together instanceof RunnerFailure)) return together;
     const changes: ProjectedChange[] = [];
@@ -95,6 +104,7 @@ export class Isolation {
     if (resolved instanceof RunnerFailure) return [this.#stop(request, event, unit, '', keys, resolved)];
     const changes: ProjectedChange[] = [];
     for (const { key } of resolved) {
+      if (request.halted?.(unit) === true) break;
       const alone = await this.#projectOne(request, event, [unit], keys, request.reply, key);
       if (alone instanceof RunnerFailure) changes.push(this.#stop(request, event, unit, key, keys, alone));
       else changes.push(...alone);

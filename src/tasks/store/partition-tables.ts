@@ -58,6 +58,8 @@ export interface BuildProgress {
   readonly cause: SwapCause;
   /** The former revision of the same code whose states it took over. */
   readonly adopted?: KeptRevision;
+  /** Of a revival: the states of this revision, the live one, are taken over first. */
+  readonly seedFrom?: number;
 }
 
 /** Input of a change: offset in the events topic, number among the changes of that record. */

@@ -1,0 +1,127 @@
+import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
+import type { Clock } from '../core/clock.js';
+import { StatefoldError } from '../core/errors.js';
+import { isoTimestamp } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+
+export interface ArtefactHealthOptions {
+  readonly catalog: Catalog;
+  /** So many strikes within the window fault an artefact; 0: none ever does. */
+  readonly strikes: number;
+  readonly windowMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface ObservedStrike {
+  readonly tenantId: string;
+  /** What is struck: a reducer's artefact, or the revision of a projection, `<projectionId>@<revision>`. */
+  readonly unitId: string;
+  readonly className: string;
+  readonly message: string;
+}
+
+const RETRY_MS = 1000;
+const ATTEMPTS = 10;
+const MAX_MESSAGE = 1000;
+
+/** Of a revision of a projection. */
+export const revisionUnit = (projectionId: string, revision: number): string => `${projectionId}@${revision}`;
+
+/**
+ * Counts the strikes of uploaded code where all processes see them: in the catalog. What has too many is faulted: no process runs
+ * it from then on, until it is revived. The count is a record of its own, so that it outlives the process that the code ended.
+ */
+export class ArtefactHealth {
+  readonly #options: ArtefactHealthOptions;
+  /** One write at a time: strikes of one artefact come in rows. */
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(options: ArtefactHealthOptions) {
+    this.#options = options;
+  }
+
+  /** Notes a strike, in the background. */
+  struck(strike: ObservedStrike): void {
+    // What is run apart for a release is of its revision.
+    const unitId = strike.unitId.split('@', 2).join('@');
+    if (this.#options.strikes > 0) this.#writing = this.#writing.then(() => this.#note({ ...strike, unitId }));
+  }
+
+  /** Resolves when all strikes that were noted are in the catalog, or could not be written. */
+  async settled(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #note(strike: ObservedStrike): Promise<void> {
+    const { logger } = this.#options;
+    const { tenantId, unitId } = strike;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        if (await this.#write(strike)) logger.error({ tenantId, unitId, className: strike.className }, 'an artefact is faulted: its code is not run any more until a new upload or a revival');
+        return;
+      } catch (error) {
+        // Another process struck it too: its count is the one to add to.
+        if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
+        if (attempt >= ATTEMPTS) return logger.warn({ err: error, tenantId, unitId }, 'a strike could not be noted');
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+      }
+    }
+  }
+
+  /** True: it is faulted by this one. */
+  async #write({ tenantId, unitId, className, message }: ObservedStrike): Promise<boolean> {
+    const { catalog, strikes: most, windowMs, clock } = this.#options;
+    // Code that runs for a dry run, say, belongs to nobody.
+    if (!owned(catalog, tenantId, unitId)) return false;
+    const now = clock.now();
+    const entry = catalog.get('artefact', unitId);
+    if (entry?.value.faultedAt !== undefined) return false;
+    const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
+    const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
+    const faulted = strikes.length >= most;
+    const value: ArtefactEntity = { tenantId, unitId, strikes, ...(faulted ? { faultedAt: isoTimestamp(now) } : {}) };
+    await catalog.put('artefact', unitId, entry?.version ?? 0, value);
+    return faulted;
+  }
+}
+
+function owned(catalog: Catalog, tenantId: string, unitId: string): boolean {
+  const at = unitId.indexOf('@');
+  if (at >= 0) return catalog.get('projection', unitId.slice(0, at))?.value.tenantId === tenantId;
+  return catalog.list('reducer', tenantId).some(({ value }) => value.artefactId === unitId);
+}
+
+/** Its code may not be run. */
+export const isFaulted = (catalog: Catalog, unitId: string): boolean => catalog.get('artefact', unitId)?.value.faultedAt !== undefined;
+
+export interface ArtefactFaultRecord {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly strikes: number;
+  /** Of the last strike. */
+  readonly className: string | undefined;
+  readonly message: string | undefined;
+}
+
+/** What is shown of an artefact that is faulted. */
+export function artefactFault(catalog: Catalog, unitId: string): ArtefactFaultRecord | undefined {
+  const value = catalog.get('artefact', unitId)?.value;
+  if (value?.faultedAt === undefined) return undefined;
+  const last = value.strikes.at(-1);
+  return { at: value.faultedAt, strikes: value.strikes.length, className: last?.className, message: last?.message };
+}
+
+/** Its code is run again; false: it was not faulted. Strikes before count no more. */
+export async function revive(catalog: Catalog, unitId: string): Promise<boolean> {
+  for (;;) {
+    const entry = catalog.get('artefact', unitId);
+    if (entry === undefined) return false;
+    try {
+      await catalog.delete('artefact', unitId, entry.version);
+      return entry.value.faultedAt !== undefined;
+    } catch (error) {
+      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+    }
+  }
+}
