@@ -29,6 +29,9 @@ export const calm = (seed: number): WorldOptions => ({
   flushEntries: 2000,
   tailBytes: 1e6,
   bad: 0,
+  bitter: 0,
+  stops: 0,
+  releases: 0,
 });
 
 /** What the seed makes of a world: how large it is, and what goes wrong in it. */
@@ -56,7 +59,10 @@ export function planOf(seed: number): WorldOptions {
     window: 100_000,
     flushEntries: random.pick([1, 5, 40, 2000]),
     tailBytes: random.pick([500, 3000, 1e6]),
-    bad: some(0.3, 8),
+    bad: some(0.5, 15),
+    bitter: some(0.4, 12),
+    stops: some(0.3, 30),
+    releases: some(0.7, 4 + random.below(8)),
     snapshots: some(0.5, 1 + random.below(3)),
   };
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { planOf, simulate, type Outcome } from './plans.js';
+import { modelOf } from './truth.js';
 
 /** `SIM_SEED=n` replays one seed with its trace; `SIM_SEEDS=n` runs so many. */
 const only = process.env['SIM_SEED'];
@@ -10,7 +11,7 @@ const BUDGET_MS = 60_000;
 
 const told = (seed: number, { problems, trace }: Outcome): string => `${problems.join('\n')}\n\nlast steps of seed ${seed} (SIM_SEED=${seed} prints all):\n${trace.slice(-40).join('\n')}`;
 
-it('1-9, 11, 12: interleavings of writers, takeovers, crashes, pauses and lost answers', { timeout: 4 * BUDGET_MS }, async (t) => {
+it('1-12: interleavings of writers, takeovers, crashes, pauses, lost answers, faults, retries and skips', { timeout: 4 * BUDGET_MS }, async (t) => {
   if (only !== undefined) {
     const outcome = await simulate(planOf(Number(only)));
     t.diagnostic(outcome.trace.join('\n'));
@@ -18,7 +19,7 @@ it('1-9, 11, 12: interleavings of writers, takeovers, crashes, pauses and lost a
     return;
   }
   const until = performance.now() + BUDGET_MS;
-  const total = { steps: 0, commits: 0, changes: 0, voids: 0, epochs: 0, promoted: 0, ahead: 0, restored: 0 };
+  const total = { steps: 0, commits: 0, changes: 0, voids: 0, epochs: 0, promoted: 0, ahead: 0, restored: 0, stops: 0, taken: 0 };
   let seed = 1;
   for (; seed <= SEEDS && performance.now() < until; seed++) {
     const outcome = await simulate(planOf(seed));
@@ -31,10 +32,15 @@ it('1-9, 11, 12: interleavings of writers, takeovers, crashes, pauses and lost a
     total.promoted += outcome.promoted.standbys;
     total.ahead += outcome.promoted.ahead;
     total.restored += outcome.restored;
+    const { truth } = outcome;
+    if (truth === undefined) continue;
+    total.stops += truth.reducers.filter(({ kind }) => kind === 'ReducerFault').length + truth.changes.filter(({ value }) => value.fault?.includes('"stopped":true') === true).length;
+    total.taken += truth.reducers.filter(({ kind }) => kind === 'ReducerRelease').length;
+    for (const projectionId of new Set(truth.changes.map(({ value }) => value.projectionId))) total.taken += modelOf(truth, projectionId).releases;
   }
-  t.diagnostic(`${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot`);
+  t.diagnostic(`${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.stops} events that stopped a process, ${total.taken} faults taken on`);
   // A simulator in which nothing goes wrong proves nothing.
-  assert.ok(total.voids > seed && total.epochs > 3 * seed && total.changes > seed && total.promoted > 1.2 * seed && total.ahead > seed && total.restored > 0.2 * seed, 'faults did happen');
+  assert.ok(total.voids > seed && total.epochs > 3 * seed && total.changes > seed && total.promoted > 1.2 * seed && total.ahead > seed && total.restored > 0.2 * seed && total.stops > 0.1 * seed && total.taken > 0.1 * seed, 'faults did happen');
 });
 
 it('the same seed gives the same run', async () => {

@@ -9,12 +9,14 @@ export interface Payload {
   readonly i: number;
   /** State keys that it touches. */
   readonly k: readonly string[];
-  /** Code throws on it. */
+  /** Projections throw on it. */
   readonly bad: boolean;
+  /** The reducer throws on it. */
+  readonly bitter: boolean;
 }
 export const payloadOf = (data: Buffer): Payload => JSON.parse(data.toString()) as Payload;
 
-/** The reducer: a list of all that came, in order. Undefined: it throws. */
+/** The reducer, where it does not throw: a list of all that came, in order. */
 export function reduce(state: State, payload: Payload): Buffer {
   const before = state === null ? [] : (JSON.parse(state.toString()) as string[]);
   return Buffer.from(JSON.stringify([...before, `${payload.c}.${payload.i}`]));
@@ -27,9 +29,10 @@ export function project(revision: number, state: State, payload: Payload): State
   return reduce(state, payload);
 }
 
-export function faultOf(event: HostEvent, className: string): Fault {
+export function faultOf(event: HostEvent, className: string, stopped: boolean): Fault {
   const { eventId, aggregateId, version } = event;
-  return { eventId, aggregateId, version, className, message: 'the event is bad', file: null, line: null, at: '2026-01-01T00:00:00.000Z' };
+  const fault = { eventId, aggregateId, version, className, message: 'the event is bad', file: null, line: null, at: '2026-01-01T00:00:00.000Z' };
+  return stopped ? { ...fault, message: 'the process was stopped', stopped } : fault;
 }
 
 const revisionOf = (unitId: string): number => Number(unitId.split('@')[1]);
@@ -39,14 +42,17 @@ export class SimRunner implements Runner {
   readonly #scheduler: Scheduler;
   readonly #owner: SimProcess;
   readonly #crashes: () => boolean;
+  readonly #stops: () => boolean;
   readonly #loaded = new Set<string>();
   readonly #states = new Map<string, { state: State; fault: boolean }>();
   #calls: { readonly serve: () => void; readonly reject: (error: Error) => void }[] = [];
 
-  constructor(scheduler: Scheduler, owner: SimProcess, crashes: () => boolean) {
+  /** `crashes`: of a call; `stops`: of an event that is run, which may do well the next time. */
+  constructor(scheduler: Scheduler, owner: SimProcess, crashes: () => boolean, stops: () => boolean) {
     this.#scheduler = scheduler;
     this.#owner = owner;
     this.#crashes = crashes;
+    this.#stops = stops;
   }
 
   load(artefactId: string): void {
@@ -102,8 +108,14 @@ export class SimRunner implements Runner {
     let version = baseVersion;
     const states: { version: number; state: State }[] = [];
     for (const event of events) {
-      if (event.version !== version + 1) throw new Error(`the reducer was given version ${event.version} after ${version}`);
-      state = reduce(state, payloadOf(event.data));
+      if (event.version <= version) throw new Error(`the reducer was given version ${event.version} after ${version}`);
+      const payload = payloadOf(event.data);
+      const stopped = this.#stops();
+      if (payload.bitter || stopped) {
+        if (states.at(-1)?.version !== version) states.push({ version, state });
+        return { states, fault: faultOf(event, 'R', stopped) };
+      }
+      state = reduce(state, payload);
       version = event.version;
       if (stateAt.includes(version) || event === events.at(-1)) states.push({ version, state });
     }
@@ -126,10 +138,12 @@ export class SimRunner implements Runner {
             changes.push({ event: e, unit: u, key, outcome: 'parked', state: known.state });
             continue;
           }
-          const next = project(revisionOf(unit.id), known.state, payload);
+          // What a build stops on it tells at its swap, and only where that differs: the log alone would not say it.
+          const stopped = reply === 'each' && this.#stops();
+          const next = stopped ? undefined : project(revisionOf(unit.id), known.state, payload);
           if (next === undefined) {
             known.fault = true;
-            changes.push({ event: e, unit: u, key, outcome: 'faulted', state: known.state, fault: faultOf(event, unit.className) });
+            changes.push({ event: e, unit: u, key, outcome: 'faulted', state: known.state, fault: faultOf(event, unit.className, stopped) });
           } else if (next !== known.state) {
             known.state = next;
             changes.push({ event: e, unit: u, key, outcome: 'changed', state: next });

@@ -4,7 +4,10 @@ import { ChangesWriter } from '../../src/tasks/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/partition-reader.js';
 import { EventsWriter, storedCommit, type Accepted } from '../../src/tasks/events-writer.js';
+import { KeyReleases } from '../../src/tasks/key-releases.js';
+import { ReducerFaults } from '../../src/tasks/reducer-faults.js';
 import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
+import { FaultTables } from '../../src/tasks/store/fault-tables.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
@@ -80,4 +83,21 @@ mutant('a standby that answers', TenantTask.prototype, 'append', (append) =>
   function (this: TenantTask, command) {
     if (this.status !== 'FOLLOWING') return append.call(this, command);
     return Promise.resolve({ aggregateId: '', aggregateType: '', startVersion: 1, endVersion: 1, eventIds: [], timestamp: 0 });
+  });
+
+mutant('faults and releases of aggregates that are in the log and not followed', ReducerFaults.prototype, 'fold', () => () => undefined);
+
+mutant('versions that are to be passed over, and are after a restart no more', FaultTables.prototype, 'setMarks', (set) =>
+  function (this: FaultTables, aggregateId, code, marks) {
+    set.call(this, aggregateId, code, { ...marks, skipped: [] });
+  });
+
+mutant('a skip that runs the event again', KeyReleases.prototype, 'apply', (apply) =>
+  function (this: KeyReleases, release, offset, units) {
+    return apply.call(this, { ...release, mode: 'retry' }, offset, units);
+  });
+
+mutant('a release that is begun anew after a crash, and told again', ChangesWriter.prototype, 'recordedOf', (recordedOf) =>
+  function (this: ChangesWriter, input) {
+    return [...recordedOf.call(this, input)].filter(({ cause }) => cause !== 'retry' && cause !== 'skip');
   });

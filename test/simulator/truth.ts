@@ -1,7 +1,9 @@
 import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
 import { uuidText } from '../../src/core/ids.js';
 import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
-import type { ChangesBody, ChangeValue, ClaimBody, CommitValue, EventsBody, Fence, ProjectionSwapValue } from '../../src/core/records.js';
+import type { Fault } from '../../src/core/event.js';
+import type { ChangesBody, ChangeValue, ClaimBody, CommitValue, EventsBody, Fence, ProjectionReleaseValue, ProjectionSwapValue } from '../../src/core/records.js';
+import type { ReducerControl } from '../../src/tasks/events-writer.js';
 import type { RecordCodec } from '../../src/log/codec.js';
 import { payloadOf, project, reduce, type Payload } from './sim-code.js';
 import type { SimLog } from './sim-log.js';
@@ -22,7 +24,9 @@ export interface TrueChange {
 
 /** What the log says, folded from its first record by the rules alone. */
 export interface Truth {
-  readonly inputs: readonly ({ readonly commit: TrueCommit } | { readonly swap: ProjectionSwapValue; readonly offset: number })[];
+  readonly inputs: readonly ({ readonly commit: TrueCommit } | { readonly swap: ProjectionSwapValue; readonly offset: number } | { readonly release: ProjectionReleaseValue; readonly offset: number })[];
+  /** What it says of faults of the reducer. */
+  readonly reducers: readonly ReducerControl[];
   readonly commits: readonly TrueCommit[];
   readonly byAggregate: ReadonlyMap<string, readonly TrueCommit[]>;
   readonly changes: readonly TrueChange[];
@@ -52,6 +56,7 @@ function foldTopic<B extends { readonly kind: string }>(
 export function truthOf(log: SimLog): Truth {
   const heads = new Map<string, Head>();
   const inputs: Truth['inputs'][number][] = [];
+  const reducers: ReducerControl[] = [];
   const commits: TrueCommit[] = [];
   const byAggregate = new Map<string, TrueCommit[]>();
   const events = foldTopic<EventsBody>(
@@ -61,6 +66,8 @@ export function truthOf(log: SimLog): Truth {
     (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
     (body, offset, step) => {
       if (body.kind === 'ProjectionSwap') inputs.push({ swap: body.value, offset });
+      if (body.kind === 'ProjectionRelease') inputs.push({ release: body.value, offset });
+      if (body.kind === 'ReducerFault' || body.kind === 'ReducerRelease') reducers.push(body);
       if (body.kind !== 'Commit') return;
       const { value } = body;
       heads.set(value.aggregateId, headAfter(value));
@@ -87,7 +94,7 @@ export function truthOf(log: SimLog): Truth {
       changes.push({ sequence, value });
     },
   );
-  return { inputs, commits, byAggregate, changes, voids: events.voids + changed.voids, epochs: events.epoch };
+  return { inputs, reducers, commits, byAggregate, changes, voids: events.voids + changed.voids, epochs: events.epoch };
 }
 
 /** One change that must be in the log. */
@@ -98,68 +105,148 @@ export interface Due {
   readonly fault: boolean;
   readonly cause: string | null;
 }
+/** Where a key stands; `stopped`: its process was stopped, which the code alone does not say. */
+interface Stand {
+  readonly eventId: string;
+  readonly stopped: boolean;
+}
 interface Row {
   readonly state: Buffer | null;
-  readonly fault: boolean;
+  readonly fault: Stand | undefined;
 }
 
 export interface ProjectionModel {
   readonly due: readonly Due[];
   readonly rows: ReadonlyMap<string, Row>;
   readonly revision: number;
+  /** Releases that took a key on. */
+  readonly releases: number;
 }
 
 const text = (state: Buffer | null): string | null => (state === null ? null : state.toString());
+const sameStand = (a: Stand | undefined, b: Stand | undefined): boolean => a?.eventId === b?.eventId && a?.stopped === b?.stopped;
+
+/** Where processes were stopped: it is in the log, and nowhere else. */
+function stopsOf(truth: Truth, projectionId: string): ReadonlySet<string> {
+  const stops = new Set<string>();
+  for (const { value } of truth.changes) {
+    const fault = value.projectionId !== projectionId || value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault);
+    if (fault?.stopped === true) stops.add(`${value.revision}/${value.inputOffset}/${value.key}/${fault.eventId}`);
+  }
+  return stops;
+}
 
 /** What a projection must have done by now: a fold of the accepted inputs in their order. */
 export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
   const due: Due[] = [];
   const history: TrueCommit[] = [];
+  const stops = stopsOf(truth, projectionId);
   let revision = 0;
+  let releases = 0;
   let rows = new Map<string, Row>();
-  const feed = (into: Map<string, Row>, of: number, commit: TrueCommit, tell: (key: string, row: Row) => void): void => {
-    for (const payload of commit.payloads)
+  /** The row after an event, or undefined where it is as it was. */
+  const next = (of: number, input: number, key: string, row: Row, eventId: string, payload: Payload): Row | undefined => {
+    const stopped = stops.has(`${of}/${input}/${key}/${eventId}`);
+    const state = stopped ? undefined : project(of, row.state, payload);
+    if (state === undefined) return { state: row.state, fault: { eventId, stopped } };
+    return state === row.state ? undefined : { state, fault: undefined };
+  };
+  const feed = (into: Map<string, Row>, of: number, commit: TrueCommit, tell: (key: string, row: Row) => void): void =>
+    commit.payloads.forEach((payload, i) => {
       for (const key of payload.k) {
-        const row = into.get(key) ?? { state: null, fault: false };
-        if (row.fault) continue;
-        const next = project(of, row.state, payload);
-        if (next === row.state) continue;
-        const after = next === undefined ? { state: row.state, fault: true } : { state: next, fault: false };
+        const row = into.get(key) ?? { state: null, fault: undefined };
+        const after = row.fault === undefined ? next(of, commit.offset, key, row, commit.eventIds[i] ?? '', payload) : undefined;
+        if (after === undefined) continue;
         into.set(key, after);
         tell(key, after);
       }
+    });
+  const told = (input: number, key: string, { state, fault }: Row, cause: string | null): unknown => due.push({ input, key, state: text(state), fault: fault !== undefined, cause });
+  const release = ({ key, eventId, mode }: ProjectionReleaseValue, offset: number): void => {
+    const before = rows.get(key);
+    if (before?.fault?.eventId !== eventId) return;
+    releases++;
+    let row: Row = { state: before.state, fault: undefined };
+    let changes = 0;
+    let past = false;
+    for (const commit of history)
+      commit.payloads.forEach((payload, i) => {
+        const id = commit.eventIds[i] ?? '';
+        const from = id === eventId;
+        past ||= from;
+        if (!past || row.fault !== undefined || !payload.k.includes(key) || (from && mode === 'skip')) return;
+        const after = next(revision, offset, key, row, id, payload);
+        if (after === undefined) return;
+        row = after;
+        changes++;
+        told(offset, key, row, mode);
+      });
+    if (changes === 0) told(offset, key, row, mode);
+    rows.set(key, row);
   };
   for (const input of truth.inputs) {
     if ('commit' in input) {
       const { commit } = input;
       history.push(commit);
-      if (revision > 0) feed(rows, revision, commit, (key, { state, fault }) => due.push({ input: commit.offset, key, state: text(state), fault, cause: null }));
+      if (revision > 0) feed(rows, revision, commit, (key, row) => told(commit.offset, key, row, null));
+      continue;
+    }
+    if ('release' in input) {
+      if (input.release.projectionId === projectionId && input.release.revision === revision) release(input.release, input.offset);
       continue;
     }
     const { swap, offset } = input;
     if (swap.projectionId !== projectionId || swap.revision <= revision) continue;
-    const next = new Map<string, Row>();
-    for (const commit of history) feed(next, swap.revision, commit, () => undefined);
+    const built = new Map<string, Row>();
+    for (const commit of history) feed(built, swap.revision, commit, () => undefined);
     // First the keys of the old revision, then the new ones. One that only the old revision had is told once that it is gone, and is an empty row from then on.
-    const fresh = [...next.keys()].filter((key) => !rows.has(key));
+    const fresh = [...built.keys()].filter((key) => !rows.has(key));
     for (const key of [...[...rows.keys()].sort(), ...fresh.sort()]) {
-      const [old, row] = [rows.get(key), next.get(key) ?? { state: null, fault: false }];
-      if (old === undefined && row.state === null && !row.fault) {
-        next.delete(key); // nobody was ever told of it
+      const [old, row] = [rows.get(key), built.get(key) ?? { state: null, fault: undefined }];
+      if (old === undefined && row.state === null && row.fault === undefined) {
+        built.delete(key); // nobody was ever told of it
         continue;
       }
-      if (old === undefined || text(old.state) !== text(row.state) || old.fault !== row.fault) due.push({ input: offset, key, state: text(row.state), fault: row.fault, cause: swap.cause });
-      next.set(key, row);
+      if (old === undefined || text(old.state) !== text(row.state) || !sameStand(old.fault, row.fault)) told(offset, key, row, swap.cause);
+      built.set(key, row);
     }
     revision = swap.revision;
-    rows = next;
+    rows = built;
   }
-  return { due, rows, revision };
+  return { due, rows, revision, releases };
 }
 
-export function stateAt(truth: Truth, aggregateId: string, version: number): string | null {
+export interface StandingAggregate {
+  readonly version: number;
+  readonly state: string | null;
+  readonly fault: boolean;
+}
+
+/** Versions that are passed over, in the order in which the log says so. */
+export function skipsOf(truth: Truth, aggregateId: string): readonly number[] {
+  return truth.reducers.flatMap(({ kind, value }) => (kind === 'ReducerRelease' && value.mode === 'skip' && value.aggregateId === aggregateId ? [value.version] : []));
+}
+
+/** The state at a version, of the first of the skips alone. */
+export function stateAt(truth: Truth, aggregateId: string, version: number, skips: readonly number[] = skipsOf(truth, aggregateId)): string | null {
   let state: Buffer | null = null;
   let at = 0;
-  for (const { payloads } of truth.byAggregate.get(aggregateId) ?? []) for (const payload of payloads) if (++at <= version) state = reduce(state, payload);
+  for (const { payloads } of truth.byAggregate.get(aggregateId) ?? []) for (const payload of payloads) if (++at <= version && !skips.includes(at)) state = reduce(state, payload);
   return text(state);
+}
+
+/** How an aggregate stands at the end of the log: before the first event that throws, or on which the log says that the process was stopped. */
+export function standing(truth: Truth, aggregateId: string): StandingAggregate {
+  let stop: number | undefined;
+  for (const { kind, value } of truth.reducers) {
+    if (value.aggregateId !== aggregateId) continue;
+    if (kind === 'ReducerFault') stop = value.version;
+    else if (stop === value.version) stop = undefined;
+  }
+  const skips = skipsOf(truth, aggregateId);
+  const payloads = (truth.byAggregate.get(aggregateId) ?? []).flatMap((commit) => commit.payloads);
+  const thrown = payloads.findIndex((payload, i) => payload.bitter && !skips.includes(i + 1)) + 1;
+  const at = Math.min(thrown === 0 ? Infinity : thrown, stop ?? Infinity);
+  const version = Math.min(at - 1, payloads.length);
+  return { version, state: stateAt(truth, aggregateId, version), fault: at <= payloads.length };
 }

@@ -49,6 +49,12 @@ export interface WorldOptions {
   readonly tailBytes: number;
   /** Of 100 events so many stop their state keys. */
   readonly bad: number;
+  /** Of 100 events so many stop their aggregates. */
+  readonly bitter: number;
+  /** Of 1000 events that are run, on so many the process is stopped. */
+  readonly stops: number;
+  /** Retries and skips, of keys and of aggregates. */
+  readonly releases: number;
 }
 
 export type Answer =
@@ -131,7 +137,7 @@ export class World {
   readonly #clients: Client[];
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
   readonly promoted = { standbys: 0, ahead: 0 };
-  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; snapshots: number; deploys: BuildTarget[] };
+  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; snapshots: number; releases: number; deploys: BuildTarget[] };
   /** Machines that started from a snapshot. */
   restored = 0;
   #snapshot: ReadonlyMap<string, unknown> | undefined;
@@ -143,8 +149,8 @@ export class World {
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({ left: options.commands, busy: false, retry: undefined, done: [] }));
-    const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, deploys } = options;
-    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, deploys: [...deploys] };
+    const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, releases, deploys } = options;
+    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, releases, deploys: [...deploys] };
   }
 
   machine(name: string): Machine {
@@ -208,7 +214,7 @@ export class World {
       machine.disk.load(this.#snapshot);
       this.restored++;
     }
-    const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100));
+    const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100), () => !this.#calm && options.stops > 0 && scheduler.random.chance(options.stops / 1000));
     const pushed: Change[] = [];
     const stopped = (error: Error): void => {
       if (error instanceof InvariantError) this.problems.push(`${process.id} stopped: ${error.message}`);
@@ -344,9 +350,25 @@ export class World {
       if (this.#left.crashes > 0) move(`${running.process.id} crashes`, 0.03, () => void (this.#left.crashes--, this.crash(machine)));
       if (this.#left.pauses > 0 && !running.process.paused) move(`${running.process.id} is paused`, 0.05, () => void (this.#left.pauses--, (running.process.paused = true)));
     }
+    if (this.#left.releases > 0)
+      for (const { running } of up) if (running) move(`${running.process.id} is asked to take faults on`, 0.5 / up.length, () => void (this.#left.releases--, this.#release(running)), running.process);
     const [target] = this.#left.deploys;
     if (target !== undefined) move(`${target.projectionId}@${target.revision} is deployed`, 0.1, () => void (this.#left.deploys.shift(), this.#deploy(target)));
     return moves;
+  }
+
+  /** Whoever asks does not wait: what came of it is in the log, or not. */
+  #release({ task }: Running): void {
+    const { random } = this.scheduler;
+    const mode = random.pick(['retry', 'skip'] as const);
+    const refused = (error: unknown): void => {
+      if (!(error instanceof StatefoldError)) this.problems.push(`a ${mode} was answered ${error instanceof Error ? (error.stack ?? error.message) : 'no error'}`);
+    };
+    const any = { mode, eventId: undefined, version: undefined };
+    if (random.chance(0.5)) return void task.releaseAggregate({ ...any, aggregateType: AGGREGATE_TYPE, aggregateId: `${AGGREGATE_TYPE}-${random.below(this.options.aggregates)}` }).catch(refused);
+    const [projectionId = 'p'] = random.chance(0.7) ? ['p'] : this.deployed.keys();
+    const key = random.chance(0.6) ? undefined : `k${random.below(this.options.keys)}`;
+    task.faults.releaseKeys({ ...any, projectionId, key, className: undefined }).catch(refused);
   }
 
   #deploy(target: BuildTarget): void {
@@ -373,7 +395,7 @@ export class World {
 
   #command(client: Client): Command {
     const { random } = this.scheduler;
-    const { aggregates, keys, bad } = this.options;
+    const { aggregates, keys, bad, bitter } = this.options;
     client.left--;
     const number = this.commands.length;
     const again = client.done.length > 0 && random.chance(0.15) ? random.pick(client.done) : undefined;
@@ -386,7 +408,7 @@ export class World {
     const payload = (i: number): Payload => {
       const first = `k${random.below(keys)}`;
       const second = `k${random.below(keys)}`;
-      return { c: number, i, k: first !== second && random.chance(0.4) ? [first, second] : [first], bad: random.chance(bad / 100) };
+      return { c: number, i, k: first !== second && random.chance(0.4) ? [first, second] : [first], bad: random.chance(bad / 100), bitter: random.chance(bitter / 100) };
     };
     const payloads = Array.from({ length: random.chance(0.3) ? 2 + random.below(2) : 1 }, (_, i) => payload(i));
     const keyed = again?.keyed ?? random.chance(0.4);
