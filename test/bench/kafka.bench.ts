@@ -79,19 +79,29 @@ async function batches(service: Service, raw: RawKafka): Promise<void> {
   const load: Load = { port: Number(new URL(service.url).port), path: '/events/batch', keys: [API_KEY], bodies: BATCH_OF_100, aggregates: 1000, clients: BATCH_CLIENTS, durationMs: SECONDS * 1000, first: 0 };
   const topic = await raw.topic();
   const send = (): Promise<number> => raw.sendBatches(topic, record(BATCH_OF_100), BATCH_CLIENTS, SECONDS * 1000);
+  // A producer sends bytes that it has ready; whoever takes them over HTTP has to read them first.
+  const express = await startExpress();
+  const parse = async (): Promise<number> => (await runLoad({ ...load, port: express.port, path: '/events' })).perSecond;
   await runLoad(load);
   await send();
-  const pairs: [number, number][] = [];
-  for (let i = 0; i < ROUNDS; i++) pairs.push([(await runLoad(load)).perSecond * 100, (await send()) * 100]);
-  report(`batches of 100, ${BATCH_CLIENTS} clients, events`, rate(median(pairs.map(([x]) => x))), `raw kafkajs, same bytes ${rate(median(pairs.map(([, y]) => y)))}`, median(pairs.map(([x, y]) => x / y)), 'goal 0.80');
+  await parse();
+  const rounds: [number, number, number][] = [];
+  for (let i = 0; i < ROUNDS; i++) rounds.push([(await runLoad(load)).perSecond * 100, (await send()) * 100, (await parse()) * 100]);
+  const ours = rate(median(rounds.map(([x]) => x)));
+  report(`batches of 100, ${BATCH_CLIENTS} clients, events`, ours, `raw kafkajs, same bytes ${rate(median(rounds.map(([, y]) => y)))}`, median(rounds.map(([x, y]) => x / y)), 'goal 0.80');
+  report('', ours, `bare express, same bodies ${rate(median(rounds.map(([, , z]) => z)))}`, median(rounds.map(([x, , z]) => x / z)));
+  express.stop();
 }
 
 async function lag(service: Service, raw: RawKafka): Promise<void> {
-  const topic = await raw.topic();
-  const theirs = await raw.lag(topic, record(PLAIN_SINGLE), 300);
+  const value = record(PLAIN_SINGLE);
+  const once = await raw.lag([await raw.topic()], value, 300);
+  // An event is durable before it is folded, and its change before it is pushed: two produces, one after the other.
+  const twice = await raw.lag([await raw.topic(), await raw.topic()], value, 300);
   const lags = await pushLag(service);
   const ours = { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99) };
-  report('append to WebSocket push, p50 / p99', times(ours), `raw produce to consume ${times(theirs)}`, ours.p50 / theirs.p50, 'goal 1.2 or less');
+  report('append to WebSocket push, p50 / p99', times(ours), `raw produce to consume ${times(once)}`, ours.p50 / once.p50, 'goal 1.2 or less');
+  report('', times(ours), `to consume, produce, consume ${times(twice)}`, ours.p50 / twice.p50);
 }
 
 /** What kafkajs alone does, without the service. */
@@ -105,7 +115,7 @@ async function yardsticks(raw: RawKafka): Promise<void> {
   await raw.sendBatches(large, batch, BATCH_CLIENTS, 1000);
   const sent = await raw.sendBatches(large, batch, BATCH_CLIENTS, SECONDS * 1000);
   report('raw kafkajs batches of 100, events', rate(sent * 100), `${BATCH_CLIENTS} records of ${batch.length} bytes a send`);
-  report('raw kafkajs produce to consume, p50 / p99', times(await raw.lag(await raw.topic(), single, 300)), 'one at a time');
+  report('raw kafkajs produce to consume, p50 / p99', times(await raw.lag([await raw.topic()], single, 300)), 'one at a time');
 }
 
 /** A service that finds a tenant with a long history, of commits of one event each, and no local store: first it opens the tenant, then a new reducer catches up. */

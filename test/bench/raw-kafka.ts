@@ -113,25 +113,32 @@ export class RawKafka {
     }
   }
 
-  /** From a send to the arrival at a consumer that waits, one at a time. */
-  async lag(topic: string, value: Buffer, rounds: number): Promise<Latencies> {
-    const consumer = this.#kafka.consumer({ groupId: `${this.#prefix}.${topic}.${uuidv7()}`, maxWaitTimeInMs: 1000 });
+  /**
+   * From a produce to its record at a consumer of the last topic, one at a time. Of several topics each is copied to the next
+   * by a consumer that produces what it reads: what a processor with a durable output takes.
+   */
+  async lag(topics: readonly string[], value: Buffer, rounds: number): Promise<Latencies> {
+    const [first = ''] = topics;
+    const consumers: Consumer[] = [];
     let arrived = (): void => undefined;
-    let joined = (): void => undefined;
-    const ready = new Promise<void>((resolve) => (joined = resolve));
-    consumer.on(consumer.events.FETCH_START, () => joined());
-    await start(consumer, topic, () => arrived());
-    await ready;
+    for (const [i, topic] of topics.entries()) {
+      const next = topics[i + 1];
+      const consumer = this.#kafka.consumer({ groupId: `${this.#prefix}.${topic}.${uuidv7()}`, maxWaitTimeInMs: 1000 });
+      consumers.push(consumer);
+      const ready = new Promise<void>((resolve) => consumer.on(consumer.events.FETCH_START, () => resolve()));
+      await start(consumer, topic, () => (next === undefined ? arrived() : void this.#send(next, [value])));
+      await ready;
+    }
     const times: number[] = [];
     for (let i = -100; i < rounds; i++) {
       const arrival = new Promise<void>((resolve) => (arrived = resolve));
       const from = performance.now();
-      const sent = this.#send(topic, [value]);
+      const sent = this.#send(first, [value]);
       await arrival;
       if (i >= 0) times.push(performance.now() - from);
       await sent;
     }
-    await consumer.disconnect();
+    for (const consumer of consumers) await consumer.disconnect();
     return latencies(times);
   }
 
