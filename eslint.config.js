@@ -32,7 +32,7 @@ const IMPORTS = {
   notifier: ['core', 'cluster', 'catalog', 'tasks', ...PORTS],
   http: ['core', 'config', 'cluster', 'catalog', 'deployments', 'inspection', 'notifier', 'tasks', 'telemetry', ...PORTS],
   telemetry: ['core', ...PORTS],
-  cli: ['core', 'config'],
+  cli: ['core', 'config', 'code-host'],
 };
 
 /** Packages that only the named folders may import. */
@@ -47,6 +47,8 @@ const CONFINED = {
   pino: ['telemetry'],
   'prom-client': ['telemetry'],
   commander: ['cli'],
+  archiver: ['cli'],
+  'cli-progress': ['cli'],
   rfc6902: ['inspection'],
 };
 

@@ -10,7 +10,8 @@ if (process.argv[2] === 'serve') {
   process.argv.splice(2, 1);
   await serve();
 } else {
-  await setup({ dotnet: false }).catch(fail);
-  const { runProgram } = await import('../dist/src/cli/program.js');
-  process.exitCode = await runProgram(process.argv.slice(2), { env: process.env, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr });
+  // These run tenants' code themselves.
+  await setup({ dotnet: ['test', 'deploy'].some((command) => process.argv.includes(command)) }).catch(fail);
+  const { runCommandLine } = await import('../dist/src/cli-tools.js');
+  process.exitCode = await runCommandLine(process.argv.slice(2), { env: process.env, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr });
 }

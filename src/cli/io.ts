@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import type { CodeHost } from '../code-host/code-host.js';
 
 /** What a command may touch of the process that it runs in. */
 export interface CliIo {
@@ -6,11 +7,35 @@ export interface CliIo {
   readonly stdin: Readable;
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable;
+  /** Absent where only commands to a running service are needed. */
+  readonly tools?: ProjectTools;
+}
+
+/** What commands on a project of one's own need besides: what the service compiles and runs it with, without the service. */
+export interface ProjectTools {
+  /** A compiler and runners of its own; to be closed. @throws CliError when there is no .NET */
+  openCodeHost(): { readonly host: CodeHost; readonly close: () => Promise<void> };
+  /** Puts the package that projects refer to into a folder, and tells its version. @throws CliError */
+  packAbstractions(folder: string): Promise<void>;
+  readonly templateDirectory: string;
+  /** Of this program, and of the package. */
+  readonly version: string;
 }
 
 /** A reason that the user can act on: shown as one sentence, without a stack. */
 export class CliError extends Error {
   override readonly name = 'CliError';
+}
+
+/** Ends a command that has said all there is to say. */
+export class CliExit extends Error {
+  override readonly name = 'CliExit';
+  readonly code: number;
+
+  constructor(code: number) {
+    super(`exit code ${code}`);
+    this.code = code;
+  }
 }
 
 /** Columns under headings; an empty list is one line that says so. */

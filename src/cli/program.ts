@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
-import { CliError, table, type CliIo } from './io.js';
+import { CliError, CliExit, table, type CliIo } from './io.js';
+import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
 
@@ -16,7 +17,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 /** The command line but for `serve`, which is the service itself. Commands throw CliError and CommanderError. */
 export function buildProgram(io: CliIo): Command {
   const program = new Command('statefold')
-    .description('Commands for a running Statefold service, for its owner: the admin key is read from the data directory.')
+    .description('Commands for a running Statefold service: for its owner (the admin key is read from the data directory), and for those who write code for it (STATEFOLD_API_KEY is a key of their tenant).')
     .option('--url <url>', 'where the service is (STATEFOLD_URL; default: on this machine, at PORT)')
     .option('--json', 'answer in JSON')
     .exitOverride()
@@ -119,6 +120,7 @@ export function buildProgram(io: CliIo): Command {
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
     });
+  addProjectCommands(program, { io, server, show });
   return program;
 }
 
@@ -130,6 +132,7 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
   } catch (error) {
     // Commander has said what was wrong already, or shown the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode;
+    if (error instanceof CliExit) return error.code;
     if (!(error instanceof CliError)) throw error;
     io.stderr.write(`${error.message}\n`);
     return 1;

@@ -4,10 +4,14 @@ import { readSettings, SettingsError, type Settings } from '../config/settings.j
 import { CliError, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
+/** An upload that is tried out over history may take as long as the service lets it. */
+const UPLOAD_TIMEOUT_MS = 120_000;
 /** Entries of one page of a list. */
 const PAGE = 500;
 
-/** A running service, as its owner talks to it. Every failure is a CliError that says what to do. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A running service, as its owner and its tenants talk to it. Every failure is a CliError that says what to do. */
 export class Server {
   readonly url: string;
   readonly #settings: Settings;
@@ -21,16 +25,32 @@ export class Server {
 
   /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
   async admin(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<unknown> {
-    return this.#ask(method, path, { 'X-Admin-Key': this.#adminKey() }, body);
+    return this.#ask(method, path, { 'X-Admin-Key': this.#adminKey() }, body, 'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with');
+  }
+
+  /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
+  async tenant(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<unknown> {
+    const { apiKey } = this.#settings;
+    if (apiKey === undefined) throw new CliError('Set STATEFOLD_API_KEY to an API key of your tenant: `npm start` prints the first one, `statefold keys create` makes another.');
+    return this.#ask(method, path, { 'X-API-Key': apiKey }, body, 'refuses the API key: set STATEFOLD_API_KEY to one of your tenant');
+  }
+
+  /** All pages of a list of a tenant. */
+  async tenantList(path: string, member: string): Promise<readonly Fields[]> {
+    return this.#pages((page) => this.tenant('GET', page), path, member);
   }
 
   /** All pages of a list. */
-  async list(path: string, member: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
-    const entries: Readonly<Record<string, unknown>>[] = [];
+  async list(path: string, member: string): Promise<readonly Fields[]> {
+    return this.#pages((page) => this.admin('GET', page), path, member);
+  }
+
+  async #pages(get: (path: string) => Promise<unknown>, path: string, member: string): Promise<readonly Fields[]> {
+    const entries: Fields[] = [];
     let cursor: unknown;
     do {
-      const page = (await this.admin('GET', `${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`)) as Readonly<Record<string, unknown>>;
-      entries.push(...(page[member] as Readonly<Record<string, unknown>>[]));
+      const page = (await get(`${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`)) as Fields;
+      entries.push(...(page[member] as Fields[]));
       cursor = page['nextCursor'];
     } while (cursor !== undefined);
     return entries;
@@ -38,19 +58,20 @@ export class Server {
 
   /** Asks without a key. */
   async open(path: string): Promise<unknown> {
-    return this.#ask('GET', path, {}, undefined);
+    return this.#ask('GET', path, {}, undefined, 'asks for a key');
   }
 
-  async #ask(method: string, path: string, headers: Record<string, string>, body: object | undefined): Promise<unknown> {
+  async #ask(method: string, path: string, headers: Record<string, string>, body: object | undefined, refused: string): Promise<unknown> {
+    const isForm = body instanceof FormData;
     let response: Response;
     let text: string;
     try {
       response = await fetch(this.url + path, {
         method,
-        headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        headers: body === undefined || isForm ? headers : { ...headers, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
         redirect: 'error',
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.timeout(isForm ? UPLOAD_TIMEOUT_MS : TIMEOUT_MS),
       });
       text = await response.text();
     } catch (error) {
@@ -61,7 +82,7 @@ export class Server {
       if (text !== '' && answer === undefined) throw new CliError(`${this.url} is not a Statefold service: it answered something other than JSON.`);
       return answer;
     }
-    if (response.status === 401) throw new CliError(`The service at ${this.url} refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with.`);
+    if (response.status === 401) throw new CliError(`The service at ${this.url} ${refused}.`);
     throw new CliError(describeProblem(answer) ?? `${this.url}${path} answered ${response.status}.`);
   }
 
