@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { SourceFile } from '../deployments/deployments.js';
+import { isFaulted, revisionUnit } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { Inspectable } from '../tasks/inspection-source.js';
@@ -11,6 +12,7 @@ import type { Inspections, ReducerChoice } from './inspections.js';
 import { dryRunProjection } from './projection-dry-run.js';
 import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
 import { dryRunReducer } from './reducer-dry-run.js';
+import { Refold } from './refold.js';
 import { type Bench, DeadlinePassedError, ScratchRunner } from './scratch-runner.js';
 import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './state-at.js';
 import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
@@ -20,7 +22,7 @@ import { VerifyTally } from './verify-tally.js';
 
 export interface InspectionServiceOptions {
   readonly tenants: Inspectable;
-  readonly catalog: Pick<Catalog, 'get' | 'artefacts'>;
+  readonly catalog: Catalog;
   readonly codeHost: CodeHost;
   readonly readStore: Pick<ReadStore, 'query'>;
   /** Of one inspection, its compilation aside. */
@@ -59,7 +61,8 @@ export class InspectionService implements Inspections {
     if (head?.type !== aggregateType) throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
     const version = await versionOf(source, head.version, query);
     return this.#use(tenantId, 'at', async (bench) => {
-      const state = await foldStateAt(bench, await this.#load(bench, unit), source, version, query);
+      const refold = new Refold(await this.#load(bench, unit), source, query.aggregateId, version, source.marks(query.aggregateId, unit));
+      const state = await foldStateAt(bench, refold, query);
       return { ...state, className: unit.className, headVersion: head.version };
     }).catch((error: unknown) => {
       if (error instanceof DeadlinePassedError) throw late(`the ${version} versions could not be folded within ${deadlineMs} ms; ask for an earlier one`, error);
@@ -107,7 +110,7 @@ export class InspectionService implements Inspections {
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const unit = await this.#load(bench, bound);
         const readStoreRows = (ids: readonly string[]): Promise<ReadonlyMap<string, AggregateRow> | undefined> => aggregateRows(this.#options.readStore, tenantId, aggregateType, ids).catch(() => undefined);
-        unknown = await verifyAggregates({ bench, sources: partitions, aggregateType, unit, tally, readStoreRows }, which);
+        unknown = await verifyAggregates({ bench, sources: partitions, aggregateType, bound, unit, tally, readStoreRows }, which);
         return undefined;
       });
       return { aggregateType, reducerClass: bound.className, unknown, ...verified };
@@ -119,7 +122,8 @@ export class InspectionService implements Inspections {
     return this.#alone(tenantId, async () => {
       const { projections: source } = await this.#options.tenants.inspection(tenantId);
       const live = source.live(projectionId);
-      if (live === undefined) throw new StatefoldError('UNAVAILABLE', `projection '${projectionId}' has no live revision yet; verify it when its build is done`);
+      if (live === undefined) throw new StatefoldError('PROJECTION_NOT_LIVE', `projection '${projectionId}' has no live revision yet; verify it when its build is done`);
+      if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision))) throw new StatefoldError('PROJECTION_NOT_LIVE', `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`);
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const { artefactId } = await this.#load(bench, { artefactId: live.artefactId, className: '' });
         const units = live.classNames.map((className) => ({ id: `${projectionId}@${live.revision}~again`, artefactId, className }));

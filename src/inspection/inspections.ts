@@ -23,6 +23,6 @@ export interface Inspections {
   dryRunProjection(tenantId: string, sources: readonly SourceFile[], options: ProjectionDryRunOptions): Promise<DryRun>;
   /** `NO_REDUCER_BOUND`. */
   verifyAggregates(tenantId: string, aggregateType: string, which: AggregatesToVerify): Promise<AggregatesVerified>;
-  /** `NOT_FOUND`; `UNAVAILABLE` while the projection is being built. */
+  /** `NOT_FOUND`; `PROJECTION_NOT_LIVE` while it is being built, or halted. */
   verifyProjection(tenantId: string, projectionId: string, which: KeysToVerify): Promise<KeysVerified>;
 }

@@ -1,6 +1,8 @@
 import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
+import type { ProjectionReleaseValue } from '../core/records.js';
+import { inputOffset } from '../tasks/commit-reader.js';
 import type { ProjectionSource } from '../tasks/inspection-source.js';
 import { flatten, takeEvents } from '../tasks/projection-unit.js';
 import type { Bench } from './scratch-runner.js';
@@ -14,6 +16,8 @@ export interface ProjectionRefoldOptions {
   /** Most keys, of all classes together, and most bytes of their states: past either no further key is begun. */
   readonly maxKeys: number;
   readonly maxBytes: number;
+  /** Whose retries and skips are done again; undefined: of code that has had none. */
+  readonly releasesOf?: { readonly projectionId: string; readonly revision: number };
 }
 
 export interface RefoldedKey {
@@ -21,6 +25,8 @@ export interface RefoldedKey {
   readonly key: string;
   readonly state: State;
   readonly fault: Fault | undefined;
+  /** Of the event that stopped it, in the tenant's order. */
+  readonly stoppedAt: number;
 }
 
 const READ_BYTES = 1024 * 1024;
@@ -81,23 +87,59 @@ export class ProjectionRefold {
     const { source } = this.#options;
     const end = source.position();
     const { inputs, next } = await source.reader.read(this.#position, READ_BYTES);
-    if (next === this.#position) throw new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
-    const commits: StoredCommit[] = [];
-    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset >= this.#position && input.commit.offset < end) commits.push(input.commit);
-    for (let at = 0; at < commits.length; ) {
-      const count = takeEvents(commits.slice(at), EVENTS_A_BATCH);
-      await this.#fold(commits.slice(at, at + count));
-      at += count;
+    if (next === this.#position) throw notHere();
+    let commits: StoredCommit[] = [];
+    for (const input of inputs) {
+      const offset = inputOffset(input);
+      if (offset < this.#position || offset >= end) continue;
+      if (input.kind === 'commit') commits.push(input.commit);
+      else if (input.control.kind === 'ProjectionRelease') {
+        await this.#foldAll(commits);
+        commits = [];
+        await this.#release(input.control.value, offset);
+      }
     }
+    await this.#foldAll(commits);
     this.#position = Math.min(next, end);
   }
 
-  async #fold(commits: readonly StoredCommit[]): Promise<void> {
+  async #foldAll(commits: readonly StoredCommit[]): Promise<void> {
     const { bench, units } = this.#options;
-    const { events } = flatten(commits);
-    const changes = await bench.project({ units, events, reply: 'last', stateOf: (unit, key) => this.#stateOf(unit, key) });
-    for (const change of changes) this.#settle(change);
-    this.events += events.length;
+    for (const { events, commitOf } of batches(commits)) {
+      const changes = await bench.project({ units, events, reply: 'last', stateOf: (unit, key) => this.#stateOf(unit, key) });
+      for (const change of changes) this.#settle(change, commitOf[change.event]?.offset ?? 0);
+      this.events += events.length;
+    }
+  }
+
+  /** The key goes on from the event that stopped it, or from the one behind it, up to the release: as it did live. */
+  async #release({ projectionId, revision, className, key, eventId, mode }: ProjectionReleaseValue, place: number): Promise<void> {
+    const { bench, units, source, releasesOf } = this.#options;
+    const index = units.findIndex((unit) => unit.className === className);
+    const unit = units[index];
+    const held = this.#states.get(nameOf(index, key));
+    if (unit === undefined || releasesOf?.projectionId !== projectionId || releasesOf.revision !== revision || held?.fault?.eventId !== eventId) return;
+    // Of a name of its own: nothing of other keys is remembered.
+    const apart = { ...unit, id: `${unit.id}@release` };
+    this.#states.set(nameOf(index, key), { ...held, fault: undefined });
+    let begun = false;
+    for (let from = held.stoppedAt; from < place && this.state(index, key)?.fault === undefined; ) {
+      const { inputs, next } = await source.reader.read(from, READ_BYTES);
+      if (next === from) throw notHere();
+      const commits = inputs.flatMap((input) => (input.kind === 'commit' && input.commit.offset >= from && input.commit.offset < place ? [input.commit] : []));
+      for (const { events, commitOf } of batches(commits)) {
+        const at = begun ? 0 : events.findIndex((event) => event.eventId === eventId) + (mode === 'skip' ? 1 : 0);
+        begun = true;
+        bench.forget(apart.id);
+        const stateOf = (_: number, asked: string): { readonly state: State; readonly faulted: boolean } => (asked === key ? { state: this.state(index, key)?.state ?? null, faulted: false } : PASSED_OVER);
+        for (const change of await bench.project({ units: [apart], events: events.slice(at), reply: 'last', stateOf }))
+          if (change.key === key) this.#settle({ ...change, unit: index }, commitOf[change.event + at]?.offset ?? 0);
+        if (this.state(index, key)?.fault !== undefined) break;
+      }
+      from = next;
+    }
+    // What the runner has of the key says that it stands.
+    bench.forget(unit.id);
   }
 
   /** A key that isn't wanted counts as one that stopped: its events are passed over. */
@@ -108,16 +150,26 @@ export class ProjectionRefold {
     if (!wanted(key)) return PASSED_OVER;
     this.#full ||= this.#states.size >= maxKeys || this.#bytes >= maxBytes;
     if (this.#full) return PASSED_OVER;
-    this.#states.set(nameOf(unit, key), { unit, key, state: null, fault: undefined });
+    this.#states.set(nameOf(unit, key), { unit, key, state: null, fault: undefined, stoppedAt: 0 });
     return { state: null, faulted: false };
   }
 
-  #settle({ unit, key, state, fault, outcome }: ProjectChange): void {
+  #settle({ unit, key, state, fault, outcome }: ProjectChange, place: number): void {
     const name = nameOf(unit, key);
     const before = this.#states.get(name);
-    if (before === undefined || outcome === 'parked') return;
+    if (before === undefined || outcome === 'parked' || outcome === 'halted') return;
     this.#bytes += (state?.length ?? 0) - (before.state?.length ?? 0);
-    this.#states.set(name, { unit, key, state, fault });
+    this.#states.set(name, { unit, key, state, fault, stoppedAt: fault === undefined ? 0 : place });
+  }
+}
+
+const notHere = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
+
+function* batches(commits: readonly StoredCommit[]): Generator<ReturnType<typeof flatten>> {
+  for (let at = 0; at < commits.length; ) {
+    const count = takeEvents(commits.slice(at), EVENTS_A_BATCH);
+    yield flatten(commits.slice(at, at + count));
+    at += count;
   }
 }
 

@@ -37,7 +37,7 @@ export async function dryRunReducer(run: ReducerDryRun, unit: Unit, aggregateTyp
   const old = bound === undefined ? undefined : await run.loadBound(bound);
   let folded = 0;
   for await (const window of windows(chosen(run, aggregateType))) {
-    const pairs = window.map((one) => pairOf(one, aggregateType, unit, old)).filter((pair) => pair !== undefined);
+    const pairs = window.map((one) => pairOf(one, aggregateType, unit, bound, old)).filter((pair) => pair !== undefined);
     await refoldAll(bench, pairs.flatMap(({ now, before }) => (before instanceof Refold ? [now, before] : [now])));
     for (const { now, before } of pairs) {
       result.folded(1);
@@ -52,13 +52,13 @@ export async function dryRunReducer(run: ReducerDryRun, unit: Unit, aggregateTyp
 }
 
 /** What is stored is compared with where it is of the last version; else the bound code folds the aggregate too. */
-function pairOf({ source, aggregateId }: Chosen, aggregateType: string, unit: Unit, old: Unit | undefined): Pair | undefined {
+function pairOf({ source, aggregateId }: Chosen, aggregateType: string, unit: Unit, bound: Unit | undefined, old: Unit | undefined): Pair | undefined {
   const head = source.head(aggregateId);
   if (head === undefined) return undefined;
   const stored = source.stored(aggregateId, aggregateType);
   const now = new Refold(unit, source, aggregateId, head.version);
   if (stored !== undefined && (stored.version === head.version || stored.fault !== undefined)) return { now, before: stored };
-  return { now, before: old === undefined ? undefined : new Refold(old, source, aggregateId, head.version) };
+  return { now, before: bound === undefined || old === undefined ? undefined : new Refold(old, source, aggregateId, head.version, source.marks(aggregateId, bound)) };
 }
 
 async function* chosen({ bench, sources, options: { sample, seed, limit } }: ReducerDryRun, aggregateType: string): AsyncGenerator<readonly Chosen[]> {

@@ -1,7 +1,8 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
 import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
 import { eventsOf } from '../tasks/commit-reader.js';
-import { NO_MARKS, type AggregateMarks, type AggregateSource } from '../tasks/inspection-source.js';
+import type { AggregateSource } from '../tasks/inspection-source.js';
+import { NO_MARKS, type ReducerMarks } from '../tasks/store/fault-tables.js';
 import type { Bench } from './scratch-runner.js';
 
 /** Of one item of a turn, and of all items of it. */
@@ -81,7 +82,7 @@ export class Refold {
   events = 0;
 
   /** `marks`: what the log says of faults of this very code. */
-  constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number, { skipped, stop }: AggregateMarks = NO_MARKS) {
+  constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number, { skipped, stop }: ReducerMarks = NO_MARKS) {
     this.unit = unit;
     this.aggregateId = aggregateId;
     this.#stop = stop !== undefined && stop.version <= through ? stop : undefined;

@@ -1,9 +1,9 @@
-import type { State, Unit } from '../code-host/code-host.js';
+import type { State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp, type Fault, type StoredEvent } from '../core/event.js';
 import type { AggregateSource } from '../tasks/inspection-source.js';
 import { patchText } from './json-patch.js';
-import { Refold } from './refold.js';
+import type { Refold } from './refold.js';
 import type { Bench } from './scratch-runner.js';
 
 export interface StateAtQuery {
@@ -72,9 +72,9 @@ async function commitWith(source: AggregateSource, aggregateId: string, version:
   throw new Error(`the log has no commit with version ${version} of ${aggregateId}`);
 }
 
-/** Folds the aggregate through the version. @throws DeadlinePassedError */
-export async function foldStateAt(bench: Bench, unit: Unit, source: AggregateSource, version: number, query: StateAtQuery): Promise<Omit<StateAt, 'headVersion'>> {
-  const refold = new Refold(unit, source, query.aggregateId, version);
+/** Folds the aggregate to where it ends. @throws DeadlinePassedError */
+export async function foldStateAt(bench: Bench, refold: Refold, query: StateAtQuery): Promise<Omit<StateAt, 'headVersion'>> {
+  const version = refold.through;
   let diff: StateAt['diff'];
   if (query.diff !== undefined) {
     await refold.advance(bench, Math.min(version, query.diff.fromVersion - 1));

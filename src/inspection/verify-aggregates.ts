@@ -15,7 +15,8 @@ export interface VerifyAggregates {
   readonly bench: Bench;
   readonly sources: readonly AggregateSource[];
   readonly aggregateType: string;
-  /** The bound class, as it is called in the bench. */
+  readonly bound: Unit;
+  /** The same, as it is called in the bench. */
   readonly unit: Unit;
   readonly tally: VerifyTally;
   /** Rows of the read store; undefined while it is away. */
@@ -58,12 +59,12 @@ function verdictOf(row: AggregateRow | undefined, { version, state }: Refold, ge
   return sameState(row.state, state) ? 'equal' : 'different';
 }
 
-function checkedOf({ unit, aggregateType }: VerifyAggregates, source: AggregateSource, aggregateId: string): Checked {
+function checkedOf({ bound, unit, aggregateType }: VerifyAggregates, source: AggregateSource, aggregateId: string): Checked {
   const stored = source.stored(aggregateId, aggregateType);
   const head = source.head(aggregateId)?.version ?? 0;
   // What stopped it must stop it again.
   const through = stored === undefined ? head : Math.min(head, stored.fault?.version ?? stored.version);
-  return { refold: new Refold(unit, source, aggregateId, through), stored };
+  return { refold: new Refold(unit, source, aggregateId, through, source.marks(aggregateId, bound)), stored };
 }
 
 async function* chosen({ bench, sources, aggregateType }: VerifyAggregates, { aggregateIds, sample, seed }: AggregatesToVerify, unknown: string[]): AsyncGenerator<readonly { readonly source: AggregateSource; readonly aggregateId: string }[]> {

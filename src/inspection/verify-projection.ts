@@ -28,7 +28,7 @@ export interface VerifyProjection {
 export async function verifyProjection(run: VerifyProjection, which: KeysToVerify): Promise<string | undefined> {
   const { bench, source, projectionId, live, units, tally, maxKeys, maxBytes } = run;
   const chosen = await chosenKeys(run, which);
-  const refold = new ProjectionRefold({ bench, source, units, wanted: (key) => chosen?.has(key) ?? true, maxKeys, maxBytes });
+  const refold = new ProjectionRefold({ bench, source, units, wanted: (key) => chosen?.has(key) ?? true, maxKeys, maxBytes, releasesOf: { projectionId, revision: live.revision } });
   try {
     await refold.catchUp();
   } finally {

@@ -1,15 +1,9 @@
 import type { Head } from '../core/append-rules.js';
-import type { Fault, StoredCommit } from '../core/event.js';
+import type { StoredCommit } from '../core/event.js';
 import type { InputReader } from './commit-reader.js';
 import type { BoundReducer } from './reducers.js';
+import type { Code, ReducerMarks } from './store/fault-tables.js';
 import type { KeyState, LiveProjection, ReducerState } from './store/partition-tables.js';
-
-/** What the log says of an aggregate in one piece of code: versions that are passed over, and where its process was stopped. */
-export interface AggregateMarks {
-  readonly skipped: readonly number[];
-  readonly stop: Fault | undefined;
-}
-export const NO_MARKS: AggregateMarks = { skipped: [], stop: undefined };
 
 /** What a partition of a tenant holds of its aggregates, for those who fold them again. Nothing is changed by it. */
 export interface AggregateSource {
@@ -22,6 +16,8 @@ export interface AggregateSource {
   bound(aggregateType: string): BoundReducer | undefined;
   /** As it is stored, by that reducer; undefined where it has not folded the aggregate yet. */
   stored(aggregateId: string, aggregateType: string): ReducerState | undefined;
+  /** What the log says of faults of the aggregate in this code. */
+  marks(aggregateId: string, code: Code): ReducerMarks;
   /** Ids after `after`, ascending. */
   aggregatesOfType(aggregateType: string, after: string): Iterable<string>;
   typeCount(aggregateType: string): number;

@@ -124,6 +124,7 @@ export class TenantPartition {
       bound: boundTo,
       stored: (aggregateId, aggregateType) => this.reads.row(aggregateId, aggregateType),
       aggregatesOfType: (aggregateType, after) => tables.aggregatesOfType(aggregateType, after),
+      marks: (aggregateId, code) => this.#faults.marks(aggregateId, code),
       typeCount: (aggregateType) => tables.typeCount(aggregateType),
     };
     this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, onProgress: onFolded, logger });

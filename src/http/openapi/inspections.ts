@@ -131,6 +131,6 @@ export const INSPECTIONS = {
     summary: 'Fold keys of a projection again from the log and compare with what is stored',
     body: input({ 'keys?': names, 'sample?': sample, 'seed?': seed }),
     success: [200, verified('key', { projectionId: string, revision: integer })],
-    problems: [404],
+    problems: [404, 409],
   },
 } as const;

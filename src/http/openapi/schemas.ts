@@ -46,7 +46,21 @@ const compiled = {
 };
 
 const catchUp = { status: { enum: ['running', 'done', 'failed'] }, processed: integer, total: integer, eventsPerSecond: { type: 'number', minimum: 0 } };
-const swapCause: Schema = { enum: ['build', 'redeploy', 'rollback', 'rebuild'] };
+const swapCause: Schema = { enum: ['build', 'redeploy', 'rollback', 'rebuild', 'revive'] };
+const faulted: Schema = object({ 'revision?': { ...version, description: 'Of a projection.' }, at: timestamp, strikes: integer, 'className?': string, 'message?': string });
+
+const fault = {
+  eventId: string,
+  aggregateId,
+  version,
+  'eventType?': string,
+  className: string,
+  message: string,
+  file: { type: ['string', 'null'], description: 'Of the uploaded sources, where the code threw.' },
+  line: { type: ['integer', 'null'] },
+  at: timestamp,
+  'stopped?': { const: true, description: 'The process of the code was stopped, or ended, on the event: a retry may do better.' },
+};
 
 export const SCHEMAS = {
   Event: object({ eventId: string, aggregateId, eventType, data: anyObject, version, timestamp }),
