@@ -16,6 +16,7 @@ import { findProjectRoot } from './config/project-root.js';
 import type { Settings } from './config/settings.js';
 import { systemClock } from './core/clock.js';
 import type { Logger } from './core/logger.js';
+import { ArtefactHealth } from './deployments/artefact-health.js';
 import { DeploymentService } from './deployments/deployment-service.js';
 import { followCatalog, tenantDefinitions } from './deployments/tenant-definitions.js';
 import { Authenticator } from './http/auth.js';
@@ -116,7 +117,9 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
     const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
-    const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: metrics.codeHost });
+    const health = new ArtefactHealth({ catalog, strikes: settings.artefactStrikes, windowMs: settings.artefactStrikeWindowMs, clock, logger });
+    closers.push(() => health.settled());
+    const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: { ...metrics.codeHost, onStrike: (strike) => void (metrics.codeHost.onStrike(), health.struck(strike)) } });
     const jailed = describeJail(jail);
     logger[jail.kind === 'jailed' ? 'info' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
@@ -222,6 +225,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     });
     metrics.watch('code_host_landlock_version', () => (jail.kind === 'jailed' ? jail.landlock : 0));
     metrics.watch('active_tenants', () => tenants.size);
+    metrics.watch('faulted_artefacts', () => catalog.list('artefact', undefined).filter(({ value }) => value.faultedAt !== undefined).length);
     metrics.watch('runners', () => dotnet.runners.runners);
     metrics.watch('runners_waiting', () => dotnet.runners.waiting);
     metrics.watch('runners_resident_bytes', () => dotnet.runners.residentBytes);

@@ -82,7 +82,7 @@ export interface RevisionEntity extends Omit<ArtefactFields, 'tenantId' | 'diagn
   readonly revision: number;
   readonly status: 'compiling' | 'compiled' | 'failed';
   /** An upload unless given. */
-  readonly cause?: 'rollback' | 'rebuild';
+  readonly cause?: 'rollback' | 'rebuild' | 'revive';
   /** The revision whose code it has again. */
   readonly of?: number;
   /** It was called off, and is not to become the live one. */
@@ -117,6 +117,8 @@ export interface ArtefactEntity {
   readonly strikes: readonly { readonly at: string; readonly className: string; readonly message: string }[];
   /** Since then no process runs its code. */
   readonly faultedAt?: string;
+  /** How often it was revived. */
+  readonly revivals?: number;
 }
 
 /** What all processes on one log must agree on. */

@@ -124,6 +124,8 @@ const TABLE = {
   runnerIdleMs: row('RUNNER_IDLE_MS', '300000', 'ms', 'After how long without work that process is stopped.', count(100)),
   runnersMax: row('RUNNERS_MAX', '64', 'processes', 'How many tenants’ code may run at once. For another one the process is stopped that was idle longest, or, where none is, one that has had its turn.', count(1, 10_000)),
   runnersMemoryBytes: row('RUNNERS_MEMORY_BYTES', String(4096 * MIB), 'bytes', 'Resident memory of all these processes together, bounded in the same way.', count(128 * MIB)),
+  artefactStrikes: row('ARTEFACT_STRIKES', '10', 'strikes', 'After so many strikes uploaded code is faulted, and not run any more until a new upload or a revival; 0: never.', count(0, 1000)),
+  artefactStrikeWindowMs: row('ARTEFACT_STRIKE_WINDOW_MS', '3600000', 'ms', 'Strikes count for so long.', count(1000)),
   maxStateBytes: row('MAX_STATE_BYTES', String(MIB), 'bytes', 'Largest state, as JSON, that uploaded code may give.', count(1024, MIB)),
   inspectionDeadlineMs: row('INSPECTION_DEADLINE_MS', '30000', 'ms', 'How long a state at a version, a dry run or a verification may fold; a dry run then tells how far it got.', count(100, 80_000)),
   inspectionMemoryBytes: row('INSPECTION_MEMORY_BYTES', String(64 * MIB), 'bytes', 'States that one dry run or verification of a projection holds.', count(MIB)),

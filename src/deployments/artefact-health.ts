@@ -1,8 +1,9 @@
-import type { ArtefactEntity, Catalog } from '../catalog/catalog.js';
+import type { ArtefactEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
+import type { ProjectionLife } from '../tasks/tenant.js';
 
 export interface ArtefactHealthOptions {
   readonly catalog: Catalog;
@@ -80,7 +81,7 @@ export class ArtefactHealth {
     const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
     const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
     const faulted = strikes.length >= most;
-    const value: ArtefactEntity = { tenantId, unitId, strikes, ...(faulted ? { faultedAt: isoTimestamp(now) } : {}) };
+    const value: ArtefactEntity = { ...entry?.value, tenantId, unitId, strikes, ...(faulted ? { faultedAt: isoTimestamp(now) } : {}) };
     await catalog.put('artefact', unitId, entry?.version ?? 0, value);
     return faulted;
   }
@@ -96,6 +97,8 @@ function owned(catalog: Catalog, tenantId: string, unitId: string): boolean {
 export const isFaulted = (catalog: Catalog, unitId: string): boolean => catalog.get('artefact', unitId)?.value.faultedAt !== undefined;
 
 export interface ArtefactFaultRecord {
+  /** Of a projection. */
+  readonly revision?: number;
   /** ISO 8601. */
   readonly at: string;
   readonly strikes: number;
@@ -112,16 +115,17 @@ export function artefactFault(catalog: Catalog, unitId: string): ArtefactFaultRe
   return { at: value.faultedAt, strikes: value.strikes.length, className: last?.className, message: last?.message };
 }
 
-/** Its code is run again; false: it was not faulted. Strikes before count no more. */
-export async function revive(catalog: Catalog, unitId: string): Promise<boolean> {
-  for (;;) {
-    const entry = catalog.get('artefact', unitId);
-    if (entry === undefined) return false;
-    try {
-      await catalog.delete('artefact', unitId, entry.version);
-      return entry.value.faultedAt !== undefined;
-    } catch (error) {
-      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
-    }
+/** Its code is run again, where it was halted; what was held against it is forgotten. */
+export async function revive(catalog: Catalog, unitId: string): Promise<void> {
+  if (catalog.get('artefact', unitId) === undefined) return;
+  await catalog.update('artefact', unitId, ({ faultedAt, strikes, ...value }) => (strikes.length === 0 ? undefined : { ...value, strikes: [], ...(faultedAt === undefined ? {} : { revivals: (value.revivals ?? 0) + 1 }) }));
+}
+
+/** Of the live revision, else of the one that is to follow it. `life`: where it is known which is which. */
+export function projectionFault(catalog: Catalog, { projectionId, revision }: ProjectionEntity, life?: ProjectionLife): ArtefactFaultRecord | undefined {
+  for (const number of new Set([life?.live?.revision, life?.building?.revision, revision])) {
+    const fault = number === undefined ? undefined : artefactFault(catalog, revisionUnit(projectionId, number));
+    if (number !== undefined && fault !== undefined) return { revision: number, ...fault };
   }
+  return undefined;
 }

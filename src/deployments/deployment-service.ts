@@ -10,6 +10,7 @@ import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionLife } from '../tasks/tenant.js';
+import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, RevisionAnswer, SourceFile } from './deployments.js';
 import { unambiguous } from './bindings.js';
 import { ProjectionRevisions } from './projection-revisions.js';
@@ -136,6 +137,17 @@ export class DeploymentService implements Deployments {
 
   rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
     return this.#revisions.rebuild(this.#projection(tenantId, projectionId));
+  }
+
+  reviveProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer> {
+    return this.#revisions.revive(this.#projection(tenantId, projectionId));
+  }
+
+  async reviveReducer(tenantId: string, reducerId: string): Promise<ReducerEntity> {
+    const reducer = this.#options.catalog.get('reducer', reducerId)?.value;
+    if (reducer?.tenantId !== tenantId) throw noReducer(reducerId);
+    await revive(this.#options.catalog, reducer.artefactId);
+    return reducer;
   }
 
   cancelBuild(tenantId: string, projectionId: string): Promise<void> {

@@ -37,6 +37,9 @@ export interface Deployments {
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;
   /** Folds the live code again from the start. `PROJECTION_NOT_LIVE`, `BUILD_UNDER_WAY` */
   rebuildProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer>;
+  /** Lets code with too many strikes run again, from where it was halted. `PROJECTION_NOT_LIVE`, `BUILD_UNDER_WAY` */
+  reviveProjection(tenantId: string, projectionId: string): Promise<RevisionAnswer>;
+  reviveReducer(tenantId: string, reducerId: string): Promise<ReducerEntity>;
   /** Calls off what is not live yet. `NO_BUILD` */
   cancelBuild(tenantId: string, projectionId: string): Promise<void>;
   /** `REDUCER_BOUND` while a type is bound to it. */

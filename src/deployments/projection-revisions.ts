@@ -1,6 +1,7 @@
 import type { Catalog, ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import type { ProjectionLife } from '../tasks/tenant.js';
+import { isFaulted, revisionUnit, revive } from './artefact-health.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 
@@ -52,6 +53,25 @@ export class ProjectionRevisions {
     return this.#again(projectionId, { ...code, revision: live.revision }, 'rebuild');
   }
 
+  /** Code with too many strikes once more: a live revision as a further one that goes on from its states, a build from where it was. */
+  async revive(projection: ProjectionEntity): Promise<RevisionAnswer> {
+    const { catalog } = this.#options;
+    const { tenantId, projectionId } = projection;
+    const { live, building } = await this.#options.projectionLife(tenantId, projectionId);
+    const faulted = (revision: number | undefined): boolean => revision !== undefined && isFaulted(catalog, revisionUnit(projectionId, revision));
+    if (building !== undefined) {
+      if (faulted(building.revision)) await revive(catalog, revisionUnit(projectionId, building.revision));
+      else if (building.cause !== 'revive' && faulted(live?.revision))
+        throw new StatefoldError('BUILD_UNDER_WAY', `revision ${building.revision} of projection '${projectionId}' is being built, and replaces the faulted one; or call it off with DELETE /projections/${projectionId}/build, and revive then`);
+      return { projectionId, revision: building.revision, of: live?.artefactId === building.artefactId ? live.revision : building.revision, artefactId: building.artefactId, status: 'building' };
+    }
+    if (live === undefined) throw new StatefoldError('PROJECTION_NOT_LIVE', `no revision of projection '${projectionId}' is live or being built, there is nothing to revive`);
+    if (!faulted(live.revision)) return { projectionId, revision: live.revision, of: live.revision, artefactId: live.artefactId, status: 'live' };
+    const code = revisionsOf(projection).findLast((one) => one.artefactId === live.artefactId);
+    if (code === undefined) throw new StatefoldError('NO_EARLIER_REVISION', `the code of the live revision ${live.revision} of projection '${projectionId}' is not remembered any more; upload it again`);
+    return this.#again(projectionId, { ...code, revision: live.revision }, 'revive');
+  }
+
   /** What is not live yet is not to be: the newest upload, while it is compiled or built. */
   async cancelBuild({ tenantId, projectionId }: ProjectionEntity): Promise<void> {
     const { live, building } = await this.#options.projectionLife(tenantId, projectionId);
@@ -60,7 +80,7 @@ export class ProjectionRevisions {
     if (!(await this.#callOff(projectionId, live?.revision ?? 0))) throw none(`projection '${projectionId}' has no build under way`);
   }
 
-  async #again(projectionId: string, code: RevisionEntity, cause: 'rollback' | 'rebuild'): Promise<RevisionAnswer> {
+  async #again(projectionId: string, code: RevisionEntity, cause: 'rollback' | 'rebuild' | 'revive'): Promise<RevisionAnswer> {
     const { artefactId, uploadedAt, compiledAt, discovered, revision: of } = code;
     const newest = { artefactId, status: 'compiled' as const, uploadedAt, ...(compiledAt === undefined ? {} : { compiledAt }), ...(discovered === undefined ? {} : { discovered }), cause, of };
     const { revision } = await this.#options.catalog.update('projection', projectionId, (value) => revised(value, newest, this.#options.now()));

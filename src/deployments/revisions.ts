@@ -13,7 +13,7 @@ export type RevisionStatus = 'compiling' | 'failed' | 'building' | 'live' | 'kep
 export interface RevisionRecord {
   readonly revision: number;
   readonly status: RevisionStatus;
-  readonly cause: 'upload' | 'rollback' | 'rebuild';
+  readonly cause: 'upload' | 'rollback' | 'rebuild' | 'revive';
   readonly of: number | undefined;
   readonly artefactId: string;
   readonly createdAt: string;

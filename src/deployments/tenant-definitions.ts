@@ -1,4 +1,4 @@
-import type { BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import type { ArtefactEntity, BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../tasks/reducers.js';
 import type { TenantDefinitions } from '../tasks/task-options.js';
@@ -24,8 +24,14 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
 
 function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, generation }: BindingEntity): BoundReducer | undefined {
   const reducer = catalog.get('reducer', reducerId)?.value;
-  return reducer === undefined ? undefined : { aggregateType, className, artefactId: reducer.artefactId, generation };
+  if (reducer === undefined) return undefined;
+  const { artefactId } = reducer;
+  const revivals = catalog.get('artefact', artefactId)?.value.revivals;
+  return { aggregateType, className, artefactId, generation, ...(revivals === undefined ? {} : { revivals }) };
 }
+
+const boundTo = (catalog: Catalog, { tenantId, unitId }: ArtefactEntity): BoundReducer[] =>
+  catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []).filter(({ artefactId }) => artefactId === unitId);
 
 /** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
 export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask>; bind(tenantId: string, reducer: BoundReducer): void }): void {
@@ -35,6 +41,9 @@ export function followCatalog(catalog: Catalog, tenants: { active(tenantId: stri
       const binding = change.value as BindingEntity;
       const reducer = boundReducer(catalog, binding);
       if (reducer !== undefined) tenants.bind(binding.tenantId, reducer);
+    } else if (change.kind === 'artefact') {
+      const [now, before] = [change.value, change.previous] as (ArtefactEntity | undefined)[];
+      if (now !== undefined && now.revivals !== before?.revivals) for (const reducer of boundTo(catalog, now)) tenants.bind(now.tenantId, reducer);
     } else if (change.kind === 'projection') {
       const projection = value as ProjectionEntity;
       const target = change.value === undefined ? undefined : targetOf(projection);

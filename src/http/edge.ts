@@ -24,6 +24,7 @@ import { faultRoutes } from './routes/faults.js';
 import { inspectionRoutes } from './routes/inspections.js';
 import { projectionRoutes } from './routes/projections.js';
 import { reducerRoutes } from './routes/reducers.js';
+import { revivalRoutes } from './routes/revivals.js';
 import { revisionRoutes } from './routes/revisions.js';
 import { systemRoutes } from './routes/system.js';
 import { webhookRoutes } from './routes/webhooks.js';
@@ -210,6 +211,7 @@ function mountRoutes(
   aggregateRoutes(router, dependencies);
   aggregateTypeRoutes(router, dependencies);
   reducerRoutes(router, dependencies);
+  revivalRoutes(router, dependencies);
   projectionRoutes(router, dependencies);
   revisionRoutes(router, dependencies);
   faultRoutes(router, dependencies);

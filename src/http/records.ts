@@ -1,18 +1,20 @@
 import type { ArtefactFields, Entities, Entry, KeyEntity, ProjectionEntity, ReducerEntity, TenantEntity } from '../catalog/catalog.js';
+import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/bindings.js';
 import type { CatchUp, ProjectionLife } from '../tasks/tenant.js';
 import { badCursor } from './query.js';
 
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
-export const reducerRecord = (reducer: ReducerEntity, unbound: readonly UnboundType[] = []): object => ({
+export const reducerRecord = (reducer: ReducerEntity, unbound: readonly UnboundType[] = [], faulted?: ArtefactFaultRecord): object => ({
   id: reducer.reducerId,
   status: reducer.status,
   kind: 'reducer',
   ...compiled(reducer),
   unboundTypes: unbound.length === 0 ? undefined : unbound,
+  faulted,
 });
 
-export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly life: ProjectionLife; readonly faults: readonly object[]; readonly faultCount: number }): object => ({
+export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly life: ProjectionLife; readonly faults: readonly object[]; readonly faultCount: number }, faulted?: ArtefactFaultRecord): object => ({
   id: projection.projectionId,
   status: projection.status,
   kind: 'projection',
@@ -28,6 +30,7 @@ export const projectionRecord = (projection: ProjectionEntity, live?: { readonly
   build: live?.build === undefined ? undefined : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
   faultCount: live?.faultCount,
+  faulted,
 });
 
 const compiled = (artefact: ArtefactFields): object => ({

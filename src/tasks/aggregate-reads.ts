@@ -40,7 +40,7 @@ export class AggregateReads {
     }
     const row = this.row(aggregateId, aggregateType);
     if (row?.version === endVersion) return { state: row.state };
-    return { status: row?.fault === undefined ? 'superseded' : 'faulted' };
+    return { status: row?.fault === undefined && !this.#halted(aggregateType) ? 'superseded' : 'faulted' };
   }
 
   /** As it is stored, by the reducer that is bound now. */
@@ -116,7 +116,14 @@ export class AggregateReads {
       state: row?.state ?? null,
       lastModified: row?.lastModified ?? head.timestamp,
       fault: row?.fault,
+      ...(row?.fault === undefined && row?.version !== head.version && this.#halted(aggregateType) ? { stateStatus: 'faulted' as const } : {}),
     };
+  }
+
+  /** The state is as far as it was when the artefact of its reducer had too many strikes. */
+  #halted(aggregateType: string): boolean {
+    const reducer = this.#options.boundTo(aggregateType);
+    return reducer !== undefined && this.#options.reducers.isHalted(reducer);
   }
 
   async #ensured(aggregateId: string): Promise<void> {

@@ -10,6 +10,8 @@ export interface ReducerCatchUpsOptions {
   readonly reader: CommitReader;
   readonly reducers: Reducers;
   readonly position: () => number;
+  /** The artefact has too many strikes: its catch-up waits until it is revived. */
+  readonly halted?: (artefactId: string) => boolean;
   /** A catch-up has come further. */
   readonly onProgress: () => void;
   readonly logger: Logger;
@@ -48,14 +50,15 @@ export class ReducerCatchUps {
   start(reducer: BoundReducer): void {
     const { tables, position } = this.#options;
     const known = this.#runs.get(reducer.aggregateType);
-    if (this.#closed || known?.reducer.generation === reducer.generation) return;
+    if (this.#closed || (known !== undefined && sameRun(known.reducer, reducer))) return;
     if (known !== undefined) known.cancelled = true;
     const stored = tables.catchUp(reducer.aggregateType);
-    const progress =
-      stored?.generation === reducer.generation ? stored : { generation: reducer.generation, position: 0, through: position(), processed: 0, done: position() === 0 };
+    const { generation, revivals } = reducer;
+    const goesOn = stored !== undefined && sameRun(stored, reducer);
+    const progress = goesOn ? stored : { generation, position: 0, through: position(), processed: 0, done: position() === 0, ...(revivals === undefined ? {} : { revivals }) };
     const run: Run = { reducer, progress, startedAt: performance.now(), startedFrom: progress.processed, failed: false, cancelled: false };
     this.#runs.set(reducer.aggregateType, run);
-    if (stored?.generation !== reducer.generation) tables.setCatchUp(reducer.aggregateType, progress);
+    if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);
     if (!progress.done) void this.#run(run);
   }
 
@@ -87,7 +90,13 @@ export class ReducerCatchUps {
     const { tables, reducers, onProgress, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
+    const halted = (): boolean => this.#options.halted?.(run.reducer.artefactId) === true;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
+      if (halted()) {
+        run.failed = true;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        continue;
+      }
       try {
         const { position, through } = run.progress;
         const { commits, next } = await (ahead ?? this.#window(aggregateType, position, through));
@@ -96,6 +105,11 @@ export class ReducerCatchUps {
         ahead?.catch(() => undefined);
         if (commits.length > 0) await reducers.catchUp(commits);
         if (this.#closed || run.cancelled) return;
+        if (halted()) {
+          // Not all of it was folded.
+          ahead = undefined;
+          continue;
+        }
         const processed = run.progress.processed + commits.reduce((sum, commit) => sum + (commit.eventCount ?? commit.events.length), 0);
         run.progress = { ...run.progress, position: next, processed, done: next >= through || next === position };
         run.failed = false;
@@ -133,3 +147,5 @@ export class ReducerCatchUps {
     return { commits: [...byAggregate.values()].flat(), next };
   }
 }
+
+const sameRun = (a: Pick<BoundReducer, 'generation' | 'revivals'>, b: Pick<BoundReducer, 'generation' | 'revivals'>): boolean => a.generation === b.generation && (a.revivals ?? 0) === (b.revivals ?? 0);

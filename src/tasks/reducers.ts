@@ -11,6 +11,8 @@ export interface BoundReducer extends Unit {
   readonly aggregateType: string;
   /** Counts the bindings of the type: states of an earlier one are folded again. */
   readonly generation: number;
+  /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
+  readonly revivals?: number;
 }
 
 /** The state after a commit, or why there is none. */
@@ -260,9 +262,14 @@ export class Reducers {
     return undefined;
   }
 
+  /** The reducer's artefact has too many strikes. */
+  isHalted({ artefactId }: BoundReducer): boolean {
+    return this.#options.halted?.(artefactId) === true;
+  }
+
   /** True: nothing is folded, and who waits is told. */
   #halted(portion: Portion, reducer: BoundReducer): boolean {
-    if (this.#options.halted?.(reducer.artefactId) !== true) return false;
+    if (!this.isHalted(reducer)) return false;
     this.#settle(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
     return true;
   }

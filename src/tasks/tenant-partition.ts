@@ -100,12 +100,13 @@ export class TenantPartition {
     });
     const boundTo = (type: string): BoundReducer | undefined => this.#bound.get(type);
     this.#faults = new ReducerFaults({ tables, propose: (control) => (this.#serving ? this.propose(control) : undefined), logger });
+    const halted = (artefactId: string): boolean => options.task.definitions.halted?.(artefactId) === true;
     this.#reducers = new Reducers({
       tables,
       runner,
       boundTo,
       ensureLoaded,
-      halted: (artefactId) => options.task.definitions.halted?.(artefactId) === true,
+      halted,
       history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
       deadlineMs: options.task.foldDeadlineMs,
       faults: this.#faults,
@@ -127,7 +128,7 @@ export class TenantPartition {
       marks: (aggregateId, code) => this.#faults.marks(aggregateId, code),
       typeCount: (aggregateType) => tables.typeCount(aggregateType),
     };
-    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, onProgress: onFolded, logger });
+    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, halted, onProgress: onFolded, logger });
   }
 
   /** How far it is folded, and whose it is. */

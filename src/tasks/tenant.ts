@@ -1,5 +1,5 @@
 import type { Change, SwapCause } from '../core/change.js';
-import type { AppendCommand, AppendResult, Fault, StoredEvent } from '../core/event.js';
+import type { AppendCommand, AppendResult, Fault, StoredEvent, StateStatus } from '../core/event.js';
 import type { ReleaseMode } from '../core/records.js';
 
 /**
@@ -159,6 +159,8 @@ export interface AggregateState {
   readonly state: Buffer | null;
   readonly lastModified: number;
   readonly fault: Fault | undefined;
+  /** `faulted`: the reducer's artefact is, and the state is behind the aggregate's version. */
+  readonly stateStatus?: StateStatus;
 }
 export interface CatchUp {
   readonly status: 'running' | 'done' | 'failed';

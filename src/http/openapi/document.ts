@@ -57,6 +57,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /reducers/upload': { tag: 'Reducers', summary: 'Upload the sources of reducers', form: upload({}), success: [202, object({ reducerId: string, status: { const: 'pending_compilation' } })] },
   'DELETE /reducers/{id}': { tag: 'Reducers', summary: 'Delete a reducer that no type is bound to', success: [204, undefined], problems: [404, 409, 422] },
   'GET /reducers/{id}/status': { tag: 'Reducers', summary: 'A reducer and its compilation', success: [200, ref('Reducer')], problems: [404] },
+  'POST /reducers/{id}/revive': { tag: 'Reducers', summary: 'Let code that was halted for its strikes run again, from where it was', success: [200, ref('Reducer')], problems: [404] },
   'GET /projections': { tag: 'Projections', summary: 'List projections', query: paging, success: [200, listOf('projections', ref('Projection'))] },
   'POST /projections/upload': {
     tag: 'Projections',
@@ -78,6 +79,13 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     problems: [404, 409, 422],
   },
   'POST /projections/{id}/rebuild': { tag: 'Projections', summary: 'Fold the live code again from the start, beside what is live', success: [202, ref('RevisionChosen')], problems: [404, 409] },
+  'POST /projections/{id}/revive': {
+    tag: 'Projections',
+    summary: 'Let code that was halted for its strikes run again, from where it was',
+    success: [202, ref('RevisionChosen')],
+    also: [200, ref('RevisionChosen')],
+    problems: [404, 409],
+  },
   'DELETE /projections/{id}/build': { tag: 'Projections', summary: 'Call off the revision that is not live yet', success: [204, undefined], problems: [404, 409] },
   'GET /projections/{id}/states': { tag: 'Projections', summary: 'List the states of a projection', query: { prefix: string, ...paging }, success: [200, listOf('states', ref('ProjectionState'))], problems: [404] },
   'GET /projections/{id}/states/{key}': { tag: 'Projections', summary: 'The states of one key, one a class', success: [200, object({ states: arrayOf(ref('ProjectionState')) })], problems: [404] },

@@ -1,6 +1,7 @@
 import type { Router } from 'express';
 import { z } from 'zod';
-import type { BindingEntity } from '../../catalog/catalog.js';
+import type { BindingEntity, Catalog } from '../../catalog/catalog.js';
+import { artefactFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
@@ -28,7 +29,7 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const types = new Map<string, object>();
       for (const { aggregateType, aggregates } of await tenant.aggregateTypes()) types.set(aggregateType, { aggregateType, aggregates });
       for (const { value } of catalog.list('binding', tenantId)) {
-        types.set(value.aggregateType, { aggregateType: value.aggregateType, aggregates: 0, ...types.get(value.aggregateType), ...bindingRecord(value, tenant) });
+        types.set(value.aggregateType, { aggregateType: value.aggregateType, aggregates: 0, ...types.get(value.aggregateType), ...bindingRecord(catalog, value, tenant) });
       }
       const { limit, cursor } = pageParameters(queryOf(request.url));
       const after = cursor === undefined ? '' : typeOfCursor(cursor);
@@ -47,7 +48,7 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
       if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
       const tenant = await tenants.open(tenantId);
-      answer(response, 200, { ...bindingRecord(binding, tenant), faultCount: await tenant.faults.countOfType(aggregateType) });
+      answer(response, 200, { ...bindingRecord(catalog, binding, tenant), faultCount: await tenant.faults.countOfType(aggregateType) });
     },
     put: async (request, response) => {
       const { tenantId } = authenticate(request);
@@ -80,15 +81,17 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
         .raw('state', state.state)
         .member('lastModified', isoTimestamp(state.lastModified));
       if (state.fault !== undefined) writer.member('fault', faultForClients(state.fault));
+      if (state.stateStatus !== undefined) writer.member('stateStatus', state.stateStatus);
       answer(response, 200, writer.text('}').end());
     },
   });
 }
 
-const bindingRecord = ({ aggregateType, reducerId, className, boundAt }: BindingEntity, tenant: Tenant): object => ({
+const bindingRecord = (catalog: Catalog, { aggregateType, reducerId, className, boundAt }: BindingEntity, tenant: Tenant): object => ({
   aggregateType,
   reducerId,
   className,
   boundAt,
   catchUp: tenant.catchUp(aggregateType),
+  faulted: artefactFault(catalog, catalog.get('reducer', reducerId)?.value.artefactId ?? ''),
 });

@@ -1,4 +1,5 @@
 import type { Router } from 'express';
+import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
@@ -20,7 +21,7 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
     get: (request, response) => {
       const { tenantId } = authenticate(request);
       const { items, nextCursor } = page(catalog.list('projection', tenantId), pageParameters(queryOf(request.url)));
-      answer(response, 200, { projections: items.map((projection) => projectionRecord(projection)), nextCursor });
+      answer(response, 200, { projections: items.map((projection) => projectionRecord(projection, undefined, projectionFault(catalog, projection))), nextCursor });
     },
   });
 
@@ -66,7 +67,8 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
         tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
         tenant.faults.countOfProjection(projection.projectionId),
       ]);
-      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), life: tenant.projectionLife(projection.projectionId), faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }));
+      const life = tenant.projectionLife(projection.projectionId);
+      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), life, faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }, projectionFault(catalog, projection, life)));
     },
   });
 

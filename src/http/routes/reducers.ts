@@ -1,5 +1,6 @@
 import type { Router } from 'express';
 import { StatefoldError } from '../../core/errors.js';
+import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { pageParameters, queryOf } from '../query.js';
@@ -12,7 +13,7 @@ export function reducerRoutes(router: Router, { authenticate, catalog, deploymen
     get: (request, response) => {
       const { tenantId } = authenticate(request);
       const { items, nextCursor } = page(catalog.list('reducer', tenantId).filter(({ value }) => value.deletedAt === undefined), pageParameters(queryOf(request.url)));
-      answer(response, 200, { reducers: items.map((reducer) => reducerRecord(reducer, unboundTypes(catalog, reducer))), nextCursor });
+      answer(response, 200, { reducers: items.map((reducer) => reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId))), nextCursor });
     },
   });
 
@@ -40,7 +41,7 @@ export function reducerRoutes(router: Router, { authenticate, catalog, deploymen
       const id = parameter(request, 'id');
       const reducer = catalog.get('reducer', id)?.value;
       if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined) throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
-      answer(response, 200, reducerRecord(reducer, unboundTypes(catalog, reducer)));
+      answer(response, 200, reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)));
     },
   });
 }

@@ -102,6 +102,8 @@ export interface CatchUpProgress {
   readonly through: number;
   readonly processed: number;
   readonly done: boolean;
+  /** Of the artefact, when this one began. */
+  readonly revivals?: number;
 }
 
 const padded = (n: number): string => n.toString(36).padStart(11, '0');
