@@ -52,7 +52,7 @@ export class KeptRevisions {
   adopt(projectionId: string, by: Pick<KeptRevision, 'revision' | 'artefactId' | 'classNames'>, through: number): KeptRevision | undefined {
     const found = this.of(projectionId).find((one) => sameCode(one, by) && one.position <= through && one.revision < by.revision);
     if (found === undefined) return undefined;
-    const left = this.of(projectionId).filter((one) => one !== found);
+    const left = this.of(projectionId).filter(({ revision }) => revision !== found.revision);
     this.#section.set(`q${projectionId}`, left.length === 0 ? undefined : left);
     this.#move(projectionId, found.revision, by.revision);
     return found;
