@@ -230,6 +230,8 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     metrics.watch('runners_waiting', () => dotnet.runners.waiting);
     metrics.watch('runners_resident_bytes', () => dotnet.runners.residentBytes);
     metrics.watch('read_store_behind_tenants', () => sink.status().behind);
+    metrics.watch('faulted_aggregates', () => tenants.faulted.aggregates);
+    metrics.watch('faulted_keys', () => tenants.faulted.keys);
     metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
     const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger });

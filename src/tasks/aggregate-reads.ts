@@ -71,7 +71,9 @@ export class AggregateReads {
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
     try {
-      return await this.#options.reader.listEvents(query, head.version);
+      const page = await this.#options.reader.listEvents(query, head.version);
+      const fault = this.row(query.aggregateId, head.type)?.fault;
+      return fault === undefined ? page : { ...page, fault };
     } catch (error) {
       if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
       throw new StatefoldError('UNAVAILABLE', 'the log could not be read now; send the request again', { cause: error });

@@ -88,6 +88,11 @@ export class PartitionTask implements AggregateHome {
     return this.owned ? { records: this.#core.position, bytes: this.#core.reader.pushedBytes } : undefined;
   }
 
+  /** Aggregates that stand at a fault, where this process owns them. */
+  get faulted(): number {
+    return this.owned ? this.#core.faulted : 0;
+  }
+
   /** The tenant's own task reads it. */
   get held(): boolean {
     return this.#readers.size > 0;

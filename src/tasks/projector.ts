@@ -192,7 +192,7 @@ export class Projector {
     const { events, commitOf } = flatten(commits);
     const started = performance.now();
     const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
-    const given = await this.#options.runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
+    const given = events.length === 0 ? [] : await this.#options.runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
     if (this.#closed) return;
     const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
     this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);

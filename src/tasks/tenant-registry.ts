@@ -70,6 +70,13 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   }
 
   /** Log offsets that the projections of the active tenants have yet to fold. */
+  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  get faulted(): { readonly aggregates: number; readonly keys: number } {
+    const tenants = this.#tenants.tasks.map((task) => task.faulted);
+    const aggregates = this.#partitions.tasks.reduce((sum, task) => sum + task.faulted, 0);
+    return { aggregates: tenants.reduce((sum, task) => sum + task.aggregates, aggregates), keys: tenants.reduce((sum, task) => sum + task.keys, 0) };
+  }
+
   get projectionLag(): number {
     return this.#tenants.tasks.reduce((lag, task) => lag + task.projectionLag, 0);
   }

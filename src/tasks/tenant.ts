@@ -137,6 +137,8 @@ export interface EventsQuery {
 export interface EventsPage {
   readonly events: readonly StoredEvent[];
   readonly nextVersion: number | undefined;
+  /** At which the aggregate stands, as far as it was folded. */
+  readonly fault?: Fault | undefined;
 }
 export interface AggregatesQuery {
   readonly aggregateType: string | undefined;

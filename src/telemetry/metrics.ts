@@ -8,11 +8,13 @@ const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** Figures that are asked for at a scrape rather than told. */
-export type Watched = 'active_tenants' | 'code_host_landlock_version' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
+export type Watched = 'active_tenants' | 'faulted_aggregates' | 'faulted_keys' | 'code_host_landlock_version' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
-  code_host_landlock_version: 'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
   active_tenants: 'Tenants whose tasks run in this process.',
+  code_host_landlock_version: 'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
+  faulted_aggregates: 'Aggregates of this process that stand at an event on which their reducer threw, as far as they were folded.',
+  faulted_keys: 'Keys of projections of this process that stand at an event on which the code threw.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
   runners: 'Processes that run uploaded code now, each the code of one tenant.',
   runners_waiting: 'Tenants whose code waits for such a process, because there are as many as there may be.',
@@ -43,6 +45,8 @@ export class Metrics {
   readonly #projectedEvents = this.#count('projection_events_total', 'Events that projections were fed.');
   readonly #projectionChanges = this.#count('projection_changes_total', 'Changes of state that projections made.');
   readonly #projectionSeconds = this.#distribution('projection_duration_seconds', 'Time of one batch through projections.', FAST);
+  readonly #faults = this.#labelled('faults_total', 'Events that stopped an aggregate or a key, by kind of code: reducer or projection.', ['kind']);
+  readonly #releases = this.#labelled('fault_releases_total', 'Retries and skips that came to an end, by kind of code, mode and outcome.', ['kind', 'mode', 'outcome']);
   readonly #snapshotSeconds = this.#distribution('snapshot_duration_seconds', 'Time of one snapshot of a tenant, by what was done: written to the log, or loaded from it.', SLOW, ['done']);
   readonly #snapshotBytes = this.#count('snapshot_written_bytes_total', 'Bytes of the snapshots that were written, before they are compressed.');
   readonly #snapshotFailures = this.#count('snapshot_failures_total', 'Snapshots whose writing was broken off; it is tried again.');
@@ -110,6 +114,8 @@ export class Metrics {
         projections.observe(seconds);
       },
       voided: (): void => void this.#voided.value++,
+      faulted: (kind: string): void => this.#faults.inc({ kind }),
+      released: (kind: string, mode: string, outcome: string): void => this.#releases.inc({ kind, mode, outcome }),
     };
   })();
 

@@ -1,5 +1,6 @@
 import type { Router } from 'express';
 import { StatefoldError } from '../../core/errors.js';
+import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
 import type { AppendRoute } from '../append-route.js';
 import type { RouteDependencies } from '../edge-options.js';
@@ -30,6 +31,7 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
     const writer = new JsonWriter().text('{"events":[');
     writer.list(page.events, (event) => eventJson(writer, event)).text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
+    if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));
     answer(response, 200, writer.text('}').end());
   };
 

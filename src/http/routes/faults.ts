@@ -20,9 +20,6 @@ const OF_A_KEY = OF_AN_AGGREGATE.extend({ className: text });
 const OF_KEYS = OF_A_KEY.extend({ key: z.string('must be a string').optional() });
 
 const MODES: readonly ReleaseMode[] = ['retry', 'skip'];
-/** What is done is in the log; what came of it may not be known yet. */
-const DONE = 200;
-const ACCEPTED = 202;
 
 /** Events on which tenant code threw: where they are, and how their aggregates and keys go on. */
 export function faultRoutes(router: Router, { authenticate, tenants, catalog, settings }: RouteDependencies): void {
@@ -58,7 +55,7 @@ export function faultRoutes(router: Router, { authenticate, tenants, catalog, se
       const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
       const { eventId, version: expected } = await bodyOf(request, OF_AN_AGGREGATE);
       const { fault, ...released } = await (await tenants.home(tenantId, aggregateId)).releaseAggregate({ aggregateType, aggregateId, mode, eventId, version: expected });
-      answer(response, released.outcome === 'pending' ? ACCEPTED : DONE, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
+      answer(response, 200, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
     };
 
   const ofKeys =
@@ -69,7 +66,7 @@ export function faultRoutes(router: Router, { authenticate, tenants, catalog, se
       const ofPath = named ? requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY) : undefined;
       const { eventId, version: expected, className, key = undefined } = await bodyOf<z.infer<typeof OF_KEYS>>(request, named ? OF_A_KEY : OF_KEYS);
       const keys = await (await tenants.open(tenantId)).faults.releaseKeys({ projectionId, key: ofPath ?? key, className, mode, eventId, version: expected });
-      answer(response, keys.some(({ outcome }) => outcome === 'pending') ? ACCEPTED : DONE, { projectionId, keys: keys.map(keyJson) });
+      answer(response, 200, { projectionId, keys: keys.map(keyJson) });
     };
 
   for (const mode of MODES) {
