@@ -75,7 +75,9 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         }
 
         foreach (var path in (ReadOnlySpan<string>)[
-            request.Assemblies, "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/self", "/proc/meminfo", "/proc/cpuinfo",
+            request.Assemblies, "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/meminfo", "/proc/cpuinfo",
+            // File by file: the folder has the network's connections too.
+            "/proc/self/cgroup", "/proc/self/environ", "/proc/self/maps", "/proc/self/mountinfo", "/proc/self/stat", "/proc/self/statm", "/proc/self/status",
             "/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom"])
         {
             Landlock.AllowReading(ruleset, numbers, path);

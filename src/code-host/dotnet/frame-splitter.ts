@@ -2,14 +2,17 @@ import { type Frame, MAX_FRAME, WireError } from './wire.js';
 
 const LENGTH = 4;
 const HEADER = 9;
+const FIRST_ROOM = 64 * 1024;
 
-/** Cuts a stream of bytes into frames. A frame inside one chunk is a view of it; one that spans chunks is put together once. */
+/**
+ * Cuts a stream of bytes into frames. A frame inside one chunk is a view of it; one that spans chunks is gathered in a buffer that
+ * grows with what has come, so that neither a large claim nor many small chunks take more than twice what was sent.
+ */
 export class FrameSplitter {
   readonly #onFrame: (frame: Frame) => void;
-  #chunks: Buffer[] = [];
+  /** Begins with the frame that is not complete yet. */
+  #room: Buffer | undefined;
   #held = 0;
-  /** Bytes of the frame that is being gathered; 0 while its length is not known. */
-  #wanted = 0;
 
   constructor(onFrame: (frame: Frame) => void) {
     this.#onFrame = onFrame;
@@ -17,27 +20,44 @@ export class FrameSplitter {
 
   /** @throws WireError */
   push(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#held += chunk.length;
-    while (this.#held >= LENGTH) {
-      if (this.#wanted === 0) this.#wanted = this.#frameLength();
-      if (this.#held < this.#wanted) return;
-      const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#held);
-      const frame = bytes.subarray(0, this.#wanted);
-      const rest = bytes.subarray(this.#wanted);
-      this.#chunks = rest.length > 0 ? [rest] : [];
-      this.#held = rest.length;
-      this.#wanted = 0;
+    const bytes = this.#held === 0 ? chunk : this.#gathered(chunk);
+    let from = 0;
+    while (bytes.length - from >= LENGTH) {
+      const length = bytes.readUInt32LE(from);
+      if (length < HEADER - LENGTH || length > MAX_FRAME) throw new WireError(`a frame claims ${length} bytes`);
+      const to = from + LENGTH + length;
+      if (to > bytes.length) break;
+      const frame = bytes.subarray(from, to);
+      from = to;
       this.#onFrame({ requestId: frame.readUInt32LE(LENGTH), tag: frame[LENGTH + 4] as number, payload: frame.subarray(HEADER) });
     }
+    this.#keep(bytes, from);
   }
 
-  #frameLength(): number {
-    const first = this.#chunks[0] as Buffer;
-    const head = first.length >= LENGTH ? first : Buffer.concat(this.#chunks, this.#held);
-    if (head !== first) this.#chunks = [head];
-    const length = head.readUInt32LE(0);
-    if (length < HEADER - LENGTH || length > MAX_FRAME) throw new WireError(`a frame claims ${length} bytes`);
-    return LENGTH + length;
+  #gathered(chunk: Buffer): Buffer {
+    const held = this.#held + chunk.length;
+    if (this.#room === undefined || held > this.#room.length) this.#grow(Math.max(held, 2 * (this.#room?.length ?? 0)));
+    chunk.copy(this.#room as Buffer, this.#held);
+    this.#held = held;
+    return (this.#room as Buffer).subarray(0, held);
+  }
+
+  #grow(size: number): void {
+    const room = Buffer.allocUnsafeSlow(size);
+    this.#room?.copy(room, 0, 0, this.#held);
+    this.#room = room;
+  }
+
+  #keep(bytes: Buffer, from: number): void {
+    const left = bytes.length - from;
+    if (left === 0) {
+      this.#room = undefined;
+      this.#held = 0;
+    } else if (from > 0 || this.#held === 0) {
+      // Frames that were handed on are views of the buffer before.
+      this.#room = Buffer.allocUnsafeSlow(Math.max(FIRST_ROOM, left));
+      bytes.copy(this.#room, 0, from);
+      this.#held = left;
+    }
   }
 }

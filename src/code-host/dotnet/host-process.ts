@@ -7,6 +7,8 @@ import { type Frame, Tag, WireError } from './wire.js';
 export interface HostProcessHandlers {
   /** Any frame but `Ready`. A throw ends the process as one that speaks garbage. */
   readonly onFrame: (frame: Frame) => void;
+  /** Whether it may speak now; unless given, always. Bytes that are not for an answer would only fill the host's memory. */
+  readonly expects?: () => boolean;
   /** Once, when the process has ended or could not be started. */
   readonly onEnd: (end: ProcessEnd) => void;
 }
@@ -78,6 +80,7 @@ export class HostProcess {
     (frames as Readable | undefined)?.on('data', (chunk: Buffer) => {
       if (this.#killReason !== undefined) return;
       try {
+        if (this.#isReady && handlers.expects?.() === false) throw new WireError('it was not asked');
         splitter.push(chunk);
       } catch (error) {
         if (!(error instanceof WireError)) throw error;

@@ -41,6 +41,8 @@ interface Pending {
   readonly writer: FrameWriter;
   readonly resolve: (value: unknown) => void;
   readonly reject: (failure: RunnerFailure) => void;
+  /** The runner has asked for the states that it lacks. */
+  supplied: boolean;
 }
 
 /**
@@ -64,6 +66,7 @@ export class RunnerSession {
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
       onFrame: (frame) => this.#receive(frame),
+      expects: () => this.#pending.length > 0,
       onEnd: (end) => {
         const { pid } = this.#process;
         observer.onProcessEnd?.({ role: 'runner', tenantId, pid, reason: end.reason });
@@ -135,7 +138,7 @@ export class RunnerSession {
         reject(error instanceof FrameTooLargeError ? new RunnerFailure('too-large', error.message) : (error as Error));
         return;
       }
-      this.#pending.push({ requestId, exchange, writer, resolve: resolve as (value: unknown) => void, reject });
+      this.#pending.push({ requestId, exchange, writer, resolve: resolve as (value: unknown) => void, reject, supplied: false });
       this.#process.send(writer.end());
       if (this.#pending.length === 1) this.#armHead();
     });
@@ -176,6 +179,8 @@ export class RunnerSession {
   }
 
   #supply(head: Pending, frame: Frame): void {
+    if (head.supplied) throw new WireError('it asked twice for the states of one request');
+    head.supplied = true;
     // The runner has read the request: its buffer is free.
     head.writer.begin(head.requestId, Tag.States);
     try {
