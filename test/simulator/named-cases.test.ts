@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion } from '../../src/core/event.js';
+import { KeptRevisions } from '../../src/tasks/store/kept-revisions.js';
 import { calm, simulate } from './plans.js';
 import type { Action, SimProcess } from './scheduler.js';
 import { truthOf } from './truth.js';
@@ -66,15 +67,17 @@ async function append(world: World, running: Running, command?: Command): Promis
 
 /** Without clients of its own: what happens, the case says. The run is then held against the truth of its log. */
 function named(name: string, more: Partial<WorldOptions>, play: (world: World) => Promise<void>): void {
-  it(name, async () => {
-    for (let seed = 1; seed <= 20; seed++) {
-      const outcome = await simulate({ ...calm(seed), clients: 0, machines: 2, deploys: [], ...more }, async (world) => {
-        await play(world);
-        await world.settle();
-      });
-      assert.deepEqual(outcome.problems, [], `seed ${seed}\n${outcome.trace.slice(-30).join('\n')}`);
-    }
-  });
+  it(name, () => play20(more, play));
+}
+
+async function play20(more: Partial<WorldOptions>, play: (world: World) => Promise<void>): Promise<void> {
+  for (let seed = 1; seed <= 20; seed++) {
+    const outcome = await simulate({ ...calm(seed), clients: 0, machines: 2, deploys: [], ...more }, async (world) => {
+      await play(world);
+      await world.settle();
+    });
+    assert.deepEqual(outcome.problems, [], `seed ${seed}\n${outcome.trace.slice(-30).join('\n')}`);
+  }
 }
 
 const p = (revision: number): WorldOptions['deploys'][number] => ({ projectionId: 'p', revision, artefactId: `p-${revision}`, classNames: ['C'] });
@@ -268,6 +271,41 @@ describe('cases of the model', () => {
     }
     for (let i = 0; i < 40; i++) await world.scheduler.next();
     assert.ok(await append(world, owner, { keys: ['k0'] }));
+  });
+
+  it('9, 11, 12: a rollback goes on from states that were kept; a crash in its swap, and an owner that has none of them, change nothing', async (t) => {
+    let adopted = 0;
+    const { adopt } = Object.getOwnPropertyDescriptors(KeptRevisions.prototype);
+    t.after(() => void Object.defineProperty(KeptRevisions.prototype, 'adopt', adopt));
+    KeptRevisions.prototype.adopt = function (...of) {
+      const found = adopt.value?.apply(this, of);
+      if (found !== undefined) adopted++;
+      return found;
+    };
+    const deploy = (world: World, { process, task }: Running, target: WorldOptions['deploys'][number]): void => {
+      world.deployed.set('p', target);
+      post(world, process, `deploy ${target.revision}`, () => task.deploy(target));
+    };
+    await play20({}, async (world) => {
+      world.deployed.set('p', p(1));
+      const owner = await up(world, 0);
+      for (const revision of [1, 2]) {
+        deploy(world, owner, p(revision));
+        await drain(world);
+        for (let i = 0; i < 5; i++) send(world, owner, { keys: [`k${i % 3}`, `only-${revision}`] });
+        await drain(world);
+      }
+      deploy(world, owner, { ...p(3), artefactId: 'p-1', cause: 'rollback' });
+      await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+      world.crash(machine(world, 0));
+      const next = await up(world, world.options.seed % 2);
+      assert.ok(await append(world, next, { keys: ['k0'] }));
+      deploy(world, next, { ...p(4), artefactId: 'p-1', cause: 'rebuild' });
+      await drain(world);
+      const told = truthOf(world.log).changes.filter(({ value }) => value.cause === 'rebuild');
+      assert.deepEqual(told, [], 'the same code from the start comes to the same states');
+    });
+    assert.ok(adopted > 0);
   });
 
   named('9: a task that stopped is closed whole before the next one opens its store', { flushEntries: 1 }, async (world) => {

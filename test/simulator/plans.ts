@@ -38,7 +38,9 @@ export const calm = (seed: number): WorldOptions => ({
 export function planOf(seed: number): WorldOptions {
   const random = new Random(seed ^ 0x5f0d);
   const some = (chance: number, value: number): number => (random.chance(chance) ? value : 0);
-  const all = [target('p', 1), target('a', 1), target('p', 2)];
+  // The last two have the code of the first upload again: from states of it that were kept, where there are any, and from the start.
+  const again = { artefactId: target('p', 1).artefactId };
+  const all = [target('p', 1), target('a', 1), target('p', 2), { ...target('p', 3), ...again, cause: 'rollback' as const }, { ...target('p', 4), ...again, cause: 'rebuild' as const }];
   return {
     seed,
     machines: 1 + random.below(3),
@@ -53,7 +55,7 @@ export function planOf(seed: number): WorldOptions {
     standbys: some(0.7, 1 + random.below(4)),
     promotions: some(0.8, 1 + random.below(3)),
     handovers: some(0.3, 1 + random.below(2)),
-    deploys: all.slice(0, random.below(4)),
+    deploys: all.slice(0, random.below(6)),
     runnerCrashes: some(0.3, 10),
     storeFailures: some(0.2, 20),
     window: 100_000,

@@ -22,10 +22,10 @@ export function reduce(state: State, payload: Payload): Buffer {
   return Buffer.from(JSON.stringify([...before, `${payload.c}.${payload.i}`]));
 }
 
-/** A projection of revision r: the events of a key in order; of revision 2, the even commands alone. Undefined: it throws. */
-export function project(revision: number, state: State, payload: Payload): State | undefined {
+/** A projection of the n-th upload: the events of a key in order; of the second, the even commands alone. Undefined: it throws. */
+export function project(upload: number, state: State, payload: Payload): State | undefined {
   if (payload.bad) return undefined;
-  if (revision === 2 && payload.c % 2 === 1) return state;
+  if (upload === 2 && payload.c % 2 === 1) return state;
   return reduce(state, payload);
 }
 
@@ -35,7 +35,8 @@ export function faultOf(event: HostEvent, className: string, stopped: boolean): 
   return stopped ? { ...fault, message: 'the process was stopped', stopped } : fault;
 }
 
-const revisionOf = (unitId: string): number => Number(unitId.split('@')[1]);
+/** The number of an upload: a revision may have the code of an earlier one. */
+export const uploadOf = (artefactId: string): number => Number(artefactId.split('-')[1]);
 
 /** A tenant's code in a process of its own: it may crash, which forgets its states, and answers when the seed lets it. */
 export class SimRunner implements Runner {
@@ -140,7 +141,7 @@ export class SimRunner implements Runner {
           }
           // What a build stops on it tells at its swap, and only where that differs: the log alone would not say it.
           const stopped = reply === 'each' && this.#stops();
-          const next = stopped ? undefined : project(revisionOf(unit.id), known.state, payload);
+          const next = stopped ? undefined : project(uploadOf(unit.artefactId), known.state, payload);
           if (next === undefined) {
             known.fault = true;
             changes.push({ event: e, unit: u, key, outcome: 'faulted', state: known.state, fault: faultOf(event, unit.className, stopped) });

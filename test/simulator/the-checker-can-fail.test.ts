@@ -8,6 +8,7 @@ import { KeyReleases } from '../../src/tasks/key-releases.js';
 import { ReducerFaults } from '../../src/tasks/reducer-faults.js';
 import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
 import { FaultTables } from '../../src/tasks/store/fault-tables.js';
+import { KeptRevisions } from '../../src/tasks/store/kept-revisions.js';
 import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
@@ -63,6 +64,12 @@ mutant('a snapshot that is not all of one moment', SimDisk.prototype, 'image', (
   function (this: SimDisk) {
     return new Map([...image.call(this)].filter(([key], i) => i % 5 !== 0 || key.endsWith('m')));
   });
+mutant('states that were kept, taken for what they would be now', KeptRevisions.prototype, 'adopt', (adopt) =>
+  function (this: KeptRevisions, projectionId, by, through) {
+    const found = adopt.call(this, projectionId, by, through);
+    return found && { ...found, position: through };
+  });
+
 mutant('a standby that takes inputs past the last recorded one for settled', ChangesWriter.prototype, 'lastRecorded', () => () => Infinity);
 
 mutant('a takeover that folds its claim and not what came before it', PartitionReader.prototype, 'take', (take) =>

@@ -5,7 +5,7 @@ import type { Fault } from '../../src/core/event.js';
 import type { ChangesBody, ChangeValue, ClaimBody, CommitValue, EventsBody, Fence, ProjectionReleaseValue, ProjectionSwapValue } from '../../src/core/records.js';
 import type { ReducerControl } from '../../src/tasks/events-writer.js';
 import type { RecordCodec } from '../../src/log/codec.js';
-import { payloadOf, project, reduce, type Payload } from './sim-code.js';
+import { payloadOf, project, reduce, type Payload, uploadOf } from './sim-code.js';
 import type { SimLog } from './sim-log.js';
 import { CHANGES, codecs, EVENTS } from './world.js';
 
@@ -141,13 +141,15 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
   const due: Due[] = [];
   const history: TrueCommit[] = [];
   const stops = stopsOf(truth, projectionId);
+  /** Of each revision. */
+  const uploads = new Map<number, number>();
   let revision = 0;
   let releases = 0;
   let rows = new Map<string, Row>();
   /** The row after an event, or undefined where it is as it was. */
   const next = (of: number, input: number, key: string, row: Row, eventId: string, payload: Payload): Row | undefined => {
     const stopped = stops.has(`${of}/${input}/${key}/${eventId}`);
-    const state = stopped ? undefined : project(of, row.state, payload);
+    const state = stopped ? undefined : project(uploads.get(of) ?? 0, row.state, payload);
     if (state === undefined) return { state: row.state, fault: { eventId, stopped } };
     return state === row.state ? undefined : { state, fault: undefined };
   };
@@ -197,6 +199,7 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
     }
     const { swap, offset } = input;
     if (swap.projectionId !== projectionId || swap.revision <= revision) continue;
+    uploads.set(swap.revision, uploadOf(swap.artefactId));
     const built = new Map<string, Row>();
     for (const commit of history) feed(built, swap.revision, commit, () => undefined);
     // First the keys of the old revision, then the new ones. One that only the old revision had is told once that it is gone, and is an empty row from then on.
