@@ -120,7 +120,7 @@ export function buildProgram(io: CliIo): Command {
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
     });
-  addProjectCommands(program, { io, server, show });
+  addProjectCommands(program, { io, server, show, json: () => program.opts<Global>().json === true });
   return program;
 }
 

@@ -2,21 +2,29 @@ import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { CliError, CliExit, type CliIo, type ProjectTools } from '../io.js';
 import type { Server } from '../server.js';
+import { Deployment, NotCompiled } from './deploy.js';
+import { historyOf, overview, rollback } from './history.js';
+import { Remote } from './remote.js';
 import { removeProject, writeProject, type TemplateKind } from './template.js';
-import { runFixtures, watchFixtures } from './test-command.js';
+import { NOT_COMPILED, runFixtures, watchFixtures } from './test-command.js';
 
 export interface CommandContext {
   readonly io: CliIo;
   readonly server: () => Server;
   /** Writes an answer as JSON, or as these lines. */
   readonly show: (answer: unknown, lines: () => string) => void;
+  /** The answer is to be JSON. */
+  readonly json: () => boolean;
 }
 
 const KINDS = ['reducer', 'projection', 'both'];
 
-/** Commands of those who write reducers and projections: new, test. */
+/** Commands of those who write reducers and projections: new, test, deploy, history, rollback. */
 export function addProjectCommands(program: Command, context: CommandContext): void {
-  const { io, show } = context;
+  const { io, show, json, server } = context;
+  const remote = (): Remote => new Remote(server());
+  /** What is going on is told here: the output itself is for the JSON, where that is wanted. */
+  const output = (): CliIo['stdout'] => (json() ? io.stderr : io.stdout);
   program
     .command('new')
     .description('make a project of a reducer and a projection, that any IDE opens and builds')
@@ -55,6 +63,51 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       } finally {
         await close();
       }
+    });
+
+  program
+    .command('deploy')
+    .description('show what a project would change at the service, ask, upload it, and wait until it is caught up')
+    .argument('[folder]', 'the project (default: this folder)')
+    .option('--yes', 'do not ask')
+    .option('--plan', 'only show what would change')
+    .option('--no-dry-run', 'do not try it over the stored history first')
+    .option('--projection <id>', 'the projection to redeploy, where it has no class of the same name')
+    .addHelpText('after', '\nExit codes: 0 deployed (or planned), 1 not, 2 the project does not compile.')
+    .action(async (folder: string | undefined, { yes, plan, dryRun, projection }: { readonly yes?: true; readonly plan?: true; readonly dryRun: boolean; readonly projection?: string }) => {
+      const deployment = new Deployment(io, remote(), folder, json());
+      const { host, close } = toolsOf(io).openCodeHost();
+      try {
+        const result = await deployment.run(host, { yes: yes === true, planOnly: plan === true, tryFirst: dryRun, projectionId: projection });
+        show(result, () => '');
+        if (!result.deployed && plan !== true) throw new CliExit(1);
+      } catch (error) {
+        if (error instanceof NotCompiled) throw new CliExit(NOT_COMPILED);
+        throw error;
+      } finally {
+        await close();
+      }
+    });
+
+  program
+    .command('history')
+    .description('show what is deployed, or the uploads for a type, or the revisions of a projection')
+    .argument('[name]', 'an aggregate type, or a projection by its id or class')
+    .action(async (name: string | undefined) => {
+      const { answer, lines } = await (name === undefined ? overview(remote()) : historyOf(remote(), name));
+      show(answer, () => lines);
+    });
+
+  program
+    .command('rollback')
+    .description('go back to an earlier reducer of a type, or revision of a projection, and wait until it is caught up')
+    .argument('<name>', 'an aggregate type, or a projection by its id or class')
+    .option('--to <id>', 'the id of a reducer, or the number of a revision (default: the one before)')
+    .option('--yes', 'do not ask')
+    .action(async (name: string, { to, yes }: { readonly to?: string; readonly yes?: true }) => {
+      const done = await rollback(remote(), io, output(), name, { to, yes: yes === true });
+      if (done === undefined) throw new CliExit(1);
+      show(done, () => '');
     });
 }
 

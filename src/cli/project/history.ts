@@ -1,0 +1,78 @@
+import { CliError, table, type CliIo } from '../io.js';
+import { confirm } from './ask.js';
+import { awaitCatchUp, awaitRevision } from './deploy.js';
+import type { ProjectionRecord, Remote, TypeRecord } from './remote.js';
+
+type Subject = { readonly kind: 'type'; readonly type: TypeRecord } | { readonly kind: 'projection'; readonly projection: ProjectionRecord };
+
+const classesOf = ({ discovered = [] }: ProjectionRecord): string[] => discovered.map(({ className }) => className);
+
+/** What is deployed: every bound type and every projection. */
+export async function overview(remote: Remote): Promise<{ readonly answer: object; readonly lines: string }> {
+  const types = (await remote.types()).filter(({ reducerId }) => reducerId !== undefined);
+  const projections = await remote.projections();
+  const typeRows = types.map(({ aggregateType, className = '', boundAt = '', reducerId = '' }) => [aggregateType, className, boundAt, reducerId]);
+  const projectionRows = projections.map((one) => [classesOf(one).join(', '), String(one.revision), one.status, one.id]);
+  const lines = `${table(['AGGREGATE TYPE', 'REDUCER', 'BOUND', 'ID'], typeRows, 'No aggregate type has a reducer.')}\n${table(['PROJECTION', 'REVISION', 'STATUS', 'ID'], projectionRows, 'There are no projections.')}`;
+  return { answer: { aggregateTypes: types, projections }, lines };
+}
+
+/** The uploads for a type, or the revisions of a projection, newest first. @throws CliError where there is no such thing */
+export async function historyOf(remote: Remote, name: string): Promise<{ readonly answer: object; readonly lines: string }> {
+  const subject = await subjectOf(remote, name);
+  if (subject.kind === 'type') {
+    const { aggregateType, reducerId: bound, className: boundClass, boundAt } = subject.type;
+    const uploads = (await remote.uploadsFor(aggregateType)).map((one) => ({ ...one, boundAt: one.reducerId === bound && one.className === boundClass ? boundAt : undefined }));
+    const rows = uploads.map((one) => [one.createdAt, one.className, one.boundAt === undefined ? '' : `bound since ${one.boundAt}`, one.reducerId]);
+    return { answer: uploads, lines: table(['UPLOADED', 'REDUCER', '', 'ID'], rows, `No upload has a class for ${name}.`) };
+  }
+  const revisions = await remote.revisions(subject.projection.id);
+  const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys }) => [String(revision), status, of === undefined ? cause : `${cause} of ${of}`, createdAt, changedKeys === undefined ? '' : changedKeys.toLocaleString('en-US')]);
+  return { answer: revisions, lines: table(['REVISION', 'STATUS', 'CAUSE', 'MADE', 'CHANGED KEYS'], rows, 'It has no revisions.') };
+}
+
+export interface RollbackOptions {
+  /** The id of a reducer, or the number of a revision; undefined: the one before. */
+  readonly to: string | undefined;
+  readonly yes: boolean;
+}
+
+/** Back to an earlier reducer or revision; waits until it is caught up. @returns undefined when it was not wanted after all */
+export async function rollback(remote: Remote, io: CliIo, output: CliIo['stdout'], name: string, { to, yes }: RollbackOptions): Promise<object | undefined> {
+  const subject = await subjectOf(remote, name);
+  return subject.kind === 'type' ? rollbackType(remote, io, output, subject.type, to, yes) : rollbackProjection(remote, io, output, subject.projection, to, yes);
+}
+
+async function rollbackType(remote: Remote, io: CliIo, output: CliIo['stdout'], { aggregateType, reducerId }: TypeRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
+  const uploads = await remote.uploadsFor(aggregateType);
+  const target = to === undefined ? uploads[uploads.findIndex((one) => one.reducerId === reducerId) + 1] : uploads.find((one) => one.reducerId === to);
+  if (target === undefined) throw new CliError(to === undefined ? `No upload before the bound one has a class for ${aggregateType}.` : `The reducer ${to} has no class for ${aggregateType}; see \`statefold history ${aggregateType}\`.`);
+  output.write(`${aggregateType}: back to ${target.className} of ${target.createdAt} (${target.reducerId})\n`);
+  if (!(yes || (await confirm('Bind it?', io)))) return undefined;
+  await remote.bind(aggregateType, target.reducerId, target.className);
+  await awaitCatchUp(remote, output, aggregateType);
+  return { aggregateType, reducerId: target.reducerId, className: target.className };
+}
+
+async function rollbackProjection(remote: Remote, io: CliIo, output: CliIo['stdout'], projection: ProjectionRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
+  const { id } = projection;
+  const revision = to === undefined ? undefined : Number(to);
+  if (revision !== undefined && !(Number.isInteger(revision) && revision > 0)) throw new CliError(`--to is the number of a revision, not '${to}'; see \`statefold history ${id}\`.`);
+  output.write(`projection ${classesOf(projection).join(', ')} (${id}): back to ${revision === undefined ? 'what was live before' : `revision ${revision}`}\n`);
+  if (!(yes || (await confirm('Roll it back?', io)))) return undefined;
+  const done = await remote.rollbackProjection(id, revision);
+  output.write(`${done.message}\n`);
+  await awaitRevision(remote, output, id, done.revision);
+  return { projectionId: id, ...done };
+}
+
+/** @throws CliError where the name is of nothing, or of several */
+async function subjectOf(remote: Remote, name: string): Promise<Subject> {
+  const type = (await remote.types()).find(({ aggregateType, reducerId }) => aggregateType === name && reducerId !== undefined);
+  const named = (await remote.projections()).filter((one) => one.id === name || classesOf(one).some((className) => className === name || className.endsWith(`.${name}`)));
+  const [projection, ...others] = named;
+  if (type !== undefined && projection === undefined) return { kind: 'type', type };
+  if (projection !== undefined && type === undefined && others.length === 0) return { kind: 'projection', projection };
+  if (type === undefined && projection === undefined) throw new CliError(`'${name}' is neither an aggregate type with a reducer nor a projection; \`statefold history\` lists both.`);
+  throw new CliError(`'${name}' is ${[...(type === undefined ? [] : ['an aggregate type']), ...named.map(({ id }) => `projection ${id}`)].join(' and ')}; name a projection by its id.`);
+}

@@ -1,0 +1,165 @@
+import { ZipArchive } from 'archiver';
+import { buffer } from 'node:stream/consumers';
+import type { Diagnostic } from '../../code-host/code-host.js';
+import type { Server } from '../server.js';
+import type { SourceFile } from './sources.js';
+
+/** Answers of the service, as far as the commands need them. */
+export interface TypeRecord {
+  readonly aggregateType: string;
+  readonly aggregates: number;
+  readonly reducerId?: string;
+  readonly className?: string;
+  readonly boundAt?: string;
+  readonly catchUp?: CatchUpRecord;
+}
+export interface CatchUpRecord {
+  readonly status: 'running' | 'done' | 'failed';
+  readonly processed: number;
+  readonly total: number;
+  readonly eventsPerSecond: number;
+}
+interface DiscoveredRecord {
+  readonly className: string;
+  readonly aggregateType?: string;
+}
+export interface ReducerRecord {
+  readonly id: string;
+  readonly createdAt: string;
+  readonly status: 'pending_compilation' | 'compiled' | 'failed';
+  readonly discovered?: readonly DiscoveredRecord[];
+  readonly diagnostics?: readonly Diagnostic[];
+  readonly compilationError?: string;
+  readonly unboundTypes?: readonly { readonly aggregateType: string; readonly classNames: readonly string[]; readonly reason: string }[];
+}
+export interface ProjectionRecord {
+  readonly id: string;
+  readonly status: 'compiling' | 'compiled' | 'failed';
+  readonly discovered?: readonly DiscoveredRecord[];
+  readonly diagnostics?: readonly Diagnostic[];
+  readonly compilationError?: string;
+  readonly revision: number;
+  readonly live?: { readonly revision: number };
+  readonly build?: CatchUpRecord & { readonly revision?: number };
+  readonly faultCount?: number;
+}
+export interface RevisionRecord {
+  readonly revision: number;
+  readonly status: string;
+  readonly cause: string;
+  readonly of?: number;
+  readonly createdAt: string;
+  readonly changedKeys?: number;
+}
+/** An upload that has a class for a type. */
+export interface TypeUpload {
+  readonly reducerId: string;
+  readonly className: string;
+  readonly createdAt: string;
+}
+export interface DryRunRecord {
+  readonly status: 'compiled' | 'failed';
+  readonly complete?: boolean;
+  readonly cut?: string;
+  readonly classes?: readonly {
+    readonly className: string;
+    readonly aggregateType?: string;
+    readonly total?: number;
+    readonly folded: number;
+    readonly changed: number;
+    readonly unchanged: number;
+    readonly added: number;
+    readonly removed: number;
+    readonly faulted: number;
+    readonly faultedBefore: number;
+  }[];
+  readonly faults?: readonly { readonly aggregateId: string; readonly key?: string; readonly version: number; readonly className: string; readonly message: string; readonly file: string | null; readonly line: number | null }[];
+  readonly events?: number;
+  readonly eventsPerSecond?: number;
+}
+
+/** What `statefold` asks a service on behalf of a project. */
+export class Remote {
+  readonly #server: Server;
+
+  constructor(server: Server) {
+    this.#server = server;
+  }
+
+  get url(): string {
+    return this.#server.url;
+  }
+
+  async types(): Promise<readonly TypeRecord[]> {
+    return (await this.#server.tenantList('/aggregate-types', 'aggregateTypes')) as unknown as readonly TypeRecord[];
+  }
+
+  async type(aggregateType: string): Promise<TypeRecord> {
+    return (await this.#server.tenant('GET', `/aggregate-types/${encodeURIComponent(aggregateType)}`)) as TypeRecord;
+  }
+
+  /** Compiled uploads that have a class for the type, newest first. */
+  async uploadsFor(aggregateType: string): Promise<readonly TypeUpload[]> {
+    const reducers = (await this.#server.tenantList('/reducers', 'reducers')) as unknown as readonly ReducerRecord[];
+    const uploads = reducers.flatMap(({ id, createdAt, discovered = [] }) => discovered.filter((one) => one.aggregateType === aggregateType).map(({ className }) => ({ reducerId: id, className, createdAt })));
+    return uploads.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+  }
+
+  async bind(aggregateType: string, reducerId: string, className: string): Promise<void> {
+    await this.#server.tenant('PUT', `/aggregate-types/${encodeURIComponent(aggregateType)}`, { reducerId, className });
+  }
+
+  async projections(): Promise<readonly ProjectionRecord[]> {
+    return (await this.#server.tenantList('/projections', 'projections')) as unknown as readonly ProjectionRecord[];
+  }
+
+  async projection(id: string): Promise<ProjectionRecord> {
+    return (await this.#server.tenant('GET', `/projections/${encodeURIComponent(id)}/status`)) as ProjectionRecord;
+  }
+
+  /** Newest first. */
+  async revisions(id: string): Promise<readonly RevisionRecord[]> {
+    const { revisions } = (await this.#server.tenant('GET', `/projections/${encodeURIComponent(id)}/revisions`)) as { readonly revisions: readonly RevisionRecord[] };
+    return revisions;
+  }
+
+  /** @param revision undefined: the one that was live before @returns the new revision's number */
+  async rollbackProjection(id: string, revision: number | undefined): Promise<{ readonly revision: number; readonly of: number; readonly message: string }> {
+    return (await this.#server.tenant('POST', `/projections/${encodeURIComponent(id)}/rollback`, revision === undefined ? {} : { revision })) as { revision: number; of: number; message: string };
+  }
+
+  async reducer(id: string): Promise<ReducerRecord> {
+    return (await this.#server.tenant('GET', `/reducers/${encodeURIComponent(id)}/status`)) as ReducerRecord;
+  }
+
+  /** @returns the id of the reducer */
+  async uploadReducer(sources: readonly SourceFile[]): Promise<string> {
+    const { reducerId } = (await this.#server.tenant('POST', '/reducers/upload', await form(sources))) as { readonly reducerId: string };
+    return reducerId;
+  }
+
+  /** @returns the id of the projection */
+  async uploadProjection(sources: readonly SourceFile[], projectionId: string | undefined, notifications: object | undefined): Promise<string> {
+    const fields = { ...(projectionId === undefined ? {} : { projectionId }), ...(notifications === undefined ? {} : { config: JSON.stringify({ notifications }) }) };
+    const answer = (await this.#server.tenant('POST', '/projections/upload', await form(sources, fields))) as { readonly projectionId: string };
+    return answer.projectionId;
+  }
+
+  async dryRun(kind: 'reducer' | 'projection', sources: readonly SourceFile[], projectionId: string | undefined): Promise<DryRunRecord> {
+    return (await this.#server.tenant('POST', `/${kind}s/dry-run`, await form(sources, projectionId === undefined ? {} : { projectionId }))) as DryRunRecord;
+  }
+}
+
+/** Equal sources make equal bytes. */
+const NO_TIME = new Date(Date.UTC(2000, 0, 1));
+
+async function form(sources: readonly SourceFile[], fields: Readonly<Record<string, string>> = {}): Promise<FormData> {
+  const archive = new ZipArchive({ zlib: { level: 9 } });
+  const bytes = buffer(archive);
+  for (const { path, text } of sources) archive.append(text, { name: path, date: NO_TIME });
+  await archive.finalize();
+  const data = new FormData();
+  data.append('file', new Blob([new Uint8Array(await bytes)], { type: 'application/zip' }), 'project.zip');
+  for (const [name, value] of Object.entries(fields)) data.append(name, value);
+  return data;
+}

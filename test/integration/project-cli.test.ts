@@ -1,0 +1,81 @@
+// A project of one's own, through the command line as a process: new, build, test.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { type CliOutcome, statefold } from '../support/cli.js';
+import { temporaryDirectory } from '../support/service.js';
+
+function edit(path: string, from: string, to: string): void {
+  const text = readFileSync(path, 'utf8');
+  assert.ok(text.includes(from), `${path} has '${from}'`);
+  writeFileSync(path, text.replace(from, to));
+}
+
+test('a project is made, builds without a network, and its fixtures run without a service', async (t) => {
+  const cwd = temporaryDirectory(t);
+  const folder = join(cwd, 'my-shop');
+  const run = (...args: string[]): Promise<CliOutcome> => statefold({}, cwd, ...args);
+  const made = await run('new', 'my-shop');
+  assert.equal(made.code, 0, made.err);
+  assert.match(made.out, /^my-shop\/MyShop\.csproj$[\s\S]*^my-shop\/OrderReducer\.cs$[\s\S]*statefold test my-shop/m);
+  const again = await run('new', 'my-shop');
+  assert.deepEqual([again.code, again.out], [1, '']);
+  assert.match(again.err, /my-shop is not empty/);
+
+  await t.test('it builds, with no source of packages but its own folder', async () => {
+    const env = { ...process.env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1', http_proxy: 'http://127.0.0.1:1', https_proxy: 'http://127.0.0.1:1' };
+    const { stdout } = await promisify(execFile)('dotnet', ['build', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false', '-warnaserror'], { cwd: folder, env });
+    assert.match(stdout, /MyShop\.dll/);
+  });
+
+  await t.test('its fixtures pass', async () => {
+    const { code, out, err } = await run('test', 'my-shop');
+    assert.equal(code, 0, out + err);
+    assert.match(out, /fixtures\/customers\.json\n {2}✔ .*\nfixtures\/order\.json\n {2}✔ an order adds up its lines \(.* ms\)\n {2}✔ .*\n\n3 passed\n$/);
+  });
+
+  await t.test('one that fails shows the difference, and where the code stopped', async () => {
+    edit(join(folder, 'OrderReducer.cs'), 'line.Quantity * line.Price', 'line.Price');
+    edit(join(folder, 'fixtures', 'order.json'), 'A line on an order that is Paid', 'something else');
+    const { code, out } = await run('test', 'my-shop', '--only', 'order.json');
+    assert.equal(code, 1);
+    assert.match(out, /✖ an order adds up its lines.*\n {6}order-1: - expected \+ actual\n[\s\S]*\n {6}- {3}"total": 1600\n {6}\+ {3}"total": 1250\n/);
+    assert.match(out, /stopped at version 3, but not with "something else":\n {6}OrderReducer\.cs\(3\d\): error in MyShop\.OrderReducer: InvalidOperationException: A line on an order that is Paid\.\n {9}3\d \| /);
+    assert.match(out, /\n2 failed\n$/);
+  });
+
+  await t.test('what does not compile, or can not be replayed, is shown as a compiler does', async () => {
+    edit(join(folder, 'Customers.cs'), 'e.Timestamp)', 'DateTimeOffset.UtcNow)');
+    const clock = await run('test', 'my-shop');
+    assert.equal(clock.code, 2);
+    assert.match(clock.out, /^Customers\.cs\(8,142\): error SF1001: 'DateTimeOffset\.UtcNow' reads the clock.*\n {4}8 \| {5}public Customer\? Apply.*\n {6}\| +\^\n1 error\n$/);
+    edit(join(folder, 'Customers.cs'), 'DateTimeOffset.UtcNow)', 'now)');
+    const broken = await run('test', 'my-shop');
+    assert.deepEqual([broken.code, /error CS0103: The name 'now' does not exist/.test(broken.out)], [2, true], broken.out);
+  });
+
+  await t.test('a project of one kind has only that', async () => {
+    const one = await run('new', 'only', '--kind', 'projection');
+    assert.equal(one.code, 0, one.err);
+    assert.doesNotMatch(one.out, /OrderReducer/);
+    assert.doesNotMatch(readFileSync(join(cwd, 'only', 'README.md'), 'utf8'), /OrderReducer|<!--/);
+  });
+
+  await t.test('what can be put right is said in a sentence', async () => {
+    const cases: [args: string[], expected: RegExp][] = [
+      [['test', 'nowhere'], /^There is no folder .*nowhere/],
+      [['test', 'only', '--only', 'nothing of the kind'], /^No fixture's name or file has/],
+      [['new', 'x', '--kind', 'both-of-them'], /^--kind is reducer or projection/],
+      [['deploy', 'only', '--yes'], /^Set STATEFOLD_API_KEY/],
+    ];
+    for (const [args, expected] of cases) {
+      const { code, err } = await run(...args);
+      assert.equal(code, 1);
+      assert.match(err, expected);
+      assert.doesNotMatch(err, /\n {4}at /, 'no stack');
+    }
+  });
+});
