@@ -25,6 +25,8 @@ export type CrashPoint =
   | 'after-read-store-insert' // rows are in, the watermark isn't
   | 'in-catch-up' // a turn of a reducer's catch-up is folded, not stored
   | 'in-build' // likewise of a projection's build
+  | 'in-release' // a part of what a retry or a skip folds is folded, and not written
+  | 'after-release-write' // some of the states that it made are on disk, and nobody was told
   | 'in-swap'; // some of the states that went live are notified, not all
 
 /** Turns of the event loop that answers take to reach the socket. */
@@ -72,10 +74,10 @@ function die(): never {
 
 function faultyLog(log: Log, fuse: Fuse): Log {
   const { changes } = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
-  const isBuild = (records: readonly NewRecord[]): boolean =>
+  const isOf = (records: readonly NewRecord[], ...causes: string[]): boolean =>
     records.some(({ value }) => {
       const body = value === null ? undefined : changes.decode(value)?.body;
-      return body?.kind === 'Change' && body.value.cause === 'build';
+      return body?.kind === 'Change' && causes.includes(body.value.cause ?? '');
     });
   return {
     ensureTopics: (specs) => log.ensureTopics(specs),
@@ -92,7 +94,8 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       }
       if (pushed) {
         fuse.at('after-changes-write');
-        if (isBuild(records)) fuse.soonAt('in-swap');
+        if (isOf(records, 'build')) fuse.soonAt('in-swap');
+        if (isOf(records, 'retry', 'skip')) fuse.at('after-release-write');
         fuse.soonAt('between-log-and-store');
       }
       return result;
@@ -120,6 +123,7 @@ function faultyRunner(runner: Runner, fuse: Fuse): Runner {
     project: async (request) => {
       const changes = await runner.project(request);
       if (request.reply === 'last') fuse.at('in-build');
+      if (request.units.some(({ id }) => id.endsWith('@release'))) fuse.at('in-release');
       return changes;
     },
   };
