@@ -3,6 +3,7 @@ import { CliError, CliExit, table, type CliIo } from './io.js';
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
+import { addVerifyCommand } from './verify.js';
 
 interface Global {
   readonly url?: string;
@@ -120,7 +121,8 @@ export function buildProgram(io: CliIo): Command {
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
     });
-  addProjectCommands(program, { io, server, show, json: () => program.opts<Global>().json === true });
+  addProjectCommands(program, { io, server, show });
+  addVerifyCommand(program, { io, server, show });
   return program;
 }
 

@@ -4,8 +4,8 @@ import { readSettings, SettingsError, type Settings } from '../config/settings.j
 import { CliError, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
-/** An upload that is tried out over history may take as long as the service lets it. */
-const UPLOAD_TIMEOUT_MS = 120_000;
+/** What is folded over history, an upload or what is stored, may take as long as the service lets it. */
+const LONG_TIMEOUT_MS = 120_000;
 /** Entries of one page of a list. */
 const PAGE = 500;
 
@@ -71,7 +71,7 @@ export class Server {
         headers: body === undefined || isForm ? headers : { ...headers, 'Content-Type': 'application/json' },
         ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
         redirect: 'error',
-        signal: AbortSignal.timeout(isForm ? UPLOAD_TIMEOUT_MS : TIMEOUT_MS),
+        signal: AbortSignal.timeout(isForm || path.endsWith('/verify') ? LONG_TIMEOUT_MS : TIMEOUT_MS),
       });
       text = await response.text();
     } catch (error) {

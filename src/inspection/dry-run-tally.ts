@@ -20,6 +20,8 @@ export class DryRunTally {
   readonly #classes: ClassTally[] = [];
   #shownBytes = 0;
   events = 0;
+  /** How far it is, where its time is over before anything could be compared. */
+  reached?: string;
 
   constructor(show: number) {
     this.#show = show;

@@ -5,7 +5,7 @@ import type { SourceFile } from '../deployments/deployments.js';
 import { isFaulted, revisionUnit } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';
-import type { Inspectable } from '../tasks/inspection-source.js';
+import type { AggregateSource, Inspectable, ProjectionSource } from '../tasks/inspection-source.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
 import { DryRunTally } from './dry-run-tally.js';
 import type { Inspections, ReducerChoice } from './inspections.js';
@@ -13,7 +13,7 @@ import { dryRunProjection } from './projection-dry-run.js';
 import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
 import { dryRunReducer } from './reducer-dry-run.js';
 import { Refold } from './refold.js';
-import { type Bench, DeadlinePassedError, ScratchRunner } from './scratch-runner.js';
+import { type Bench, DeadlinePassedError, inTime, ScratchRunner } from './scratch-runner.js';
 import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './state-at.js';
 import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
 import { verifyAggregates } from './verify-aggregates.js';
@@ -52,22 +52,27 @@ export class InspectionService implements Inspections {
   }
 
   async stateAt(tenantId: string, aggregateType: string, choice: ReducerChoice, query: StateAtQuery): Promise<StateAt & { readonly className: string }> {
-    const { tenants, catalog, deadlineMs } = this.#options;
-    const source = await tenants.aggregateSource(tenantId, query.aggregateId);
-    await source.barrier();
-    const unit = choice.reducerId === undefined ? source.bound(aggregateType) : boundClass(catalog, tenantId, aggregateType, choice.reducerId, choice.className);
-    if (unit === undefined) throw noReducer(aggregateType);
-    const head = source.head(query.aggregateId);
-    if (head?.type !== aggregateType) throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
-    const version = await versionOf(source, head.version, query);
+    const { deadlineMs } = this.#options;
+    const { source, unit, headVersion, version } = await inTime(deadlineMs, this.#asked(tenantId, aggregateType, choice, query));
     return this.#use(tenantId, 'at', async (bench) => {
       const refold = new Refold(await this.#load(bench, unit), source, query.aggregateId, version, source.marks(query.aggregateId, unit));
       const state = await foldStateAt(bench, refold, query);
-      return { ...state, className: unit.className, headVersion: head.version };
+      return { ...state, className: unit.className, headVersion };
     }).catch((error: unknown) => {
       if (error instanceof DeadlinePassedError) throw late(`the ${version} versions could not be folded within ${deadlineMs} ms; ask for an earlier one`, error);
       throw error;
     });
+  }
+
+  /** What a question for a state is about. */
+  async #asked(tenantId: string, aggregateType: string, { reducerId, className }: ReducerChoice, query: StateAtQuery): Promise<{ readonly source: AggregateSource; readonly unit: Unit; readonly headVersion: number; readonly version: number }> {
+    const source = await this.#options.tenants.aggregateSource(tenantId, query.aggregateId);
+    await source.barrier();
+    const unit = reducerId === undefined ? source.bound(aggregateType) : boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className);
+    if (unit === undefined) throw noReducer(aggregateType);
+    const head = source.head(query.aggregateId);
+    if (head?.type !== aggregateType) throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
+    return { source, unit, headVersion: head.version, version: await versionOf(source, head.version, query) };
   }
 
   async dryRunReducers(tenantId: string, sources: readonly SourceFile[], options: ReducerDryRunOptions): Promise<DryRun> {
@@ -75,8 +80,8 @@ export class InspectionService implements Inspections {
       const compiled = await this.#options.codeHost.compile({ kind: 'reducer', sources });
       if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const classes = classesOf(compiled, options);
+      const partitions = await this.#partitions(tenantId);
       return this.#dryRun(tenantId, compiled, options.show, async (bench, tally) => {
-        const partitions = await this.#partitions(tenantId);
         const cuts: string[] = [];
         for (const { className, aggregateType } of classes) {
           const unit = { artefactId: DRY_RUN, className };
@@ -94,10 +99,8 @@ export class InspectionService implements Inspections {
       const compiled = await this.#options.codeHost.compile({ kind: 'projection', sources });
       if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const units = compiled.discovered.map(({ className }) => ({ id: `${DRY_RUN}@1`, artefactId: DRY_RUN, className }));
-      return this.#dryRun(tenantId, compiled, options.show, async (bench, tally) => {
-        const { projections } = await this.#options.tenants.inspection(tenantId);
-        return dryRunProjection({ bench, source: projections, units, tally, options, maxBytes: this.#options.maxBytes });
-      });
+      const source = await this.#projections(tenantId);
+      return this.#dryRun(tenantId, compiled, options.show, (bench, tally) => dryRunProjection({ bench, source, units, tally, options, maxBytes: this.#options.maxBytes }));
     });
   }
 
@@ -120,7 +123,7 @@ export class InspectionService implements Inspections {
   async verifyProjection(tenantId: string, projectionId: string, which: KeysToVerify): Promise<KeysVerified> {
     this.#projection(tenantId, projectionId);
     return this.#alone(tenantId, async () => {
-      const { projections: source } = await this.#options.tenants.inspection(tenantId);
+      const source = await this.#projections(tenantId);
       const live = source.live(projectionId);
       if (live === undefined) throw new StatefoldError('PROJECTION_NOT_LIVE', `projection '${projectionId}' has no live revision yet; verify it when its build is done`);
       if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision))) throw new StatefoldError('PROJECTION_NOT_LIVE', `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`);
@@ -146,10 +149,19 @@ export class InspectionService implements Inspections {
     if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
   }
 
-  async #partitions(tenantId: string): Promise<Awaited<ReturnType<Awaited<ReturnType<Inspectable['inspection']>>['aggregates']>>> {
-    const partitions = await (await this.#options.tenants.inspection(tenantId)).aggregates();
-    await Promise.all(partitions.map((partition) => partition.barrier()));
-    return partitions;
+  async #partitions(tenantId: string): Promise<readonly AggregateSource[]> {
+    return inTime(
+      this.#options.deadlineMs,
+      (async () => {
+        const partitions = await (await this.#options.tenants.inspection(tenantId)).aggregates();
+        await Promise.all(partitions.map((partition) => partition.barrier()));
+        return partitions;
+      })(),
+    );
+  }
+
+  async #projections(tenantId: string): Promise<ProjectionSource> {
+    return (await inTime(this.#options.deadlineMs, this.#options.tenants.inspection(tenantId))).projections;
   }
 
   #use<T>(tenantId: string, what: 'at' | 'dry', work: (bench: Bench) => Promise<T>): Promise<T> {
@@ -183,7 +195,7 @@ export class InspectionService implements Inspections {
 
   async #dryRun(tenantId: string, { assembly, diagnostics }: CompileResult & { ok: true }, show: number, work: (bench: Bench, tally: DryRunTally) => Promise<string | undefined>): Promise<DryRun> {
     const tally = new DryRunTally(show);
-    const { cut, seconds } = await this.#measured(tenantId, async (bench) => {
+    const { cut, seconds } = await this.#measured(tenantId, tally, async (bench) => {
       bench.unload(DRY_RUN);
       await bench.load(DRY_RUN, () => Promise.resolve(assembly));
       return work(bench, tally);
@@ -194,20 +206,20 @@ export class InspectionService implements Inspections {
 
   async #verify(tenantId: string, work: (bench: Bench, tally: VerifyTally) => Promise<string | undefined>): Promise<Omit<KeysVerified, 'projectionId' | 'revision'>> {
     const tally = new VerifyTally();
-    const { cut, seconds } = await this.#measured(tenantId, (bench) => work(bench, tally));
+    const { cut, seconds } = await this.#measured(tenantId, tally, (bench) => work(bench, tally));
     const { differences, events } = tally;
     return { complete: cut === undefined, cut, ...tally.figures, differences, events, seconds };
   }
 
   /** What was done until the deadline counts. */
-  async #measured(tenantId: string, work: (bench: Bench) => Promise<string | undefined>): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
+  async #measured(tenantId: string, tally: { readonly reached?: string }, work: (bench: Bench) => Promise<string | undefined>): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
     const started = performance.now();
     let cut: string | undefined;
     try {
       cut = await this.#use(tenantId, 'dry', work);
     } catch (error) {
       if (!(error instanceof DeadlinePassedError)) throw error;
-      cut = `the time: ${this.#options.deadlineMs} ms were over`;
+      cut = `the time: ${this.#options.deadlineMs} ms were over${tally.reached === undefined ? '' : `, ${tally.reached}`}`;
     }
     return { cut, seconds: (performance.now() - started) / 1000 };
   }

@@ -30,6 +30,7 @@ export async function dryRunProjection({ bench, source, units, tally, options, m
     await refold.catchUp();
   } finally {
     tally.events = refold.events;
+    if (refold.reached !== undefined) tally.reached = refold.reached;
     for (const { unit, key, fault } of refold.keys) {
       results[unit]?.folded(1);
       if (fault !== undefined) results[unit]?.fault(key, fault);

@@ -48,8 +48,10 @@ export class ProjectionRefold {
     this.#options = options;
   }
 
-  get position(): number {
-    return this.#position;
+  /** Undefined: as far as the live one. */
+  get reached(): string | undefined {
+    const end = this.#options.source.position();
+    return this.#position < end ? `at record ${this.#position} of the ${end} of the tenant's history: nothing was compared` : undefined;
   }
 
   /** Some keys that were wanted were left out: there are more than may be. */

@@ -17,6 +17,19 @@ const GRACE_MS = 5_000;
 /** Artefacts that are kept loaded. */
 const LOADED = 8;
 
+/** Of what waits for the log. @throws StatefoldError UNAVAILABLE when it takes longer */
+export async function inTime<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const overdue = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new StatefoldError('UNAVAILABLE', 'the log does not answer; send the request again')), ms);
+  });
+  try {
+    return await Promise.race([work, overdue]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** The time is over: what is under way in the runner is lost. */
 export class DeadlinePassedError extends Error {
   override readonly name = 'DeadlinePassedError';
@@ -60,15 +73,10 @@ export class ScratchRunner {
       // What the code is at can't be called off otherwise.
       void this.close();
     }, ms);
-    let hard: NodeJS.Timeout | undefined;
-    const overdue = new Promise<never>((_, reject) => {
-      hard = setTimeout(() => reject(new StatefoldError('UNAVAILABLE', 'the log does not answer; send the request again')), ms + GRACE_MS);
-    });
     try {
-      return await Promise.race([work(bench), overdue]);
+      return await inTime(ms + GRACE_MS, work(bench));
     } finally {
       clearTimeout(timer);
-      clearTimeout(hard);
     }
   }
 

@@ -33,6 +33,7 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
     await refold.catchUp();
   } finally {
     tally.events = refold.events;
+    if (refold.reached !== undefined) tally.reached = refold.reached;
   }
   const classOf = (unit: number): string => units[unit]?.className ?? '';
   const names = new Set<string>(refold.keys.map(({ key }) => key));

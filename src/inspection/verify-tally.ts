@@ -14,6 +14,8 @@ export class VerifyTally {
   readonly #readStore = noVerdicts();
   #shownBytes = 0;
   events = 0;
+  /** How far it is, where its time is over before anything could be compared. */
+  reached?: string;
   /** Its rows could not be had. */
   readStoreAway = false;
 

@@ -32,7 +32,7 @@ function contents(directory: string): string[] {
 }
 
 test('a dry run of a reducer', async (t) => {
-  const service = await startService(t);
+  const service = await startService(t, { env: { RUNNER_BATCH_DEADLINE_MS: '2000' } });
   const api = new Api(service);
   const sources = { 'Tally.cs': tally('tally') };
   await api.append('tally-1', 'A');
@@ -95,12 +95,6 @@ test('a dry run of a reducer', async (t) => {
     assert.ok((failed.diagnostics ?? []).length > 0);
   });
 
-  await t.test('counts an event without an end as a fault', async () => {
-    await api.append('tally-5', 'Hang');
-    const hang = await report(dryRun(api, 'reducers', sources));
-    assert.deepEqual([hang.classes[0]?.faulted, hang.complete], [2, true]);
-  });
-
   await t.test('leaves nothing: the log and the store are what they were', async () => {
     // Quiet: the store has written what it had.
     let before = contents(service.dataDirectory);
@@ -127,6 +121,12 @@ test('a dry run of a reducer', async (t) => {
     assert.ok(ran !== undefined && refused !== undefined, both.map(({ status }) => status).join());
     problem(refused, 429, 'RATE_LIMITED');
     assert.ok(Number(refused.headers.get('retry-after')) >= 1);
+  });
+
+  await t.test('counts an event without an end as a fault', async () => {
+    await api.append('tally-5', 'Hang');
+    const hang = await report(dryRun(api, 'reducers', sources));
+    assert.deepEqual([hang.classes[0]?.faulted, hang.complete], [2, true]);
   });
 });
 
@@ -199,6 +199,10 @@ test('a dry run that takes too long is cut, and tells how far it got', async (t)
   const cut = await report(dryRun(api, 'reducers', { 'Tally.cs': tally('tally') }));
   assert.deepEqual([cut.complete, cut.classes[0]?.folded, cut.classes[0]?.total], [false, 64, 70]);
   assert.match(cut.cut ?? '', /3000 ms/);
+  const hanging = totals().replace('public string? ResolveKey(Event e) =>', 'public string? ResolveKey(Event e) => e.EventType == "Hang" ? Forever() :').replace('public TotalsState? Apply', 'static string Forever() { while (true) { } } public TotalsState? Apply');
+  const early = await report(dryRun(api, 'projections', { 'Totals.cs': hanging }));
+  assert.deepEqual([early.complete, early.classes[0]?.changed], [false, 0]);
+  assert.match(early.cut ?? '', /3000 ms were over, at record 0 of the \d+ of the tenant's history: nothing was compared/);
   // The process that hung is gone.
   assert.equal((await report(dryRun(api, 'reducers', { 'Tally.cs': tally('tally') }, { limit: '10' }))).classes[0]?.folded, 10);
 });

@@ -1,0 +1,62 @@
+import type { Command } from 'commander';
+import { CliError, CliExit, table } from './io.js';
+import type { CommandContext } from './project/commands.js';
+import type { Fields } from './server.js';
+
+interface VerifyOptions {
+  readonly type?: string;
+  readonly projection?: string;
+  readonly sample?: string;
+  readonly seed?: string;
+}
+
+const number = (value: unknown): number => (typeof value === 'number' ? value : 0);
+
+/** Folds states again from the log, and compares them with what the service has stored. */
+export function addVerifyCommand(program: Command, { server, show }: CommandContext): void {
+  program
+    .command('verify')
+    .description('fold states again from the log and compare them with what is stored')
+    .argument('[ids...]', 'aggregate ids, or keys of the projection (default: a sample of the type, or all keys)')
+    .option('--type <type>', 'aggregates of this type')
+    .option('--projection <id>', 'keys of this projection')
+    .option('--sample <n>', 'so many, chosen by the seed')
+    .option('--seed <n>', 'which sample, 0 unless given')
+    .addHelpText('after', '\nExit codes: 0 all are equal, 1 some differ, 2 not all could be compared.')
+    .action(async (ids: readonly string[], options: VerifyOptions) => {
+      const { type, projection } = options;
+      if ((type === undefined) === (projection === undefined)) throw new CliError('Give --type or --projection: aggregates of a type, or keys of a projection.');
+      const path = type === undefined ? `/projections/${encodeURIComponent(projection ?? '')}/verify` : `/aggregate-types/${encodeURIComponent(type)}/verify`;
+      const body = {
+        ...(ids.length === 0 ? {} : { [type === undefined ? 'keys' : 'aggregateIds']: ids }),
+        ...wholeNumber('sample', options.sample),
+        ...wholeNumber('seed', options.seed),
+      };
+      const answer = (await server().tenant('POST', path, body)) as Fields;
+      show(answer, () => linesOf(answer));
+      const differs = number(answer['different']) + number((answer['readStore'] as Fields | undefined)?.['different']) > 0;
+      if (differs) throw new CliExit(1);
+      if (answer['complete'] !== true) throw new CliExit(2);
+    });
+}
+
+function wholeNumber(name: string, given: string | undefined): Fields {
+  if (given === undefined) return {};
+  if (!/^\d{1,10}$/.test(given)) throw new CliError(`--${name} is a whole number, not '${given}'.`);
+  return { [name]: Number(given) };
+}
+
+function linesOf(answer: Fields): string {
+  const store = answer['readStore'] as Fields | undefined;
+  const rows = [
+    ['local store', ...['equal', 'different', 'absent'].map((name) => String(number(answer[name]))), '-'],
+    store === undefined ? ['read store', '-', '-', '-', '-'] : ['read store', ...['equal', 'different', 'absent', 'behind'].map((name) => String(number(store[name])))],
+  ];
+  const differences = (answer['differences'] as readonly Fields[]).map((one) => {
+    const which = String(one['aggregateId'] ?? one['key']);
+    const where = one['store'] === 'different' ? 'the local store' : 'the read store';
+    return `${which}${one['version'] === undefined ? '' : ` at version ${number(one['version'])}`} differs in ${where}; what the log gives is reached by\n  ${JSON.stringify(one['patch'])}\n`;
+  });
+  const cut = typeof answer['cut'] === 'string' ? `Not all was compared: ${answer['cut']}.\n` : '';
+  return `${table(['WHERE', 'EQUAL', 'DIFFERENT', 'ABSENT', 'BEHIND'], rows, '')}${differences.join('')}${cut}${number(answer['events']).toLocaleString('en-US')} events were folded again in ${number(answer['seconds'])} s.\n`;
+}
