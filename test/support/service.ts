@@ -28,6 +28,8 @@ export interface ServiceOptions {
   readonly dataDirectory?: string;
   /** The compiled entry; `src/main.js` unless given. */
   readonly program?: string;
+  /** Behind `serve`. */
+  readonly args?: readonly string[];
 }
 
 export interface Answer {
@@ -145,7 +147,7 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
-  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve', ...(options.args ?? [])], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const log: string[] = [];
   const url = await new Promise<string>((resolve, reject) => {
     const failed = (reason: string): void => reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));
