@@ -26,6 +26,7 @@ import { serverSentEvents } from './http/sse/stream-routes.js';
 import { StreamServer } from './http/websocket/stream-server.js';
 import { schemaRegistryRoutes } from './http/routes/schema-registry.js';
 import { InspectionService } from './inspection/inspection-service.js';
+import { lowerScratchPriority } from './inspection/scratch-priority.js';
 import { openLog } from './log-setup.js';
 import { lockDirectory } from './log/embedded/instance-lock.js';
 import type { Log } from './log/log.js';
@@ -119,7 +120,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
 
     const health = new ArtefactHealth({ catalog, strikes: settings.artefactStrikes, windowMs: settings.artefactStrikeWindowMs, clock, logger });
     closers.push(() => health.settled());
-    const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: { ...metrics.codeHost, onStrike: (strike) => void (metrics.codeHost.onStrike(), health.struck(strike)) } });
+    const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: { ...metrics.codeHost, onProcessStart: (started) => void (metrics.codeHost.onProcessStart(started), lowerScratchPriority(started)), onStrike: (strike) => void (metrics.codeHost.onStrike(), health.struck(strike)) } });
     const jailed = describeJail(jail);
     logger[jail.kind === 'jailed' ? 'info' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;

@@ -13,6 +13,7 @@ import { dryRunProjection } from './projection-dry-run.js';
 import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
 import { dryRunReducer } from './reducer-dry-run.js';
 import { Refold } from './refold.js';
+import { scratchName } from './scratch-priority.js';
 import { type Bench, DeadlinePassedError, inTime, ScratchRunner } from './scratch-runner.js';
 import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './state-at.js';
 import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
@@ -165,7 +166,7 @@ export class InspectionService implements Inspections {
   }
 
   #use<T>(tenantId: string, what: 'at' | 'dry', work: (bench: Bench) => Promise<T>): Promise<T> {
-    const name = `${tenantId}~${what}`;
+    const name = scratchName(tenantId, what);
     let scratch = this.#scratch.get(name);
     if (scratch === undefined) this.#scratch.set(name, (scratch = new ScratchRunner({ codeHost: this.#options.codeHost, name, idleMs: IDLE_MS })));
     return scratch.use(this.#options.deadlineMs, work);

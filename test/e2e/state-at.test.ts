@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Api, problem, success, type Appended } from '../support/api.js';
 import { tally } from '../support/csharp.js';
@@ -45,6 +46,14 @@ test('the state of an aggregate at any version', async (t) => {
     ]);
     const { version, headVersion, className, lastModified } = await at('atVersion=2');
     assert.deepEqual([version, headVersion, className, lastModified], [2, 304, 'Tests.Tally', appended[1]?.timestamp]);
+  });
+
+  await t.test('in a process that gives way to the live ones', { skip: process.platform !== 'linux' && 'it looks at /proc' }, () => {
+    const below = (pid: string): string[] => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter((one) => one !== '').flatMap((one) => [one, ...below(one)]);
+    // Threads of a process each have a priority: the nineteenth of what follows the name.
+    const niceOf = (pid: string): number[] => readdirSync(`/proc/${pid}/task`).map((thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8').replace(/^.*\) /, '').split(' ')[16]));
+    const runners = below(String(service.pid)).filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('Statefold.Runner'));
+    assert.deepEqual(runners.map((pid) => Math.min(...niceOf(pid)) > 0).sort(), [false, true]);
   });
 
   await t.test('and the live state is what it was', async () => {
