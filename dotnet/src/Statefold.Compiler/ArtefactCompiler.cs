@@ -15,8 +15,8 @@ internal sealed class ArtefactCompiler
     private const int MaxErrorText = 64 * 1024;
     private const int MaxLine = 4096;
 
-    /// <summary>Of brackets. Past some thousands the parser takes minutes, or all of the stack.</summary>
-    private const int MaxNesting = 500;
+    /// <summary>The exit code of a process that ended because memory did. The host tells it from other ends.</summary>
+    private const int OutOfMemory = 75;
 
     private const string GlobalUsings = """
         global using global::System;
@@ -82,40 +82,20 @@ internal sealed class ArtefactCompiler
         }
         catch (InsufficientExecutionStackException)
         {
-            return Failed([TooDeep(null)]);
+            return Failed([SourceLimits.TooDeep(null)]);
         }
-    }
-
-    private static Finding TooDeep(string? file) => new(true, "SF0005", "The code is nested too deeply to be compiled.", file, 0, 0);
-
-    private static bool IsTooDeep(SourceFile source)
-    {
-        var depth = 0;
-        foreach (var token in SyntaxFactory.ParseTokens(Encoding.UTF8.GetString(source.Utf8), options: ParseOptions))
+        catch (OutOfMemoryException)
         {
-            switch (token.Kind())
-            {
-                case SyntaxKind.OpenParenToken or SyntaxKind.OpenBraceToken or SyntaxKind.OpenBracketToken:
-                    if (++depth > MaxNesting)
-                    {
-                        return true;
-                    }
-
-                    break;
-                case SyntaxKind.CloseParenToken or SyntaxKind.CloseBraceToken or SyntaxKind.CloseBracketToken:
-                    depth--;
-                    break;
-            }
+            Environment.Exit(OutOfMemory);
+            throw;
         }
-
-        return false;
     }
 
     private CompileOutcome CompileOrThrow(CompileRequest request)
     {
-        if (request.Sources.FirstOrDefault(IsTooDeep) is { } deep)
+        if (SourceLimits.Check(request.Sources, ParseOptions) is { } refusal)
         {
-            return Failed([TooDeep(deep.Path)]);
+            return Failed([refusal]);
         }
 
         var trees = new List<SyntaxTree>(request.Sources.Count + 1) { globalUsings };
@@ -124,10 +104,10 @@ internal sealed class ArtefactCompiler
         var discovery = new Discovery(compilation, request.Kind);
         using var assembly = new MemoryStream();
         var emitted = compilation.Emit(assembly, options: EmitOptions);
-        var findings = emitted.Diagnostics
-            .Where(d => d.Severity >= DiagnosticSeverity.Warning && !d.IsSuppressed)
-            .Select(Finding.Of)
-            .ToList();
+        var told = emitted.Diagnostics.Where(d => d.Severity >= DiagnosticSeverity.Warning && !d.IsSuppressed).ToList();
+        // Each message is made when it is asked for: of a million, only of those that are told.
+        var findings = told.OrderByDescending(d => d.Severity).Take(MaxFindings).Select(Finding.Of).ToList();
+        var untold = told.Count(d => d.Severity == DiagnosticSeverity.Error) - findings.Count(f => f.IsError);
         if (emitted.Success)
         {
             discovery.Run();
@@ -138,11 +118,16 @@ internal sealed class ArtefactCompiler
             }
         }
 
+        if (assembly.Length > SourceLimits.MaxAssemblyBytes)
+        {
+            findings.Add(SourceLimits.TooLarge("The compiled code has", assembly.Length, SourceLimits.MaxAssemblyBytes, "bytes"));
+        }
+
         var ordered = findings.OrderByDescending(f => f.IsError).ToList();
-        return ordered is [{ IsError: true }, ..] ? Failed(ordered) : new CompileOutcome(assembly.ToArray(), discovery.Classes, Cap(ordered), "");
+        return ordered is [{ IsError: true }, ..] ? Failed(ordered, untold) : new CompileOutcome(assembly.ToArray(), discovery.Classes, Cap(ordered), "");
     }
 
-    private static CompileOutcome Failed(List<Finding> findings)
+    private static CompileOutcome Failed(List<Finding> findings, int untold = 0)
     {
         var errors = findings.Where(f => f.IsError).ToList();
         var text = new StringBuilder();
@@ -159,9 +144,10 @@ internal sealed class ArtefactCompiler
             told++;
         }
 
-        if (told < errors.Count)
+        untold += errors.Count - told;
+        if (untold > 0)
         {
-            text.Append(told == 0 ? "" : "\n").Append($"… and {errors.Count - told} more errors");
+            text.Append(told == 0 ? "" : "\n").Append($"… and {untold} more errors");
         }
 
         return new CompileOutcome(null, [], Cap(findings), text.ToString());
