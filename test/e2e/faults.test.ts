@@ -184,6 +184,39 @@ test('events on which tenant code throws', async (t) => {
     problem(await other.get(`/projections/${totalsId}/faults`), 404, 'NOT_FOUND');
   });
 
+  let wideKey = '';
+  let wideId = '';
+  const AGGREGATES = 8;
+  const wideNow = async (): Promise<unknown[]> => {
+    const wide = new Api(service, wideKey);
+    const states = await Promise.all(Array.from({ length: AGGREGATES }, (_, n) => wide.read<State & { state: { count: number } | null }>(`/aggregate-types/wide/wide-${n}/state`)));
+    const { states: keys } = await wide.read<{ states: readonly { key: string; state: unknown; fault?: Fault }[] }>(`/projections/${wideId}/states`);
+    return [...states.map(({ version, state, fault }) => [version, state?.count ?? 0, fault?.version]), ...keys.map(({ key, state, fault }) => [key, state, fault?.aggregateId])];
+  };
+
+  await t.test('a tenant of several partitions: each aggregate where it is, each key along the one order', async () => {
+    const made = await service.request('POST', '/admin/tenants', { key: null, body: { name: 'Wide', partitions: 4 }, headers: { 'x-admin-key': ADMIN_KEY } });
+    wideKey = made.json<{ apiKey: string }>().apiKey;
+    const wide = new Api(service, wideKey);
+    await wide.deployReducer({ 'Tally.cs': tally('wide') });
+    wideId = await wide.deployProjection({ 'Totals.cs': totals() });
+    for (const eventType of ['Added', 'Boom', 'Added'])
+      for (let n = 0; n < AGGREGATES; n++) await wide.append(`wide-${n}`, eventType === 'Boom' && n % 2 === 0 ? 'Added' : eventType, { key: n === 1 || n === 2 ? 'some' : 'all', n: 1 });
+    await until(async () => (await wide.read<Faults>(`/projections/${wideId}/faults`)).faults.length === 2);
+    const { faults, nextCursor } = await wide.read<Faults>('/aggregate-types/wide/faults?limit=3');
+    assert.deepEqual(faults.map(({ aggregateId, version }) => [aggregateId, version]), [['wide-1', 2], ['wide-3', 2], ['wide-5', 2]]);
+    assert.deepEqual((await wide.read<Faults>(`/aggregate-types/wide/faults?limit=3&cursor=${nextCursor ?? ''}`)).faults.map(({ aggregateId }) => aggregateId), ['wide-7']);
+    for (const n of [1, 3, 5]) assert.equal(success(await wide.post(`/aggregate-types/wide/wide-${n}/skip`), 200).json<Released>().outcome, 'released');
+    // Of `all` there are three that throw, one behind the other; of `some` one.
+    for (const outcome of ['faulted', 'faulted', 'released']) assert.equal(success(await wide.post(`/projections/${wideId}/states/all/skip`), 200).json<KeysReleased>().keys[0]?.outcome, outcome);
+    assert.deepEqual(await wideNow(), [
+      ...[0, 1, 2, 3, 4, 5, 6].map((n) => [3, n % 2 === 1 ? 2 : 3, undefined]),
+      [1, 1, 2],
+      ['all', { total: 6 * 3 - 3 }, undefined],
+      ['some', { total: 2 }, 'wide-1'],
+    ]);
+  });
+
   await t.test('a process that was stopped: a fault of the log, for a restart with all the time in the world, too, until it is retried', async () => {
     await api.deployReducer({ 'Slow.cs': slow });
     await api.append('slow-1', 'Quick', { rounds: 1 });
@@ -195,6 +228,7 @@ test('events on which tenant code throws', async (t) => {
     assert.deepEqual([before.version, before.state.count, before.fault?.version, before.fault?.stopped], [1, 1, 2, true]);
 
     const changes = await api.notifications(totalsId, 8);
+    const wide = await wideNow();
     await service.stop();
     // Nothing but the log is left.
     rmSync(join(dataDirectory, 'store'), { recursive: true });
@@ -206,6 +240,7 @@ test('events on which tenant code throws', async (t) => {
     await until(async () => (await api.read<Faults>(`/projections/${totalsId}/faults`)).faults.length === 1);
     assert.deepEqual([(await keyOf('x')).state, (await keyOf('q')).state], [{ total: 10 }, { total: 5 }]);
     assert.deepEqual(await api.notifications(totalsId, changes.length), changes);
+    await until(async () => JSON.stringify(await wideNow()) === JSON.stringify(wide));
 
     await api.post('/aggregate-types/slow/slow-1/retry');
     await until(async () => (await read()).version === 3);
