@@ -63,22 +63,24 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
     private int Rules(int abi, string maps)
     {
         var ruleset = Landlock.Create(abi);
-        foreach (var folder in FilesOf(maps))
+        foreach (var folder in FoldersOf(maps))
         {
             Landlock.AllowExecuting(ruleset, numbers, folder);
         }
 
         var dotnet = request.DotnetRoot;
-        foreach (var path in (ReadOnlySpan<string>)["/lib", "/lib64", "/usr/lib", "/usr/lib64", dotnet + "/dotnet", dotnet + "/host", dotnet + "/shared"])
+        foreach (var path in new[] { "/lib", "/lib64", "/usr/lib", "/usr/lib64", dotnet + "/dotnet", dotnet + "/host", dotnet + "/shared" })
         {
             Landlock.AllowExecuting(ruleset, numbers, path);
         }
 
-        foreach (var path in (ReadOnlySpan<string>)[
+        foreach (var path in new[]
+        {
             request.Assemblies, "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/meminfo", "/proc/cpuinfo",
             // File by file: the folder has the network's connections too.
             "/proc/self/cgroup", "/proc/self/environ", "/proc/self/maps", "/proc/self/mountinfo", "/proc/self/stat", "/proc/self/statm", "/proc/self/status",
-            "/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom"])
+            "/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom",
+        })
         {
             Landlock.AllowReading(ruleset, numbers, path);
         }
@@ -88,16 +90,24 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
     }
 
     /// <summary>Folders of the libraries that this process runs on: where they are on a system that has them elsewhere.</summary>
-    private static HashSet<string> FilesOf(string maps)
+    private static List<string> FoldersOf(string maps)
     {
-        var folders = new HashSet<string>();
-        foreach (var line in maps.Split('\n'))
+        var folders = new List<string>();
+        for (var start = 0; start < maps.Length;)
         {
-            var path = line.IndexOf('/');
-            if (path >= 0 && line.Contains(".so"))
+            var end = maps.IndexOf('\n', start);
+            end = end < 0 ? maps.Length : end;
+            var path = maps.IndexOf('/', start, end - start);
+            if (path >= 0 && maps.IndexOf(".so", path, end - path, StringComparison.Ordinal) >= 0)
             {
-                folders.Add(line[path..line.LastIndexOf('/')]);
+                var folder = maps[path..maps.LastIndexOf('/', end - 1)];
+                if (!folders.Contains(folder))
+                {
+                    folders.Add(folder);
+                }
             }
+
+            start = end + 1;
         }
 
         return folders;

@@ -17,6 +17,7 @@ internal sealed class SeccompFilter
     /// <summary>The last call that the list was made with in mind; a C library that knows younger ones falls back.</summary>
     private const uint LastKnown = 461;
 
+    private const int MaxLength = 512;
     private const uint X32 = 0x40000000;
     private const ushort LoadWord = 0x20;
     private const ushort JumpEqual = 0x15;
@@ -35,7 +36,8 @@ internal sealed class SeccompFilter
     /// <summary>MAP_GROWSDOWN, memory that RLIMIT_DATA doesn't count, and MAP_HUGETLB.</summary>
     private const uint UncountedMaps = 0x00040100;
 
-    private readonly List<ulong> program = [];
+    private readonly ulong[] program = new ulong[MaxLength];
+    private int length;
     private int opened = -1;
 
     private SeccompFilter()
@@ -48,7 +50,7 @@ internal sealed class SeccompFilter
     {
         var filter = new SeccompFilter();
         filter.Write(cpu, SyscallNumbers.Of(cpu), (uint)pid);
-        return filter.program.ToArray();
+        return filter.program.AsSpan(0, filter.length).ToArray();
     }
 
     private void Write(Cpu cpu, SyscallNumbers numbers, uint pid)
@@ -153,7 +155,7 @@ internal sealed class SeccompFilter
     private void When(int number)
     {
         CloseBlock();
-        opened = program.Count;
+        opened = length;
         Add(JumpEqual, (uint)number, 0, 0);
     }
 
@@ -172,7 +174,7 @@ internal sealed class SeccompFilter
             return;
         }
 
-        program[opened] |= (ulong)(program.Count - opened - 1) << 24;
+        program[opened] |= (ulong)(length - opened - 1) << 24;
         opened = -1;
     }
 
@@ -181,5 +183,5 @@ internal sealed class SeccompFilter
     /// <summary>The low word: what these arguments are 32 bits of.</summary>
     private void LoadArgument(int index) => Load(16 + (uint)index * 8);
 
-    private void Add(ushort code, uint k, byte whenTrue = 0, byte whenFalse = 0) => program.Add(code | (ulong)whenTrue << 16 | (ulong)whenFalse << 24 | (ulong)k << 32);
+    private void Add(ushort code, uint k, byte whenTrue = 0, byte whenFalse = 0) => program[length++] = code | (ulong)whenTrue << 16 | (ulong)whenFalse << 24 | (ulong)k << 32;
 }

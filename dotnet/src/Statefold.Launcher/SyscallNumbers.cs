@@ -1,6 +1,6 @@
 namespace Statefold.Launcher;
 
-/// <summary>Numbers of the system calls that the jail names one by one, from the kernel's unistd.h; -1: this processor has none.</summary>
+/// <summary>Numbers of the system calls that the jail names one by one, from the kernel's unistd.h; fields, because each property would be compiled at every start.</summary>
 internal sealed class SyscallNumbers
 {
     /// <summary>The same on every processor.</summary>
@@ -29,7 +29,6 @@ internal sealed class SyscallNumbers
         Fcntl = x64 ? 72 : 25;
         Chdir = x64 ? 80 : 49;
         Umask = x64 ? 95 : 166;
-        GetUid = x64 ? 102 : 174;
         SetSid = x64 ? 112 : 157;
         SetGroups = x64 ? 116 : 159;
         SetResUid = x64 ? 117 : 147;
@@ -47,65 +46,35 @@ internal sealed class SyscallNumbers
     }
 
     /// <summary>AUDIT_ARCH_… as the filter sees it.</summary>
-    public uint Audit { get; }
-
-    public int Read { get; }
-
-    public int Write { get; }
-
-    public int Close { get; }
-
-    public int Mmap { get; }
-
-    public int RtSigaction { get; }
-
-    public int RtSigprocmask { get; }
-
-    public int Ioctl { get; }
-
-    public int Socket { get; }
-
-    public int GetPid { get; }
-
-    public int Clone { get; }
-
-    public int Kill { get; }
-
-    public int Fcntl { get; }
-
-    public int Chdir { get; }
-
-    public int Umask { get; }
-
-    public int GetUid { get; }
-
-    public int SetSid { get; }
-
-    public int SetGroups { get; }
-
-    public int SetResUid { get; }
-
-    public int SetResGid { get; }
-
-    public int CapSet { get; }
-
-    public int RtSigqueueinfo { get; }
-
-    public int Prctl { get; }
-
-    public int SchedSetAffinity { get; }
-
-    public int TgKill { get; }
-
-    public int OpenAt { get; }
-
-    public int RtTgsigqueueinfo { get; }
-
-    public int Prlimit64 { get; }
-
-    public int Seccomp { get; }
-
-    public int ExecveAt { get; }
+    public readonly uint Audit;
+    public readonly int Read;
+    public readonly int Write;
+    public readonly int Close;
+    public readonly int Mmap;
+    public readonly int RtSigaction;
+    public readonly int RtSigprocmask;
+    public readonly int Ioctl;
+    public readonly int Socket;
+    public readonly int GetPid;
+    public readonly int Clone;
+    public readonly int Kill;
+    public readonly int Fcntl;
+    public readonly int Chdir;
+    public readonly int Umask;
+    public readonly int SetSid;
+    public readonly int SetGroups;
+    public readonly int SetResUid;
+    public readonly int SetResGid;
+    public readonly int CapSet;
+    public readonly int RtSigqueueinfo;
+    public readonly int Prctl;
+    public readonly int SchedSetAffinity;
+    public readonly int TgKill;
+    public readonly int OpenAt;
+    public readonly int RtTgsigqueueinfo;
+    public readonly int Prlimit64;
+    public readonly int Seccomp;
+    public readonly int ExecveAt;
 
     public static SyscallNumbers Of(Cpu cpu) => new(cpu);
 

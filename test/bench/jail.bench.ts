@@ -1,0 +1,43 @@
+// What the jail costs at the start of a process, from the spawn until it takes requests: in pairs, one without and one with it.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { HostProcess } from '../../src/code-host/dotnet/host-process.js';
+import { describeJail, type Jail } from '../../src/code-host/dotnet/jail.js';
+import { jailOf, launchOf } from '../../src/code-host/dotnet/launch.js';
+import { ROOT } from '../support/service.js';
+import { median, report } from './load.js';
+
+const PAIRS = 20;
+const HEAP_BYTES = 128 * 1024 * 1024;
+const options = { dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet') };
+const jail = jailOf(options);
+const workDir = mkdtempSync(join(tmpdir(), 'statefold-bench-'));
+
+async function start(within: Jail): Promise<number> {
+  const began = performance.now();
+  const runner = new HostProcess(launchOf('runner', { ...options, jail: within }, HEAP_BYTES, ['100000', '67108864', '1048576']), workDir, { onFrame: () => undefined, onEnd: () => undefined });
+  if (!(await runner.ready)) throw new Error('the runner did not start');
+  const took = performance.now() - began;
+  runner.kill('done');
+  await runner.ended;
+  return took;
+}
+
+try {
+  if (jail.kind === 'refused') console.log(describeJail(jail));
+  else {
+    const [without, within]: [number[], number[]] = [[], []];
+    // The first of each reads from the disk.
+    for (let pair = -1; pair < PAIRS; pair++) {
+      const [bare, jailed] = [await start({ kind: 'none' }), await start(jail)];
+      if (pair < 0) continue;
+      without.push(bare);
+      within.push(jailed);
+    }
+    const ms = (n: number): string => `${n.toFixed(1)} ms`;
+    report('start of a runner in the jail', ms(median(within)), `without ${ms(median(without))}: ${ms(median(within.map((took, pair) => took - (without[pair] as number))))} more`, median(within) / median(without), 'goal at most 100 ms more');
+  }
+} finally {
+  rmSync(workDir, { recursive: true, force: true });
+}
