@@ -1,4 +1,4 @@
-import type { Catalog, ReducerEntity } from '../catalog/catalog.js';
+import type { BindingEntity, Catalog, FormerBinding, ReducerEntity } from '../catalog/catalog.js';
 import type { Discovered } from '../code-host/code-host.js';
 
 /** A type for which an upload has several classes: it is bound to none of them until one is named. */
@@ -27,4 +27,17 @@ export function unboundTypes(catalog: Pick<Catalog, 'get'>, { tenantId, reducerI
     const reason = `several classes of the upload are for it; bind one with PUT /aggregate-types/${aggregateType} and { "reducerId": "${reducerId}", "className": "…" }`;
     return [{ aggregateType, classNames, reason }];
   });
+}
+
+export interface GenerationRecord extends FormerBinding {
+  /** `kept`: states of its code are there, so that it takes no fold from the start to be bound again. */
+  readonly status: 'bound' | 'kept' | 'gone';
+}
+
+/** The bindings of a type, the newest first. */
+export function bindingHistory(binding: BindingEntity, kept: readonly number[]): GenerationRecord[] {
+  const { generation, reducerId, className, boundAt, earlier = [] } = binding;
+  const all = [...earlier, { generation, reducerId, className, boundAt }];
+  const isKept = (of: FormerBinding): boolean => all.some((one) => kept.includes(one.generation) && one.reducerId === of.reducerId && one.className === of.className);
+  return all.map((one) => ({ ...one, status: one.generation === generation ? ('bound' as const) : isKept(one) ? ('kept' as const) : ('gone' as const) })).reverse();
 }

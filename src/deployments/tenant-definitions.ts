@@ -22,12 +22,14 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
   };
 }
 
-function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, generation }: BindingEntity): BoundReducer | undefined {
+function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, generation, earlier }: BindingEntity): BoundReducer | undefined {
   const reducer = catalog.get('reducer', reducerId)?.value;
   if (reducer === undefined) return undefined;
   const { artefactId } = reducer;
   const revivals = catalog.get('artefact', artefactId)?.value.revivals;
-  return { aggregateType, className, artefactId, generation, ...(revivals === undefined ? {} : { revivals }) };
+  // The id of a reducer is that of its artefact; one before may be deleted by now.
+  const former = earlier?.map((one) => ({ generation: one.generation, artefactId: one.reducerId, className: one.className }));
+  return { aggregateType, className, artefactId, generation, ...(revivals === undefined ? {} : { revivals }), ...(former === undefined ? {} : { former }) };
 }
 
 const boundTo = (catalog: Catalog, { tenantId, unitId }: ArtefactEntity): BoundReducer[] =>

@@ -89,7 +89,7 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
 function timelyTenant(tenant: Tenant, deadlines: Deadlines): Tenant {
   const timed = Object.create(tenant) as Record<string, unknown>;
   // The original's private state is its own: every call goes to it.
-  for (const name of ['catchUp', 'projectionBuild', 'projectionLife'] as const) timed[name] = tenant[name].bind(tenant);
+  for (const name of ['catchUp', 'keptGenerations', 'projectionBuild', 'projectionLife'] as const) timed[name] = tenant[name].bind(tenant);
   for (const name of READS) {
     const read = tenant[name].bind(tenant) as (...given: unknown[]) => Promise<unknown>;
     timed[name] = (...given: unknown[]) => deadlines.within(read(...given), lateRead);

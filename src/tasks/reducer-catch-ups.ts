@@ -2,11 +2,13 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { inputBytes, type CommitReader } from './commit-reader.js';
 import type { BoundReducer, Reducers } from './reducers.js';
+import type { KeptStates } from './store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from './store/partition-tables.js';
 import type { CatchUp } from './tenant.js';
 
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
+  readonly kept: KeptStates;
   readonly reader: CommitReader;
   readonly reducers: Reducers;
   readonly position: () => number;
@@ -48,14 +50,17 @@ export class ReducerCatchUps {
 
   /** Starts, or goes on with, the catch-up of this binding. */
   start(reducer: BoundReducer): void {
-    const { tables, position } = this.#options;
+    const { tables, kept, position } = this.#options;
     const known = this.#runs.get(reducer.aggregateType);
     if (this.#closed || (known !== undefined && sameRun(known.reducer, reducer))) return;
     if (known !== undefined) known.cancelled = true;
     const stored = tables.catchUp(reducer.aggregateType);
     const { generation, revivals } = reducer;
     const goesOn = stored !== undefined && sameRun(stored, reducer);
-    const progress = goesOn ? stored : { generation, position: 0, through: position(), processed: 0, done: position() === 0, ...(revivals === undefined ? {} : { revivals }) };
+    const through = position();
+    const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
+    if (stored !== undefined && stored.generation < generation) kept.superseded(reducer, stored.generation, stored.done ? through : stored.position);
+    const progress = goesOn ? stored : { generation, position: from, through, processed: 0, done: from === through, ...(revivals === undefined ? {} : { revivals }) };
     const run: Run = { reducer, progress, startedAt: performance.now(), startedFrom: progress.processed, failed: false, cancelled: false };
     this.#runs.set(reducer.aggregateType, run);
     if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);

@@ -1,16 +1,14 @@
-import type { FoldItem, FoldOutcome, HostEvent, Runner, Unit } from '../code-host/code-host.js';
+import type { FoldItem, FoldOutcome, HostEvent, Runner } from '../code-host/code-host.js';
 import type { StateStatus, StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from './commit-reader.js';
 import { takeEvents } from './projection-unit.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
+import type { KeptStates, ReducerLine } from './store/kept-states.js';
 import type { PartitionTables, ReducerState } from './store/partition-tables.js';
 
 /** The reducer that is bound to an aggregate type now. */
-export interface BoundReducer extends Unit {
-  readonly aggregateType: string;
-  /** Counts the bindings of the type: states of an earlier one are folded again. */
-  readonly generation: number;
+export interface BoundReducer extends ReducerLine {
   /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
   readonly revivals?: number;
 }
@@ -20,6 +18,7 @@ export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: 
 
 export interface ReducersOptions {
   readonly tables: PartitionTables;
+  readonly kept: KeptStates;
   readonly runner: Runner;
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
   /** Makes the artefact's classes callable in the runner; undefined when they are. */
@@ -283,8 +282,9 @@ export class Reducers {
 
   /** Of the reducer, and as the log has it: a fault that was released since is none. */
   #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
-    const row = this.#options.tables.reducerState(aggregateId);
-    if (row?.generation !== reducer.generation) return undefined;
+    const stored = this.#options.tables.reducerState(aggregateId);
+    const row = stored?.generation === reducer.generation ? stored : this.#options.kept.find(aggregateId, stored, reducer);
+    if (row === undefined) return undefined;
     const { skipped, stop } = this.#options.faults.marks(aggregateId, reducer);
     if (stop !== undefined && row.version >= stop.version) return undefined;
     const { fault } = row;
@@ -346,10 +346,11 @@ export class Reducers {
     return { ...good, fault };
   }
 
-  #setRow(aggregateId: string, { aggregateType }: BoundReducer, row: ReducerState): void {
-    const { tables } = this.#options;
-    const stood = tables.reducerState(aggregateId)?.fault !== undefined;
-    if (stood || row.fault !== undefined) tables.faults.setAggregate(aggregateType, aggregateId, row.fault !== undefined);
+  #setRow(aggregateId: string, reducer: BoundReducer, row: ReducerState): void {
+    const { tables, kept } = this.#options;
+    const before = tables.reducerState(aggregateId);
+    if (before?.fault !== undefined || row.fault !== undefined) tables.faults.setAggregate(reducer.aggregateType, aggregateId, row.fault !== undefined);
+    if (before !== undefined && before.generation !== row.generation) kept.replaced(aggregateId, before, reducer);
     tables.setReducerState(aggregateId, row);
   }
 

@@ -11,6 +11,7 @@ import type { AggregateSource } from './inspection-source.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { ReducerFaults } from './reducer-faults.js';
 import { Reducers, type BoundReducer } from './reducers.js';
+import { KeptStates } from './store/kept-states.js';
 import type { PartitionTables } from './store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import type { AggregateRelease, AggregateReleaseQuery, CatchUp } from './tenant.js';
@@ -52,6 +53,7 @@ export class TenantPartition {
   readonly #writer: EventsWriter;
   readonly #reducers: Reducers;
   readonly #catchUps: ReducerCatchUps;
+  readonly #kept: KeptStates;
   readonly #faults: ReducerFaults;
   readonly #releases: AggregateReleases;
   readonly #bound = new Map<string, BoundReducer>();
@@ -101,8 +103,9 @@ export class TenantPartition {
     const boundTo = (type: string): BoundReducer | undefined => this.#bound.get(type);
     this.#faults = new ReducerFaults({ tables, propose: (control) => (this.#serving ? this.propose(control) : undefined), logger });
     const halted = (artefactId: string): boolean => options.task.definitions.halted?.(artefactId) === true;
+    const kept = (this.#kept = new KeptStates(tables.section, options.task.keptRevisions ?? 1));
     this.#reducers = new Reducers({
-      tables,
+      ...{ tables, kept },
       runner,
       boundTo,
       ensureLoaded,
@@ -124,11 +127,11 @@ export class TenantPartition {
       history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
       bound: boundTo,
       stored: (aggregateId, aggregateType) => this.reads.row(aggregateId, aggregateType),
-      aggregatesOfType: (aggregateType, after) => tables.aggregatesOfType(aggregateType, after),
       marks: (aggregateId, code) => this.#faults.marks(aggregateId, code),
+      aggregatesOfType: (aggregateType, after) => tables.aggregatesOfType(aggregateType, after),
       typeCount: (aggregateType) => tables.typeCount(aggregateType),
     };
-    this.#catchUps = new ReducerCatchUps({ tables, reader: this.reader, reducers: this.#reducers, position, halted, onProgress: onFolded, logger });
+    this.#catchUps = new ReducerCatchUps({ tables, kept, reader: this.reader, reducers: this.#reducers, position, halted, onProgress: onFolded, logger });
   }
 
   /** How far it is folded, and whose it is. */
@@ -187,6 +190,11 @@ export class TenantPartition {
   /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
   propose(control: Control): Promise<number> {
     return this.#writer.propose(control);
+  }
+
+  /** Former bindings of the type whose states are there. */
+  keptGenerations(aggregateType: string): readonly number[] {
+    return this.#kept.generations(aggregateType);
   }
 
   catchUp(aggregateType: string): CatchUp | undefined {

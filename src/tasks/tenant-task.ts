@@ -326,13 +326,13 @@ export class TenantTask implements Tenant, SinkSource {
     return summedCatchUps(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
   }
 
+  readonly keptGenerations = (aggregateType: string): readonly number[] => this.#first.keptGenerations(aggregateType);
+
   projectionBuild(projectionId: string): CatchUp | undefined {
     return this.#builds.progress(projectionId);
   }
 
-  projectionLife(projectionId: string): ProjectionLife {
-    return this.#builds.life(projectionId);
-  }
+  readonly projectionLife = (projectionId: string): ProjectionLife => this.#builds.life(projectionId);
 
   async readCommits(from: number, maxBytes: number): Promise<{ commits: readonly StoredCommit[]; next: number }> {
     const { inputs, next } = await this.#input.reader.read(from, maxBytes);

@@ -15,6 +15,8 @@ export interface Tenant {
   /** `NOT_FOUND` without the aggregate (or with another type), `NO_REDUCER_BOUND` without a binding. */
   aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState>;
   catchUp(aggregateType: string): CatchUp | undefined;
+  /** Former bindings of a type whose states are still there. */
+  keptGenerations(aggregateType: string): readonly number[];
   /** Keys of all classes of a projection, ascending by (key, className). */
   projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]>;

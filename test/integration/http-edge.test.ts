@@ -70,6 +70,9 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
     return undefined;
   }
 
+  keptGenerations(): [] {
+    return [];
+  }
   projectionLife(): { live: undefined; building: undefined; kept: []; past: [] } {
     return { live: undefined, building: undefined, kept: [], past: [] };
   }

@@ -26,7 +26,7 @@ test('what is late is given up, in its order; what is in time keeps its outcome'
 });
 
 test('a tenant whose log does not answer, or that is long in being restored, is answered for in time', async () => {
-  const tenant = { tenantId: 't', append: () => never(), listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }), catchUp: () => undefined, projectionBuild: () => undefined, projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }), changes: { head: () => 5 } };
+  const tenant = { tenantId: 't', append: () => never(), listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }), catchUp: () => undefined, keptGenerations: () => [], projectionBuild: () => undefined, projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }), changes: { head: () => 5 } };
   const others = Object.fromEntries(['listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'releaseAggregate'].map((name) => [name, () => never()]));
   const whole = { ...others, ...tenant } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);

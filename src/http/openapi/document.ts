@@ -44,6 +44,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'GET /aggregates': { tag: 'Aggregates', summary: 'List aggregates', query: { type: string, ...paging }, success: [200, listOf('aggregates', ref('Aggregate'))] },
   'GET /aggregate-types': { tag: 'Aggregates', summary: 'List aggregate types and their bindings', query: paging, success: [200, listOf('aggregateTypes', ref('AggregateType'))] },
   'GET /aggregate-types/{type}': { tag: 'Aggregates', summary: 'The binding of an aggregate type', success: [200, ref('Binding')], problems: [404] },
+  'GET /aggregate-types/{type}/history': { tag: 'Aggregates', summary: 'The bindings of an aggregate type, the newest first', success: [200, object({ aggregateType: string, generations: arrayOf(ref('Generation')) })], problems: [404] },
   'PUT /aggregate-types/{type}': {
     tag: 'Aggregates',
     summary: 'Bind a reducer to an aggregate type',

@@ -112,6 +112,13 @@ export const SCHEMAS = {
   AggregateState: object({ aggregateId, aggregateType, version: integer, state, lastModified: timestamp, 'fault?': { $ref: '#/components/schemas/Fault' }, 'stateStatus?': stateStatus }),
   CatchUp: object(catchUp),
   Binding: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, 'faulted?': faulted, 'catchUp?': { $ref: '#/components/schemas/CatchUp' }, faultCount: integer }),
+  Generation: object({
+    generation: version,
+    reducerId: string,
+    className: string,
+    boundAt: timestamp,
+    status: { enum: ['bound', 'kept', 'gone'], description: 'kept: states of its code are there, so that it takes no fold from the start to bind it again.' },
+  }),
   Bound: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, message: string }),
   AggregateType: object({
     aggregateType,

@@ -6,6 +6,7 @@ import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
 import type { Tenant } from '../../tasks/tenant.js';
+import { bindingHistory } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
 import { JsonWriter } from '../json-writer.js';
@@ -62,6 +63,17 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
         boundAt: binding.boundAt,
         message: `The reducer is bound to ${aggregateType}; the catch-up of its aggregates' state is in progress.`,
       });
+    },
+  });
+
+  resource(router, '/aggregate-types/:type/history', {
+    get: async (request, response) => {
+      const { tenantId } = authenticate(request);
+      const aggregateType = requireAggregateType(parameter(request, 'type'));
+      const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
+      if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
+      const kept = (await tenants.open(tenantId)).keptGenerations(aggregateType);
+      answer(response, 200, { aggregateType, generations: bindingHistory(binding, kept) });
     },
   });
 
