@@ -1,12 +1,13 @@
 // A project of one's own, through the command line as a process: new, build, test.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { type CliOutcome, statefold } from '../support/cli.js';
-import { temporaryDirectory } from '../support/service.js';
+import { type CliOutcome, spawnStatefold, statefold } from '../support/cli.js';
+import { temporaryDirectory, until } from '../support/service.js';
 
 function edit(path: string, from: string, to: string): void {
   const text = readFileSync(path, 'utf8');
@@ -62,6 +63,19 @@ test('a project is made, builds without a network, and its fixtures run without 
     assert.equal(one.code, 0, one.err);
     assert.doesNotMatch(one.out, /OrderReducer/);
     assert.doesNotMatch(readFileSync(join(cwd, 'only', 'README.md'), 'utf8'), /OrderReducer|<!--/);
+  });
+
+  await t.test('--watch runs them again after a change, until it is interrupted', async (watching) => {
+    const child = spawnStatefold({}, cwd, 'test', 'only', '--watch');
+    watching.after(() => child.kill('SIGKILL'));
+    let out = '';
+    child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+    await until(() => out.includes('1 passed'), 120_000);
+    edit(join(cwd, 'only', 'Customers.cs'), '?? 0) + 1', '?? 0) + 2');
+    await until(() => out.includes('1 failed'), 120_000);
+    const ended = once(child, 'close');
+    child.kill('SIGINT');
+    assert.deepEqual(await ended, [0, null]);
   });
 
   await t.test('what can be put right is said in a sentence', async () => {

@@ -14,9 +14,12 @@ internal sealed class Breaches
     public IEnumerable<(Rule Rule, Location? Place, string Subject)> All =>
         all.OrderBy(b => b.Place?.SourceTree?.FilePath, StringComparer.Ordinal).ThenBy(b => b.Place?.SourceSpan.Start);
 
+    /// <summary>No more will be told.</summary>
+    public bool Full => all.Count >= Max;
+
     public void Add(Rule rule, Location? place, string subject)
     {
-        if (all.Count < Max && seen.Add((rule, place)))
+        if (!Full && seen.Add((rule, place)))
         {
             all.Add((rule, place, subject));
         }

@@ -71,7 +71,8 @@ internal sealed class DeterminismAnalyzer
 
     private static string Name(ISymbol member)
     {
-        var type = member.ContainingType.ToDisplayString(SymbolDisplayFormat.MinimallyQualifiedFormat);
+        // Without type arguments: those of nested generics can be longer than all of the upload.
+        var type = member.ContainingType.Name;
         return member is IMethodSymbol { MethodKind: MethodKind.Constructor } ? $"new {type}" : $"{type}.{member.Name}";
     }
 
@@ -80,7 +81,7 @@ internal sealed class DeterminismAnalyzer
         // A base class of the framework is constructed without an operation that says so.
         if (type.BaseType is { } parent && !IsOwn(parent) && parent.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor)
         {
-            Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.ToDisplayString(SymbolDisplayFormat.MinimallyQualifiedFormat)}");
+            Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.Name}");
         }
 
         foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
@@ -146,7 +147,7 @@ internal sealed class DeterminismAnalyzer
 
     private void Check(ISymbol member, SyntaxNode syntax)
     {
-        if (!IsOwn(member) && !IsInNameOf(syntax))
+        if (!breaches.Full && !IsOwn(member) && framework.Of(member) is not null && !IsInNameOf(syntax))
         {
             Check(member, Places.Of(syntax), Name(member));
         }
@@ -173,19 +174,15 @@ internal sealed class DeterminismAnalyzer
     private IEnumerable<Finding> Findings(DeterminismChecks checks)
     {
         var errors = checks == DeterminismChecks.Error;
-        foreach (var (rule, place, subject) in breaches.All)
-        {
-            // A pragma is heard where it hides a warning, and never where it would hide an error.
-            if (rule.IsError || !IsSilenced(rule, place))
-            {
-                yield return Finding.At(rule.IsError && errors, rule.Code, rule.Tell(subject), place);
-            }
-        }
+        var silenced = Silenced();
+        // A pragma is heard where it hides a warning, and never where it would hide an error.
+        return breaches.All.Where(b => b.Rule.IsError || !silenced.Contains((b.Rule.Code, b.Place)))
+            .Select(b => Finding.At(b.Rule.IsError && errors, b.Rule.Code, b.Rule.Tell(b.Subject), b.Place));
     }
 
-    private bool IsSilenced(Rule rule, Location? place)
+    private HashSet<(string Code, Location? Place)> Silenced()
     {
-        var told = Diagnostic.Create(rule.Code, "Determinism", rule.Code, DiagnosticSeverity.Warning, DiagnosticSeverity.Warning, true, 1, location: place);
-        return CompilationWithAnalyzers.GetEffectiveDiagnostics([told], compilation).All(d => d.IsSuppressed);
+        var told = breaches.All.Select(b => Diagnostic.Create(b.Rule.Code, "Determinism", b.Rule.Code, DiagnosticSeverity.Warning, DiagnosticSeverity.Warning, true, 1, location: b.Place));
+        return [.. CompilationWithAnalyzers.GetEffectiveDiagnostics(told, compilation).Where(d => d.IsSuppressed).Select(d => (d.Id, (Location?)d.Location))];
     }
 }

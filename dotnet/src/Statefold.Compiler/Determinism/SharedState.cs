@@ -173,7 +173,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
         var isMember = target is IMemberReferenceOperation { Member: var written } && SymbolEqualityComparer.Default.Equals(written, root.Member);
         if (!(isMember && root.Owner == Owner.Static))
         {
-            breaches.Add(rule, target.Syntax.GetLocation(), target.Syntax.ToString());
+            breaches.Add(rule, target.Syntax.GetLocation(), Places.TextOf(target.Syntax));
         }
     }
 
@@ -204,7 +204,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
             return;
         }
 
-        var (place, subject) = (Places.Of(call.Syntax), $"{receiver.Syntax}.{method.Name}");
+        var (place, subject) = (Places.Of(call.Syntax), $"{Places.TextOf(receiver.Syntax)}.{method.Name}");
         if (changes)
         {
             breaches.Add(rule, place, subject);

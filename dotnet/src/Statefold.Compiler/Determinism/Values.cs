@@ -34,7 +34,7 @@ internal sealed class Values(Breaches breaches)
                 breaches.Add(Rule.Order, collection.Syntax.GetLocation(), $"foreach over {type.Name}");
                 break;
             case IInterpolationOperation { FormatString: null, Expression: { Type: { } type } value } interpolation when IsFormatted(type) && !IsTold(interpolation):
-                breaches.Add(Rule.CultureFormat, value.Syntax.GetLocation(), $"{{{value.Syntax}}}");
+                breaches.Add(Rule.CultureFormat, value.Syntax.GetLocation(), $"{{{Places.TextOf(value.Syntax)}}}");
                 break;
         }
     }
@@ -71,7 +71,7 @@ internal sealed class Values(Breaches breaches)
     }
 
     private void Add(Rule rule, IInvocationOperation call) =>
-        breaches.Add(rule, Places.Of(call.Syntax), $"{call.TargetMethod.ContainingType.ToDisplayString(SymbolDisplayFormat.MinimallyQualifiedFormat)}.{call.TargetMethod.Name}");
+        breaches.Add(rule, Places.Of(call.Syntax), $"{call.TargetMethod.ContainingType.Name}.{call.TargetMethod.Name}");
 
     private static bool IsText(ITypeSymbol type) => type.SpecialType == SpecialType.System_String;
 
