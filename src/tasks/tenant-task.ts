@@ -187,9 +187,9 @@ export class TenantTask implements Tenant, SinkSource {
     this.#become('RESTORING');
     const { log, tenantId, changesRetentionMs, definitions, partitions } = this.#options;
     await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitions?.count));
-    if (!standby) await definitions.refresh?.();
     await this.#first.open({ claim: !standby });
     await this.#changes.open({ claim: !standby });
+    if (!standby) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
     await this.#input.open();
     if (!standby) await this.#input.lead();
     const { trimmedBefore } = this.#changes;
@@ -206,9 +206,9 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   async #promote(): Promise<void> {
-    await this.#options.definitions.refresh?.();
     await this.#first.claim();
     await this.#changes.claim();
+    await this.#options.definitions.refresh?.();
     await this.#input.lead();
     if (this.#status !== 'FOLLOWING') throw new NotOwnerError();
     this.#serve();
