@@ -32,8 +32,8 @@ const CHECKED_HEAP = 64 * MIB;
 const SPARE_THREADS = 64;
 /** Past the managed heap: the runtime itself, compiled code, and the stacks of threads. */
 const DATA_BEYOND_HEAP = 384 * MIB;
-/** The runtime reserves five times the heap, and 2.2 GiB for code and itself. */
-const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({ dataBytes: heapLimitBytes + DATA_BEYOND_HEAP, addressBytes: 5 * heapLimitBytes + 3072 * MIB, threads: maxThreads + SPARE_THREADS });
+/** The runtime reserves five times the heap, and less than a gibibyte for code and itself. */
+const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({ dataBytes: heapLimitBytes + DATA_BEYOND_HEAP, addressBytes: 5 * heapLimitBytes + 2048 * MIB, threads: maxThreads + SPARE_THREADS });
 
 /**
  * How a child is started: through the launcher, which jails itself and becomes the program. Nothing of the service's own
