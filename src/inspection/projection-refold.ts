@@ -95,7 +95,7 @@ export class ProjectionRefold {
       const offset = inputOffset(input);
       if (offset < this.#position || offset >= end) continue;
       if (input.kind === 'commit') commits.push(input.commit);
-      else if (input.control.kind === 'ProjectionRelease') {
+      else if (input.kind === 'control' && input.control.kind === 'ProjectionRelease') {
         await this.#foldAll(commits);
         commits = [];
         await this.#release(input.control.value, offset);

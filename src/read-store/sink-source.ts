@@ -1,13 +1,20 @@
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 
+/** `released`: aggregates whose states are other ones from there on, without a commit. */
+export interface CommitsPage {
+  readonly commits: readonly StoredCommit[];
+  readonly released?: readonly string[];
+  readonly next: number;
+}
+
 /**
  * What the sink of one tenant reads: accepted records of the log by position, from memory where the tail reaches back.
  * `next` is the offset to read from next: it moves past void records too, and equals `from` at the end.
  */
 export interface SinkSource {
   readonly tenantId: string;
-  readCommits(from: number, maxBytes: number): Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }>;
+  readCommits(from: number, maxBytes: number): Promise<CommitsPage>;
   readChanges(from: number, maxBytes: number): Promise<{ readonly changes: readonly Change[]; readonly next: number }>;
   /**
    * Current states of those of the aggregates whose type is bound, folded through at least `through` (exclusive offset): so that

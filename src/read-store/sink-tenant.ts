@@ -1,7 +1,6 @@
-import type { StoredCommit } from '../core/event.js';
 import type { SinkStream, Watermark } from './read-store.js';
 import { Rows } from './sink-rows.js';
-import type { SinkSource } from './sink-source.js';
+import type { CommitsPage, SinkSource } from './sink-source.js';
 
 const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
@@ -93,8 +92,8 @@ export class SinkTenant {
       }
     };
     // The two streams over commits mostly stand at the same place, and then share one read.
-    let shared: { readonly from: number; readonly page: Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }> } | undefined;
-    const commitsFrom = (from: number): Promise<{ readonly commits: readonly StoredCommit[]; readonly next: number }> => {
+    let shared: { readonly from: number; readonly page: Promise<CommitsPage> } | undefined;
+    const commitsFrom = (from: number): Promise<CommitsPage> => {
       shared = shared?.from === from ? shared : { from, page: within(() => this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
       return shared.page;
     };
@@ -110,7 +109,7 @@ export class SinkTenant {
       if (from >= through) return from;
       const page = await commitsFrom(from);
       if (page.next > through) return from;
-      const ids = [...new Set(page.commits.map((commit) => commit.aggregateId))];
+      const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...(page.released ?? [])])];
       if (ids.length > 0) rows.addStates(tenantId, await within(() => this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
       return page.next;
     });

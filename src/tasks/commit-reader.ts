@@ -8,7 +8,11 @@ import type { PartitionTables } from './store/partition-tables.js';
 import { Tail } from './tail.js';
 import type { EventsPage, EventsQuery } from './tenant.js';
 
-export type Input = { readonly kind: 'commit'; readonly commit: StoredCommit } | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number };
+export type Input =
+  | { readonly kind: 'commit'; readonly commit: StoredCommit }
+  | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number }
+  /** The state of an aggregate changes without a commit. */
+  | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number };
 
 /** Who reads the tenant's records one after the other. */
 export interface InputReader {
@@ -46,9 +50,16 @@ const RESTORED_TAIL = 4096;
 
 export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
+/** For the sink. */
+export const commitsPage = ({ inputs, next }: { readonly inputs: readonly Input[]; readonly next: number }): { commits: StoredCommit[]; released: string[]; next: number } => ({
+  commits: inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : [])),
+  released: inputs.flatMap((input) => (input.kind === 'release' ? [input.aggregateId] : [])),
+  next,
+});
+
 /** About what it takes in memory. */
 export function inputBytes(input: Input): number {
-  if (input.kind === 'control') return 200;
+  if (input.kind !== 'commit') return 200;
   if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
   let bytes = 300 + (input.commit.metadata?.length ?? 0);
   for (const event of input.commit.events) bytes += 150 + event.data.length;
@@ -157,7 +168,8 @@ export class CommitReader implements InputReader {
     const body = this.#options.codec.decode(record.value)?.body;
     if (body === undefined || body.kind === 'Claim') return undefined;
     if (body.kind === 'Commit') return { kind: 'commit', commit: storedCommit(record.offset, body.value) };
-    return isReducerControl(body) ? undefined : { kind: 'control', control: body, offset: record.offset };
+    if (!isReducerControl(body)) return { kind: 'control', control: body, offset: record.offset };
+    return body.kind === 'ReducerRelease' ? { kind: 'release', aggregateId: body.value.aggregateId, offset: record.offset } : undefined;
   }
 
   async readCommit(offset: number): Promise<StoredCommit> {

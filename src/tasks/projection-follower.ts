@@ -108,9 +108,11 @@ export class ProjectionFollower {
         return false;
       }
       if (input.kind === 'commit') for (const change of inOrder(changes.recordedOf(offset))) settleChange(this.#options.tables, this.#units, change);
-      else if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
-      else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
-      else if (!(await this.#swap(input.control.value, offset))) return false;
+      else if (input.kind === 'control') {
+        if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
+        else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
+        else if (!(await this.#swap(input.control.value, offset))) return false;
+      }
       changes.passed(offset);
       this.#position = offset + 1;
     }
@@ -126,7 +128,7 @@ export class ProjectionFollower {
   }
 
   #isSettled(input: Input): boolean {
-    if (input.kind === 'commit' || input.control.kind === 'ProjectionDrop') return offsetOf(input) < this.#settledBefore();
+    if (input.kind !== 'control' || input.control.kind === 'ProjectionDrop') return offsetOf(input) < this.#settledBefore();
     // The changes of a swap, or of a release, are several produces: only one of a later input says that they are through.
     if (offsetOf(input) < this.#options.changes.lastRecorded()) return true;
     return input.control.kind === 'ProjectionSwap' ? this.#passedOver(input.control.value) : heldRow(this.#options.tables, this.#units, input.control.value) === undefined;

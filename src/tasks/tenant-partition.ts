@@ -83,7 +83,8 @@ export class TenantPartition {
       },
       onControl: (control, offset) => {
         if (isReducerControl(control)) this.#faults.fold(control);
-        else this.reader.push({ kind: 'control', control, offset });
+        if (control.kind === 'ReducerRelease') this.reader.push({ kind: 'release', aggregateId: control.value.aggregateId, offset });
+        else if (!isReducerControl(control)) this.reader.push({ kind: 'control', control, offset });
         onFolded();
       },
       onRestoring: (end) => this.reader.restoring(end),

@@ -1,10 +1,11 @@
 import type { Runner } from '../code-host/code-host.js';
 import { NotOwnerError } from '../core/errors.js';
-import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
+import type { AppendCommand, AppendResult } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from './changes-writer.js';
+import { commitsPage } from './commit-reader.js';
 import type { AggregateSource, TenantInspection } from './inspection-source.js';
 import type { Control } from './events-writer.js';
 import { KeyReleases } from './key-releases.js';
@@ -334,9 +335,8 @@ export class TenantTask implements Tenant, SinkSource {
 
   readonly projectionLife = (projectionId: string): ProjectionLife => this.#builds.life(projectionId);
 
-  async readCommits(from: number, maxBytes: number): Promise<{ commits: readonly StoredCommit[]; next: number }> {
-    const { inputs, next } = await this.#input.reader.read(from, maxBytes);
-    return { commits: inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : [])), next };
+  async readCommits(from: number, maxBytes: number): ReturnType<SinkSource['readCommits']> {
+    return commitsPage(await this.#input.reader.read(from, maxBytes));
   }
 
   readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {

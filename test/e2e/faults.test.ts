@@ -209,6 +209,13 @@ test('events on which tenant code throws', async (t) => {
     for (const n of [1, 3, 5]) assert.equal(success(await wide.post(`/aggregate-types/wide/wide-${n}/skip`), 200).json<Released>().outcome, 'released');
     // Of `all` there are three that throw, one behind the other; of `some` one.
     for (const outcome of ['faulted', 'faulted', 'released']) assert.equal(success(await wide.post(`/projections/${wideId}/states/all/skip`), 200).json<KeysReleased>().keys[0]?.outcome, outcome);
+    // The read store hears of it, though there was no event.
+    const access = (await service.request('GET', '/admin/read-store', { key: null, headers: { 'x-admin-key': ADMIN_KEY } })).json<{ url: string; user: string; password: string; database: string }>();
+    await until(async () => {
+      const statement = "SELECT groupArray((aggregate_id, version)) AS rows FROM (SELECT aggregate_id, version FROM aggregate_states FINAL WHERE aggregate_id LIKE 'wide-%' ORDER BY aggregate_id) FORMAT JSONCompactEachRow";
+      const answer = await fetch(`${access.url}/?database=${access.database}`, { method: 'POST', body: statement, headers: { 'X-ClickHouse-User': access.user, 'X-ClickHouse-Key': access.password } });
+      return (await answer.text()).replaceAll('"', '').includes('[wide-1,3],[wide-2,3],[wide-3,3],[wide-4,3],[wide-5,3],[wide-6,3],[wide-7,1]');
+    });
     assert.deepEqual(await wideNow(), [
       ...[0, 1, 2, 3, 4, 5, 6].map((n) => [3, n % 2 === 1 ? 2 : 3, undefined]),
       [1, 1, 2],

@@ -55,7 +55,7 @@ const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength
 const tails = fc.tuple(fc.constantFrom(300, 3000, 1e6), fc.nat(50));
 /** All of an input, wherever it comes from. */
 const whole = (input: Input): unknown => {
-  if (input.kind === 'control') return input;
+  if (input.kind !== 'commit') return input;
   const { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events } = input.commit;
   return { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events };
 };
