@@ -168,7 +168,7 @@ export class InspectionService implements Inspections {
   #use<T>(tenantId: string, what: 'at' | 'dry', work: (bench: Bench) => Promise<T>): Promise<T> {
     const name = scratchName(tenantId, what);
     let scratch = this.#scratch.get(name);
-    if (scratch === undefined) this.#scratch.set(name, (scratch = new ScratchRunner({ codeHost: this.#options.codeHost, name, idleMs: IDLE_MS })));
+    if (scratch === undefined) this.#scratch.set(name, (scratch = new ScratchRunner({ codeHost: this.#options.codeHost, name, idleMs: IDLE_MS, onIdle: () => void this.#scratch.delete(name) })));
     return scratch.use(this.#options.deadlineMs, work);
   }
 

@@ -1,4 +1,5 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
+import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
 import { eventsOf } from '../tasks/commit-reader.js';
 import type { AggregateSource } from '../tasks/inspection-source.js';
@@ -69,6 +70,7 @@ export class Refold {
   readonly aggregateId: string;
   readonly through: number;
   readonly #cursor: EventCursor;
+  readonly #source: AggregateSource;
   readonly #stop: Fault | undefined;
   /** Last version of the item that is under way. */
   #taken = 0;
@@ -84,6 +86,7 @@ export class Refold {
   /** `marks`: what the log says of faults of this very code. */
   constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number, { skipped, stop }: ReducerMarks = NO_MARKS) {
     this.unit = unit;
+    this.#source = source;
     this.aggregateId = aggregateId;
     this.#stop = stop !== undefined && stop.version <= through ? stop : undefined;
     this.through = this.#stop === undefined ? through : this.#stop.version - 1;
@@ -99,7 +102,7 @@ export class Refold {
   async item({ count = EVENTS_AN_ITEM, until = this.through, each = false }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<FoldItem | undefined> {
     if (this.done || this.version >= until) return undefined;
     const { events, skipped, through } = await this.#cursor.take(count, BYTES_AN_ITEM, until);
-    if (events.length + skipped.length === 0) return undefined;
+    if (events.length + skipped.length === 0) throw new StatefoldError('UNAVAILABLE', `a part of the history of '${this.aggregateId}' is not here; send the request again`);
     this.skipped = skipped;
     this.#taken = through;
     const { unit, aggregateId, version, state } = this;
@@ -122,6 +125,14 @@ export class Refold {
     if (version >= this.through) this.fault ??= this.#stop;
   }
 
+  /** The event at which the log says that it stands; undefined: the code itself stopped, or nothing did. */
+  async stoppedAt(): Promise<HostEvent | undefined> {
+    if (this.fault === undefined || this.fault !== this.#stop) return undefined;
+    const { version } = this.fault;
+    for await (const commits of this.#source.history(this.aggregateId, version, version)) for (const commit of commits) for (const event of eventsOf(commit)) if (event.version === version) return event;
+    return undefined;
+  }
+
   /** @throws DeadlinePassedError */
   async fold(bench: Bench, item: FoldItem): Promise<FoldOutcome> {
     const [outcome = NOTHING] = item.events.length === 0 ? [] : await bench.fold([item]);
@@ -139,17 +150,13 @@ export class Refold {
 export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promise<void> {
   for (let open = refolds.filter((one) => !one.done); open.length > 0; ) {
     const turn: { readonly refold: Refold; readonly item: FoldItem }[] = [];
-    const ended = new Set<Refold>();
     let [events, bytes] = [0, 0];
     for (let at = 0; at < open.length && events < EVENTS_A_TURN && bytes < BYTES_A_TURN; at += READ_AT_ONCE) {
       const some = open.slice(at, at + READ_AT_ONCE);
       const items = await Promise.all(some.map((refold) => refold.item()));
       for (const [i, refold] of some.entries()) {
         const item = items[i];
-        if (item === undefined) {
-          ended.add(refold);
-          continue;
-        }
+        if (item === undefined) continue;
         if (item.events.length === 0) {
           refold.settle(item, NOTHING);
           continue;
@@ -164,6 +171,6 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
       const outcome = outcomes[i];
       if (outcome !== undefined) refold.settle(item, outcome);
     });
-    open = open.filter((one) => !one.done && !ended.has(one));
+    open = open.filter((one) => !one.done);
   }
 }

@@ -7,6 +7,8 @@ export interface ScratchRunnerOptions {
   readonly name: string;
   /** After how long without use its process ends, milliseconds. */
   readonly idleMs: number;
+  /** Its process has ended so: another use may begin with a new one of these. */
+  readonly onIdle: () => void;
 }
 
 /** Makes a unit's classes callable under a name; `assembly` is asked where they are not. */
@@ -62,7 +64,7 @@ export class ScratchRunner {
       return await this.#inTime(left, work);
     } finally {
       end();
-      if (--this.#uses === 0) this.#idle = setTimeout(() => void this.close(), this.#options.idleMs).unref();
+      if (--this.#uses === 0) this.#idle = setTimeout(() => this.#end(), this.#options.idleMs).unref();
     }
   }
 
@@ -86,6 +88,11 @@ export class ScratchRunner {
     runner.load(artefactId, await assembly());
     this.#loaded = [...this.#loaded.filter((one) => one !== artefactId), artefactId];
     if (this.#loaded.length > LOADED) runner.unload(this.#loaded.shift() ?? '');
+  }
+
+  #end(): void {
+    this.#options.onIdle();
+    void this.close();
   }
 
   /** Ends the process. */

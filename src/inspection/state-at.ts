@@ -108,6 +108,8 @@ async function effects(bench: Bench, refold: Refold, { fromVersion, limit }: { r
       await bench.breathe();
     }
   }
+  const stopped = events.length < limit ? await refold.stoppedAt() : undefined;
+  if (stopped !== undefined && stopped.version >= fromVersion) events.push({ ...told(stopped), patch: undefined, fault: refold.fault, skipped: false });
   const last = events.at(-1)?.version ?? fromVersion - 1;
   return { events, nextVersion: refold.fault === undefined && last >= fromVersion && last < refold.through ? last + 1 : undefined };
 }

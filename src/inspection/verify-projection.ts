@@ -75,11 +75,14 @@ function readStoreVerdict(found: KeyRow | undefined, row: KeyState | undefined, 
 }
 
 /** Undefined: all. */
-async function chosenKeys({ bench, source, projectionId, live }: VerifyProjection, { keys, sample, seed }: KeysToVerify): Promise<ReadonlySet<string> | undefined> {
+async function chosenKeys(run: VerifyProjection, { keys, sample, seed }: KeysToVerify): Promise<ReadonlySet<string> | undefined> {
   if (keys !== undefined) return new Set(keys);
   if (sample === undefined) return undefined;
+  return new Set(await sampleOf(keysOf(run), sample, seed));
+}
+
+async function* keysOf({ bench, source, projectionId, live }: VerifyProjection): AsyncGenerator<readonly string[]> {
   type Row = readonly [key: string, classIndex: number, row: KeyState];
   const read = (after: Row | undefined): Iterable<Row> => source.rows(projectionId, live.revision, after === undefined ? undefined : [after[0], after[1]]);
-  const rows = await sampleOf(portions(read, () => bench.breathe()), sample, seed);
-  return new Set(rows.map(([key]) => key));
+  for await (const portion of portions(read, () => bench.breathe())) yield portion.map(([key]) => key);
 }

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Api, problem, success, type Appended } from '../support/api.js';
 import { tally } from '../support/csharp.js';
-import { ADMIN_KEY, startService } from '../support/service.js';
+import { ADMIN_KEY, startService, until } from '../support/service.js';
 
 interface Effect {
   readonly version: number;
@@ -121,6 +121,15 @@ test('the state of an aggregate at any version', async (t) => {
     assert.equal((await api.append('tally-4', 'A')).version, 1);
     const state = await slow;
     assert.deepEqual([state.version, state.fault?.version], [1, 2]);
+    const stopped = (diff: StateAt['diff']): unknown[] => (diff ?? []).map(({ version, eventType, patch, fault }) => [version, eventType, patch !== undefined, fault?.version]);
+    assert.deepEqual(stopped(state.diff), [[1, 'A', true, undefined], [2, 'Hang', false, 2]]);
+    // It is in the log by then that it stands there: it is not tried again.
+    await until(async () => (await api.read<StateAt>('/aggregate-types/tally/tally-3/state')).fault !== undefined);
+    const again = await api.read<StateAt>('/aggregate-types/tally/tally-3/state?diff=true');
+    assert.deepEqual([again.version, stopped(again.diff)], [1, stopped(state.diff)]);
+    assert.deepEqual((await api.read<StateAt>('/aggregate-types/tally/tally-3/state?diff=true&fromVersion=2')).diff?.map(({ version }) => version), [2]);
+    const verified = success(await api.post('/aggregate-types/tally/verify', { aggregateIds: ['tally-2', 'tally-3'] }), 200).json<{ equal: number }>();
+    assert.equal(verified.equal, 2);
     assert.equal((await at('atVersion=2')).version, 2);
   });
 

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { portions, sampleOf } from '../../src/inspection/portions.js';
+
+const TABLE = Array.from({ length: 1234 }, (_, i) => i);
+const read = (after: number | undefined): number[] => TABLE.filter((one) => after === undefined || one > after);
+const between = (): Promise<void> => Promise.resolve();
+
+test('a table is read to its end, a portion at a time', async () => {
+  const found: number[] = [];
+  let portionsRead = 0;
+  let waits = 0;
+  for await (const portion of portions(read, () => Promise.resolve(void waits++))) {
+    found.push(...portion);
+    portionsRead++;
+  }
+  assert.deepEqual(found, TABLE);
+  assert.ok(portionsRead > 1 && waits === portionsRead - 1);
+  const none: number[] = [];
+  for await (const portion of portions<number>(() => [], between)) none.push(...portion);
+  assert.deepEqual(none, []);
+});
+
+test('a sample is the same for the same seed, has each entry once, and none is favoured', async () => {
+  const sample = (count: number, seed: number): Promise<number[]> => sampleOf(portions(read, between), count, seed);
+  assert.deepEqual(await sample(50, 7), await sample(50, 7));
+  assert.notDeepEqual(await sample(50, 7), await sample(50, 8));
+  assert.equal(new Set(await sample(50, 7)).size, 50);
+  assert.deepEqual((await sample(5000, 1)).sort((a, b) => a - b), TABLE);
+  let early = 0;
+  for (let seed = 0; seed < 60; seed++) early += (await sample(20, seed)).filter((one) => one < TABLE.length / 2).length;
+  // Of 1,200 half, give or take far more than chance does.
+  assert.ok(early > 450 && early < 750, String(early));
+});
