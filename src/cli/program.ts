@@ -121,8 +121,9 @@ export function buildProgram(io: CliIo): Command {
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
     });
-  addProjectCommands(program, { io, server, show });
-  addVerifyCommand(program, { io, server, show });
+  const context = { io, server, show, json: () => program.opts<Global>().json === true };
+  addProjectCommands(program, context);
+  addVerifyCommand(program, context);
   return program;
 }
 
