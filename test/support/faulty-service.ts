@@ -94,7 +94,7 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       }
       if (pushed) {
         fuse.at('after-changes-write');
-        if (isOf(records, 'build')) fuse.soonAt('in-swap');
+        if (isOf(records, 'build', 'rollback', 'rebuild')) fuse.soonAt('in-swap');
         if (isOf(records, 'retry', 'skip')) fuse.at('after-release-write');
         fuse.soonAt('between-log-and-store');
       }
