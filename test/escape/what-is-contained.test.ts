@@ -55,6 +55,7 @@ const PROBES: Readonly<Record<string, RegExp>> = {
   Life: GARBAGE,
   Garbage: GARBAGE,
   ReadyAgain: GARBAGE,
+  Reflect: GARBAGE,
   Trickle: /^fault: (overran its|spoke garbage)/,
   StealFrames: OVERRAN,
   CloseAll: /^fault: (overran its|ended the process)/,

@@ -16,7 +16,8 @@ export class DirectoryInUseError extends StartupError {
  * @throws DirectoryInUseError naming the process that has it
  */
 export async function lockDirectory(directory: string): Promise<{ release(): Promise<void> }> {
-  mkdirSync(directory, { recursive: true });
+  // Nobody else has any business in there: not even the names of its files are to be seen.
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
   const name = createHash('sha256').update(realpathSync(directory)).digest('hex').slice(0, 32);
   const abstract = process.platform === 'linux';
   const path = abstract ? `\0statefold-${name}` : join(directory, 'lock');
