@@ -23,6 +23,7 @@ export interface KeyReleasesOptions {
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** The revision has too many strikes: a release is passed over. */
   readonly halted?: (unitId: string) => boolean;
+  readonly changesAProduce?: number | undefined;
   readonly observer?: { released?(kind: 'projection', mode: 'retry' | 'skip', outcome: ReleaseOutcome['outcome']): void };
 }
 
@@ -167,7 +168,7 @@ class Run {
       commitOf = commitOf.slice(start);
     }
     if (events.length === 0) return false;
-    const { runner } = this.#options;
+    const { runner, changesAProduce = PRODUCE.changes } = this.#options;
     // Of a name of its own: of other keys nothing is folded, and nothing of them is remembered.
     const unit = { ...this.#unit, id: `${projectionId}@${revision}@release` };
     runner.forget(unit.id);
@@ -179,7 +180,7 @@ class Run {
       const { eventId, aggregateId, aggregateType, version } = event;
       this.#state = change.state;
       this.#push(this.#value({ eventId, aggregateId, aggregateType, version }, commit.timestamp, change.state, placedFault(change, commit)));
-      if (this.#batch.length >= PRODUCE.changes || this.#bytes >= PRODUCE.bytes) await this.#write();
+      if (this.#batch.length >= changesAProduce || this.#bytes >= PRODUCE.bytes) await this.#write();
       if (change.fault !== undefined) return true;
     }
     return false;

@@ -26,6 +26,7 @@ export interface ProjectorOptions {
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
   readonly logger: Logger;
+  readonly changesAProduce?: number | undefined;
   readonly observer?: { projected?(events: number, changes: number, seconds: number): void; faulted?(kind: 'projection'): void };
 }
 
@@ -307,7 +308,7 @@ export class Projector {
 
   /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
-    const { tables, builds, exists } = this.#options;
+    const { tables, builds, exists, changesAProduce = CHANGES_A_PRODUCE } = this.#options;
     const { projectionId, revision } = swap;
     const before = tables.liveProjection(projectionId);
     if (!exists(projectionId) || (before !== undefined && before.revision >= revision)) {
@@ -321,7 +322,7 @@ export class Projector {
     for (const value of swapValues(tables, swap, before, offset)) {
       values.push(value);
       changed++;
-      if (values.length >= CHANGES_A_PRODUCE) await this.#emitSwap(values.splice(0));
+      if (values.length >= changesAProduce) await this.#emitSwap(values.splice(0));
     }
     await this.#emitSwap(values);
     const kept = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true ? 0 : this.#options.keptRevisions;

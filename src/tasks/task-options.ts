@@ -39,6 +39,8 @@ export interface TenantTaskOptions {
   /** Of each projection, and of each aggregate's reducers, so many former revisions keep their states; 1 unless given. */
   readonly keptRevisions?: number;
   readonly tailBytes?: number;
+  /** Of a swap, or a release: so many changes go in one produce. */
+  readonly changesAProduce?: number;
   /** The other partitions of its events; undefined where it has one. */
   readonly partitions?: PartitionSource;
   readonly onStopped: (error: Error) => void;

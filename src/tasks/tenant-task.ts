@@ -107,7 +107,7 @@ export class TenantTask implements Tenant, SinkSource {
     });
     this.#reads = new ProjectionReads({ tables, mustServe: () => this.#mustServe() });
     const { reader } = this.#input;
-    const code = { tables, reader, runner: this.#runner, ensureLoaded, halted: (unitId: string) => definitions.halted?.(unitId) === true };
+    const code = { tables, reader, runner: this.#runner, changesAProduce: options.changesAProduce, ensureLoaded, halted: (unitId: string) => definitions.halted?.(unitId) === true };
     const propose = (control: Control): Promise<number> => this.#first.propose(control);
     this.#builds = new ProjectionBuilds({ ...code, propose, livePosition: () => this.#projector.position, settledTo: () => this.#projector.acked, logger });
     const releases = new KeyReleases({ ...code, changes: this.#feed, observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) } });
@@ -335,12 +335,11 @@ export class TenantTask implements Tenant, SinkSource {
 
   readonly projectionLife = (projectionId: string): ProjectionLife => this.#builds.life(projectionId);
 
-  async readCommits(from: number, maxBytes: number): ReturnType<SinkSource['readCommits']> {
-    return commitsPage(await this.#input.reader.read(from, maxBytes));
-  }
+  readonly readCommits: SinkSource['readCommits'] = async (from, maxBytes) => commitsPage(await this.#input.reader.read(from, maxBytes));
 
-  readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {
-    return this.#feed.readAll(from, maxBytes);
+  async readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {
+    const { changes, next } = await this.#feed.readAll(from, maxBytes);
+    return { changes: changes.filter(({ projectionId }) => this.#options.definitions.projectionExists(projectionId)), next };
   }
 
   async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {

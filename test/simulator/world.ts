@@ -47,6 +47,8 @@ export interface WorldOptions {
   readonly window: number;
   readonly flushEntries: number;
   readonly tailBytes: number;
+  /** Of a swap, or a release. */
+  readonly changesAProduce: number;
   /** Of 100 events so many stop their state keys. */
   readonly bad: number;
   /** Of 100 events so many stop their aggregates. */
@@ -239,6 +241,7 @@ export class World {
       changesRetentionMs: 7 * 24 * 3_600_000,
       foldDeadlineMs: 1e9,
       tailBytes: options.tailBytes,
+      changesAProduce: options.changesAProduce,
       onStopped: stopped,
     });
     const running: Running = { process, task, pushed, open: false, standby, waiting: new Set() };
