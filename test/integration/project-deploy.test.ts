@@ -77,7 +77,7 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     const all = await ok('history');
     assert.match(all, /^order +Shop\.OrderReducer +20\S+ +\S+$/m);
     assert.match(all, new RegExp(`^Shop\\.Customers +2 +compiled +${projectionId}$`, 'm'));
-    assert.match(await ok('history', 'order'), /^UPLOADED[^\n]*\n\S+ +Shop\.OrderReducer +bound since 20\S+ +\S+\n\S+ +Shop\.OrderReducer {2,}\S+\n$/);
+    assert.match(await ok('history', 'order'), /^GENERATION[^\n]*\n2 +bound +Shop\.OrderReducer +20\S+ +\S+\n1 +kept +Shop\.OrderReducer +20\S+ +\S+\n$/);
     assert.match(await ok('history', 'Customers'), /^REVISION[^\n]*\n2 +live +upload[^\n]*\n1 +kept +upload[^\n]*\n$/);
     assert.equal((JSON.parse(await ok('--json', 'history', projectionId)) as unknown[]).length, 2);
     const unknown = await run('history', 'nothing');
@@ -90,7 +90,7 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     assert.match(await ok('rollback', 'Customers', '--yes'), /is live/);
     assert.equal((await customer(projectionId) as { orders: number }).orders, 2);
     const unknown = await run('rollback', 'order', '--to', 'nothing', '--yes');
-    assert.deepEqual([unknown.code, /has no class for order/.test(unknown.err)], [1, true]);
+    assert.deepEqual([unknown.code, /was never bound to order/.test(unknown.err)], [1, true]);
   });
 
   await t.test('a key that is refused is told', async () => {

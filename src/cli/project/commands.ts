@@ -91,7 +91,7 @@ export function addProjectCommands(program: Command, context: CommandContext): v
 
   program
     .command('history')
-    .description('show what is deployed, or the uploads for a type, or the revisions of a projection')
+    .description('show what is deployed, or what was bound to a type, or the revisions of a projection')
     .argument('[name]', 'an aggregate type, or a projection by its id or class')
     .action(async (name: string | undefined) => {
       const { answer, lines } = await (name === undefined ? overview(remote()) : historyOf(remote(), name));

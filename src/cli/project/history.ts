@@ -17,14 +17,13 @@ export async function overview(remote: Remote): Promise<{ readonly answer: objec
   return { answer: { aggregateTypes: types, projections }, lines };
 }
 
-/** The uploads for a type, or the revisions of a projection, newest first. @throws CliError where there is no such thing */
+/** What was bound to a type, or the revisions of a projection, newest first. @throws CliError where there is no such thing */
 export async function historyOf(remote: Remote, name: string): Promise<{ readonly answer: object; readonly lines: string }> {
   const subject = await subjectOf(remote, name);
   if (subject.kind === 'type') {
-    const { aggregateType, reducerId: bound, className: boundClass, boundAt } = subject.type;
-    const uploads = (await remote.uploadsFor(aggregateType)).map((one) => ({ ...one, boundAt: one.reducerId === bound && one.className === boundClass ? boundAt : undefined }));
-    const rows = uploads.map((one) => [one.createdAt, one.className, one.boundAt === undefined ? '' : `bound since ${one.boundAt}`, one.reducerId]);
-    return { answer: uploads, lines: table(['UPLOADED', 'REDUCER', '', 'ID'], rows, `No upload has a class for ${name}.`) };
+    const generations = await remote.generations(subject.type.aggregateType);
+    const rows = generations.map(({ generation, status, className, boundAt, reducerId }) => [String(generation), status, className, boundAt, reducerId]);
+    return { answer: generations, lines: table(['GENERATION', 'STATUS', 'REDUCER', 'BOUND', 'ID'], rows, '') };
   }
   const revisions = await remote.revisions(subject.projection.id);
   const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys }) => [String(revision), status, of === undefined ? cause : `${cause} of ${of}`, createdAt, changedKeys === undefined ? '' : changedKeys.toLocaleString('en-US')]);
@@ -43,11 +42,11 @@ export async function rollback(remote: Remote, io: CliIo, output: CliIo['stdout'
   return subject.kind === 'type' ? rollbackType(remote, io, output, subject.type, to, yes) : rollbackProjection(remote, io, output, subject.projection, to, yes);
 }
 
-async function rollbackType(remote: Remote, io: CliIo, output: CliIo['stdout'], { aggregateType, reducerId }: TypeRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
-  const uploads = await remote.uploadsFor(aggregateType);
-  const target = to === undefined ? uploads[uploads.findIndex((one) => one.reducerId === reducerId) + 1] : uploads.find((one) => one.reducerId === to);
-  if (target === undefined) throw new CliError(to === undefined ? `No upload before the bound one has a class for ${aggregateType}.` : `The reducer ${to} has no class for ${aggregateType}; see \`statefold history ${aggregateType}\`.`);
-  output.write(`${aggregateType}: back to ${target.className} of ${target.createdAt} (${target.reducerId})\n`);
+async function rollbackType(remote: Remote, io: CliIo, output: CliIo['stdout'], { aggregateType, reducerId, className }: TypeRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
+  const generations = await remote.generations(aggregateType);
+  const target = generations.find((one) => (to === undefined ? one.reducerId !== reducerId || one.className !== className : one.reducerId === to));
+  if (target === undefined) throw new CliError(to === undefined ? `Nothing else was bound to ${aggregateType} before.` : `The reducer ${to} was never bound to ${aggregateType}; see \`statefold history ${aggregateType}\`.`);
+  output.write(`${aggregateType}: back to ${target.className} of ${target.boundAt} (${target.reducerId})${target.status === 'gone' ? ', whose states are folded from the start' : ''}\n`);
   if (!(yes || (await confirm('Bind it?', io)))) return undefined;
   await remote.bind(aggregateType, target.reducerId, target.className);
   await awaitCatchUp(remote, output, aggregateType);

@@ -25,7 +25,6 @@ interface DiscoveredRecord {
 }
 export interface ReducerRecord {
   readonly id: string;
-  readonly createdAt: string;
   readonly status: 'pending_compilation' | 'compiled' | 'failed';
   readonly discovered?: readonly DiscoveredRecord[];
   readonly diagnostics?: readonly Diagnostic[];
@@ -51,11 +50,13 @@ export interface RevisionRecord {
   readonly createdAt: string;
   readonly changedKeys?: number;
 }
-/** An upload that has a class for a type. */
-export interface TypeUpload {
+/** One binding of a type. `kept`: its states are there, so that it is caught up with quickly. */
+export interface GenerationRecord {
+  readonly generation: number;
   readonly reducerId: string;
   readonly className: string;
-  readonly createdAt: string;
+  readonly boundAt: string;
+  readonly status: 'bound' | 'kept' | 'gone';
 }
 export interface DryRunRecord {
   readonly status: 'compiled' | 'failed';
@@ -98,11 +99,9 @@ export class Remote {
     return (await this.#server.tenant('GET', `/aggregate-types/${encodeURIComponent(aggregateType)}`)) as TypeRecord;
   }
 
-  /** Compiled uploads that have a class for the type, newest first. */
-  async uploadsFor(aggregateType: string): Promise<readonly TypeUpload[]> {
-    const reducers = (await this.#server.tenantList('/reducers', 'reducers')) as unknown as readonly ReducerRecord[];
-    const uploads = reducers.flatMap(({ id, createdAt, discovered = [] }) => discovered.filter((one) => one.aggregateType === aggregateType).map(({ className }) => ({ reducerId: id, className, createdAt })));
-    return uploads.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+  /** Newest first. */
+  async generations(aggregateType: string): Promise<readonly GenerationRecord[]> {
+    return ((await this.#server.tenant('GET', `/aggregate-types/${encodeURIComponent(aggregateType)}/history`)) as { readonly generations: readonly GenerationRecord[] }).generations;
   }
 
   async bind(aggregateType: string, reducerId: string, className: string): Promise<void> {
