@@ -29,12 +29,15 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
   await append('order-1', 'Placed', { customer: 'Ada' });
   await append('order-1', 'LineAdded', { product: 'tea', quantity: 2, price: 350 });
   await append('order-2', 'Placed', { customer: 'Ada' });
+  // No order can be paid that was not placed: the reducer stops there.
+  await append('order-3', 'Paid', {});
 
   await t.test('the plan says what would change, and changes nothing', async () => {
     const out = await ok('deploy', 'shop', '--plan');
-    assert.match(out, /^order +- +Shop\.OrderReducer +folds 2 aggregates$/m);
+    assert.match(out, /^order +- +Shop\.OrderReducer +folds 3 aggregates$/m);
     assert.match(out, /^projection Shop\.Customers\n {2}a new one, which is built over the history$/m);
-    assert.match(out, /^Shop\.OrderReducer +2 +0 +0 +2 +0 +0$/m, 'tried over the stored history');
+    assert.match(out, /^Shop\.OrderReducer +3 +0 +1 +2 +0 +1 \(before: 0\)$/m, 'tried over the stored history');
+    assert.match(out, /^ {2}OrderReducer\.cs\(\d+\): order-3 stops at version 1 of order-3: InvalidOperationException: Paid on an order that was never placed\.$/m);
     assert.equal((await service.get('/aggregate-types/order')).status, 404);
     const unasked = await run('deploy', 'shop', '--no-dry-run');
     assert.deepEqual([unasked.code, unasked.err], [1, 'Nobody is here to be asked: say --yes.\n']);
@@ -55,11 +58,11 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     edit(join(folder, 'OrderReducer.cs'), 'line.Quantity * line.Price', 'line.Quantity * line.Price * 2');
     edit(join(folder, 'Customers.cs'), '?? 0) + 1', '?? 0) + 10');
     const out = await ok('deploy', 'shop', '--yes');
-    assert.match(out, /^order +Shop\.OrderReducer since 20\S+ +Shop\.OrderReducer +folds 2 aggregates$/m);
+    assert.match(out, /^order +Shop\.OrderReducer since 20\S+ +Shop\.OrderReducer +folds 3 aggregates$/m);
     assert.match(out, new RegExp(`^projection Shop\\.Customers\\n {2}${projectionId}: revision 2 is built beside the live one`, 'm'));
-    assert.match(out, /^Shop\.OrderReducer +2 +1 +1 +0 +0 +0$/m);
+    assert.match(out, /^Shop\.OrderReducer +3 +1 +2 +0 +0 +1$/m);
     assert.match(out, /^Shop\.Customers +1 +1 +0 +0 +0 +0$/m);
-    assert.match(out, /\norder: caught up\n[\s\S]*\nprojection: revision 2 is live\n$/);
+    assert.match(out, /\norder: caught up, 1 aggregate stopped by an event: see \/aggregate-types\/order\/faults\n[\s\S]*\nprojection: revision 2 is live\n$/);
     assert.equal((await order() as { total: number }).total, 1400);
     assert.equal((await customer(projectionId) as { orders: number }).orders, 20);
   });
@@ -85,7 +88,7 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
   });
 
   await t.test('rollback goes back to what was before, and ends when that is caught up', async () => {
-    assert.match(await ok('rollback', 'order', '--yes'), /^order: back to Shop\.OrderReducer of 20[\s\S]*order: caught up\n$/);
+    assert.match(await ok('rollback', 'order', '--yes'), /^order: back to Shop\.OrderReducer of 20[\s\S]*order: caught up, 1 aggregate stopped by an event: \S+ \S+\n$/);
     assert.equal((await order() as { total: number }).total, 700);
     assert.match(await ok('rollback', 'Customers', '--yes'), /is live/);
     assert.equal((await customer(projectionId) as { orders: number }).orders, 2);

@@ -12,6 +12,14 @@ export interface TypeRecord {
   readonly className?: string;
   readonly boundAt?: string;
   readonly catchUp?: CatchUpRecord;
+  readonly faulted?: FaultedRecord;
+  /** Aggregates that an event has stopped. */
+  readonly faultCount?: number;
+}
+/** Code that overran its limits too often: it is not run any more. */
+interface FaultedRecord {
+  readonly revision?: number;
+  readonly message?: string;
 }
 export interface CatchUpRecord {
   readonly status: 'running' | 'done' | 'failed';
@@ -41,6 +49,8 @@ export interface ProjectionRecord {
   readonly live?: { readonly revision: number };
   readonly build?: CatchUpRecord & { readonly revision?: number };
   readonly faultCount?: number;
+  readonly faulted?: FaultedRecord;
+  readonly cancelledAt?: string;
 }
 export interface RevisionRecord {
   readonly revision: number;
