@@ -13,6 +13,8 @@ export interface ReadStore {
   setWatermarks(watermarks: readonly Watermark[]): Promise<void>;
   /** Runs one statement of the owner and streams the answer in ClickHouse's named format. */
   query(sql: string, format: string): Promise<NodeJS.ReadableStream>;
+  /** Drops the states and notifications of a projection; resolves when no query sees them. */
+  dropProjection(tenantId: string, projectionId: string): Promise<void>;
   /** Drops all rows and watermarks, of one tenant or of all. */
   reset(tenantId?: string): Promise<void>;
   ping(): Promise<boolean>;

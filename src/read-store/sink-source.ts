@@ -1,10 +1,11 @@
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 
-/** `released`: aggregates whose states are other ones from there on, without a commit. */
+/** `released`: aggregates whose states are other ones from there on, without a commit. `dropped`: projections that are deleted, of which no changes are given any more. */
 export interface CommitsPage {
   readonly commits: readonly StoredCommit[];
   readonly released?: readonly string[];
+  readonly dropped?: readonly string[];
   readonly next: number;
 }
 

@@ -22,6 +22,8 @@ export interface Gathered {
   readonly progress: ReadonlyMap<SinkStream, number>;
   /** Streams that couldn't be read; the others go on. */
   readonly failures: readonly { readonly stream: SinkStream; readonly error: unknown }[];
+  /** Projections of which the rows are to go, when these are in. */
+  readonly dropped: readonly string[];
   readonly startedAt: number;
   readonly generation: number;
   readonly revision: number;
@@ -72,7 +74,7 @@ export class SinkTenant {
     const startedAt = Date.now();
     const positions = this.#positions;
     const revision = Math.max(this.#revision, this.source.statesRevision?.() ?? 0);
-    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], startedAt, generation: this.#generation, revision };
+    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], dropped: [] as string[], startedAt, generation: this.#generation, revision };
     if (positions === undefined) return gathered;
     if (revision > this.#revision) {
       this.#revision = revision;
@@ -101,6 +103,7 @@ export class SinkTenant {
     await attempt('events', async (from) => {
       const page = await commitsFrom(from);
       rows.addCommits(tenantId, page.commits);
+      gathered.dropped.push(...(page.dropped ?? []));
       return page.next;
     });
     await attempt('states', async (from) => {

@@ -293,6 +293,7 @@ export class Sink {
         await store.insert(block);
         observer?.block?.(block.table, block.rows.length, performance.now() - started);
       }
+      for (const { tenant, dropped } of taken) for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
       if (watermarks.length > 0) await store.setWatermarks(watermarks);
     } catch (error) {
       for (const { tenant } of taken) this.#mark(tenant);

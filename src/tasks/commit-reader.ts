@@ -51,8 +51,9 @@ const RESTORED_TAIL = 4096;
 export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
 /** For the sink. */
-export const commitsPage = ({ inputs, next }: { readonly inputs: readonly Input[]; readonly next: number }): { commits: StoredCommit[]; released: string[]; next: number } => ({
+export const commitsPage = ({ inputs, next }: { readonly inputs: readonly Input[]; readonly next: number }): { commits: StoredCommit[]; released: string[]; dropped: string[]; next: number } => ({
   commits: inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : [])),
+  dropped: inputs.flatMap((input) => (input.kind === 'control' && input.control.kind === 'ProjectionDrop' ? [input.control.value.projectionId] : [])),
   released: inputs.flatMap((input) => (input.kind === 'release' ? [input.aggregateId] : [])),
   next,
 });

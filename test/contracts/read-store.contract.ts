@@ -114,6 +114,19 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       assert.deepEqual(await rows(store, `SELECT toUInt32(sequence) AS s, toUnixTimestamp64Milli(last_modified)::UInt32 AS at FROM notifications FINAL WHERE tenant = '${t}' ORDER BY s`), [{ s: 7, at: 7 }, { s: 8, at: 8 }]);
     });
 
+    it('drops the rows of one projection, and no others', async () => {
+      const { store } = await open();
+      const [one, two] = [tenant(), tenant()];
+      const row = (of: string, projection: string): NotificationRow => ({ tenant: of, projection_id: projection, class_name: 'P', key: 'k', state: Buffer.from('{}'), sequence: 1, last_modified: 1, aggregate_id: 'a', aggregate_type: 'account', version: 1, event_id: 'e', cause: '' });
+      for (const [of, projection] of [[one, 'p'], [one, 'q'], [two, 'p']] as const) {
+        await store.insert({ table: 'notifications', rows: [row(of, projection)] });
+        await store.insert({ table: 'projection_states', rows: [row(of, projection)] });
+      }
+      await store.dropProjection(one, 'p');
+      for (const table of ['notifications', 'projection_states'])
+        assert.deepEqual(await rows(store, `SELECT tenant, projection_id FROM ${table} FINAL WHERE tenant IN ('${one}', '${two}') ORDER BY tenant = '${two}'`), [{ tenant: one, projection_id: 'q' }, { tenant: two, projection_id: 'p' }]);
+    });
+
     it('never moves a watermark back, and forgets it with the rows of its tenant alone', async () => {
       const { store } = await open();
       const [one, two] = [tenant(), tenant()];

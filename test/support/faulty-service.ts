@@ -148,6 +148,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
     await store.setWatermarks(watermarks);
   },
   query: (sql, format) => store.query(sql, format),
+  dropProjection: (tenantId, projectionId) => store.dropProjection(tenantId, projectionId),
   reset: (tenantId) => store.reset(tenantId),
   ping: () => store.ping(),
   close: () => store.close(),

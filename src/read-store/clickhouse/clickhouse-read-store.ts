@@ -166,6 +166,18 @@ export class ClickHouseReadStore implements ReadStore {
     }
   }
 
+  async dropProjection(tenantId: string, projectionId: string): Promise<void> {
+    for (const table of ['projection_states', 'notifications'])
+      await this.#call(`could not drop the rows of a projection from ${table}`, (signal, client) =>
+        client.command({
+          query: `DELETE FROM ${table} WHERE tenant = {tenant:String} AND projection_id = {projection:String}`,
+          query_params: { tenant: tenantId, projection: projectionId },
+          clickhouse_settings: { workload: SETTINGS.workload, lightweight_deletes_sync: '2' },
+          abort_signal: signal,
+        }),
+      );
+  }
+
   async ping(): Promise<boolean> {
     try {
       const client = this.#connected();
