@@ -7,6 +7,7 @@ import { JsonError } from '../core/json-scanner.js';
 const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: string]>> = {
   ALREADY_EXISTS: [409, 'Already exists'],
   AGGREGATE_TYPE_MISMATCH: [409, 'The aggregate has another type'],
+  ARTEFACT_FAULTED: [409, 'The code is not run any more'],
   BUILD_UNDER_WAY: [409, 'A build is under way'],
   CURSOR_EXPIRED: [410, 'The cursor has expired'],
   FAULT_MISMATCH: [409, 'It stands at another fault'],

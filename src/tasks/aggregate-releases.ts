@@ -13,6 +13,8 @@ export interface AggregateReleasesOptions {
   readonly reads: AggregateReads;
   readonly faults: ReducerFaults;
   readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
+  /** The artefact has too many strikes: its code is not run. */
+  readonly halted: (artefactId: string) => boolean;
   readonly propose: (control: Control) => Promise<number>;
   /** How long an answer waits for the fold, milliseconds. */
   readonly waitMs: number;
@@ -28,7 +30,7 @@ export class AggregateReleases {
     this.#options = options;
   }
 
-  /** @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, UNAVAILABLE */
+  /** @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, ARTEFACT_FAULTED, UNAVAILABLE */
   async release(query: AggregateReleaseQuery): Promise<AggregateRelease> {
     const { aggregateId } = query;
     const before = this.#underWay.get(aggregateId) ?? Promise.resolve();
@@ -45,11 +47,12 @@ export class AggregateReleases {
   }
 
   async #release({ aggregateType, aggregateId, mode, eventId, version }: AggregateReleaseQuery): Promise<AggregateRelease> {
-    const { reads, faults, boundTo, propose, waitMs, observer } = this.#options;
+    const { reads, faults, boundTo, halted, propose, waitMs, observer } = this.#options;
     const state = await reads.aggregateState(aggregateType, aggregateId);
     const reducer = boundTo(aggregateType);
     if (state.fault === undefined || reducer === undefined) throw notFaulted(`the aggregate ${aggregateId}`, { version: state.version });
     requireFault(state.fault, { eventId, version });
+    if (halted(reducer.artefactId)) throw notRun();
     // One that was only found here may be in the log in a moment: the release comes after it.
     await faults.recorded(aggregateId);
     const { artefactId, className } = reducer;
@@ -72,6 +75,8 @@ function outcomeOf(before: AggregateState, after: AggregateState | undefined): A
 
 export const notFaulted = (what: string, details: Readonly<Record<string, unknown>> = {}): StatefoldError =>
   new StatefoldError('NOT_FAULTED', `${what} does not stand at a fault: there is nothing to retry or to skip`, { details });
+
+export const notRun = (): StatefoldError => new StatefoldError('ARTEFACT_FAULTED', 'the code has too many strikes and is not run any more: upload it again, or revive it');
 
 /** The client may say which fault it means. @throws StatefoldError FAULT_MISMATCH */
 export function requireFault(fault: Fault, expected: { readonly eventId: string | undefined; readonly version: number | undefined }): void {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
-import { notFaulted, requireFault } from './aggregate-releases.js';
+import { notFaulted, notRun, requireFault } from './aggregate-releases.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import type { Control } from './events-writer.js';
 import type { KeyReleases } from './key-releases.js';
@@ -12,6 +12,8 @@ import { within } from './within.js';
 export interface TaskFaultsOptions {
   readonly tables: PartitionTables;
   readonly releases: KeyReleases;
+  /** The revision has too many strikes: its code is not run. */
+  readonly halted: (unitId: string) => boolean;
   readonly partitions: () => Promise<readonly TenantPartition[]>;
   /** Puts the release in the tenant's one order. */
   readonly propose: (control: Control) => Promise<number>;
@@ -74,7 +76,7 @@ export class TaskFaults implements TenantFaults {
 
   async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
     await Promise.resolve();
-    const { tables, mustServe } = this.#options;
+    const { tables, halted, mustServe } = this.#options;
     mustServe();
     const { projectionId, key, className } = query;
     const live = tables.liveProjection(projectionId);
@@ -86,6 +88,7 @@ export class TaskFaults implements TenantFaults {
     const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
     if (meant.length === 0) throw key === undefined ? notFaulted(`the projection ${projectionId}`) : notFaulted(`the key '${key}' of projection ${projectionId}`);
     for (const { row } of meant) requireFault(row.fault, query);
+    if (halted(`${projectionId}@${live.revision}`)) throw notRun();
     const able = meant.filter((one) => one.key !== '' || query.mode === 'skip');
     if (able.length === 0) throw new StatefoldError('FAULT_WITHOUT_KEY', 'the event stopped the code before it gave a key, and the keys that it may have are further on by now: rebuild the projection, or skip the event');
     // Written at once, so that they stand side by side in the order.

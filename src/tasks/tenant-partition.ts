@@ -119,7 +119,7 @@ export class TenantPartition {
     });
     this.reads = new AggregateReads({ tables, reader: this.reader, reducers: this.#reducers, boundTo, barrier: options.barrier });
     this.#releases = new AggregateReleases({
-      ...{ reads: this.reads, faults: this.#faults, boundTo, propose: (control) => this.propose(control), waitMs: RELEASE_WAIT_MS },
+      ...{ reads: this.reads, faults: this.#faults, boundTo, halted, propose: (control) => this.propose(control), waitMs: RELEASE_WAIT_MS },
       observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) },
     });
     this.source = {

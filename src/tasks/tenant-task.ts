@@ -119,7 +119,7 @@ export class TenantTask implements Tenant, SinkSource {
         faulted: (kind) => observer?.faulted?.(kind),
       },
     });
-    this.faults = new TaskFaults({ tables, releases, partitions: () => this.#input.all(), propose, mustServe: () => this.#mustServe(), waitMs: RELEASE_WAIT_MS });
+    this.faults = new TaskFaults({ tables, releases, halted: code.halted, partitions: () => this.#input.all(), propose, mustServe: () => this.#mustServe(), waitMs: RELEASE_WAIT_MS });
     this.#follower = new ProjectionFollower({ ...code, changes: this.#feed, builds: this.#builds, position: checkpoint.projected, keptRevisions, logger });
     tables.section.onCheckpoint(() => {
       this.#first.forgetCommands();

@@ -20,7 +20,7 @@ export interface Tenant {
   /** Keys of all classes of a projection, ascending by (key, className). */
   projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
-  /** Takes on an aggregate that stands at a fault. @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH */
+  /** Takes on an aggregate that stands at a fault. @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, ARTEFACT_FAULTED */
   releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease>;
   readonly faults: TenantFaults;
   /** Progress of a projection's build over history; undefined when it is live. */
@@ -52,7 +52,7 @@ export interface TenantFaults {
   /** Keys of a projection, ascending by (key, class). */
   ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
   countOfProjection(projectionId: string): Promise<number>;
-  /** Takes on the keys that stand at a fault. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY */
+  /** Takes on the keys that stand at a fault. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED */
   releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
 }
 export interface FaultsQuery {

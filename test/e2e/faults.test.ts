@@ -63,7 +63,7 @@ const metric = async (service: { request(method: string, path: string, options: 
 
 test('events on which tenant code throws', async (t) => {
   const dataDirectory = temporaryDirectory(t);
-  const env = { FOLD_DEADLINE_MS: '30000' };
+  const env = { FOLD_DEADLINE_MS: '30000', ARTEFACT_STRIKES: '2' };
   let service = await startService(t, { dataDirectory, env });
   let api = new Api(service);
   const { apiKey } = (await service.request('POST', '/admin/tenants', { key: null, body: { name: 'Other' }, headers: { 'x-admin-key': ADMIN_KEY } })).json<{ apiKey: string }>();
@@ -222,6 +222,13 @@ test('events on which tenant code throws', async (t) => {
       ['all', { total: 6 * 3 - 3 }, undefined],
       ['some', { total: 2 }, 'wide-1'],
     ]);
+  });
+
+  await t.test('code with too many strikes is not run, and takes on nothing', async () => {
+    await api.deployReducer({ 'Tally.cs': tally('hung') });
+    for (const id of ['hung-1', 'hung-2']) assert.equal((await api.append(id, 'Hang')).stateStatus, 'faulted');
+    await until(async () => (await api.read<{ faulted?: object }>('/aggregate-types/hung')).faulted !== undefined);
+    for (const mode of ['retry', 'skip']) problem(await api.post(`/aggregate-types/hung/hung-1/${mode}`), 409, 'ARTEFACT_FAULTED');
   });
 
   await t.test('a process that was stopped: a fault of the log, for a restart with all the time in the world, too, until it is retried', async () => {
