@@ -1,7 +1,7 @@
 import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
-import type { ProjectionReleaseValue } from '../core/records.js';
+import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { inputOffset } from '../tasks/commit-reader.js';
 import type { ProjectionSource } from '../tasks/inspection-source.js';
 import { flatten, takeEvents } from '../tasks/projection-unit.js';
@@ -40,12 +40,17 @@ export class ProjectionRefold {
   readonly #states = new Map<string, RefoldedKey>();
   #bytes = 0;
   #full = false;
+  /** Of the projection, whose releases are done again; the one that was live at this place; and those of which some was passed over. */
+  readonly #revisions = new Set<number>();
+  #live: number | undefined;
+  readonly #passedOver = new Set<number>();
   /** Next place to fold. */
   #position = 0;
   events = 0;
 
   constructor(options: ProjectionRefoldOptions) {
     this.#options = options;
+    if (options.releasesOf !== undefined) this.#revisions.add(options.releasesOf.revision);
   }
 
   /** Undefined: as far as the live one. */
@@ -99,10 +104,27 @@ export class ProjectionRefold {
         await this.#foldAll(commits);
         commits = [];
         await this.#release(input.control.value, offset);
-      }
+      } else if (input.kind === 'control' && input.control.kind === 'ProjectionSwap' && this.#continues(input.control.value)) return this.#restart();
     }
     await this.#foldAll(commits);
     this.#position = Math.min(next, end);
+  }
+
+  /** A revision that was revived goes on from the states of the one before, with what was released there. True: some of that was passed over. */
+  #continues({ projectionId, revision, cause }: ProjectionSwapValue): boolean {
+    if (projectionId !== this.#options.releasesOf?.projectionId) return false;
+    const before = this.#live;
+    this.#live = revision;
+    if (cause !== 'revive' || before === undefined || !this.#revisions.has(revision) || this.#revisions.has(before)) return false;
+    this.#revisions.add(before);
+    return this.#passedOver.has(before);
+  }
+
+  #restart(): void {
+    for (const { id } of this.#options.units) this.#options.bench.forget(id);
+    this.#states.clear();
+    this.#passedOver.clear();
+    [this.#bytes, this.#full, this.#position, this.#live] = [0, false, 0, undefined];
   }
 
   async #foldAll(commits: readonly StoredCommit[]): Promise<void> {
@@ -120,7 +142,9 @@ export class ProjectionRefold {
     const index = units.findIndex((unit) => unit.className === className);
     const unit = units[index];
     const held = this.#states.get(nameOf(index, key));
-    if (unit === undefined || releasesOf?.projectionId !== projectionId || releasesOf.revision !== revision || held?.fault?.eventId !== eventId) return;
+    if (releasesOf?.projectionId !== projectionId) return;
+    if (!this.#revisions.has(revision)) return void this.#passedOver.add(revision);
+    if (unit === undefined || held?.fault?.eventId !== eventId) return;
     // Of a name of its own: nothing of other keys is remembered.
     const apart = { ...unit, id: `${unit.id}@release` };
     this.#states.set(nameOf(index, key), { ...held, fault: undefined });
