@@ -191,7 +191,7 @@ test('reducers', async (t) => {
     const { fault, ...rest } = await state('tally', 'tally-3');
     assert.deepEqual([rest.version, rest.state], [1, { count: 1, version: 1, last: 'A' }]);
     assert.match(fault?.at ?? '', TIMESTAMP);
-    assert.deepEqual({ ...fault, at: '' }, { eventId: boom.eventId, aggregateId: 'tally-3', version: 2, className: 'Tests.Tally', message: 'InvalidOperationException: boom at 2', file: 'Tally.cs', line: 9, at: '' });
+    assert.deepEqual({ ...fault, at: '' }, { eventId: boom.eventId, aggregateId: 'tally-3', version: 2, eventType: 'Boom', className: 'Tests.Tally', message: 'InvalidOperationException: boom at 2', file: 'Tally.cs', line: 9, at: '' });
     assert.deepEqual([(await state('tally', 'tally-2')).version, (await state('tally', 'tally-2')).state], [0, null]);
     assert.deepEqual((await api.append('tally-1', 'B')).state, { count: 2, version: 4, last: 'B' });
 
