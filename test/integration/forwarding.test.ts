@@ -58,6 +58,7 @@ test('every kind of request is answered by the owner, whichever process it comes
     assert.equal((await ask(pair, node, '/events/none')).status, 404);
     assert.equal((await ask(pair, node, '/projections/none/status')).body['code'], 'NOT_FOUND');
     assert.equal((await ask(pair, node, '/nowhere')).status, 404);
+    for (const mode of ['retry', 'skip']) assert.equal((await ask(pair, node, `/aggregate-types/note/${name}/${mode}`, { method: 'POST' })).body['code'], 'NO_REDUCER_BOUND');
     assert.equal((await ask(pair, node, '/events', { method: 'PUT' })).headers.get('allow'), 'POST, OPTIONS');
     assert.equal((await ask(pair, node, '/webhooks/rotate', { method: 'POST' })).status, 200);
     for (const path of ['/events/a', '/aggregates', '/projections/x/sse']) assert.equal((await ask(pair, node, path, { headers: { 'X-API-Key': 'wrong' } })).status, 401, path);
