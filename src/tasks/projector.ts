@@ -1,5 +1,5 @@
 import type { HostEvent, ProjectChange, Runner, State } from '../code-host/code-host.js';
-import type { Change } from '../core/change.js';
+import type { Change, SwapCause } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
@@ -27,7 +27,7 @@ export interface ProjectorOptions {
   readonly keptRevisions: number;
   readonly logger: Logger;
   readonly changesAProduce?: number | undefined;
-  readonly observer?: { projected?(events: number, changes: number, seconds: number): void; faulted?(kind: 'projection'): void };
+  readonly observer?: { projected?(events: number, changes: number, seconds: number): void; faulted?(kind: 'projection'): void; swapped?(cause: SwapCause): void };
 }
 
 /** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
@@ -327,6 +327,7 @@ export class Projector {
     await this.#emitSwap(values);
     const kept = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true ? 0 : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
+    this.#options.observer?.swapped?.(swap.cause);
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.runner.forget(`${projectionId}@${before.revision}`);
   }

@@ -1,4 +1,5 @@
 import type { CodeHost } from '../code-host/code-host.js';
+import type { SwapCause } from '../core/change.js';
 import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import type { ReleaseMode } from '../core/records.js';
@@ -61,6 +62,8 @@ export interface TaskObserver {
   folded?(events: number, seconds: number): void;
   projected?(events: number, changes: number, seconds: number): void;
   voided?(): void;
+  /** A revision of a projection has become the live one. */
+  swapped?(cause: SwapCause): void;
   /** Tenant code stopped a key or an aggregate. */
   faulted?(kind: 'reducer' | 'projection'): void;
   released?(kind: 'reducer' | 'projection', mode: ReleaseMode, outcome: string): void;

@@ -117,6 +117,7 @@ export class TenantTask implements Tenant, SinkSource {
       observer: {
         projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds),
         faulted: (kind) => observer?.faulted?.(kind),
+        swapped: (cause) => observer?.swapped?.(cause),
       },
     });
     this.faults = new TaskFaults({ tables, releases, halted: code.halted, partitions: () => this.#input.all(), propose, mustServe: () => this.#mustServe(), waitMs: RELEASE_WAIT_MS });

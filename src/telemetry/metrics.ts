@@ -44,6 +44,7 @@ export class Metrics {
   readonly #foldSeconds = this.#distribution('fold_duration_seconds', 'Time of one batch through reducers, the way to the runner and back included.', FAST);
   readonly #projectedEvents = this.#count('projection_events_total', 'Events that projections were fed.');
   readonly #projectionChanges = this.#count('projection_changes_total', 'Changes of state that projections made.');
+  readonly #swaps = this.#labelled('projection_swaps_total', 'Revisions of projections that became the live one, by cause: build, redeploy, rollback, rebuild or revive.', ['cause']);
   readonly #projectionSeconds = this.#distribution('projection_duration_seconds', 'Time of one batch through projections.', FAST);
   readonly #faults = this.#labelled('faults_total', 'Events that stopped an aggregate or a key, by kind of code: reducer or projection.', ['kind']);
   readonly #releases = this.#labelled('fault_releases_total', 'Retries and skips that came to an end, by kind of code, mode and outcome.', ['kind', 'mode', 'outcome']);
@@ -114,6 +115,7 @@ export class Metrics {
         projections.observe(seconds);
       },
       voided: (): void => void this.#voided.value++,
+      swapped: (cause: string): void => this.#swaps.inc({ cause }),
       faulted: (kind: string): void => this.#faults.inc({ kind }),
       released: (kind: string, mode: string, outcome: string): void => this.#releases.inc({ kind, mode, outcome }),
     };
