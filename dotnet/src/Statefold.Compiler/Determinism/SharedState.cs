@@ -1,3 +1,4 @@
+using System.Runtime.InteropServices;
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
 using Microsoft.CodeAnalysis.Operations;
@@ -15,7 +16,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
 
     // Methods of the upload that change the object they are called on, and whom they call on it; found on the way.
     private readonly HashSet<ISymbol> changers = new(SymbolEqualityComparer.Default);
-    private readonly List<(ISymbol Caller, ISymbol Called)> ownCalls = [];
+    private readonly Dictionary<ISymbol, List<ISymbol>> callersOf = new(SymbolEqualityComparer.Default);
     private readonly List<(ISymbol Called, Rule Rule, Location Place, string Subject)> suspects = [];
 
     // Locals that stand for what a shared member holds, in the member that is looked at.
@@ -93,12 +94,15 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
     /// <summary>Tells of the calls of the upload's own methods that turned out to change their object.</summary>
     public void Finish()
     {
-        for (var grown = true; grown;)
+        var left = new Queue<ISymbol>(changers);
+        while (left.TryDequeue(out var changer))
         {
-            grown = false;
-            foreach (var (caller, called) in ownCalls)
+            foreach (var caller in callersOf.GetValueOrDefault(changer) ?? [])
             {
-                grown |= changers.Contains(called) && changers.Add(caller);
+                if (changers.Add(caller))
+                {
+                    left.Enqueue(caller);
+                }
             }
         }
 
@@ -190,7 +194,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
         var root = RootOf(receiver);
         if (isOwn && root.Owner == Owner.This && member is not null)
         {
-            ownCalls.Add((member, method));
+            (CollectionsMarshal.GetValueRefOrAddDefault(callersOf, method, out _) ??= []).Add(member);
         }
 
         var changes = !isOwn && Mutators.Changes(method);

@@ -25,6 +25,11 @@ internal sealed class Values(Breaches breaches)
 
     public void Look(IOperation operation)
     {
+        if (breaches.Full)
+        {
+            return;
+        }
+
         switch (operation)
         {
             case IInvocationOperation call:
