@@ -92,9 +92,11 @@ export class ReducerFaults {
       else if (row?.version === version - 1 && this.#pending.get(aggregateId)?.fault.eventId === fault.eventId) this.#setRow(aggregateId, fault);
       return;
     }
-    const skipped = value.mode === 'skip' && !marks.skipped.includes(version) ? [...marks.skipped, version].sort((a, b) => a - b) : marks.skipped;
+    const passes = value.mode === 'skip' && !marks.skipped.includes(version);
+    const skipped = passes ? [...marks.skipped, version].sort((a, b) => a - b) : marks.skipped;
     tables.faults.setMarks(aggregateId, value, { skipped, stop: marks.stop?.version === version ? undefined : marks.stop });
     if (row?.fault?.version === version) this.#setRow(aggregateId, row.fault, true);
+    else if (passes && row !== undefined && row.version >= version) this.#setRow(aggregateId, undefined);
   }
 
   close(): void {

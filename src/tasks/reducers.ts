@@ -62,6 +62,8 @@ interface Plan {
   readonly through: number;
   /** Where it stands then. */
   readonly stop: Stop | undefined;
+  /** How many versions were to be passed over. */
+  readonly skips: number;
 }
 
 const COMMITS_A_TURN = 512;
@@ -303,7 +305,7 @@ export class Reducers {
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
     const { halted } = this.#options;
     const item = { unit, aggregateId, baseVersion, baseState: () => row?.state ?? null, events, stateAt: stateAt.filter(isFolded), ...(halted && { halted: () => halted(unit.artefactId) }) };
-    return { reducer, item, commits, through, stop };
+    return { reducer, item, commits, through, stop, skips: skipped.length };
   }
 
   async #foldHistory(reducer: BoundReducer, row: ReducerState | undefined, commits: readonly StoredCommit[], stop: Stop | undefined): Promise<ReducerState> {
@@ -315,8 +317,9 @@ export class Reducers {
   }
 
   /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
-  #store({ reducer, item, commits, through, stop }: Plan, outcome: FoldOutcome): ReducerState {
+  #store({ reducer, item, commits, through, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
     const { faults, observer } = this.#options;
+    if (faults.marks(item.aggregateId, reducer).skipped.length !== skips) throw new Error('an event is to be passed over that was being folded: it is folded again');
     const before = this.#row(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
     const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : through;
