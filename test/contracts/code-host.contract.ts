@@ -181,7 +181,7 @@ export function codeHostContract(name: string, open: () => { readonly host: Code
       const { at, ...fault } = outcome?.fault ?? assert.fail('no fault');
       assert.match(at, /^\d{4}-\d\d-\d\dT/);
       assert.deepEqual(fault, {
-        eventId: 'a@3', aggregateId: 'a', version: 3, className: 'Test.CounterReducer', message: 'InvalidOperationException: no such thing: 3', file: 'code.cs', line: COUNTER_THROWS_AT_LINE,
+        eventId: 'a@3', aggregateId: 'a', version: 3, eventType: 'throw', className: 'Test.CounterReducer', message: 'InvalidOperationException: no such thing: 3', file: 'code.cs', line: COUNTER_THROWS_AT_LINE,
       });
       const [next] = await runner.fold([item(2, ['w'])]);
       assert.deepEqual(readable(next), [[3, '{"count":3,"seen":["x","y","w"]}']]);
