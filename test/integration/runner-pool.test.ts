@@ -17,7 +17,7 @@ public sealed class SumReducer : IReducer<Sum>
         {
             case "native": for (var i = 0; i < 400; i++) Take(1); Thread.Sleep(Timeout.Infinite); break;
             case "drop": Take(8); break;
-            case "threads": for (var i = 0; i < 200; i++) Leave(Timeout.Infinite); Thread.Sleep(Timeout.Infinite); break;
+            case "threads": for (var i = 0; i < 100; i++) Leave(Timeout.Infinite); Thread.Sleep(Timeout.Infinite); break;
             case "leave": Leave(Timeout.Infinite); break;
             case "later": new Thread(() => { for (var i = 0; i < 400; i++) Take(1); }) { IsBackground = true }.Start(); break;
         }
