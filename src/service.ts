@@ -122,7 +122,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     closers.push(() => health.settled());
     const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: { ...metrics.codeHost, onProcessStart: (started) => void (metrics.codeHost.onProcessStart(started), lowerScratchPriority(started)), onStrike: (strike) => void (metrics.codeHost.onStrike(), health.struck(strike)) } });
     const jailed = describeJail(jail);
-    logger[jail.kind === 'jailed' ? 'info' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
+    logger[jail.kind === 'jailed' ? 'debug' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
     closers.push(() => codeHost.close());
 
