@@ -1,5 +1,6 @@
 import type { HostEvent, ProjectChange, Runner, State } from '../code-host/code-host.js';
 import type { Change, SwapCause } from '../core/change.js';
+import { InvariantError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
@@ -141,6 +142,7 @@ export class Projector {
     const commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
     const stop = inputs[control];
     const end = stop?.kind === 'control' ? stop.offset : next;
+    if (end <= this.#position) throw new InvariantError(`what is to be folded from ${this.#position} on ends at ${end}`);
     if (this.#units.length === 0) {
       this.#fly(end, commits).acked = true;
       this.#land();
