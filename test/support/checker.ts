@@ -267,11 +267,11 @@ function acknowledgedBy(answers: readonly Answered[]): (aggregateId: string, at:
 
 function checkOrder(history: readonly Operation[], answers: readonly Answered[], truth: Truth, findings: Findings): void {
   const acknowledged = acknowledgedBy(answers);
-  const sentBefore = new Set<number>();
+  // A keyed command that is sent again is answered from its first sending, also when nobody heard the answer to that.
+  const firstSent = new Map<number, number>();
+  for (const { request, invokedAt } of history) if (request.kind === 'append') firstSent.set(request.command, Math.min(invokedAt, firstSent.get(request.command) ?? invokedAt));
   for (const { request, status, startVersion, invokedAt } of [...answers].sort((a, b) => a.invokedAt - b.invokedAt)) {
-    const repeated = sentBefore.has(request.command);
-    sentBefore.add(request.command);
-    if (status !== 201 || (repeated && request.key !== undefined)) continue;
+    if (status !== 201 || (request.key !== undefined && invokedAt > (firstSent.get(request.command) ?? invokedAt))) continue;
     const before = acknowledged(request.aggregateId, invokedAt);
     if (startVersion <= before) findings.add(7, `an append to ${request.aggregateId} became version ${startVersion}, though ${before} was answered before it was sent`);
   }
