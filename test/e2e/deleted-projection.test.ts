@@ -16,6 +16,8 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
     const { url, user, password, database } = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<Record<'url' | 'user' | 'password' | 'database', string>>();
     const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }, body: `${statement} FORMAT JSONCompactEachRow` });
     const text = await answer.text();
+    // It has nothing yet: the service makes the tables with the first rows.
+    if (answer.status === 404 && /UNKNOWN_(DATABASE|TABLE)/.test(text)) return [];
     assert.equal(answer.status, 200, text);
     return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as unknown);
   };
@@ -25,6 +27,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   ];
   const add = (key: string): ReturnType<Api['append']> => api.append(`a-${key}`, 'Added', { key, n: 1 });
 
+  await until(async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200);
   await add('x');
   const config = JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/gone` } });
   const id = await api.deployProjection({ 'Totals.cs': totals() }, { config });

@@ -28,6 +28,8 @@ interface Member {
 
 /** How soon a process that is gone is known to be: as short as the test's broker allows. */
 export const SESSION_MS = 2000;
+/** A clean end waits for the answers under way, which have a deadline of their own. */
+const END_MS = 90_000;
 const FUSE_FILE = 'fuse';
 
 /** Several processes of one service on one Kafka, ended, paused and started again; clients go to any that runs. */
@@ -128,7 +130,12 @@ export class ClusterWorld implements Stage {
     const member = this.#member(i);
     const { service } = member;
     member.service = undefined;
-    await service?.kill(how);
+    if (service === undefined) return;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`process ${i} did not end within ${END_MS} ms of its ${how}:\n${service.output.slice(-20_000)}`)), END_MS);
+    });
+    await Promise.race([service.kill(how), late]).finally(() => clearTimeout(timer));
   }
 
   /** Stopped as by a long pause of the machine; clients go elsewhere. */
