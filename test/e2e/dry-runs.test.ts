@@ -180,6 +180,8 @@ test('a dry run of a projection', async (t) => {
 
   await t.test('shows what it would throw at', async () => {
     await api.append('b-1', 'Boom', { key: 'y', n: 1 });
+    // A dry run goes as far as the live projection has come.
+    await until(async () => (await api.read<{ faultCount?: number }>(`/projections/${projectionId}/status`)).faultCount === 1);
     const all = await report(dryRun(api, 'projections', { 'Totals.cs': totals('Totals', 3) }, { projectionId }));
     assert.deepEqual(all.faults.map(({ key, aggregateId, version, message, line }) => ({ key, aggregateId, version, message, line })), [{ key: 'y', aggregateId: 'b-1', version: 3, message: 'InvalidOperationException: boom at 3', line: 13 }]);
   });
