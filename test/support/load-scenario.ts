@@ -26,6 +26,8 @@ export interface ScenarioOptions extends LoadOptions {
 
 const ROWS_MS = 60_000;
 const CRASH_MS = 30_000;
+/** Before the file's time is over: whoever reads why it was must know where it stood. */
+const SLOW_MS = 240_000;
 
 /** A part of a test that the next ones rest on: when it fails they are not run. */
 export async function step(t: TestContext, name: string, run: () => Promise<void>): Promise<void> {
@@ -50,6 +52,7 @@ export class Scenario<W extends Stage = World> {
   #sharedSecret = '';
   #tenantId = '';
   #earlier: LogContent | undefined;
+  #doing = 'the scenario begins';
 
   constructor(t: TestContext, options: ScenarioOptions, world: W) {
     this.#t = t;
@@ -57,6 +60,11 @@ export class Scenario<W extends Stage = World> {
     this.world = world;
     this.load = new Load(world, this.history, options);
     t.diagnostic(`seed ${options.seed}`);
+    const slow = setTimeout(() => {
+      const last = this.history.operations.slice(-5).map((operation) => JSON.stringify(operation).slice(0, 500));
+      process.stderr.write(`after ${SLOW_MS} ms: ${this.#doing}; the last of ${this.history.operations.length} operations:\n${last.join('\n')}\n`);
+    }, SLOW_MS).unref();
+    t.after(() => clearTimeout(slow));
   }
 
   /** In a service of one process, with the log in its data directory. */
@@ -125,6 +133,7 @@ export class Scenario<W extends Stage = World> {
 
   /** Loads until the fuse that was lit burns down, or `during` is through; then ends the load's process if it still runs. */
   async crash(how: 'SIGKILL' | 'its own', during: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    this.#doing = `a crash by ${how} is waited for`;
     this.load.start();
     try {
       if (how === 'its own') this.world.light();
@@ -152,8 +161,10 @@ export class Scenario<W extends Stage = World> {
    * invariants. The service is down afterwards.
    */
   async prove(): Promise<Evidence> {
+    this.#doing = 'the load is being stopped';
     await this.load.stop();
     const answers = await this.settle();
+    this.#doing = 'all processes are being ended';
     await this.world.end('SIGTERM');
     const evidence = { ...answers, log: await this.logOnlyGrew() };
     this.judge(evidence);
@@ -170,6 +181,7 @@ export class Scenario<W extends Stage = World> {
   /** What the service answers once everything has caught up. */
   async settle(): Promise<Omit<Evidence, 'log'>> {
     const { service } = this.world;
+    this.#doing = 'builds and followers are waited for';
     await this.built();
     const listed = await this.#listAll();
     const total = [...listed.values()].reduce((sum, events) => sum + events.length, 0);
