@@ -38,6 +38,7 @@ import { WebhookDeliverer } from './notifier/webhooks/webhook-deliverer.js';
 import { ClickHouseReadStore } from './read-store/clickhouse/clickhouse-read-store.js';
 import type { ReadStore } from './read-store/read-store.js';
 import { readStoreEndpoint } from './read-store-setup.js';
+import { Shutdown } from './shutdown.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from './read-store/sink.js';
 import { Activity } from './tasks/activity.js';
@@ -84,54 +85,47 @@ const CONNECTIONS_PER_TENANT = 1000;
 export async function startService({ settings, logger, metrics, decorate = {} }: ServiceOptions): Promise<Service> {
   const root = findProjectRoot();
   const data = settings.dataDirectory;
-  const closers: (() => Promise<unknown> | void)[] = [];
-  const close = async (): Promise<void> => {
-    for (const closer of closers.splice(0).reverse()) {
-      try {
-        await closer();
-      } catch (error) {
-        logger.error({ err: error }, 'a part did not close cleanly');
-      }
-    }
-  };
+  // A part whose work under way has a deadline of its own has more time than that.
+  const shutdown = new Shutdown(logger, settings.shutdownDeadlineMs + 20_000);
+  const close = (): Promise<void> => shutdown.close();
   try {
     const lock = await lockDirectory(data);
-    closers.push(() => lock.release());
+    shutdown.add('instance lock', () => lock.release());
     const owner = randomUUID();
     const clock = systemClock;
     const setup = await openLog(settings, root, logger);
-    closers.push(() => setup.log.close());
+    shutdown.add('log', () => setup.log.close());
     const { codecs, schemas, schemaIds, shared } = setup;
     const log = decorate.log?.(setup.log) ?? setup.log;
     const store = new LocalStore({ path: join(data, 'store'), logger });
-    closers.push(() => store.close());
+    shutdown.add('local store', () => store.close());
     let url = '';
     const owners = await setup.openOwnership(owner, () => settings.advertisedUrl ?? url, () => store.sections());
     const { ownership } = owners;
-    closers.push(() => ownership.close());
+    shutdown.add('ownership', () => ownership.close());
     const owns = (tenantId: string): boolean => ownership.ownerOf(tenantId) === 'self';
 
     const catalog = await FencedCatalog.open({ log, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner, logger, shared, onStopped: fatal(logger) });
-    closers.push(() => catalog.close());
+    shutdown.add('catalog', () => catalog.close());
     const sealer = new Sealer(masterKey(settings.masterKey, join(data, 'master-key')));
     if (shared) await joinCluster(catalog, sealer, schemaIds);
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
     const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
     const health = new ArtefactHealth({ catalog, strikes: settings.artefactStrikes, windowMs: settings.artefactStrikeWindowMs, clock, logger });
-    closers.push(() => health.settled());
+    shutdown.add('strikes', () => health.settled());
     const { codeHost: dotnet, jail } = openCodeHost(settings, { ...codeHostOptions(settings, root), logger, observer: { ...metrics.codeHost, onProcessStart: (started) => void (metrics.codeHost.onProcessStart(started), lowerScratchPriority(started)), onStrike: (strike) => void (metrics.codeHost.onStrike(), health.struck(strike)) } });
     const jailed = describeJail(jail);
     logger[jail.kind === 'jailed' ? 'debug' : 'warn']({ jail: jail.kind, ...(jail.kind === 'jailed' && { landlock: jail.landlock }) }, jailed);
     const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
-    closers.push(() => codeHost.close());
+    shutdown.add('code host', () => codeHost.close());
 
     const { endpoint, start: startReadStore, stop: stopReadStore } = readStoreEndpoint(settings, logger);
-    closers.push(stopReadStore);
+    shutdown.add('read store engine', stopReadStore);
     const clickHouse = new ClickHouseReadStore({ endpoint, schemaDirectory: join(root, 'schemas', 'clickhouse'), logger, onRowRejected: metrics.rowRejected });
     const readStore = decorate.readStore?.(clickHouse) ?? clickHouse;
     const sink = new Sink({ store: readStore, logger, observer: metrics.sink });
-    closers.push(async () => {
+    shutdown.add('sink', async () => {
       await sink.close();
       await readStore.close();
     });
@@ -150,7 +144,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           observer: metrics.snapshots,
         })
       : undefined;
-    closers.push(() => snapshots?.close());
+    shutdown.add('snapshots', () => snapshots?.close());
     let activity: Activity | undefined;
     let assignment: Assignment | undefined;
     const taskOptions = (tenantId: string): Omit<TenantTaskOptions, 'onStopped'> | undefined =>
@@ -201,7 +195,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         closed(task);
       },
     });
-    closers.push(() => tenants.close());
+    shutdown.add('tenants', () => tenants.close());
     followCatalog(catalog, tenants);
     const feeds: ChangeFeeds = new ChangeFeeds({
       tenants,
@@ -211,7 +205,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       onUnwanted: (tenantId) => assignment?.consider(tenantId),
       idleMs: settings.tenantIdleMs,
     });
-    closers.push(() => feeds.close());
+    shutdown.add('change feeds', () => feeds.close());
     const removeCopies = async ({ tenantId, partitions }: TenantEntity): Promise<void> => {
       for (const section of await tenants.remove(tenantId, partitions)) {
         await snapshots?.unwatch(section);
@@ -249,7 +243,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       timeoutMs: settings.webhookTimeoutMs,
       observer: metrics.webhooks,
     });
-    closers.push(async () => {
+    shutdown.add('notifications', async () => {
       await webhooks.close();
       await cursors.close();
       hub.close();
@@ -265,7 +259,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       logger,
       observer: metrics.deployments,
     });
-    closers.push(() => deployments.close());
+    shutdown.add('deployments', () => deployments.close());
 
     const inspections = new InspectionService({ tenants, catalog, codeHost, readStore, deadlineMs: settings.inspectionDeadlineMs, maxBytes: settings.inspectionMemoryBytes });
     const authenticator = new Authenticator(catalog);
@@ -325,7 +319,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       ],
     });
     const port = await edge.listen();
-    closers.push(async () => {
+    shutdown.add('edge', async () => {
       const closing = edge.close();
       for (const closer of channelClosers) await closer();
       await closing;
@@ -334,7 +328,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
 
     if (settings.metricsPort !== undefined) {
       const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
-      closers.push(() => scraped.close());
+      shutdown.add('metrics endpoint', () => scraped.close());
     }
     // What only an owner uses is not kept ready elsewhere.
     if (settings.roles.includes('tasks')) {
@@ -357,13 +351,13 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           void webhooks.reassign();
         },
       });
-      closers.push(() => {
+      shutdown.add('assignment', () => {
         assignment?.close();
         noted.close();
       });
       await owners.join();
       // Others take its slots while it still serves, and what comes here meanwhile is forwarded to them.
-      closers.push(async () => {
+      shutdown.add('slots', async () => {
         edge.drain();
         await ownership.leave();
       });

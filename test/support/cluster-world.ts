@@ -136,6 +136,7 @@ export class ClusterWorld implements Stage {
       timer = setTimeout(() => reject(new Error(`process ${i} did not end within ${END_MS} ms of its ${how}:\n${service.output.slice(-20_000)}`)), END_MS);
     });
     await Promise.race([service.kill(how), late]).finally(() => clearTimeout(timer));
+    if (service.output.includes('did not end in time')) throw new Error(`process ${i} did not end by itself:\n${service.output.slice(-20_000)}`);
   }
 
   /** Stopped as by a long pause of the machine; clients go elsewhere. */
