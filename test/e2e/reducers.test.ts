@@ -207,12 +207,16 @@ test('reducers', async (t) => {
 
   await t.test('all of it is there after a kill, and an upload that was cut off is compiled', async () => {
     const before = await Promise.all(['/aggregate-types/account/account-1/state', '/aggregate-types/shared/shared-1/state', '/reducers', '/aggregate-types/bill'].map((path) => api.get(path)));
-    const { reducerId } = success(await api.upload('reducers', { 'Late.cs': tally('late') }), 202).json<{ reducerId: string }>();
+    // Longer than the deadline of the fold, on any machine.
+    const slow = tally('late')
+      .replace('_ => new', '_ => Slowly() == 0 ? null : new')
+      .replace('private static', 'private static long Slowly() { var sum = 1L; for (var i = 0; i < 5_000_000; i++) sum += i % 7; return sum; }\n\n    private static');
+    const { reducerId } = success(await api.upload('reducers', { 'Late.cs': slow }), 202).json<{ reducerId: string }>();
     await service.kill();
     service = await startService(t, { dataDirectory, env: { ...env, FOLD_DEADLINE_MS: '1' } });
     api = new Api(service);
     assert.equal((await api.compiled<Reducer>('reducers', reducerId)).status, 'compiled');
-    // No process of the code runs yet: the answer doesn't wait for it past its deadline, and a read does.
+    // The answer doesn't wait for the state past its deadline, and a read does.
     const early = await api.append('late-1', 'A');
     assert.deepEqual([early.state, early.stateStatus], [undefined, 'deadline']);
     assert.deepEqual((await state('late', 'late-1')).state, { count: 1, version: 1, last: 'A' });
