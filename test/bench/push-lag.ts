@@ -26,5 +26,7 @@ export async function pushLag(service: Service, appends = 300): Promise<number[]
     await answered;
   }
   socket.terminate();
+  // What is measured next has no projection to fold.
+  await service.request('DELETE', `/projections/${projection}`);
   return lags;
 }
