@@ -1,8 +1,13 @@
-// Folds: Node to the runner and back, beside the same C# in a plain loop; and the rate of a whole catch-up through the service.
+// Folds: inside the runner, and from Node to the runner and back, beside the same C# in a plain loop; and the rate of a whole catch-up through the service.
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
-import type { FoldItem, HostEvent } from '../../src/code-host/code-host.js';
+import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
+import { HostProcess } from '../../src/code-host/dotnet/host-process.js';
+import { launchOf } from '../../src/code-host/dotnet/launch.js';
+import { resolveOptions, type DotnetCodeHostOptions } from '../../src/code-host/dotnet/options.js';
+import { encodeFold, encodeLoad } from '../../src/code-host/dotnet/runner-codec.js';
+import type { FoldItem, HostEvent, Unit } from '../../src/code-host/code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { API_KEY, ROOT, sample, startService, temporaryDirectory, until } from '../support/service.js';
 import { median, report, runLoad } from './load.js';
@@ -24,31 +29,72 @@ function plainLoop(): number[] {
   return out.trim().split('\n').map(Number);
 }
 
-async function throughTheHost(): Promise<number[]> {
-  const host = new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: temporaryDirectory(context), logger: silentLogger });
+const hostOptions = (): DotnetCodeHostOptions => ({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: temporaryDirectory(context), logger: silentLogger });
+
+async function compiledReducer(host: DotnetCodeHost): Promise<Buffer> {
   const compiled = await host.compile({ kind: 'reducer', sources: [{ path: 'RouteReducer.cs', text: reducer }, { path: 'Flight.cs', text: flight }] });
   if (!compiled.ok) throw new Error(compiled.compilationError);
-  const runner = host.runner('bench');
-  const data = Buffer.from(FLIGHT);
+  return compiled.assembly;
+}
+
+const data = Buffer.from(FLIGHT);
+const itemsFrom = (unit: Unit, first: number): FoldItem[] =>
+  Array.from({ length: AGGREGATES_A_CALL }, (_, i): FoldItem => {
+    const aggregateId = `route-${first + i}`;
+    const events = Array.from({ length: EVENTS }, (__, version): HostEvent => ({
+      eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06', aggregateId, aggregateType: 'route', eventType: 'FlightLanded', version: version + 1, timestamp: 0, correlationId: undefined, causationId: undefined, data, metadata: undefined,
+    }));
+    return { unit, aggregateId, baseVersion: 0, baseState: () => null, events, stateAt: [] };
+  });
+
+/** What the runner does by itself: all frames lie ready, and it is given them as fast as it reads. */
+async function insideTheHost(assembly: Buffer): Promise<number[]> {
+  const options = resolveOptions(hostOptions());
+  const launch = launchOf('runner', options, options.heapLimitBytes, [options.cacheEntries, options.cacheBytes, options.maxStateBytes].map(String));
+  let left = 0;
+  let all = (): void => undefined;
+  const runner = new HostProcess(launch, options.workDir, {
+    onFrame: () => void (--left === 0 && all()),
+    expects: () => true,
+    onEnd: ({ reason, killedHere }) => {
+      if (!killedHere) throw new Error(reason);
+    },
+  });
+  await runner.ready;
   const rates: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
-    runner.load(`a${round}`, compiled.assembly);
+    const writer = new FrameWriter();
+    encodeLoad(writer, 1, `a${round}`, assembly);
+    const frames = [Buffer.from(writer.end())];
+    for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
+      encodeFold(writer, 2 + first, itemsFrom({ artefactId: `a${round}`, className: 'Flights.RouteReducer' }, first));
+      frames.push(Buffer.from(writer.end()));
+    }
+    left = frames.length;
+    const answered = new Promise<void>((resolve) => (all = resolve));
+    const started = performance.now();
+    runner.send(Buffer.concat(frames));
+    await answered;
+    rates.push((AGGREGATES * EVENTS) / ((performance.now() - started) / 1000));
+  }
+  runner.kill('the bench is over');
+  await runner.ended;
+  return rates;
+}
+
+async function throughTheHost(host: DotnetCodeHost, assembly: Buffer): Promise<number[]> {
+  const runner = host.runner('bench');
+  const rates: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    runner.load(`a${round}`, assembly);
     const unit = { artefactId: `a${round}`, className: 'Flights.RouteReducer' };
     const started = performance.now();
     for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
-      const items = Array.from({ length: AGGREGATES_A_CALL }, (_, i): FoldItem => {
-        const aggregateId = `route-${first + i}`;
-        const events = Array.from({ length: EVENTS }, (__, version): HostEvent => ({
-          eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06', aggregateId, aggregateType: 'route', eventType: 'FlightLanded', version: version + 1, timestamp: 0, correlationId: undefined, causationId: undefined, data, metadata: undefined,
-        }));
-        return { unit, aggregateId, baseVersion: 0, baseState: () => null, events, stateAt: [] };
-      });
-      const outcomes = await runner.fold(items);
+      const outcomes = await runner.fold(itemsFrom(unit, first));
       if (outcomes.some((outcome) => outcome.fault !== undefined)) throw new Error('a fold faulted');
     }
     rates.push((AGGREGATES * EVENTS) / ((performance.now() - started) / 1000));
   }
-  await host.close();
   return rates;
 }
 
@@ -67,7 +113,12 @@ async function catchUp(): Promise<void> {
 
 try {
   const loop = plainLoop().slice(2);
-  const ours = (await throughTheHost()).slice(2);
+  const host = new DotnetCodeHost(hostOptions());
+  cleanups.push(() => void host.close());
+  const assembly = await compiledReducer(host);
+  const inside = (await insideTheHost(assembly)).slice(2);
+  const ours = (await throughTheHost(host, assembly)).slice(2);
+  report('fold inside the runner, events', rate(median(inside)), `the same C# in a plain loop ${rate(median(loop))}`, median(inside) / median(loop), 'goal 0.90');
   report('fold, Node to the runner and back, events', rate(median(ours)), `the same C# in a plain loop ${rate(median(loop))}`, median(ours) / median(loop), 'goal 0.50');
   await catchUp();
 } finally {
