@@ -1,4 +1,5 @@
 import type { Logger } from './core/logger.js';
+import { within } from './core/within.js';
 
 interface Part {
   readonly name: string;
@@ -32,18 +33,12 @@ export class Shutdown {
 
   async #close(): Promise<void> {
     for (const { name, close } of this.#parts.splice(0).reverse()) {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<'late'>((resolve) => {
-        timer = setTimeout(() => resolve('late'), this.#deadlineMs);
-      });
       try {
-        if ((await Promise.race([Promise.resolve(close()), late])) !== 'late') continue;
+        if ((await within(Promise.resolve(close()).then(() => true), this.#deadlineMs)) === true) continue;
         this.#logger.error({ part: name, deadlineMs: this.#deadlineMs }, 'a part did not end in time: the rest is left as a kill would leave it, and nothing that was acknowledged is lost');
         return;
       } catch (error) {
         this.#logger.error({ err: error, part: name }, 'a part did not close cleanly');
-      } finally {
-        clearTimeout(timer);
       }
     }
   }

@@ -58,3 +58,6 @@ export function randomBase62(length: number): string {
   while (text.length < length) for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += BASE62[byte % 62];
   return text;
 }
+
+/** Names the code and the states of one revision of a projection. */
+export const revisionUnit = (projectionId: string, revision: number): string => `${projectionId}@${revision}`;

@@ -2,6 +2,7 @@ import type { ArtefactEntity, Catalog, ProjectionEntity } from '../catalog/catal
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
+import { revisionUnit } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionLife } from '../tasks/tenant.js';
 
@@ -25,9 +26,6 @@ export interface ObservedStrike {
 const RETRY_MS = 1000;
 const ATTEMPTS = 10;
 const MAX_MESSAGE = 1000;
-
-/** Of a revision of a projection. */
-export const revisionUnit = (projectionId: string, revision: number): string => `${projectionId}@${revision}`;
 
 /**
  * Counts the strikes of uploaded code where all processes see them: in the catalog. What has too many is faulted: no process runs

@@ -1,7 +1,8 @@
 import type { Catalog, ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
+import { revisionUnit } from '../core/ids.js';
 import type { ProjectionLife } from '../tasks/tenant.js';
-import { isFaulted, revisionUnit, revive } from './artefact-health.js';
+import { isFaulted, revive } from './artefact-health.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 
@@ -48,9 +49,7 @@ export class ProjectionRevisions {
     if (building?.cause === 'rebuild' && building.artefactId === live.artefactId) return { projectionId, revision: building.revision, of: live.revision, artefactId: live.artefactId, status: 'building' };
     if (building !== undefined)
       throw new StatefoldError('BUILD_UNDER_WAY', `revision ${building.revision} of projection '${projectionId}' is being built; wait until it is live, or call it off with DELETE /projections/${projectionId}/build`);
-    const code = revisionsOf(projection).findLast((one) => one.artefactId === live.artefactId);
-    if (code === undefined) throw new StatefoldError('NO_EARLIER_REVISION', `the code of the live revision ${live.revision} of projection '${projectionId}' is not remembered any more; upload it again`);
-    return this.#again(projectionId, { ...code, revision: live.revision }, 'rebuild');
+    return this.#liveAgain(projection, live, 'rebuild');
   }
 
   /** Code with too many strikes once more: a live revision as a further one that goes on from its states, a build from where it was. */
@@ -67,9 +66,7 @@ export class ProjectionRevisions {
     }
     if (live === undefined) throw new StatefoldError('PROJECTION_NOT_LIVE', `no revision of projection '${projectionId}' is live or being built, there is nothing to revive`);
     if (!faulted(live.revision)) return { projectionId, revision: live.revision, of: live.revision, artefactId: live.artefactId, status: 'live' };
-    const code = revisionsOf(projection).findLast((one) => one.artefactId === live.artefactId);
-    if (code === undefined) throw new StatefoldError('NO_EARLIER_REVISION', `the code of the live revision ${live.revision} of projection '${projectionId}' is not remembered any more; upload it again`);
-    return this.#again(projectionId, { ...code, revision: live.revision }, 'revive');
+    return this.#liveAgain(projection, live, 'revive');
   }
 
   /** What is not live yet is not to be: the newest upload, while it is compiled or built. */
@@ -78,6 +75,13 @@ export class ProjectionRevisions {
     const none = (why: string): StatefoldError => new StatefoldError('NO_BUILD', `${why}; GET /projections/${projectionId}/revisions says what is live`);
     if (building?.final === true) throw none(`revision ${building.revision} of projection '${projectionId}' is about to be live: roll back when it is`);
     if (!(await this.#callOff(projectionId, live?.revision ?? 0))) throw none(`projection '${projectionId}' has no build under way`);
+  }
+
+  #liveAgain(projection: ProjectionEntity, live: { readonly revision: number; readonly artefactId: string }, cause: 'rebuild' | 'revive'): Promise<RevisionAnswer> {
+    const { projectionId } = projection;
+    const code = revisionsOf(projection).findLast((one) => one.artefactId === live.artefactId);
+    if (code === undefined) throw new StatefoldError('NO_EARLIER_REVISION', `the code of the live revision ${live.revision} of projection '${projectionId}' is not remembered any more; upload it again`);
+    return this.#again(projectionId, { ...code, revision: live.revision }, cause);
   }
 
   async #again(projectionId: string, code: RevisionEntity, cause: 'rollback' | 'rebuild' | 'revive'): Promise<RevisionAnswer> {

@@ -1,8 +1,9 @@
 import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
+import { revisionUnit } from '../core/ids.js';
 import type { SourceFile } from '../deployments/deployments.js';
-import { isFaulted, revisionUnit } from '../deployments/artefact-health.js';
+import { isFaulted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { AggregateSource, Inspectable, ProjectionSource } from '../tasks/inspection-source.js';
@@ -130,7 +131,7 @@ export class InspectionService implements Inspections {
       if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision))) throw new StatefoldError('PROJECTION_NOT_LIVE', `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`);
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const { artefactId } = await this.#load(bench, { artefactId: live.artefactId, className: '' });
-        const units = live.classNames.map((className) => ({ id: `${projectionId}@${live.revision}~again`, artefactId, className }));
+        const units = live.classNames.map((className) => ({ id: `${revisionUnit(projectionId, live.revision)}~again`, artefactId, className }));
         for (const { id } of units) bench.forget(id);
         return verifyProjection(
           {

@@ -1,3 +1,4 @@
+import { within } from '../core/within.js';
 import type { SinkStream, Watermark } from './read-store.js';
 import { Rows } from './sink-rows.js';
 import type { CommitsPage, SinkSource } from './sink-source.js';
@@ -96,7 +97,7 @@ export class SinkTenant {
     // The two streams over commits mostly stand at the same place, and then share one read.
     let shared: { readonly from: number; readonly page: Promise<CommitsPage> } | undefined;
     const commitsFrom = (from: number): Promise<CommitsPage> => {
-      shared = shared?.from === from ? shared : { from, page: within(() => this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
+      shared = shared?.from === from ? shared : { from, page: answered(this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
       return shared.page;
     };
     const { tenantId } = this.source;
@@ -113,11 +114,11 @@ export class SinkTenant {
       const page = await commitsFrom(from);
       if (page.next > through) return from;
       const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...(page.released ?? [])])];
-      if (ids.length > 0) rows.addStates(tenantId, await within(() => this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
+      if (ids.length > 0) rows.addStates(tenantId, await answered(this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
       return page.next;
     });
     await attempt('changes', async (from) => {
-      const page = await within(() => this.source.readChanges(from, maxBytes), this.#deadlineMs, 'readChanges');
+      const page = await answered(this.source.readChanges(from, maxBytes), this.#deadlineMs, 'readChanges');
       rows.addChanges(tenantId, page.changes);
       return page.next;
     });
@@ -150,14 +151,8 @@ export class SinkTenant {
 }
 
 /** A source that doesn't answer is given up on; its late answer is dropped. */
-async function within<T>(work: () => Promise<T>, milliseconds: number, what: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what} gave no answer within ${milliseconds} ms`)), milliseconds);
-  });
-  try {
-    return await Promise.race([work(), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+async function answered<T extends object>(work: Promise<T>, milliseconds: number, what: string): Promise<T> {
+  const answer = await within(work, milliseconds);
+  if (answer === undefined) throw new Error(`${what} gave no answer within ${milliseconds} ms`);
+  return answer;
 }

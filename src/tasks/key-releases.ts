@@ -157,7 +157,7 @@ class Run {
 
   /** True when the key has stopped again. */
   async #project(commits: readonly StoredCommit[], past: boolean): Promise<boolean> {
-    const { projectionId, revision, key } = this.#release;
+    const { key } = this.#release;
     let { events, commitOf } = flatten(commits);
     if (this.#after !== undefined) {
       const at = events.findIndex((event) => event.eventId === this.#after);
@@ -170,7 +170,7 @@ class Run {
     if (events.length === 0) return false;
     const { runner, changesAProduce = PRODUCE.changes } = this.#options;
     // Of a name of its own: of other keys nothing is folded, and nothing of them is remembered.
-    const unit = { ...this.#unit, id: `${projectionId}@${revision}@release` };
+    const unit = { ...this.#unit, id: `${this.#unit.id}@release` };
     runner.forget(unit.id);
     const stateOf = (_: number, asked: string): { state: State; faulted: boolean } => (asked === key ? { state: this.#state, faulted: false } : { state: null, faulted: true });
     const made = await runner.project({ units: [unit], events, reply: 'each', stateOf });

@@ -3,6 +3,7 @@ import type { SwapCause } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
 import type { InputReader } from './commit-reader.js';
 import type { Control } from './events-writer.js';
 import { placedFault } from './key-releases.js';
@@ -143,7 +144,7 @@ export class ProjectionBuilds {
       const newer = (one?.progress.revision ?? 0) > swap.revision;
       if (!newer) this.forget(projectionId);
       this.#options.tables.dropRevision(projectionId, swap.revision);
-      this.#options.runner.forget(`${projectionId}@${swap.revision}`);
+      this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
       one = this.#begin(swap, offset);
       if (!newer) {
         this.#builds.set(projectionId, one);
@@ -158,7 +159,7 @@ export class ProjectionBuilds {
       try {
         await this.#fold(one, offset);
       } catch (error) {
-        this.#options.runner.forget(`${projectionId}@${swap.revision}`);
+        this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
         throw error;
       }
     }
@@ -180,7 +181,7 @@ export class ProjectionBuilds {
       } catch (error) {
         if (this.#closed) return;
         this.#options.logger.warn({ err: error, projectionId: one.projectionId }, 'a build stopped; it goes on from where it was');
-        this.#options.runner.forget(`${one.projectionId}@${one.progress.revision}`);
+        this.#options.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
       } finally {
         one.step = undefined;
@@ -214,7 +215,7 @@ export class ProjectionBuilds {
   }
 
   #halted({ projectionId, progress }: Build): boolean {
-    return this.#options.halted?.(`${projectionId}@${progress.revision}`) === true;
+    return this.#options.halted?.(revisionUnit(projectionId, progress.revision)) === true;
   }
 
   /** The states of the halted revision are where this one begins: behind the last input of which they have a change. */
@@ -257,7 +258,7 @@ export class ProjectionBuilds {
     const changes = events.length === 0 ? [] : await runner.project({ units, events, stateOf, reply: 'last', halted: () => !one.swapping && this.#halted(one) });
     if (this.#closed || one.cancelled) return;
     // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
-    if (changes.some(({ outcome }) => outcome === 'halted')) return runner.forget(`${projectionId}@${revision}`);
+    if (changes.some(({ outcome }) => outcome === 'halted')) return runner.forget(revisionUnit(projectionId, revision));
     for (const change of changes) {
       const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
       if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;

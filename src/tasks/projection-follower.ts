@@ -1,6 +1,7 @@
 import type { Change } from '../core/change.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
 import { heldRow } from './key-releases.js';
@@ -165,7 +166,7 @@ export class ProjectionFollower {
       if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
     }
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
-    const halted = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true;
+    const halted = before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true;
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
     return true;
   }

@@ -2,6 +2,7 @@ import type { HostEvent, ProjectChange, ProjectionUnit, State } from '../code-ho
 import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { eventsOf } from './commit-reader.js';
 import type { KeyState, PartitionTables } from './store/partition-tables.js';
@@ -15,7 +16,7 @@ export interface RevisionUnit extends ProjectionUnit {
 
 export function unitsOf(projectionId: string, of: { readonly revision: number; readonly artefactId: string; readonly classNames: readonly string[] }): RevisionUnit[] {
   const { revision, artefactId, classNames } = of;
-  return classNames.map((className, classIndex) => ({ id: `${projectionId}@${revision}`, artefactId, className, projectionId, revision, classIndex }));
+  return classNames.map((className, classIndex) => ({ id: revisionUnit(projectionId, revision), artefactId, className, projectionId, revision, classIndex }));
 }
 
 /** Events of commits in order, each with the place of its commit. */
@@ -77,7 +78,7 @@ export function firstDisagreement(changes: Pick<ChangesWriter, 'isSettled' | 'la
   const live = new Set(units.map(({ id }) => id));
   return commits.find(({ offset }) => {
     if (offset > last || changes.isSettled(offset)) return false;
-    const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) => live.has(`${projectionId}@${revision}`));
+    const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) => live.has(revisionUnit(projectionId, revision)));
     if (recorded.length === 0) return false;
     const now = given.get(offset) ?? [];
     return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));

@@ -4,6 +4,7 @@ import { InvariantError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import type { Input, InputReader } from './commit-reader.js';
 import { placedFault, type KeyReleases } from './key-releases.js';
@@ -296,7 +297,7 @@ export class Projector {
       }
       if (change !== undefined && change.key === key && sameState(change.state, value.state)) continue;
       logger.warn({ projectionId, key, input: inputOffset }, 'the projection gave another state than before the restart: its code does not depend on its events alone');
-      runner.forget(`${projectionId}@${revision}`);
+      runner.forget(revisionUnit(projectionId, revision));
     }
     return { fresh, recorded: [...recorded] };
   }
@@ -327,11 +328,11 @@ export class Projector {
       if (values.length >= changesAProduce) await this.#emitSwap(values.splice(0));
     }
     await this.#emitSwap(values);
-    const kept = before !== undefined && this.#options.halted?.(`${projectionId}@${before.revision}`) === true ? 0 : this.#options.keptRevisions;
+    const kept = before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true ? 0 : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
     this.#options.observer?.swapped?.(swap.cause);
     builds.forget(projectionId, revision);
-    if (before !== undefined) this.#options.runner.forget(`${projectionId}@${before.revision}`);
+    if (before !== undefined) this.#options.runner.forget(revisionUnit(projectionId, before.revision));
   }
 
   async #emitSwap(values: readonly ChangeValue[]): Promise<void> {

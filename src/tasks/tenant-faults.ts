@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
+import { within } from '../core/within.js';
+import { revisionUnit } from '../core/ids.js';
 import { notFaulted, notRun, requireFault } from './aggregate-releases.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
 import type { Control } from './events-writer.js';
@@ -7,7 +9,6 @@ import type { KeyReleases } from './key-releases.js';
 import type { KeyState, LiveProjection, PartitionTables } from './store/partition-tables.js';
 import type { AggregateFaultsPage, FaultsQuery, KeyFault, KeyFaultsPage, KeyRelease, KeyReleaseQuery, TenantFaults } from './tenant.js';
 import type { TenantPartition } from './tenant-partition.js';
-import { within } from './within.js';
 
 export interface TaskFaultsOptions {
   readonly tables: PartitionTables;
@@ -88,7 +89,7 @@ export class TaskFaults implements TenantFaults {
     const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
     if (meant.length === 0) throw key === undefined ? notFaulted(`the projection ${projectionId}`) : notFaulted(`the key '${key}' of projection ${projectionId}`);
     for (const { row } of meant) requireFault(row.fault, query);
-    if (halted(`${projectionId}@${live.revision}`)) throw notRun();
+    if (halted(revisionUnit(projectionId, live.revision))) throw notRun();
     const able = meant.filter((one) => one.key !== '' || query.mode === 'skip');
     if (able.length === 0) throw new StatefoldError('FAULT_WITHOUT_KEY', 'the event stopped the code before it gave a key, and the keys that it may have are further on by now: rebuild the projection, or skip the event');
     // Written at once, so that they stand side by side in the order.

@@ -6,7 +6,7 @@ import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import type { Log } from '../../src/log/log.js';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
 import { freshPrefix } from './kafka.js';
-import type { Stage } from './load-world.js';
+import { endedWithin, type Stage } from './load-world.js';
 import { startService, until, type Service } from './service.js';
 
 export interface ClusterOptions {
@@ -131,11 +131,7 @@ export class ClusterWorld implements Stage {
     const { service } = member;
     member.service = undefined;
     if (service === undefined) return;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`process ${i} did not end within ${END_MS} ms of its ${how}:\n${service.output.slice(-20_000)}`)), END_MS);
-    });
-    await Promise.race([service.kill(how), late]).finally(() => clearTimeout(timer));
+    await endedWithin(service, how, END_MS, `process ${i}`);
     if (service.output.includes('did not end in time')) throw new Error(`process ${i} did not end by itself:\n${service.output.slice(-20_000)}`);
   }
 

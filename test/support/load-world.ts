@@ -84,11 +84,7 @@ export class World implements Stage {
   /** Ends the process (or waits for the end that it finds itself). */
   async end(how: 'SIGKILL' | 'SIGTERM' | 'its own' = 'its own', deadlineMs = 60_000): Promise<void> {
     const { service } = this;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`the process did not end within ${deadlineMs} ms:\n${service.output}`)), deadlineMs);
-    });
-    await Promise.race([how === 'its own' ? service.exited() : service.kill(how), late]).finally(() => clearTimeout(timer));
+    await endedWithin(service, how, deadlineMs, 'the process');
     this.#service = undefined;
     this.#up = this.#next();
   }
@@ -117,6 +113,15 @@ export class World implements Stage {
     await until(() => (found = this.children(commandLine).find((pid) => !not.includes(pid))) !== undefined);
     return found ?? 0;
   }
+}
+
+/** Ends the service (or waits for the end that it finds itself); `who` is it, for the error, which has what it said. */
+export async function endedWithin(service: Service, how: 'SIGKILL' | 'SIGTERM' | 'its own', deadlineMs: number, who: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`)), deadlineMs);
+  });
+  await Promise.race([how === 'its own' ? service.exited() : service.kill(how), late]).finally(() => clearTimeout(timer));
 }
 
 export function childrenOf(pid: number): number[] {

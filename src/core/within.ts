@@ -2,7 +2,7 @@
 export async function within<T>(work: Promise<T>, milliseconds: number): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), milliseconds).unref();
+    timer = setTimeout(() => resolve(undefined), milliseconds);
   });
   try {
     return await Promise.race([work, late]);
