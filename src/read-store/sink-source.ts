@@ -20,8 +20,9 @@ export interface SinkSource {
   /**
    * Current states of those of the aggregates whose type is bound, folded through at least `through` (exclusive offset): so that
    * rows of all commits below it are covered. `logOffset` orders rows of one aggregate (binding generation and commit offset).
+   * `lastOnly`: without those that have a commit past it too, with whose page they come.
    */
-  aggregateStates(aggregateIds: readonly string[], through: number): Promise<
+  aggregateStates(aggregateIds: readonly string[], through: number, lastOnly?: boolean): Promise<
     readonly {
       readonly aggregateId: string;
       readonly aggregateType: string;
@@ -38,6 +39,8 @@ export interface SinkSource {
    * sink reads all commits again for them. `onAdvance` listeners are called when it does. Absent: bindings never change.
    */
   statesRevision?(): number;
+  /** Where the commits end now. Absent, or 0: what is read again is read as what is new. */
+  commitsEnd?(): number;
   /** Called, at most once a turn, when a topic has grown. */
   onAdvance(listener: () => void): () => void;
 }

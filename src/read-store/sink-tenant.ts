@@ -38,6 +38,8 @@ export class SinkTenant {
   #generation = 0;
   /** Of the source, that the position of `states` belongs to. */
   #revision = 0;
+  /** Up to here states are told again, or for the first time after all that was before: each once, and not with every commit of its aggregate. */
+  #statesAnewTo = 0;
   /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
   behindSince: number | undefined;
   /** Nothing to do before, in milliseconds since the epoch: all that could be read is, and a stream that failed waits. */
@@ -61,6 +63,7 @@ export class SinkTenant {
   start(watermarks: Readonly<Record<SinkStream, number>>): void {
     const at = (offset: number): StreamPosition => ({ offset, failures: 0, notBefore: 0 });
     this.#revision = Math.floor(watermarks.states / REVISION_STRIDE);
+    this.#statesAnewTo = this.source.commitsEnd?.() ?? 0;
     this.#positions = { events: at(watermarks.events), states: at(watermarks.states % REVISION_STRIDE), changes: at(watermarks.changes) };
   }
 
@@ -80,6 +83,7 @@ export class SinkTenant {
     if (revision > this.#revision) {
       this.#revision = revision;
       positions.states.offset = 0;
+      this.#statesAnewTo = this.source.commitsEnd?.() ?? 0;
     }
     const { rows, progress, failures } = gathered;
     const attempt = async (stream: SinkStream, read: (from: number) => Promise<number>): Promise<void> => {
@@ -114,7 +118,7 @@ export class SinkTenant {
       const page = await commitsFrom(from);
       if (page.next > through) return from;
       const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...(page.released ?? [])])];
-      if (ids.length > 0) rows.addStates(tenantId, await answered(this.source.aggregateStates(ids, page.next), this.#deadlineMs, 'aggregateStates'));
+      if (ids.length > 0) rows.addStates(tenantId, await answered(this.source.aggregateStates(ids, page.next, page.next < this.#statesAnewTo), this.#deadlineMs, 'aggregateStates'));
       return page.next;
     });
     await attempt('changes', async (from) => {

@@ -1,9 +1,11 @@
+import type { Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Fault } from '../core/event.js';
 import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
 import { decodeCursor, encodeCursor } from './cursor.js';
-import type { BoundReducer, FoldAnswer, Reducers } from './reducers.js';
+import type { FoldAnswer } from './reducer-turns.js';
+import type { BoundReducer, Reducers } from './reducers.js';
 import type { PartitionTables, ReducerState } from './store/partition-tables.js';
 import type { AggregatesPage, AggregatesQuery, AggregateState, AggregateTypeSummary, EventsPage, EventsQuery } from './tenant.js';
 
@@ -137,24 +139,38 @@ export class AggregateReads {
     }
   }
 
-  async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
-    const bound = aggregateIds.filter((id) => this.#bound(this.#options.tables.head(id)?.type ?? ''));
-    await Promise.all(bound.map((id) => this.#ensuredThrough(id, through)));
-    return bound.flatMap((aggregateId) => {
-      const aggregateType = this.#options.tables.head(aggregateId)?.type ?? '';
-      const row = this.row(aggregateId, aggregateType);
-      if (row === undefined) return [];
-      const { version, state, lastModified } = row;
-      return [{ aggregateId, aggregateType, version, state, lastModified, logOffset: row.generation * GENERATION_STRIDE + row.offset }];
-    });
+  async aggregateStates(aggregateIds: readonly string[], through: number, lastOnly = false): ReturnType<SinkSource['aggregateStates']> {
+    const { tables, reducers } = this.#options;
+    const states: SinkState[] = [];
+    const behind: string[] = [];
+    const tell = (aggregateId: string, again = false): void => {
+      const head = tables.head(aggregateId);
+      if (head === undefined || !this.#bound(head.type)) return;
+      const row = this.row(aggregateId, head.type);
+      if (lastOnly && row !== undefined && row.offset >= through) return;
+      if (!again && !this.#isThrough(aggregateId, row, head, through)) behind.push(aggregateId);
+      else if (row !== undefined) states.push(sinkState(aggregateId, head.type, row));
+    };
+    for (const aggregateId of aggregateIds) tell(aggregateId);
+    if (behind.length > 0) await Promise.all(behind.map((aggregateId) => reducers.ensure(aggregateId)));
+    for (const aggregateId of behind) tell(aggregateId, true);
+    return states;
   }
 
-  async #ensuredThrough(aggregateId: string, through: number): Promise<void> {
-    const head = this.#options.tables.head(aggregateId);
-    const row = head === undefined ? undefined : this.row(aggregateId, head.type);
-    if (row !== undefined && (row.version === head?.version || row.offset >= through || row.fault !== undefined)) return;
-    await this.#options.reducers.ensure(aggregateId);
+  /** It has all commits below the offset. Those after it are not waited for: a catch-up folds them when it comes to them. */
+  #isThrough(aggregateId: string, row: ReducerState | undefined, head: Head, through: number): boolean {
+    if (row === undefined) return false;
+    if (row.version === head.version || row.offset >= through || row.fault !== undefined) return true;
+    const [next] = this.#options.tables.commitOffsets(aggregateId, row.version, head.version - 1);
+    return next === undefined || next[1] >= through;
   }
 }
+
+type SinkState = Awaited<ReturnType<SinkSource['aggregateStates']>>[number];
+
+const sinkState = (aggregateId: string, aggregateType: string, { version, state, lastModified, generation, offset }: ReducerState): SinkState => ({
+  ...{ aggregateId, aggregateType, version, state, lastModified },
+  logOffset: generation * GENERATION_STRIDE + offset,
+});
 
 const noAggregate = (aggregateId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);

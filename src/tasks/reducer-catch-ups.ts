@@ -20,7 +20,9 @@ export interface ReducerCatchUpsOptions {
 }
 
 interface Window {
-  readonly commits: readonly StoredCommit[];
+  /** Commits of the type, those of an aggregate together. */
+  readonly groups: readonly (readonly StoredCommit[])[];
+  readonly events: number;
   readonly next: number;
 }
 
@@ -104,19 +106,18 @@ export class ReducerCatchUps {
       }
       try {
         const { position, through } = run.progress;
-        const { commits, next } = await (ahead ?? this.#window(aggregateType, position, through));
+        const { groups, events, next } = await (ahead ?? this.#window(aggregateType, position, through));
         // The next one is read while this is folded.
         ahead = next < through && next > position ? this.#window(aggregateType, next, through) : undefined;
         ahead?.catch(() => undefined);
-        if (commits.length > 0) await reducers.catchUp(commits);
+        await reducers.catchUp(groups);
         if (this.#closed || run.cancelled) return;
         if (halted()) {
           // Not all of it was folded.
           ahead = undefined;
           continue;
         }
-        const processed = run.progress.processed + commits.reduce((sum, commit) => sum + (commit.eventCount ?? commit.events.length), 0);
-        run.progress = { ...run.progress, position: next, processed, done: next >= through || next === position };
+        run.progress = { ...run.progress, position: next, processed: run.progress.processed + events, done: next >= through || next === position };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
         onProgress();
@@ -130,11 +131,12 @@ export class ReducerCatchUps {
     }
   }
 
-  /** Commits of the type from an offset on, those of an aggregate after each other. */
+  /** From an offset on. */
   async #window(aggregateType: string, from: number, through: number): Promise<Window> {
     const { reader } = this.#options;
     const byAggregate = new Map<string, StoredCommit[]>();
     let next = from;
+    let events = 0;
     for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed; ) {
       const page = await reader.read(next, READ_BYTES);
       if (page.next === next) break;
@@ -143,13 +145,14 @@ export class ReducerCatchUps {
         bytes += inputBytes(input);
         if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
         count++;
+        events += input.commit.eventCount ?? input.commit.events.length;
         const { aggregateId } = input.commit;
         const commits = byAggregate.get(aggregateId);
         if (commits === undefined) byAggregate.set(aggregateId, [input.commit]);
         else commits.push(input.commit);
       }
     }
-    return { commits: [...byAggregate.values()].flat(), next };
+    return { groups: [...byAggregate.values()], events, next };
   }
 }
 

@@ -1,9 +1,9 @@
 import type { FoldItem, FoldOutcome, HostEvent, Runner } from '../code-host/code-host.js';
-import type { StateStatus, StoredCommit } from '../core/event.js';
+import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from './commit-reader.js';
-import { takeEvents } from './projection-unit.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
+import { eventsIn, ReducerTurns, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
 import type { KeptStates, ReducerLine } from './store/kept-states.js';
 import type { PartitionTables, ReducerState } from './store/partition-tables.js';
 
@@ -12,9 +12,6 @@ export interface BoundReducer extends ReducerLine {
   /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
   readonly revivals?: number;
 }
-
-/** The state after a commit, or why there is none. */
-export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: StateStatus };
 
 export interface ReducersOptions {
   readonly tables: PartitionTables;
@@ -34,19 +31,6 @@ export interface ReducersOptions {
   readonly observer?: { folded?(events: number, seconds: number): void; faulted?(kind: 'reducer'): void };
 }
 
-interface Waiter {
-  readonly deadline: number;
-  answer: ((answer: FoldAnswer) => void) | undefined;
-}
-interface Work {
-  readonly commit: StoredCommit;
-  readonly waiter: Waiter | undefined;
-}
-interface Ensure {
-  readonly aggregateId: string;
-  resolve(): void;
-  reject(error: Error): void;
-}
 /** What one turn folds of one aggregate. */
 interface Portion {
   readonly aggregateId: string;
@@ -66,24 +50,18 @@ interface Plan {
   readonly skips: number;
 }
 
-const COMMITS_A_TURN = 512;
-/** Of a catch-up: appends wait so long. */
-const BACKGROUND_EVENTS = 1024;
 const HISTORY_EVENTS = 1000;
 const DEADLINE_TICK_MS = 50;
 
 /**
- * States of aggregates by their bound reducers. One turn at a time goes to the runner with all that waits: appends first, then
- * reads, then catch-ups. A state that is behind (a new binding, a restart) is folded from the aggregate's history on demand.
+ * States of aggregates by their bound reducers. A state that is behind (a new binding, a restart) is folded from the aggregate's
+ * history on demand.
  */
 export class Reducers {
   readonly #options: ReducersOptions;
-  #works: Work[] = [];
-  #ensures: Ensure[] = [];
-  #background: { commits: readonly StoredCommit[]; resolve: () => void; reject: (error: Error) => void }[] = [];
+  readonly #turns = new ReducerTurns((works, ensures) => this.#turn(works, ensures));
   readonly #waiters = new Set<Waiter>();
   #timer: NodeJS.Timeout | undefined;
-  #running = false;
   #closed = false;
 
   constructor(options: ReducersOptions) {
@@ -101,34 +79,25 @@ export class Reducers {
       };
       this.#waiters.add(waiter);
       this.#timer ??= setInterval(() => this.#expire(), DEADLINE_TICK_MS).unref();
-      this.#works.push({ commit, waiter });
-      this.#kick();
+      this.#turns.fold({ commit, waiter });
     });
   }
 
   /** Folds the aggregate up to its head, as of the call. Rejects when the runner is away. */
   ensure(aggregateId: string): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#ensures.push({ aggregateId, resolve, reject });
-      this.#kick();
-    });
+    return this.#turns.ensure(aggregateId);
   }
 
-  /** Folds commits of a catch-up when nothing else waits; those that are folded already are passed over. */
-  catchUp(commits: readonly StoredCommit[]): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#background.push({ commits, resolve, reject });
-      this.#kick();
-    });
+  /** Folds commits of a catch-up, grouped by aggregate, when nothing else waits; those that are folded already are passed over. */
+  catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+    return this.#turns.catchUp(groups);
   }
 
   close(): void {
     this.#closed = true;
     clearInterval(this.#timer);
     for (const waiter of this.#waiters) waiter.answer?.({ status: 'unavailable' });
-    const closed = new Error('the tenant is closed');
-    for (const one of [...this.#ensures.splice(0), ...this.#background.splice(0)]) one.reject(closed);
-    this.#works = [];
+    this.#turns.close();
   }
 
   #expire(): void {
@@ -142,37 +111,6 @@ export class Reducers {
   /** After a close what was gathered may have holes, and the runner is the next task's. */
   #mustRun(): void {
     if (this.#closed) throw new Error('the tenant is closed');
-  }
-
-  #kick(): void {
-    if (this.#running || this.#closed) return;
-    this.#running = true;
-    queueMicrotask(() => void this.#run());
-  }
-
-  async #run(): Promise<void> {
-    try {
-      while (!this.#closed) {
-        if (this.#works.length > 0 || this.#ensures.length > 0) {
-          const ensures = this.#ensures.splice(0, COMMITS_A_TURN);
-          await this.#turn(this.#works.splice(0, COMMITS_A_TURN), ensures);
-        } else if (this.#background.length > 0) {
-          const [next] = this.#background;
-          if (next === undefined) continue;
-          const count = takeEvents(next.commits, BACKGROUND_EVENTS);
-          const failed = await this.#turn(next.commits.slice(0, count).map((commit) => ({ commit, waiter: undefined })), []);
-          if (failed !== undefined) next.reject(failed);
-          else if (next.commits.length > count) {
-            this.#background[0] = { ...next, commits: next.commits.slice(count) };
-            continue;
-          } else next.resolve();
-          this.#background.shift();
-        } else return;
-      }
-    } finally {
-      this.#running = false;
-      if (!this.#closed && (this.#works.length > 0 || this.#ensures.length > 0 || this.#background.length > 0)) this.#kick();
-    }
   }
 
   /** Never throws; gives the error when the runner could not fold. */
@@ -370,4 +308,4 @@ export class Reducers {
   }
 }
 
-const lastVersion = (commit: StoredCommit | undefined): number | undefined => (commit === undefined ? undefined : commit.baseVersion + (commit.eventCount ?? commit.events.length));
+const lastVersion = (commit: StoredCommit | undefined): number | undefined => (commit === undefined ? undefined : commit.baseVersion + eventsIn(commit));

@@ -343,20 +343,20 @@ export class TenantTask implements Tenant, SinkSource {
     return { changes: changes.filter(({ projectionId }) => this.#options.definitions.projectionExists(projectionId)), next };
   }
 
-  async aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+  async aggregateStates(aggregateIds: readonly string[], through: number, lastOnly?: boolean): ReturnType<SinkSource['aggregateStates']> {
     // A place in the order is no offset of a partition: its aggregates are folded as far as there is anything.
     const offset = this.#options.partitions === undefined ? through : Infinity;
-    return (await Promise.all((await this.#input.spread(aggregateIds)).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset)))).flat();
+    return (await Promise.all((await this.#input.spread(aggregateIds)).map(([{ reads }, ids]) => reads.aggregateStates(ids, offset, lastOnly)))).flat();
   }
+
+  readonly commitsEnd = (): number => (this.#options.partitions === undefined ? this.#first.position : 0);
 
   statesThrough(): number {
     const through = Math.min(...this.#input.here.map(({ statesThrough }) => statesThrough));
     return this.#options.partitions === undefined || through === Infinity ? through : 0;
   }
 
-  statesRevision(): number {
-    return this.#first.statesRevision();
-  }
+  readonly statesRevision = (): number => this.#first.statesRevision();
 
   onAdvance(listener: () => void): () => void {
     this.#advanced.add(listener);
