@@ -92,11 +92,12 @@ export class ListedLog implements SinkSource {
     return Promise.resolve({ changes: this.changes.filter(({ sequence }) => sequence >= from), next: Math.max(from, this.changes.length === 0 ? 0 : this.changesEnd) });
   }
 
-  aggregateStates(aggregateIds: readonly string[], through: number): ReturnType<SinkSource['aggregateStates']> {
+  aggregateStates(aggregateIds: readonly string[], through: number, lastOnly = false): ReturnType<SinkSource['aggregateStates']> {
     if (this.statesFault === 'hang') return new Promise(() => undefined);
     if (this.statesFault === 'reject') return Promise.reject(new Error('the fold is away'));
+    const later = new Set(lastOnly ? this.commits.filter(({ offset }) => offset >= through).map(({ aggregateId }) => aggregateId) : []);
     return Promise.resolve(
-      aggregateIds.map((aggregateId) => {
+      aggregateIds.filter((aggregateId) => !later.has(aggregateId)).map((aggregateId) => {
         const version = this.#versions.get(aggregateId) ?? 0;
         return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version},"revision":${this.revision}}`), lastModified: 1, logOffset: this.revision * 2 ** 40 + through };
       }),
@@ -109,6 +110,10 @@ export class ListedLog implements SinkSource {
 
   statesRevision(): number {
     return this.revision;
+  }
+
+  commitsEnd(): number {
+    return this.end;
   }
 
   onAdvance(listener: () => void): () => void {

@@ -131,6 +131,55 @@ describe('the sink, into a real engine', () => {
     assert.deepEqual([await revisions(), await store.watermarks(source.tenantId)], [[], { events: 0, states: 0, changes: 0 }]);
   });
 
+  it('tells each state once, and not with every page, where states are told anew, and those of later commits as they come', async (context) => {
+    const source = log();
+    const told: number[] = [];
+    // Pages of 64 KiB.
+    const sink = open(context, { maxBytes: 3 * 65_536, observer: { block: (table, rows) => void (table === 'aggregate_states' && told.push(rows)) } });
+    const rowsTold = (): number => told.splice(0).reduce((sum, rows) => sum + rows, 0);
+    const data = `{"text":"${'x'.repeat(8192)}"}`;
+    const appendPages = (ids: readonly string[]): void => {
+      for (let i = 0; i < 10; i++) for (const id of ids) source.append(id, [data]);
+    };
+    const states = (): Promise<{ id: string; n: number; r: number }[]> =>
+      rowsOf(store, `SELECT aggregate_id AS id, state.count::UInt32 AS n, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`);
+    const pagesRead = (): number => new Set(source.reads.commits.splice(0).filter((from) => from < source.end)).size;
+    source.append('old', [data]);
+    appendPages(['a', 'b', 'c', 'd']);
+    sink.attach(source);
+    await sink.flush(source.tenantId, { events: source.end });
+    assert.ok(pagesRead() > 4);
+    assert.equal(rowsTold(), 5, 'at first');
+
+    const live = async (): Promise<void> => {
+      appendPages(['old', 'new']);
+      source.announce();
+      await sink.flush(source.tenantId, { events: source.end });
+      const pages = pagesRead();
+      assert.ok(pages > 1);
+      assert.equal(rowsTold(), 2 * pages, 'with each page, as it comes');
+    };
+    await live();
+
+    // Of one of them there is another commit when the first page was read again.
+    const aggregateStates = source.aggregateStates.bind(source);
+    source.aggregateStates = (...args) => {
+      source.aggregateStates = aggregateStates;
+      source.append('b', [data]);
+      return source.aggregateStates(...args);
+    };
+    source.revision = 1;
+    source.announce();
+    await until('the states of the new binding are in', async () => (await store.watermarks(source.tenantId)).states === 2 ** 40 + source.end);
+    assert.ok(pagesRead() > 6);
+    assert.equal(rowsTold(), 6, 'after a binding');
+    const newest = [{ id: 'a', n: 10, r: 1 }, { id: 'b', n: 11, r: 1 }, { id: 'c', n: 10, r: 1 }, { id: 'd', n: 10, r: 1 }];
+    assert.deepEqual(await states(), [...newest, { id: 'new', n: 10, r: 1 }, { id: 'old', n: 11, r: 1 }]);
+
+    await live();
+    assert.deepEqual(await states(), [...newest, { id: 'new', n: 20, r: 1 }, { id: 'old', n: 21, r: 1 }]);
+  });
+
   it('asks for no state that a catch-up will have, and holds the events up for none', async (context) => {
     const source = log();
     source.append('a', ['{}']);
