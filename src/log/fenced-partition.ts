@@ -251,13 +251,14 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   async #produce(drafts: readonly Draft<B>[]): Promise<void> {
     const { log, ref, handler, observer } = this.#options;
-    const started = performance.now();
-    const ids: string[] = [];
+    const [started, ids] = [performance.now(), [] as string[]];
     const records = drafts.map((draft, i) => this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.fence.position + i, ids));
     this.#inFlight = drafts;
     let base: number;
     try {
-      ({ baseOffset: base } = await log.append(ref, records));
+      const appended = log.append(ref, records);
+      handler.underWay?.(drafts, this.fence.position);
+      ({ baseOffset: base } = await appended);
     } catch (error) {
       if (error instanceof AppendRefusedError) {
         this.#inFlight = [];

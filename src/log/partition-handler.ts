@@ -22,6 +22,8 @@ export interface PartitionHandler<B> {
   restoring?(end: number | undefined): void;
   /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
   gather(): Draft<B>[];
+  /** They are on their way into the log. If nothing of others lies between, the first of them will have this offset, and they count. */
+  underWay?(drafts: readonly Draft<B>[], offset: number): void;
   /** Not accepted, and never will be: each is to be decided again. */
   undecided(drafts: readonly Draft<B>[]): void;
   /** Certainly not written: the log takes nothing now (a full disk, say). */

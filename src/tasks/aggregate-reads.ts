@@ -157,12 +157,12 @@ export class AggregateReads {
     return states;
   }
 
-  /** It has all commits below the offset. Those after it are not waited for: a catch-up folds them when it comes to them. */
+  /** It has all commits below the offset, the last of them whole. Those after it are not waited for: a catch-up folds them when it comes to them. */
   #isThrough(aggregateId: string, row: ReducerState | undefined, head: Head, through: number): boolean {
     if (row === undefined) return false;
     if (row.version === head.version || row.offset >= through || row.fault !== undefined) return true;
     const [next] = this.#options.tables.commitOffsets(aggregateId, row.version, head.version - 1);
-    return next === undefined || next[1] >= through;
+    return next !== undefined && next[0] === row.version && next[1] >= through;
   }
 }
 

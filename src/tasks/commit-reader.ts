@@ -50,9 +50,11 @@ const RESTORED_TAIL = 4096;
 
 export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 
+export const commitsOf = (inputs: readonly Input[]): StoredCommit[] => inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
+
 /** For the sink. */
 export const commitsPage = ({ inputs, next }: { readonly inputs: readonly Input[]; readonly next: number }): { commits: StoredCommit[]; released: string[]; dropped: string[]; next: number } => ({
-  commits: inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : [])),
+  commits: commitsOf(inputs),
   dropped: inputs.flatMap((input) => (input.kind === 'control' && input.control.kind === 'ProjectionDrop' ? [input.control.value.projectionId] : [])),
   released: inputs.flatMap((input) => (input.kind === 'release' ? [input.aggregateId] : [])),
   next,

@@ -66,6 +66,8 @@ export interface EventsWriterOptions {
   /** Each accepted commit, in log order, on the turn in which it is folded. */
   readonly onCommit: (commit: StoredCommit) => void;
   readonly onControl: (control: Control, offset: number) => void;
+  /** Commits are on their way to this place, if nothing goes wrong. */
+  readonly onUnderWay?: ((offset: number, commits: () => readonly StoredCommit[]) => void) | undefined;
   readonly onRestoring?: (end: number | undefined) => void;
   readonly onVoid: (offset: number) => void;
   readonly onStopped: (error: Error) => void;
@@ -222,6 +224,13 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
       tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
     this.#options.onCommit(commit);
     if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });
+  }
+
+  underWay(drafts: readonly Draft<EventsBody>[], offset: number): void {
+    this.#options.onUnderWay?.(offset, () => {
+      const end = drafts.findIndex((draft) => !(draft instanceof AppendDraft));
+      return (drafts.slice(0, end < 0 ? drafts.length : end) as AppendDraft[]).map(({ body, eventIds }, i) => storedCommit(offset + i, body.value as CommitValue, eventIds));
+    });
   }
 
   undecided(drafts: readonly Draft<EventsBody>[]): void {

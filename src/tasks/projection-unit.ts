@@ -97,3 +97,14 @@ export function settleChange(tables: PartitionTables, units: readonly RevisionUn
   tables.faults.setKey(unit.projectionId, key, unit.classIndex, fault !== undefined);
   if (fault?.stopped === true) tables.faults.setDeparted(unit.projectionId, unit.revision);
 }
+
+export type NamedState = Pick<ChangeValue, 'projectionId' | 'revision' | 'key' | 'className' | 'state'>;
+/** The state of a key while its change is on the way. */
+export interface PendingState {
+  readonly state: State;
+  readonly faulted: boolean;
+}
+
+export const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
+export const pendingOf = (state: State, faulted: boolean): PendingState => ({ state, faulted });
+export const nameOf = ({ projectionId, revision, key, className }: NamedState): string => `${projectionId}@${revision}\u0000${key}\u0000${className}`;

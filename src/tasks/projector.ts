@@ -1,4 +1,4 @@
-import type { HostEvent, ProjectChange, Runner, State } from '../code-host/code-host.js';
+import type { HostEvent, ProjectChange, Runner } from '../code-host/code-host.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
@@ -6,11 +6,12 @@ import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
-import type { Input, InputReader } from './commit-reader.js';
+import { commitsOf, type InputReader } from './commit-reader.js';
+import { Foresight, type Foreseen } from './foresight.js';
 import { placedFault, type KeyReleases } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, swapValues } from './projection-swap.js';
-import { beforeHalt, firstDisagreement, flatten, sameState, settleChange, takeEvents, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { beforeHalt, firstDisagreement, flatten, nameOf, pendingOf, sameState, settleChange, stateName, takeEvents, unitsOf, type NamedState, type PendingState, type RevisionUnit } from './projection-unit.js';
 import type { PartitionTables } from './store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -43,11 +44,6 @@ interface Made {
   readonly change: Change;
   readonly pending: PendingState;
 }
-type NamedState = Pick<ChangeValue, 'projectionId' | 'revision' | 'key' | 'className' | 'state'>;
-interface PendingState {
-  readonly state: State;
-  readonly faulted: boolean;
-}
 
 const READ_BYTES = 512 * 1024;
 const EVENTS_A_BATCH = 256;
@@ -65,6 +61,7 @@ export class Projector {
   #units: RevisionUnit[] = [];
   readonly #pending = new Map<string, PendingState>();
   readonly #flights: Flight[] = [];
+  readonly #foresight: Foresight;
   #position = 0;
   #acked = 0;
   #started = false;
@@ -75,6 +72,7 @@ export class Projector {
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
+    this.#foresight = new Foresight(options.runner);
   }
 
   /** Folds from this log offset on: what the live projections did with all before is in the store. */
@@ -103,6 +101,16 @@ export class Projector {
     void this.#run();
   }
 
+  /** Commits are on their way to this offset. With nothing else to fold, and no code to be loaded, they are folded meanwhile. */
+  foresee(offset: number, commits: () => readonly StoredCommit[]): void {
+    if (this.#running || this.#closed || offset !== this.#position || this.#flights.length >= BATCHES_IN_FLIGHT) return;
+    const units = this.#fed();
+    if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
+    const foreseen = commits();
+    const { events } = flatten(foreseen);
+    if (events.length > 0 && events.length <= EVENTS_A_BATCH) this.#foresight.begin(foreseen, units, () => this.#ask(units, events));
+  }
+
   close(): void {
     this.#closed = true;
     this.#freed?.();
@@ -129,6 +137,8 @@ export class Projector {
     if (this.#units.length === 0 && this.#pass()) return true;
     const { inputs, next } = await this.#options.reader.read(this.#position, READ_BYTES);
     if (next === this.#position || this.#closed) return false;
+    const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
+    if (this.#isClosed()) return false;
     const control = inputs.findIndex((input) => input.kind === 'control');
     const first = inputs[0];
     if (control === 0 && first?.kind === 'control') {
@@ -148,8 +158,8 @@ export class Projector {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = takeEvents(commits, EVENTS_A_BATCH);
-      await this.#project(commits.slice(0, count), count < commits.length ? (commits[count]?.offset ?? end) : end);
+      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_A_BATCH);
+      await this.#project(commits.slice(0, count), count < commits.length ? (commits[count]?.offset ?? end) : end, foreseen);
     }
     return true;
   }
@@ -188,15 +198,35 @@ export class Projector {
     if (this.#closed) throw new Error('the tenant is closed');
   }
 
-  async #project(commits: readonly StoredCommit[], upTo: number): Promise<void> {
+  #isClosed(): boolean {
+    return this.#closed;
+  }
+
+  /** The units of all live projections that have not too many strikes. */
+  #fed(): RevisionUnit[] {
     const { halted = () => false } = this.#options;
-    const units = this.#units.filter(({ id }) => !halted(id));
+    return this.#units.filter(({ id }) => !halted(id));
+  }
+
+  #isLoading(artefactId: string): boolean {
+    const loading = this.#options.ensureLoaded(artefactId);
+    loading?.catch(() => undefined); // whoever needs it asks again
+    return loading !== undefined;
+  }
+
+  #ask(units: readonly RevisionUnit[], events: readonly HostEvent[]): Promise<ProjectChange[]> {
+    const { halted = () => false, runner } = this.#options;
+    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
+    return runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
+  }
+
+  async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
+    const units = foreseen?.units ?? this.#fed();
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.ensureLoaded(artefactId);
     if (this.#closed) return;
     const { events, commitOf } = flatten(commits);
     const started = performance.now();
-    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
-    const given = events.length === 0 ? [] : await this.#options.runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
+    const given = events.length === 0 ? [] : await (foreseen?.given ?? this.#ask(units, events));
     if (this.#closed) return;
     const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
     this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
@@ -363,8 +393,3 @@ export class Projector {
     tables.dropProjection(projectionId);
   }
 }
-
-const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
-const pendingOf = (state: State, faulted: boolean): PendingState => ({ state, faulted });
-const nameOf = ({ projectionId, revision, key, className }: NamedState): string => `${projectionId}@${revision}\u0000${key}\u0000${className}`;
-const commitsOf = (inputs: readonly Input[]): StoredCommit[] => inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));

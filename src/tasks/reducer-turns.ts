@@ -65,6 +65,7 @@ export class ReducerTurns {
   }
 
   ensure(aggregateId: string): Promise<void> {
+    if (this.#closed) return Promise.reject(closed());
     return new Promise((resolve, reject) => {
       this.#ensures.push({ aggregateId, resolve, reject });
       this.#kick();
@@ -73,6 +74,7 @@ export class ReducerTurns {
 
   /** Ascending each, and each of another aggregate. */
   catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+    if (this.#closed) return Promise.reject(closed());
     if (groups.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#catchUps.push({ groups: [...groups], first: 0, underWay: 0, failed: undefined, resolve, reject });
@@ -83,8 +85,7 @@ export class ReducerTurns {
   /** Begins no other turn; whoever waits for one is told, but for the answers to appends. */
   close(): void {
     this.#closed = true;
-    const closed = new Error('the tenant is closed');
-    for (const one of [...this.#ensures.splice(0), ...this.#catchUps.splice(0)]) one.reject(closed);
+    for (const one of [...this.#ensures.splice(0), ...this.#catchUps.splice(0)]) one.reject(closed());
     this.#works.length = 0;
   }
 
@@ -113,9 +114,11 @@ export class ReducerTurns {
     const commits = takeCommits(next, this.#busy);
     if (commits.length === 0) return false;
     next.underWay++;
-    void this.#run(commits.map((commit) => ({ commit, waiter: undefined })), []).then((failed) => {
+    const works = commits.map((commit) => ({ commit, waiter: undefined }));
+    // Said before the next turn begins.
+    const fold = this.#run(works, [], (failed) => (next.failed ??= failed));
+    void fold.then(() => {
       next.underWay--;
-      next.failed ??= failed;
       if (next.underWay > 0 || this.#catchUps[0] !== next || (next.failed === undefined && next.first < next.groups.length)) return;
       this.#catchUps.shift();
       if (next.failed === undefined) next.resolve();
@@ -125,21 +128,21 @@ export class ReducerTurns {
     return true;
   }
 
-  async #run(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
+  async #run(works: readonly Work[], ensures: readonly Ensure[], onFailed?: (error: Error) => void): Promise<void> {
     const aggregates = new Set<string>();
     for (const { commit } of works) aggregates.add(commit.aggregateId);
     for (const { aggregateId } of ensures) aggregates.add(aggregateId);
     this.#turns++;
     for (const aggregateId of aggregates) this.#busy.add(aggregateId);
-    try {
-      return await this.#fold(works, ensures);
-    } finally {
-      this.#turns--;
-      for (const aggregateId of aggregates) this.#busy.delete(aggregateId);
-      this.#kick();
-    }
+    const failed = await this.#fold(works, ensures);
+    if (failed !== undefined) onFailed?.(failed);
+    this.#turns--;
+    for (const aggregateId of aggregates) this.#busy.delete(aggregateId);
+    this.#kick();
   }
 }
+
+const closed = (): Error => new Error('the tenant is closed');
 
 function takeCommits(from: CatchUp, busy: ReadonlySet<string>): StoredCommit[] {
   const taken: StoredCommit[] = [];

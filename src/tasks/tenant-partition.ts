@@ -1,5 +1,5 @@
 import type { Runner } from '../code-host/code-host.js';
-import type { AppendCommand, AppendResult } from '../core/event.js';
+import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
 import { FencedPartition } from '../log/fenced-partition.js';
 import type { PartitionRef } from '../log/log.js';
@@ -31,6 +31,8 @@ export interface TenantPartitionOptions {
   readonly barrier: () => Promise<void>;
   /** A record that counts was folded. */
   readonly onFolded: () => void;
+  /** Commits are on their way to this offset, if nothing goes wrong. */
+  readonly onUnderWay?: (offset: number, commits: () => readonly StoredCommit[]) => void;
   readonly onStopped: (error: Error) => void;
 }
 
@@ -87,6 +89,7 @@ export class TenantPartition {
         else if (!isReducerControl(control)) this.reader.push({ kind: 'control', control, offset });
         onFolded();
       },
+      onUnderWay: options.onUnderWay,
       onRestoring: (end) => this.reader.restoring(end),
       onVoid: (offset) => this.reader.addVoid(offset),
       onStopped,

@@ -89,6 +89,7 @@ export class TenantTask implements Tenant, SinkSource {
       from: checkpoint.events,
       barrier: () => this.#barrier(),
       onFolded: () => this.#input.folded(),
+      ...(options.partitions === undefined && { onUnderWay: (offset, commits) => this.#projector.foresee(offset, commits) }),
     });
     const input = { task: options, tables, first: this.#first, home: this.#home(), from: checkpoint.order, onAdvanced: () => this.#advance(), onStopped };
     this.#input = options.partitions === undefined ? new SoleInput(input) : new MergedInput(input, options.partitions);
@@ -324,9 +325,7 @@ export class TenantTask implements Tenant, SinkSource {
     return this.#reads.projectionState(projectionId, key);
   }
 
-  catchUp(aggregateType: string): CatchUp | undefined {
-    return summedCatchUps(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
-  }
+  readonly catchUp = (aggregateType: string): CatchUp | undefined => summedCatchUps(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
 
   readonly keptGenerations = (aggregateType: string): readonly number[] => this.#first.keptGenerations(aggregateType);
 

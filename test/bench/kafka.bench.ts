@@ -3,9 +3,9 @@ import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import { eventsTopic, tenantTopics } from '../../src/tasks/topics.js';
 import { ADMIN_KEY, API_KEY, startService, until, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
-import { BATCH_OF_100, median, PLAIN_SINGLE, quantile, report, runLoad, startExpress, type Load, type LoadResult } from './load.js';
-import { pushLag } from './push-lag.js';
-import { commitRecord, RawKafka, type Latencies } from './raw-kafka.js';
+import { BATCH_OF_100, median, PLAIN_SINGLE, report, runLoad, startExpress, startPlainService, type Load, type LoadResult } from './load.js';
+import { lag as lagThrough, pushLag } from './push-lag.js';
+import { commitRecord, latencies, RawKafka, type Latencies } from './raw-kafka.js';
 
 const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
@@ -13,6 +13,7 @@ const EVENTS = Number(process.env['BENCH_EVENTS'] ?? 1_000_000);
 /** Set it to see what Kafka and kafkajs do here without the service. */
 const WITH_SERVICE = process.env['BENCH_YARDSTICKS'] === undefined;
 const PACE = 200;
+const CLIENTS = 64;
 const BATCH_CLIENTS = 32;
 const TENANTS = 100;
 const AGGREGATES = 10_000;
@@ -37,7 +38,7 @@ const record = (body: readonly string[]): Buffer => commitRecord(body.join('').r
 async function appends(service: Service, raw: RawKafka): Promise<void> {
   const express = await startExpress();
   const topic = await raw.topic();
-  const load: Load = { port: Number(new URL(service.url).port), path: '/events', keys: [API_KEY], bodies: PLAIN_SINGLE, aggregates: 1000, clients: 64, durationMs: SECONDS * 1000, first: 0 };
+  const load: Load = { port: Number(new URL(service.url).port), path: '/events', keys: [API_KEY], bodies: PLAIN_SINGLE, aggregates: 1000, clients: CLIENTS, durationMs: SECONDS * 1000, first: 0 };
   let first = 0;
   const ours = async (more: Partial<Load> = {}): Promise<LoadResult> => {
     const result = await runLoad({ ...load, first, ...more });
@@ -59,49 +60,64 @@ async function appends(service: Service, raw: RawKafka): Promise<void> {
 
   const pairs: [LoadResult, LoadResult][] = [];
   for (let i = 0; i < ROUNDS; i++) pairs.push([await ours(), await theirs()]);
-  report('single appends, 64 clients', rate(median(pairs.map(([x]) => x.perSecond))), `bare express ${rate(median(pairs.map(([, y]) => y.perSecond)))}`, median(pairs.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.50');
+  report(`single appends, ${CLIENTS} clients`, rate(median(pairs.map(([x]) => x.perSecond))), `bare express ${rate(median(pairs.map(([, y]) => y.perSecond)))}`, median(pairs.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.50');
   report('  p50 / p99', times(middle(pairs.map(([x]) => x))), `express ${times(middle(pairs.map(([, y]) => y)))}`);
-  await tenants(service, ours);
+  await tenants(service, raw, ours);
   express.stop();
 }
 
-async function tenants(service: Service, ours: (more: Partial<Load>) => Promise<LoadResult>): Promise<void> {
+async function tenants(service: Service, raw: RawKafka, ours: (more: Partial<Load>) => Promise<LoadResult>): Promise<void> {
   const keys = [API_KEY];
   for (let i = 1; i < TENANTS; i++) keys.push((await service.post('/admin/tenants', { tenantId: `bench-${i}`, name: 'bench' }, { headers: { 'x-admin-key': ADMIN_KEY } })).json<{ apiKey: string }>().apiKey);
   // Each is opened before it counts.
   await ours({ keys, durationMs: 10_000 });
   const pairs: [LoadResult, LoadResult][] = [];
   for (let i = 0; i < ROUNDS; i++) pairs.push([await ours({ keys }), await ours({})]);
+  const topics = await Promise.all(Array.from({ length: TENANTS }, () => raw.topic()));
+  const value = record(PLAIN_SINGLE);
+  const sends: [number, number][] = [];
+  for (let i = 0; i <= ROUNDS; i++) sends.push([await raw.sendSingles(topics, value, CLIENTS, SECONDS * 1000), await raw.sendSingles(topics.slice(0, 1), value, CLIENTS, SECONDS * 1000)]);
+  // The first one is warm-up.
+  const [many, one] = [median(sends.slice(1).map(([x]) => x)), median(sends.slice(1).map(([, y]) => y))];
+  report(`raw kafkajs sends to ${TENANTS} topics, ${CLIENTS} at a time`, rate(many), `to 1 topic ${rate(one)}`, many / one);
   report(`  over ${TENANTS} tenants`, rate(median(pairs.map(([x]) => x.perSecond))), `1 tenant ${rate(median(pairs.map(([, y]) => y.perSecond)))}`, median(pairs.map(([x, y]) => x.perSecond / y.perSecond)), 'goal 0.90');
 }
 
-async function batches(service: Service, raw: RawKafka): Promise<void> {
+async function batches(service: Service, raw: RawKafka, brokers: readonly string[]): Promise<void> {
   const load: Load = { port: Number(new URL(service.url).port), path: '/events/batch', keys: [API_KEY], bodies: BATCH_OF_100, aggregates: 1000, clients: BATCH_CLIENTS, durationMs: SECONDS * 1000, first: 0 };
   const topic = await raw.topic();
   const send = (): Promise<number> => raw.sendBatches(topic, record(BATCH_OF_100), BATCH_CLIENTS, SECONDS * 1000);
   // A producer sends bytes that it has ready; whoever takes them over HTTP has to read them first.
   const express = await startExpress();
   const parse = async (): Promise<number> => (await runLoad({ ...load, port: express.port, path: '/events' })).perSecond;
+  const plain = await startPlainService(await raw.topic(), brokers);
+  const naive = async (): Promise<number> => (await runLoad({ ...load, port: plain.port })).perSecond;
   await runLoad(load);
   await send();
   await parse();
-  const rounds: [number, number, number][] = [];
-  for (let i = 0; i < ROUNDS; i++) rounds.push([(await runLoad(load)).perSecond * 100, (await send()) * 100, (await parse()) * 100]);
+  await naive();
+  const rounds: [number, number, number, number][] = [];
+  for (let i = 0; i < ROUNDS; i++) rounds.push([(await runLoad(load)).perSecond * 100, (await send()) * 100, (await parse()) * 100, (await naive()) * 100]);
   const ours = rate(median(rounds.map(([x]) => x)));
   report(`batches of 100, ${BATCH_CLIENTS} clients, events`, ours, `raw kafkajs, same bytes ${rate(median(rounds.map(([, y]) => y)))}`, median(rounds.map(([x, y]) => x / y)), 'goal 0.80');
   report('', ours, `bare express, same bodies ${rate(median(rounds.map(([, , z]) => z)))}`, median(rounds.map(([x, , z]) => x / z)));
+  report('', ours, `express and kafkajs put together ${rate(median(rounds.map(([, , , n]) => n)))}`, median(rounds.map(([x, , , n]) => x / n)));
   express.stop();
+  plain.stop();
 }
 
-async function lag(service: Service, raw: RawKafka): Promise<void> {
+async function lag(service: Service, raw: RawKafka, brokers: readonly string[]): Promise<void> {
   const value = record(PLAIN_SINGLE);
   const once = await raw.lag([await raw.topic()], value, 300);
   // An event is durable before it is folded, and its change before it is pushed: two produces, one after the other.
   const twice = await raw.lag([await raw.topic(), await raw.topic()], value, 300);
-  const lags = await pushLag(service);
-  const ours = { p50: quantile(lags, 0.5), p99: quantile(lags, 0.99) };
+  const plain = await startPlainService(await raw.topic(), brokers);
+  const naive = latencies(await lagThrough(plain.port, '/'));
+  plain.stop();
+  const ours = latencies(await pushLag(service));
   report('append to WebSocket push, p50 / p99', times(ours), `raw produce to consume ${times(once)}`, ours.p50 / once.p50, 'goal 1.2 or less');
   report('', times(ours), `to consume, produce, consume ${times(twice)}`, ours.p50 / twice.p50);
+  report('', times(ours), `express, kafkajs and ws, no fold ${times(naive)}`, ours.p50 / naive.p50);
 }
 
 /** What kafkajs alone does, without the service. */
@@ -169,9 +185,9 @@ try {
     if (WITH_SERVICE) {
       const service = await onKafka(brokers, raw, PREFIX);
       // Before the loads, whose millions of events the read store is long busy with.
-      await lag(service, raw);
+      await lag(service, raw, brokers);
       await appends(service, raw);
-      await batches(service, raw);
+      await batches(service, raw, brokers);
       await service.stop();
     }
     await catchUp(brokers);

@@ -44,9 +44,19 @@ export async function runLoad(load: Load): Promise<LoadResult> {
   return result;
 }
 
+export interface Yardstick {
+  readonly port: number;
+  stop(): void;
+}
+
 /** The yardstick: express with its JSON parser, answering what an append without a state answers. */
-export async function startExpress(): Promise<{ readonly port: number; stop(): void }> {
-  const child: ChildProcess = spawn(process.execPath, [script('express-baseline')], { stdio: ['ignore', 'pipe', 'inherit'] });
+export const startExpress = (): Promise<Yardstick> => start('express-baseline');
+
+/** express, kafkajs and ws put together in forty lines, on a topic of one partition that is there. */
+export const startPlainService = (topic: string, brokers: readonly string[]): Promise<Yardstick> => start('plain-service', topic, ...brokers);
+
+async function start(name: string, ...args: readonly string[]): Promise<Yardstick> {
+  const child: ChildProcess = spawn(process.execPath, [script(name), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
   const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
   return { port: Number(line.toString()), stop: () => void child.kill() };
 }

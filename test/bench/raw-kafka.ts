@@ -13,7 +13,7 @@ export interface Latencies {
   readonly p99: number;
 }
 
-const latencies = (values: readonly number[]): Latencies => ({ p50: quantile(values, 0.5), p99: quantile(values, 0.99) });
+export const latencies = (values: readonly number[]): Latencies => ({ p50: quantile(values, 0.5), p99: quantile(values, 0.99) });
 const { events: codec } = loadCodecs(join(ROOT, 'schemas', 'avro'));
 /** Messages of one send while a topic is filled. */
 const FILL = 2_000;
@@ -68,6 +68,17 @@ export class RawKafka {
     }
     await Promise.all(sends);
     return latencies(times);
+  }
+
+  /** Sends of one value each, so many under way at a time, over the topics in turn. Values a second. */
+  async sendSingles(topics: readonly string[], value: Buffer, underWay: number, durationMs: number): Promise<number> {
+    const started = performance.now();
+    let sent = 0;
+    const sender = async (): Promise<void> => {
+      while (performance.now() - started < durationMs) await this.#send(topics[sent++ % topics.length] ?? '', [value]);
+    };
+    await Promise.all(Array.from({ length: underWay }, sender));
+    return sent / ((performance.now() - started) / 1000);
   }
 
   /** `together` values a send, one send at a time, as a group commit of as many clients. Values a second. */

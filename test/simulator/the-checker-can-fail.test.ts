@@ -4,6 +4,7 @@ import { ChangesWriter } from '../../src/tasks/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/partition-reader.js';
 import { EventsWriter, storedCommit, type Accepted } from '../../src/tasks/events-writer.js';
+import { Foresight } from '../../src/tasks/foresight.js';
 import { KeyReleases } from '../../src/tasks/key-releases.js';
 import { ReducerFaults } from '../../src/tasks/reducer-faults.js';
 import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
@@ -13,6 +14,7 @@ import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
 import { TenantTask } from '../../src/tasks/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
 import { planOf, simulate } from './plans.js';
+import { SimRunner } from './sim-code.js';
 import { SimDisk } from './sim-store.js';
 import { SimLog } from './sim-log.js';
 
@@ -44,6 +46,10 @@ mutant('an answer before the acknowledgement', EventsWriter.prototype, 'gather',
   });
 
 mutant('a projector that does not look at what was accepted before', RecordedChanges.prototype, 'of', () => () => []);
+
+mutant('a fold of commits that were on their way and never came', Foresight.prototype, 'isInput', () => () => true);
+
+mutant('a runner that keeps the states of commits that never came', SimRunner.prototype, 'forget', () => () => undefined);
 
 mutant('a task that stopped and is not closed', TenantTask.prototype, 'close', () => () => Promise.resolve());
 

@@ -51,7 +51,7 @@ class World {
   }
 
   /** The first so many commits are. */
-  folded(aggregateId: string, count: number, more: { generation?: number; fault?: Fault } = {}): void {
+  folded(aggregateId: string, count: number, more: { generation?: number; version?: number; fault?: Fault } = {}): void {
     const offset = this.#offsets.get(aggregateId)?.[count - 1] ?? 0;
     this.tables.setReducerState(aggregateId, { generation: GENERATION, version: 2 * count, state: Buffer.from(`${count}`), lastModified: offset, offset, fault: undefined, ...more });
   }
@@ -121,4 +121,12 @@ test('asked for the last states only, those with a commit at the offset or past 
   assert.deepEqual(await world.told(ids, 31, true), { told: ['further 3', 'here 3', 'old 2', 'stopped 1'], ensured: [] });
   assert.deepEqual(await world.told(ids, 25), { told: ['further 3', 'here 3', 'old 2', 'stopped 1'], ensured: [] });
   assert.deepEqual(await world.told(['behind', 'new'], 25, true), { told: [], ensured: ['behind', 'new'] }, 'the fold found another commit');
+});
+
+test('a state that stands within a commit below the offset is folded first', async (t) => {
+  const world = new World(t);
+  world.commits('a', [10, 20]);
+  world.commits('last', [10]);
+  for (const id of ['a', 'last']) world.folded(id, 1, { version: 1 });
+  assert.deepEqual(await world.told(['a', 'last'], 15), { told: ['a 2', 'last 1'], ensured: ['a', 'last'] });
 });

@@ -137,6 +137,7 @@ export class StoreSection {
   #failed = false;
   #checkpoint: (() => void) | undefined;
   #bulk = false;
+  #writes = 0;
 
   constructor(db: RootDatabase<unknown, string>, prefix: string, logger: Logger, flushEntries: number, untilFlush: () => number, requireRoom: (bytes: number) => void = () => undefined) {
     this.#db = db;
@@ -171,9 +172,9 @@ export class StoreSection {
     return this.#db.get(this.#prefix + key);
   }
 
-  /** A value that was set after the last write began, which may be changed in place; undefined: `get` may give one. */
-  unwritten(key: string): unknown {
-    return this.#closed ? undefined : this.#dirty.get(key);
+  /** Writes that were begun. A value that was set since the last one may be changed in place. */
+  get writes(): number {
+    return this.#writes;
   }
 
   set(key: string, value: unknown): void {
@@ -250,6 +251,7 @@ export class StoreSection {
   async close(): Promise<void> {
     await this.flush();
     this.#closed = true;
+    this.#writes++;
     this.#dirty = new Map();
     this.#written = this.#writtenBefore = undefined;
     clearTimeout(this.#timer);
@@ -259,6 +261,7 @@ export class StoreSection {
   async #write(): Promise<void> {
     this.#checkpoint?.();
     const entries = this.#dirty;
+    this.#writes++;
     this.#flushing = entries;
     this.#dirty = new Map();
     clearTimeout(this.#timer);

@@ -139,8 +139,9 @@ export class PartitionTables {
   readonly section: StoreSection;
   readonly kept: KeptRevisions;
   readonly faults: FaultTables;
-  #lastId = '';
-  #lastKey = 'h';
+  /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
+  #unwrittenHeads = new Map<string, HeadRow>();
+  #unwrittenSince = -1;
 
   constructor(section: StoreSection) {
     this.section = section;
@@ -160,28 +161,26 @@ export class PartitionTables {
     return row === undefined ? undefined : headOf(row);
   }
   #headRow(aggregateId: string): HeadRow | undefined {
-    return this.section.get(this.#headKeyOf(aggregateId)) as HeadRow | undefined;
-  }
-  /** An aggregate is asked for twice in a row: to judge a commit and to fold it. */
-  #headKeyOf(aggregateId: string): string {
-    if (aggregateId !== this.#lastId) {
-      this.#lastId = aggregateId;
-      this.#lastKey = `h${aggregateId}`;
-    }
-    return this.#lastKey;
+    const unwritten = this.#unwrittenSince === this.section.writes ? this.#unwrittenHeads.get(aggregateId) : undefined;
+    return unwritten ?? (this.section.get(`h${aggregateId}`) as HeadRow | undefined);
   }
   /** The head after a commit, which starts after `baseVersion` and lies at `offset`. */
   addCommit(aggregateId: string, { version, type, timestamp }: Head, baseVersion: number, offset: number): void {
-    const key = this.#headKeyOf(aggregateId);
-    const unwritten = this.section.unwritten(key) as HeadRow | undefined;
-    const row = unwritten ?? (this.section.get(key) as HeadRow | undefined)?.slice() ?? [version, type, timestamp];
+    if (this.#unwrittenSince !== this.section.writes) {
+      this.#unwrittenSince = this.section.writes;
+      this.#unwrittenHeads = new Map();
+    }
+    const unwritten = this.#unwrittenHeads.get(aggregateId);
+    const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
     if (row.length >= LAST_COMMITS + 2 * COMMITS_A_ROW) {
       const full = row.splice(LAST_COMMITS);
       this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
     }
     [row[0], row[2]] = [version, timestamp];
     row.push(baseVersion, offset);
-    if (unwritten === undefined) this.section.set(key, row);
+    if (unwritten !== undefined) return;
+    this.#unwrittenHeads.set(aggregateId, row);
+    this.section.set(`h${aggregateId}`, row);
   }
   /** Ids after `cursor`, ascending. */
   *heads(cursor: string): Generator<readonly [string, Head]> {
