@@ -9,7 +9,8 @@ public class TallyProjection : IProjection<Tally>
     public string? ResolveKey(Event e) => e.EventType == "Lagged" ? e.AggregateId : null;
     public Tally? Apply(Tally? s, Event e) => new((s?.Total ?? 0) + 1);
 }`;
-const WARM_UP = 100;
+/** Until the code of the service, the runner and the broker is compiled. */
+const WARM_UP = 2000;
 
 /** Of the service, from an append to the push of the change that it causes. */
 export async function pushLag(service: Service, appends = 300): Promise<number[]> {
