@@ -19,8 +19,8 @@ import { ROOT } from '../support/service.js';
 import { startEngine, until } from './read-store-fixture.js';
 
 const TENANT = 'acme';
-/** One with several epochs and void records. */
-const SEED = 12;
+/** Among them is one with several epochs and void records. */
+const SEEDS = 50;
 
 interface Answer {
   readonly code: number;
@@ -95,12 +95,16 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     const values: Record<'events' | 'changes', Buffer[]> = { events: [], changes: [] };
     const expected: Record<'events' | 'changes', LandedRow[]> = { events: [], changes: [] };
     let truth: Truth | undefined;
-    await simulate(planOf(SEED), async (world) => {
-      await world.run();
-      values.events = world.log.records(EVENTS).map(({ value }) => value ?? Buffer.alloc(0));
-      values.changes = world.log.records(CHANGES).map(({ value }) => value ?? Buffer.alloc(0));
-    }).then((outcome) => ({ truth } = outcome));
-    assert.ok(truth !== undefined && truth.voids > 3 && truth.epochs > 2 && truth.changes.length > 3, 'a log worth landing');
+    for (let seed = 1; seed <= SEEDS && truth === undefined; seed++) {
+      const outcome = await simulate(planOf(seed), async (world) => {
+        await world.run();
+        values.events = world.log.records(EVENTS).map(({ value }) => value ?? Buffer.alloc(0));
+        values.changes = world.log.records(CHANGES).map(({ value }) => value ?? Buffer.alloc(0));
+      });
+      const found = outcome.truth;
+      if (found !== undefined && found.voids > 3 && found.epochs > 2 && found.changes.length > 3) truth = found;
+    }
+    assert.ok(truth !== undefined, 'a log worth landing');
     for (const [offset, value] of values.events.entries()) {
       const record = codecs.events.decode(value);
       assert.ok(record !== undefined);
@@ -179,7 +183,7 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
 
 async function simulatedClaim(): Promise<Buffer[]> {
   let claim: Buffer | null | undefined;
-  await simulate(planOf(SEED), async (world) => {
+  await simulate(planOf(1), async (world) => {
     await world.run();
     claim = world.log.records(EVENTS)[0]?.value;
   });
