@@ -73,7 +73,7 @@ async function tenants(service: Service, raw: RawKafka, ours: (more: Partial<Loa
   await ours({ keys, durationMs: 10_000 });
   const pairs: [LoadResult, LoadResult][] = [];
   for (let i = 0; i < ROUNDS; i++) pairs.push([await ours({ keys }), await ours({})]);
-  const topics = await Promise.all(Array.from({ length: TENANTS }, () => raw.topic()));
+  const topics = await raw.newTopics(TENANTS);
   const value = record(PLAIN_SINGLE);
   const sends: [number, number][] = [];
   for (let i = 0; i <= ROUNDS; i++) sends.push([await raw.sendSingles(topics, value, CLIENTS, SECONDS * 1000), await raw.sendSingles(topics.slice(0, 1), value, CLIENTS, SECONDS * 1000)]);

@@ -39,12 +39,18 @@ export class RawKafka {
 
   /** A new topic of one partition. */
   async topic(): Promise<string> {
-    const topic = `${this.#prefix}.raw-${this.#topics++}`;
+    const [topic = ''] = await this.newTopics(1);
+    return topic;
+  }
+
+  /** So many of them. */
+  async newTopics(count: number): Promise<readonly string[]> {
+    const topics = Array.from({ length: count }, () => `${this.#prefix}.raw-${this.#topics++}`);
     const admin = this.#kafka.admin();
     await admin.connect();
-    await admin.createTopics({ topics: [{ topic, numPartitions: 1 }], waitForLeaders: true });
+    await admin.createTopics({ topics: topics.map((topic) => ({ topic, numPartitions: 1 })), waitForLeaders: true });
     await admin.disconnect();
-    return topic;
+    return topics;
   }
 
   /** The topics that there are under the prefix. */
