@@ -4,7 +4,7 @@ import { Kafka, logLevel, type Consumer, type Producer } from 'kafkajs';
 import type { CommitValue, Fence } from '../../src/core/records.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { loadCodecs } from '../../src/log/codec.js';
-import { ROOT } from '../support/service.js';
+import { ROOT, until } from '../support/service.js';
 import { quantile } from './load.js';
 
 export interface Latencies {
@@ -78,6 +78,8 @@ export class RawKafka {
 
   /** Sends of one value each, so many under way at a time, over the topics in turn. Values a second. */
   async sendSingles(topics: readonly string[], value: Buffer, underWay: number, durationMs: number): Promise<number> {
+    // Of many topics that were just made, some have no leader yet.
+    for (const topic of topics) await until(() => this.#send(topic, [value]).then(() => true, () => false));
     const started = performance.now();
     let sent = 0;
     const sender = async (): Promise<void> => {
