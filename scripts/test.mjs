@@ -37,8 +37,7 @@ async function runNode(files, on = '') {
   const worker = async () => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) await runFile(file, on, sum);
   };
-  // One more than there are processors: who tests a time-out or a takeover mostly waits.
-  await Promise.all(Array.from({ length: Math.min(4, availableParallelism() + 1) }, worker));
+  await Promise.all(Array.from({ length: Math.min(4, availableParallelism()) }, worker));
   return sum;
 }
 

@@ -207,10 +207,10 @@ test('reducers', async (t) => {
 
   await t.test('all of it is there after a kill, and an upload that was cut off is compiled', async () => {
     const before = await Promise.all(['/aggregate-types/account/account-1/state', '/aggregate-types/shared/shared-1/state', '/reducers', '/aggregate-types/bill'].map((path) => api.get(path)));
-    // Longer than the deadline of the fold, on any machine.
+    // Longer than the deadline of the fold and the tick by which it is kept, on any machine.
     const slow = tally('late')
       .replace('_ => new', '_ => Slowly() == 0 ? null : new')
-      .replace('private static', 'private static long Slowly() { var sum = 1L; for (var i = 0; i < 5_000_000; i++) sum += i % 7; return sum; }\n\n    private static');
+      .replace('private static', 'private static long Slowly() { var sum = 1L; for (var i = 0; i < 50_000_000; i++) sum += i % 7; return sum; }\n\n    private static');
     const { reducerId } = success(await api.upload('reducers', { 'Late.cs': slow }), 202).json<{ reducerId: string }>();
     await service.kill();
     service = await startService(t, { dataDirectory, env: { ...env, FOLD_DEADLINE_MS: '1' } });
