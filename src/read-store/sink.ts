@@ -1,5 +1,6 @@
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { within } from '../core/within.js';
 import type { Block, ReadStore, SinkStream } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
@@ -270,14 +271,7 @@ export class Sink {
       this.#reading.set(tenant, reading);
       started.push(reading);
     }
-    let grace: NodeJS.Timeout | undefined;
-    await Promise.race([
-      Promise.all(started),
-      new Promise((resolve) => {
-        grace = setTimeout(resolve, GRACE_MS);
-      }),
-    ]);
-    clearTimeout(grace);
+    await within(Promise.all(started), GRACE_MS);
     return ready.length > turn.length;
   }
 

@@ -66,8 +66,8 @@ export interface EventsWriterOptions {
   /** Each accepted commit, in log order, on the turn in which it is folded. */
   readonly onCommit: (commit: StoredCommit) => void;
   readonly onControl: (control: Control, offset: number) => void;
-  /** Commits are on their way to this place, if nothing goes wrong. */
-  readonly onUnderWay?: ((offset: number, commits: () => readonly StoredCommit[]) => void) | undefined;
+  /** Commits are on their way to this place, if nothing goes wrong: all of them, or none where they have more events than are wanted. */
+  readonly onUnderWay?: ((offset: number, commits: (mostEvents: number) => readonly StoredCommit[]) => void) | undefined;
   readonly onRestoring?: (end: number | undefined) => void;
   readonly onVoid: (offset: number) => void;
   readonly onStopped: (error: Error) => void;
@@ -227,9 +227,11 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
   }
 
   underWay(drafts: readonly Draft<EventsBody>[], offset: number): void {
-    this.#options.onUnderWay?.(offset, () => {
+    this.#options.onUnderWay?.(offset, (mostEvents) => {
       const end = drafts.findIndex((draft) => !(draft instanceof AppendDraft));
-      return (drafts.slice(0, end < 0 ? drafts.length : end) as AppendDraft[]).map(({ body, eventIds }, i) => storedCommit(offset + i, body.value as CommitValue, eventIds));
+      const appends = drafts.slice(0, end < 0 ? drafts.length : end) as AppendDraft[];
+      if (appends.reduce((sum, { eventIds }) => sum + eventIds.length, 0) > mostEvents) return [];
+      return appends.map(({ body, eventIds }, i) => storedCommit(offset + i, body.value as CommitValue, eventIds));
     });
   }
 

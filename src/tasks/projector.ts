@@ -102,13 +102,12 @@ export class Projector {
   }
 
   /** Commits are on their way to this offset. With nothing else to fold, and no code to be loaded, they are folded meanwhile. */
-  foresee(offset: number, commits: () => readonly StoredCommit[]): void {
-    if (this.#running || this.#closed || offset !== this.#position || this.#flights.length >= BATCHES_IN_FLIGHT) return;
+  foresee(offset: number, commits: (mostEvents: number) => readonly StoredCommit[]): void {
+    if (this.#running || this.#closed || this.#foresight.pending || offset !== this.#position || this.#flights.length >= BATCHES_IN_FLIGHT) return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits();
-    const { events } = flatten(foreseen);
-    if (events.length > 0 && events.length <= EVENTS_A_BATCH) this.#foresight.begin(foreseen, units, () => this.#ask(units, events));
+    const foreseen = commits(EVENTS_A_BATCH);
+    if (foreseen.length > 0) this.#foresight.begin(foreseen, units, () => this.#ask(units, flatten(foreseen).events));
   }
 
   close(): void {

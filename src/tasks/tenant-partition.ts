@@ -32,7 +32,7 @@ export interface TenantPartitionOptions {
   /** A record that counts was folded. */
   readonly onFolded: () => void;
   /** Commits are on their way to this offset, if nothing goes wrong. */
-  readonly onUnderWay?: (offset: number, commits: () => readonly StoredCommit[]) => void;
+  readonly onUnderWay?: (offset: number, commits: (mostEvents: number) => readonly StoredCommit[]) => void;
   readonly onStopped: (error: Error) => void;
 }
 

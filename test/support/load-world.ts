@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { within } from '../../src/core/within.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
@@ -117,11 +118,8 @@ export class World implements Stage {
 
 /** Ends the service (or waits for the end that it finds itself); `who` is it, for the error, which has what it said. */
 export async function endedWithin(service: Service, how: 'SIGKILL' | 'SIGTERM' | 'its own', deadlineMs: number, who: string): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`)), deadlineMs);
-  });
-  await Promise.race([how === 'its own' ? service.exited() : service.kill(how), late]).finally(() => clearTimeout(timer));
+  const ended = (how === 'its own' ? service.exited() : service.kill(how)).then(() => true);
+  if ((await within(ended, deadlineMs)) === undefined) throw new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`);
 }
 
 export function childrenOf(pid: number): number[] {
