@@ -51,11 +51,21 @@ function readOptions() {
     },
   });
   if (values.help) return { help: true };
-  if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(values.tenant ?? '')) throw new ApplyError('--tenant is missing or no id of a tenant.');
-  if (values.only !== undefined && !KINDS.includes(values.only)) throw new ApplyError(`--only is ${KINDS.join(' or ')}.`);
+  if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(values.tenant ?? ''))
+    throw new ApplyError('--tenant is missing or no id of a tenant.');
+  if (values.only !== undefined && !KINDS.includes(values.only))
+    throw new ApplyError(`--only is ${KINDS.join(' or ')}.`);
   if (!/^\d+$/.test(values.wait)) throw new ApplyError('--wait is a whole number of seconds.');
-  const set = values.set.map((pair) => /^([^=]+)=([^]*)$/.exec(pair)?.slice(1) ?? fail(`--set ${pair} is not KEY=VALUE.`));
-  return { ...values, set, kinds: values.only === undefined ? KINDS : [values.only], waitMs: Number(values.wait) * 1000, connect: serverOf(values.connect, '--connect') };
+  const set = values.set.map(
+    (pair) => /^([^=]+)=([^]*)$/.exec(pair)?.slice(1) ?? fail(`--set ${pair} is not KEY=VALUE.`),
+  );
+  return {
+    ...values,
+    set,
+    kinds: values.only === undefined ? KINDS : [values.only],
+    waitMs: Number(values.wait) * 1000,
+    connect: serverOf(values.connect, '--connect'),
+  };
 }
 
 function fail(message) {
@@ -75,9 +85,19 @@ function serverOf(text, option) {
 /** The definition of `kind` with its {{places}} filled in. */
 function definitionOf(kind, options) {
   const clickhouse = placesOfClickHouse(options);
-  const places = { tenant: options.tenant, prefix: options.prefix, registry: options.registry, replication: options.replication, ...clickhouse };
+  const places = {
+    tenant: options.tenant,
+    prefix: options.prefix,
+    registry: options.registry,
+    replication: options.replication,
+    ...clickhouse,
+  };
   const text = readFileSync(new URL(`${kind}.json`, import.meta.url), 'utf8');
-  const { name, config } = JSON.parse(text.replace(/\{\{(\w+)\}\}/g, (_, place) => JSON.stringify(places[place] ?? fail(`${kind}.json has an unknown place {{${place}}}.`)).slice(1, -1)));
+  const { name, config } = JSON.parse(
+    text.replace(/\{\{(\w+)\}\}/g, (_, place) =>
+      JSON.stringify(places[place] ?? fail(`${kind}.json has an unknown place {{${place}}}.`)).slice(1, -1),
+    ),
+  );
   for (const [key, value] of options.set) config[key] = value;
   return { name, config };
 }
@@ -86,7 +106,10 @@ function placesOfClickHouse({ clickhouse, registry }) {
   if (!URL.canParse(clickhouse ?? '')) throw new ApplyError('--clickhouse is missing or no URL.');
   if (!URL.canParse(registry)) throw new ApplyError('--registry is missing or no URL.');
   const { protocol, hostname, port, username, password, pathname } = new URL(clickhouse);
-  if (password !== '') throw new ApplyError('Leave the password out of --clickhouse: Connect shows its configuration to whoever may read it.');
+  if (password !== '')
+    throw new ApplyError(
+      'Leave the password out of --clickhouse: Connect shows its configuration to whoever may read it.',
+    );
   const secure = protocol === 'https:';
   const [, database = ''] = pathname.split('/');
   return {
@@ -102,16 +125,22 @@ function placesOfClickHouse({ clickhouse, registry }) {
 /** One request to Connect's REST interface. A rebalance of its workers answers 409: it is asked again until `deadline`. */
 async function request({ base, headers }, method, path, body, deadline) {
   for (;;) {
-    const init = { method, headers: { ...headers, 'content-type': 'application/json' }, signal: AbortSignal.timeout(30_000) };
-    const response = await fetch(`${base}${path}`, body === undefined ? init : { ...init, body: JSON.stringify(body) }).catch((error) =>
-      fail(`Kafka Connect at ${base} does not answer: ${error.cause?.message ?? error.message}.`),
-    );
+    const init = {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      signal: AbortSignal.timeout(30_000),
+    };
+    const response = await fetch(
+      `${base}${path}`,
+      body === undefined ? init : { ...init, body: JSON.stringify(body) },
+    ).catch((error) => fail(`Kafka Connect at ${base} does not answer: ${error.cause?.message ?? error.message}.`));
     const text = await response.text();
     if (response.status === 409 && Date.now() < deadline) {
       await delay(500);
       continue;
     }
-    if (response.ok || response.status === 404) return { status: response.status, answer: response.ok && text !== '' ? JSON.parse(text) : undefined, text };
+    if (response.ok || response.status === 404)
+      return { status: response.status, answer: response.ok && text !== '' ? JSON.parse(text) : undefined, text };
     throw new ApplyError(`Kafka Connect answered ${response.status} to ${method} ${path}: ${messageOf(text)}`);
   }
 }
@@ -124,7 +153,12 @@ function messageOf(text) {
   }
 }
 
-const firstLines = (trace) => trace.split('\n').filter((line) => !/^\s*(at |\.\.\. )/.test(line)).slice(0, 5).join('\n    ');
+const firstLines = (trace) =>
+  trace
+    .split('\n')
+    .filter((line) => !/^\s*(at |\.\.\. )/.test(line))
+    .slice(0, 5)
+    .join('\n    ');
 
 /** Resolves with the number of tasks when they and the connector run, at two looks in a row: right after a change the old tasks still show. */
 async function running(connect, name, deadline) {
@@ -135,7 +169,10 @@ async function running(connect, name, deadline) {
   for (; Date.now() < deadline; await delay(LOOK_MS)) {
     const { answer } = await request(connect, 'GET', `${path}/status`, undefined, deadline);
     if (answer === undefined) continue;
-    const parts = [{ what: 'the connector', ...answer.connector }, ...answer.tasks.map((task) => ({ what: `task ${task.id}`, ...task }))];
+    const parts = [
+      { what: 'the connector', ...answer.connector },
+      ...answer.tasks.map((task) => ({ what: `task ${task.id}`, ...task })),
+    ];
     last = parts.map(({ what, state }) => `${what} is ${state}`).join(', ');
     const failed = parts.find(({ state }) => state === 'FAILED');
     const runs = answer.tasks.length > 0 && parts.every(({ state }) => state === 'RUNNING');
@@ -146,7 +183,8 @@ async function running(connect, name, deadline) {
       // It may have failed before: the same definition again does not start it.
       await request(connect, 'POST', `${path}/restart?includeTasks=true&onlyFailed=true`, undefined, deadline);
       restartedAt = Date.now();
-    } else if (Date.now() - restartedAt > RESTART_MS) throw new ApplyError(`${name}: ${failed.what} failed:\n    ${firstLines(failed.trace ?? 'without a reason')}`);
+    } else if (Date.now() - restartedAt > RESTART_MS)
+      throw new ApplyError(`${name}: ${failed.what} failed:\n    ${firstLines(failed.trace ?? 'without a reason')}`);
   }
   throw new ApplyError(`${name} does not run: ${last}.`);
 }
@@ -157,7 +195,13 @@ async function apply(options) {
   if (options.delete) {
     for (const kind of kinds) {
       const name = `statefold-${options.tenant}-${kind}`;
-      const { status } = await request(connect, 'DELETE', `/connectors/${encodeURIComponent(name)}`, undefined, deadline);
+      const { status } = await request(
+        connect,
+        'DELETE',
+        `/connectors/${encodeURIComponent(name)}`,
+        undefined,
+        deadline,
+      );
       console.log(status === 404 ? `${name} is not there` : `${name} removed`);
     }
     return;
@@ -168,11 +212,18 @@ async function apply(options) {
     return;
   }
   for (const { name, config } of definitions) {
-    const { status, text } = await request(connect, 'PUT', `/connectors/${encodeURIComponent(name)}/config`, config, deadline);
+    const { status, text } = await request(
+      connect,
+      'PUT',
+      `/connectors/${encodeURIComponent(name)}/config`,
+      config,
+      deadline,
+    );
     if (status === 404) throw new ApplyError(`Kafka Connect at ${connect.base} has no connectors: ${messageOf(text)}`);
     console.log(`${name} ${status === 201 ? 'made' : 'is there, and has this definition'}`);
   }
-  for (const { name } of definitions) console.log(`${name} runs with ${await running(connect, name, deadline)} task(s)`);
+  for (const { name } of definitions)
+    console.log(`${name} runs with ${await running(connect, name, deadline)} task(s)`);
 }
 
 try {

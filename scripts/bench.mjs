@@ -7,5 +7,7 @@ import { fail, ROOT, run, setup } from './setup.mjs';
 await setup().catch(fail);
 const folder = join(ROOT, 'dist', 'test', 'bench');
 const patterns = process.argv.slice(2);
-const names = readdirSync(folder).filter((name) => name.endsWith('.bench.js') && (patterns.length === 0 || patterns.some((pattern) => name.includes(pattern))));
+const names = readdirSync(folder).filter(
+  (name) => name.endsWith('.bench.js') && (patterns.length === 0 || patterns.some((pattern) => name.includes(pattern))),
+);
 for (const name of names) await run(name, process.execPath, [join(folder, name)]).catch(fail);

@@ -11,9 +11,13 @@ const source = join(root, 'dotnet');
 const target = join(root, 'dist', 'dotnet');
 const stamp = join(target, '.fingerprint');
 const PARTS = { launcher: 'Statefold.Launcher', compiler: 'Statefold.Compiler', runner: 'Statefold.Runner' };
-const SDK = 'Statefold needs the .NET SDK 10 (https://dotnet.microsoft.com/download/dotnet/10.0): `dotnet --list-sdks` must list a version that begins with 10.';
+const SDK =
+  'Statefold needs the .NET SDK 10 (https://dotnet.microsoft.com/download/dotnet/10.0): `dotnet --list-sdks` must list a version that begins with 10.';
 
-const fingerprint = fingerprintOf([join(source, 'src'), ...['Directory.Build.props', 'Directory.Packages.props'].map((name) => join(source, name))]);
+const fingerprint = fingerprintOf([
+  join(source, 'src'),
+  ...['Directory.Build.props', 'Directory.Packages.props'].map((name) => join(source, name)),
+]);
 if (existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint) process.exit(0);
 
 const listed = spawnSync('dotnet', ['--list-sdks'], { encoding: 'utf8' });
@@ -31,7 +35,17 @@ async function publish(part, project) {
   const final = join(target, part);
   rmSync(fresh, { recursive: true, force: true });
   mkdirSync(fresh, { recursive: true });
-  const { status, output } = await run(['publish', join(source, 'src', project), '--configuration', 'Release', '--output', fresh, '--nologo', '--verbosity', 'quiet']);
+  const { status, output } = await run([
+    'publish',
+    join(source, 'src', project),
+    '--configuration',
+    'Release',
+    '--output',
+    fresh,
+    '--nologo',
+    '--verbosity',
+    'quiet',
+  ]);
   if (status !== 0) {
     rmSync(fresh, { recursive: true, force: true });
     process.stderr.write(output);
@@ -45,7 +59,11 @@ function run(args) {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1' };
     // No build server: what this script starts has ended when it does.
-    const child = spawn('dotnet', [...args, '-nodeReuse:false', '-p:UseSharedCompilation=false'], { cwd: source, env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn('dotnet', [...args, '-nodeReuse:false', '-p:UseSharedCompilation=false'], {
+      cwd: source,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const chunks = [];
     child.stdout.on('data', (chunk) => chunks.push(chunk));
     child.stderr.on('data', (chunk) => chunks.push(chunk));

@@ -22,18 +22,31 @@ class DemoError extends Error {}
 
 async function call(method, path, { body, form, headers = {}, key = apiKey } = {}) {
   const json = body === undefined ? {} : { 'content-type': 'application/json' };
-  const response = await fetch(BASE + path, { method, headers: { 'x-api-key': key ?? '', ...json, ...headers }, body: form ?? (body && JSON.stringify(body)) }).catch(() => {
-    throw new DemoError(`No server answers at ${BASE}: start one with \`WEBHOOK_ALLOW_PRIVATE=true npm start\` in another terminal.`);
+  const response = await fetch(BASE + path, {
+    method,
+    headers: { 'x-api-key': key ?? '', ...json, ...headers },
+    body: form ?? (body && JSON.stringify(body)),
+  }).catch(() => {
+    throw new DemoError(
+      `No server answers at ${BASE}: start one with \`WEBHOOK_ALLOW_PRIVATE=true npm start\` in another terminal.`,
+    );
   });
   const answer = await response.json();
-  if (!response.ok) throw Object.assign(new DemoError(`${method} ${path} was answered ${response.status} ${answer.code}: ${answer.detail}`), { code: answer.code });
+  if (!response.ok)
+    throw Object.assign(
+      new DemoError(`${method} ${path} was answered ${response.status} ${answer.code}: ${answer.detail}`),
+      { code: answer.code },
+    );
   return answer;
 }
 
 function adminKey() {
   const file = join(DATA, 'admin-key');
   const key = process.env.STATEFOLD_ADMIN_KEY ?? (existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined);
-  if (key === undefined) throw new DemoError(`The admin key is neither in STATEFOLD_ADMIN_KEY nor in ${file}: run the demo where the server runs, or set it.`);
+  if (key === undefined)
+    throw new DemoError(
+      `The admin key is neither in STATEFOLD_ADMIN_KEY nor in ${file}: run the demo where the server runs, or set it.`,
+    );
   return key;
 }
 
@@ -81,7 +94,11 @@ async function receiver() {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return { seen, url: `http://127.0.0.1:${server.address().port}/flights`, close: () => (server.closeAllConnections(), server.close()) };
+  return {
+    seen,
+    url: `http://127.0.0.1:${server.address().port}/flights`,
+    close: () => (server.closeAllConnections(), server.close()),
+  };
 }
 
 async function deployProjection(url) {
@@ -90,7 +107,9 @@ async function deployProjection(url) {
     return await deploy('projections', files, { webhook: { url }, isolateSecret: true, sse: true });
   } catch (error) {
     if (error.code !== 'WEBHOOK_URL_REFUSED') throw error;
-    console.log('  Webhooks to this machine are refused by default; start the server with WEBHOOK_ALLOW_PRIVATE=true to see them here.');
+    console.log(
+      '  Webhooks to this machine are refused by default; start the server with WEBHOOK_ALLOW_PRIVATE=true to see them here.',
+    );
     return deploy('projections', files, { sse: true });
   }
 }
@@ -98,7 +117,9 @@ async function deployProjection(url) {
 /** Follows the projection's changes; `changes` has the last sequence and state of each key. */
 async function follow(projectionId) {
   const followed = { count: 0, last: 0, keys: new Map(), outOfOrder: 0 };
-  const socket = new WebSocket(`${BASE.replace(/^http/, 'ws')}/projections/${projectionId}/stream?afterSequence=0`, { headers: { 'x-api-key': apiKey } });
+  const socket = new WebSocket(`${BASE.replace(/^http/, 'ws')}/projections/${projectionId}/stream?afterSequence=0`, {
+    headers: { 'x-api-key': apiKey },
+  });
   socket.on('message', (data) => {
     const message = JSON.parse(data.toString());
     if (message.type === 'ping') socket.send(JSON.stringify({ type: 'pong' }));
@@ -113,7 +134,9 @@ async function follow(projectionId) {
 }
 
 function batches() {
-  const flights = JSON.parse(readFileSync(join(ROOT, 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8'));
+  const flights = JSON.parse(
+    readFileSync(join(ROOT, 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8'),
+  );
   const routes = new Map();
   for (const flight of flights) {
     const id = `route-${flight.origin}-${flight.destination}`;
@@ -121,13 +144,17 @@ function batches() {
     routes.get(id).push({ eventType: 'FlightLanded', data: flight });
   }
   const out = [];
-  for (const [aggregateId, events] of routes) for (let i = 0; i < events.length; i += BATCH) out.push({ aggregateId, events: events.slice(i, i + BATCH) });
+  for (const [aggregateId, events] of routes)
+    for (let i = 0; i < events.length; i += BATCH) out.push({ aggregateId, events: events.slice(i, i + BATCH) });
   return { total: flights.length, batches: out };
 }
 
 async function load() {
   const { total, batches: work } = batches();
-  const bar = new progress.SingleBar({ format: '  {bar} {value}/{total} events', hideCursor: true, noTTYOutput: false }, progress.Presets.shades_classic);
+  const bar = new progress.SingleBar(
+    { format: '  {bar} {value}/{total} events', hideCursor: true, noTTYOutput: false },
+    progress.Presets.shades_classic,
+  );
   bar.start(total, 0);
   const started = performance.now();
   let next = 0;
@@ -147,8 +174,11 @@ async function load() {
 
 async function statesOf(projectionId) {
   const states = [];
-  for (let cursor = ''; cursor !== undefined; ) {
-    const page = await call('GET', `/projections/${projectionId}/states?limit=500${cursor && `&cursor=${encodeURIComponent(cursor)}`}`);
+  for (let cursor = ''; cursor !== undefined;) {
+    const page = await call(
+      'GET',
+      `/projections/${projectionId}/states?limit=500${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+    );
     states.push(...page.states);
     cursor = page.nextCursor;
   }
@@ -162,20 +192,37 @@ async function sqlRows(tenantId, total) {
   const access = await call('GET', '/admin/read-store', { headers: { 'x-admin-key': admin } });
   const query = async (sql) => {
     const url = new URL(access.url);
-    url.search = new URLSearchParams({ database: access.database, param_tenant: tenantId, default_format: 'JSONEachRow', output_format_json_quote_64bit_integers: '0' });
-    const response = await fetch(url, { method: 'POST', headers: { 'x-clickhouse-user': access.user, 'x-clickhouse-key': access.password }, body: sql });
+    url.search = new URLSearchParams({
+      database: access.database,
+      param_tenant: tenantId,
+      default_format: 'JSONEachRow',
+      output_format_json_quote_64bit_integers: '0',
+    });
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'x-clickhouse-user': access.user, 'x-clickhouse-key': access.password },
+      body: sql,
+    });
     const text = await response.text();
     if (!response.ok) throw new DemoError(`ClickHouse answered: ${text}`);
-    return text.trim().split('\n').filter(Boolean).map((line) => JSON.parse(line));
+    return text
+      .trim()
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
   };
-  await until(async () => (await query('SELECT count() AS n FROM events FINAL WHERE tenant = {tenant:String}'))[0].n === total, 'the events in ClickHouse');
+  await until(
+    async () => (await query('SELECT count() AS n FROM events FINAL WHERE tenant = {tenant:String}'))[0].n === total,
+    'the events in ClickHouse',
+  );
   return query(SQL);
 }
 
 const worstFirst = (a, b) => b.totalDelay - a.totalDelay || (a.airport < b.airport ? -1 : 1);
 
 function print(states, rows) {
-  const row = ({ airport, flights, totalDelay, worst }) => `${airport.padEnd(7)}${String(flights).padStart(8)}${String(totalDelay).padStart(12)}${String(worst).padStart(7)}`;
+  const row = ({ airport, flights, totalDelay, worst }) =>
+    `${airport.padEnd(7)}${String(flights).padStart(8)}${String(totalDelay).padStart(12)}${String(worst).padStart(7)}`;
   const head = `${'airport'.padEnd(7)}${'flights'.padStart(8)}${'delay (min)'.padStart(12)}${'worst'.padStart(7)}`;
   console.log(`\n  ${'the projection’s states'.padEnd(38)}SQL over the raw events`);
   console.log(`  ${head.padEnd(38)}${head}`);
@@ -190,7 +237,11 @@ let admin;
 
 async function main() {
   admin = adminKey();
-  const { tenantId, apiKey: key } = await call('POST', '/admin/tenants', { key: '', headers: { 'x-admin-key': admin }, body: { tenantId: `demo-${Date.now().toString(36)}`, name: 'Demo' } });
+  const { tenantId, apiKey: key } = await call('POST', '/admin/tenants', {
+    key: '',
+    headers: { 'x-admin-key': admin },
+    body: { tenantId: `demo-${Date.now().toString(36)}`, name: 'Demo' },
+  });
   apiKey = key;
   console.log(`Tenant ${tenantId}, API key ${apiKey}`);
   console.log('Uploading samples/flights: a reducer of routes, a projection of airports');
@@ -208,16 +259,25 @@ async function main() {
   if (followed.outOfOrder > 0) throw new DemoError('Pushes came out of order.');
   if (hook.seen.secret) await until(() => hook.seen.sequences.size >= total, 'the webhooks');
   if (hook.seen.bad > 0) throw new DemoError(`${hook.seen.bad} webhooks had a wrong signature.`);
-  console.log(`  ${Math.round(total / seconds).toLocaleString('en')} events a second, in ${appends.toLocaleString('en')} appends with their states.`);
-  console.log(`  ${followed.count.toLocaleString('en')} changes over WebSocket, ${hook.seen.sequences.size.toLocaleString('en')} over webhooks, each verified.`);
-  console.log(`\nNext: npx statefold sql "SELECT aggregate_id, state.flights FROM aggregate_states WHERE tenant = '${tenantId}' ORDER BY state.flights::Int64 DESC LIMIT 5"`);
+  console.log(
+    `  ${Math.round(total / seconds).toLocaleString('en')} events a second, in ${appends.toLocaleString('en')} appends with their states.`,
+  );
+  console.log(
+    `  ${followed.count.toLocaleString('en')} changes over WebSocket, ${hook.seen.sequences.size.toLocaleString('en')} over webhooks, each verified.`,
+  );
+  console.log(
+    `\nNext: npx statefold sql "SELECT aggregate_id, state.flights FROM aggregate_states WHERE tenant = '${tenantId}' ORDER BY state.flights::Int64 DESC LIMIT 5"`,
+  );
   close();
   hook.close();
 }
 
 async function statesUntil(projectionId, total) {
   let states = [];
-  await until(async () => (states = await statesOf(projectionId)).reduce((sum, state) => sum + state.flights, 0) === total, 'the projection');
+  await until(
+    async () => (states = await statesOf(projectionId)).reduce((sum, state) => sum + state.flights, 0) === total,
+    'the projection',
+  );
   return states;
 }
 

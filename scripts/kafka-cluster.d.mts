@@ -56,5 +56,10 @@ export interface KafkaCluster {
 export function findKafka(home?: string): Kafka;
 export function startKafka(options?: KafkaOptions): Promise<KafkaCluster>;
 /** Runs one of Kafka's own tools by its class; resolves with its standard output. */
-export function runTool(kafka: Kafka, main: string, args: readonly string[], options?: { readonly input?: string; readonly timeoutMs?: number }): Promise<string>;
+export function runTool(
+  kafka: Kafka,
+  main: string,
+  args: readonly string[],
+  options?: { readonly input?: string; readonly timeoutMs?: number },
+): Promise<string>;
 export function freePort(): Promise<number>;

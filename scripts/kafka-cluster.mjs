@@ -2,7 +2,17 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,23 +30,31 @@ export function findKafka(home = process.env['KAFKA_HOME']) {
   if (!home) throw new SetupError(`KAFKA_HOME is not set: ${WHERE}.`);
   const libs = join(home, 'libs');
   const jar = existsSync(libs) ? readdirSync(libs).find((name) => /^kafka-clients-[\d.]+\.jar$/.test(name)) : undefined;
-  if (jar === undefined) throw new SetupError(`KAFKA_HOME is ${home}, and there is no libs/kafka-clients-*.jar in it: ${WHERE}.`);
+  if (jar === undefined)
+    throw new SetupError(`KAFKA_HOME is ${home}, and there is no libs/kafka-clients-*.jar in it: ${WHERE}.`);
   const java = process.env['JAVA_HOME'] ? join(process.env['JAVA_HOME'], 'bin', 'java') : 'java';
   const answer = spawnSync(java, ['-version'], { encoding: 'utf8' });
   const found = /version "(\d+)/.exec(answer.stderr ?? '')?.[1];
   if (found === undefined || Number(found) < JAVA)
-    throw new SetupError(`Kafka needs Java ${JAVA} or newer, and ${found === undefined ? `\`${java}\` does not run` : `\`${java}\` is Java ${found}`}: install one from https://adoptium.net.`);
+    throw new SetupError(
+      `Kafka needs Java ${JAVA} or newer, and ${found === undefined ? `\`${java}\` does not run` : `\`${java}\` is Java ${found}`}: install one from https://adoptium.net.`,
+    );
   return { home, java, version: /-([\d.]+)\.jar$/.exec(jar)[1], classPath: join(libs, '*') };
 }
 
 /** Runs one of Kafka's own tools by its class. Resolves with what it wrote; rejects when it fails. */
 export async function runTool(kafka, main, args, { input = '', timeoutMs = 60_000 } = {}) {
-  const child = spawn(kafka.java, ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', kafka.classPath, main, ...args], { timeout: timeoutMs, killSignal: 'SIGKILL' });
+  const child = spawn(
+    kafka.java,
+    ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', kafka.classPath, main, ...args],
+    { timeout: timeoutMs, killSignal: 'SIGKILL' },
+  );
   const text = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr']) child[name].setEncoding('utf8').on('data', (chunk) => (text[name] += chunk));
   child.stdin.on('error', () => undefined).end(input); // a tool that reads nothing may be gone already
   const [code, signal] = await once(child, 'close');
-  if (code !== 0) throw new Error(`${main} ${args.join(' ')} ended with ${code ?? signal}:\n${text.stdout}${text.stderr}`);
+  if (code !== 0)
+    throw new Error(`${main} ${args.join(' ')} ended with ${code ?? signal}:\n${text.stdout}${text.stderr}`);
   return text.stdout;
 }
 
@@ -118,9 +136,18 @@ class Node {
     if (this.#child !== undefined) throw new Error(`broker ${this.id} runs already`);
     const { java, classPath } = this.#kafka;
     const output = openSync(this.#files.log, 'a');
-    const args = [...this.#options.heap, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${this.#files.log4j2}`, `-Dlog4j.configuration=file:${this.#files.log4j}`];
+    const args = [
+      ...this.#options.heap,
+      '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
+      `-Dlog4j2.configurationFile=${this.#files.log4j2}`,
+      `-Dlog4j.configuration=file:${this.#files.log4j}`,
+    ];
     // A group of its own: Ctrl-C in a terminal goes to whoever started it, which then ends it in order.
-    const child = spawn(java, [...args, '-cp', classPath, 'kafka.Kafka', this.#files.properties], { stdio: ['ignore', output, output], detached: true });
+    const child = spawn(java, [...args, '-cp', classPath, 'kafka.Kafka', this.#files.properties], {
+      stdio: ['ignore', output, output],
+      detached: true,
+    });
     closeSync(output);
     this.#child = child;
     child.once('error', () => (this.#child = undefined));
@@ -140,7 +167,8 @@ class Node {
       if (this.#child === undefined) throw new Error(`broker ${this.id} has ended:\n${this.logTail()}`);
       const ids = await aliveBrokers(this.port, 2_000).catch(() => []);
       if (ids.includes(this.id)) return;
-      if (performance.now() > end) throw new Error(`broker ${this.id} did not serve within ${deadlineMs} ms:\n${this.logTail()}`);
+      if (performance.now() > end)
+        throw new Error(`broker ${this.id} did not serve within ${deadlineMs} ms:\n${this.logTail()}`);
       await wait(50);
     }
   }
@@ -169,7 +197,10 @@ class Node {
 
 /** Kills the broker when this process is gone, however it went: the pipe's end tells. */
 function watchOver(pid) {
-  const warden = spawn('sh', ['-c', 'read -r _; kill -9 "$0"', `${pid}`], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
+  const warden = spawn('sh', ['-c', 'read -r _; kill -9 "$0"', `${pid}`], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
   warden.on('error', () => undefined);
   warden.stdin?.on('error', () => undefined);
   warden.unref();
@@ -223,7 +254,15 @@ function commonProperties(brokers) {
 }
 
 /** Starts a broker, or a cluster of them, and resolves when all serve. The types and options are in `kafka-cluster.d.mts`. */
-export async function startKafka({ home, brokers = 1, dataDirectory, ports = [], heap = ['-Xms128m', '-Xmx384m'], properties = {}, advertised = (_, port) => `${HOST}:${port}` } = {}) {
+export async function startKafka({
+  home,
+  brokers = 1,
+  dataDirectory,
+  ports = [],
+  heap = ['-Xms128m', '-Xmx384m'],
+  properties = {},
+  advertised = (_, port) => `${HOST}:${port}`,
+} = {}) {
   const kafka = findKafka(home);
   const directory = dataDirectory ?? mkdtempSync(join(tmpdir(), 'statefold-kafka-'));
   const clusterFile = join(directory, 'cluster-id');
@@ -240,7 +279,13 @@ export async function startKafka({ home, brokers = 1, dataDirectory, ports = [],
   for (let id = 1; id <= brokers; id++) {
     const port = ports[id - 1] ?? (await freePort());
     const own = join(directory, `broker-${id}`);
-    const files = { data: join(own, 'data'), properties: join(own, 'server.properties'), log: join(own, 'server.log'), log4j, log4j2 };
+    const files = {
+      data: join(own, 'data'),
+      properties: join(own, 'server.properties'),
+      log: join(own, 'server.log'),
+      log4j,
+      log4j2,
+    };
     const internal = `INTERNAL://${HOST}:${await freePort()}`;
     const controller = controllers.has(id) ? [`CONTROLLER://${HOST}:${controllers.get(id)}`] : [];
     mkdirSync(own, { recursive: true });
@@ -254,7 +299,12 @@ export async function startKafka({ home, brokers = 1, dataDirectory, ports = [],
       'log.dirs': files.data,
       ...properties,
     };
-    writeFileSync(files.properties, Object.entries(all).map(([key, value]) => `${key}=${value}\n`).join(''));
+    writeFileSync(
+      files.properties,
+      Object.entries(all)
+        .map(([key, value]) => `${key}=${value}\n`)
+        .join(''),
+    );
     nodes.push(new Node(kafka, id, port, files, { heap }));
   }
 
@@ -271,5 +321,12 @@ export async function startKafka({ home, brokers = 1, dataDirectory, ports = [],
     await close();
     throw error;
   }
-  return { kafka, version: kafka.version, directory, nodes, brokers: nodes.map(({ id, port }) => advertised(id, port)), close };
+  return {
+    kafka,
+    version: kafka.version,
+    directory,
+    nodes,
+    brokers: nodes.map(({ id, port }) => advertised(id, port)),
+    close,
+  };
 }

@@ -9,11 +9,21 @@ const USAGE = 'npm run kafka -- [--brokers 1] [--port 9092] [--data DIR]';
 /** @throws {SetupError} */
 function readOptions() {
   try {
-    const { values } = parseArgs({ options: { brokers: { type: 'string', default: '1' }, port: { type: 'string', default: '9092' }, data: { type: 'string' } } });
+    const { values } = parseArgs({
+      options: {
+        brokers: { type: 'string', default: '1' },
+        port: { type: 'string', default: '9092' },
+        data: { type: 'string' },
+      },
+    });
     const [brokers, port] = [Number(values.brokers), Number(values.port)];
     if (!Number.isInteger(brokers) || brokers < 1 || brokers > 9) throw new Error('--brokers is a number from 1 to 9');
     if (!Number.isInteger(port) || port < 1 || port + brokers > 65_536) throw new Error('--port is a port number');
-    return { brokers, port, data: resolve(values.data ?? join(ROOT, 'data', brokers === 1 ? 'kafka' : `kafka-${brokers}`)) };
+    return {
+      brokers,
+      port,
+      data: resolve(values.data ?? join(ROOT, 'data', brokers === 1 ? 'kafka' : `kafka-${brokers}`)),
+    };
   } catch (error) {
     throw new SetupError(`${error.message}. Usage: ${USAGE}`);
   }
@@ -34,11 +44,19 @@ async function main() {
     process.exit(0);
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => void end().catch(fail));
-  cluster = await startKafka({ brokers, dataDirectory: data, ports: Array.from({ length: brokers }, (_, i) => port + i), heap: ['-Xms256m', '-Xmx1g'] });
-  process.stdout.write(`Kafka ${cluster.version} serves. In another terminal:\n\n  KAFKA_BROKERS=${cluster.brokers.join(',')} npm start\n\nCtrl-C ends it; what it holds stays in ${data}.\n`);
+  cluster = await startKafka({
+    brokers,
+    dataDirectory: data,
+    ports: Array.from({ length: brokers }, (_, i) => port + i),
+    heap: ['-Xms256m', '-Xmx1g'],
+  });
+  process.stdout.write(
+    `Kafka ${cluster.version} serves. In another terminal:\n\n  KAFKA_BROKERS=${cluster.brokers.join(',')} npm start\n\nCtrl-C ends it; what it holds stays in ${data}.\n`,
+  );
   // Brokers that end by themselves are told of.
   setInterval(() => {
-    for (const node of cluster.nodes.filter(({ pid }) => pid === undefined)) if (!ending) fail(new SetupError(`Broker ${node.id} has ended; its log is ${node.logFile}\n${node.logTail(15)}`));
+    for (const node of cluster.nodes.filter(({ pid }) => pid === undefined))
+      if (!ending) fail(new SetupError(`Broker ${node.id} has ended; its log is ${node.logFile}\n${node.logTail(15)}`));
   }, 1_000);
 }
 

@@ -22,7 +22,9 @@ function checkNode() {
   const [major, minor] = process.versions.node.split('.').map(Number);
   const [wantedMajor, wantedMinor] = wanted.split('.').map(Number);
   if (major < wantedMajor || (major === wantedMajor && minor < wantedMinor))
-    throw new SetupError(`Statefold needs Node.js ${wanted} or newer, and this is ${process.versions.node}: install a current one from https://nodejs.org and run this again.`);
+    throw new SetupError(
+      `Statefold needs Node.js ${wanted} or newer, and this is ${process.versions.node}: install a current one from https://nodejs.org and run this again.`,
+    );
 }
 
 /** @throws {SetupError} */
@@ -30,8 +32,13 @@ function checkDotnet() {
   const answer = spawnSync('dotnet', ['--list-sdks'], { encoding: 'utf8', cwd: ROOT });
   const sdks = answer.status === 0 ? answer.stdout.split('\n').filter(Boolean) : [];
   if (sdks.some((line) => Number.parseInt(line, 10) >= 10)) return;
-  const found = sdks.length > 0 ? `only ${sdks.map((line) => line.split(' ')[0]).join(', ')} is here` : '`dotnet` is not on the PATH';
-  throw new SetupError(`Statefold needs the .NET SDK 10 to compile and run C#, and ${found}: install it from https://dotnet.microsoft.com/download/dotnet/10.0 and run this again.`);
+  const found =
+    sdks.length > 0
+      ? `only ${sdks.map((line) => line.split(' ')[0]).join(', ')} is here`
+      : '`dotnet` is not on the PATH';
+  throw new SetupError(
+    `Statefold needs the .NET SDK 10 to compile and run C#, and ${found}: install it from https://dotnet.microsoft.com/download/dotnet/10.0 and run this again.`,
+  );
 }
 
 /** Compares the lockfile with npm's own record of what it installed: a checkout changes times, not contents. */
@@ -40,7 +47,8 @@ function packagesAreCurrent() {
   try {
     const installed = read(join(ROOT, 'node_modules', '.package-lock.json'));
     return Object.entries(read(join(ROOT, 'package-lock.json'))).every(
-      ([path, { version, optional, peer }]) => path === '' || installed[path]?.version === version || (!installed[path] && (optional || peer)),
+      ([path, { version, optional, peer }]) =>
+        path === '' || installed[path]?.version === version || (!installed[path] && (optional || peer)),
     );
   } catch {
     return false;
@@ -55,7 +63,11 @@ function* sources(folder) {
   }
 }
 
-const typescriptFiles = () => ['src', 'test'].map((folder) => join(ROOT, folder)).filter(existsSync).flatMap((folder) => [...sources(folder)]);
+const typescriptFiles = () =>
+  ['src', 'test']
+    .map((folder) => join(ROOT, folder))
+    .filter(existsSync)
+    .flatMap((folder) => [...sources(folder)]);
 
 /** Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. */
 function typescriptFingerprint(files) {
@@ -90,7 +102,11 @@ function endWithChildren(signal) {
 
 /** Runs a program with its output on stderr, so that a command's own output stays clean. @throws {SetupError} when it fails. */
 export async function run(what, program, args) {
-  const child = spawn(program, args, { cwd: ROOT, stdio: ['ignore', 2, 2], shell: process.platform === 'win32' && program === 'npm' });
+  const child = spawn(program, args, {
+    cwd: ROOT,
+    stdio: ['ignore', 2, 2],
+    shell: process.platform === 'win32' && program === 'npm',
+  });
   if (children.size === 0) for (const signal of SIGNALS) process.on(signal, endWithChildren);
   children.add(child);
   const code = await new Promise((resolve) => {
@@ -114,7 +130,11 @@ async function buildTypeScript(say) {
   if (existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint) return;
   say('Compiling TypeScript…');
   pruneCompiled(files);
-  await run('Compiling TypeScript', process.execPath, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.json']);
+  await run('Compiling TypeScript', process.execPath, [
+    join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+    '-p',
+    'tsconfig.json',
+  ]);
   mkdirSync(DIST, { recursive: true });
   writeFileSync(FINGERPRINT, fingerprint);
 }

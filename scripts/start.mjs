@@ -14,7 +14,8 @@ function absorbRepeats(signal) {
   process.on(signal, () => {
     const served = process.listenerCount(signal) > 1;
     if (first === undefined && served) first = performance.now();
-    else if (first === undefined || performance.now() - first > SAME_PRESS_MS) process.exit(128 + constants.signals[signal]);
+    else if (first === undefined || performance.now() - first > SAME_PRESS_MS)
+      process.exit(128 + constants.signals[signal]);
   });
 }
 

@@ -12,6 +12,11 @@ if (process.argv[2] === 'serve') {
 } else {
   // These run tenants' code themselves.
   await setup({ dotnet: ['test', 'deploy'].some((command) => process.argv.includes(command)) }).catch(fail);
-  const { runCommandLine } = await import('../dist/src/cli-tools.js');
-  process.exitCode = await runCommandLine(process.argv.slice(2), { env: process.env, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr });
+  const { runCommandLine } = await import('../dist/src/app/cli-tools.js');
+  process.exitCode = await runCommandLine(process.argv.slice(2), {
+    env: process.env,
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+  });
 }

@@ -56,7 +56,9 @@ async function runFile(file, on, sum) {
       return;
     }
     sum.skipped++;
-    sum.left.push(`${of}: ${event.name}${typeof event.skip === 'string' && event.skip !== '' ? ` (${event.skip})` : ''}`);
+    sum.left.push(
+      `${of}: ${event.name}${typeof event.skip === 'string' && event.skip !== '' ? ` (${event.skip})` : ''}`,
+    );
   });
   stream.on('test:fail', (event) => {
     ran = true;
@@ -67,7 +69,10 @@ async function runFile(file, on, sum) {
   });
   let shown = '';
   const started = performance.now();
-  for await (const text of stream.filter((event) => event.type !== 'test:diagnostic' || event.data.file !== undefined).compose(new spec())) shown += text;
+  for await (const text of stream
+    .filter((event) => event.type !== 'test:diagnostic' || event.data.file !== undefined)
+    .compose(new spec()))
+    shown += text;
   if (!ran) {
     sum.failed++;
     sum.problems.push(`${of}: ran no test`);
@@ -79,7 +84,10 @@ async function runDotnet() {
   const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [] };
   const results = mkdtempSync(join(tmpdir(), 'statefold-test-'));
   try {
-    const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], { cwd: ROOT, stdio: 'inherit' });
+    const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], {
+      cwd: ROOT,
+      stdio: 'inherit',
+    });
     const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve));
     for (const file of readdirSync(results).filter((entry) => entry.endsWith('.trx'))) {
       const counters = /<Counters ([^>]*)>/.exec(readFileSync(join(results, file), 'utf8'))?.[1] ?? '';
@@ -101,14 +109,19 @@ async function runDotnet() {
 
 await setup().catch(fail);
 const patterns = process.argv.slice(2);
-const files = [...testFiles(TESTS)].sort().filter((file) => patterns.length === 0 || patterns.some((pattern) => relative(TESTS, file).includes(pattern)));
+const files = [...testFiles(TESTS)]
+  .sort()
+  .filter((file) => patterns.length === 0 || patterns.some((pattern) => relative(TESTS, file).includes(pattern)));
 const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.includes('dotnet'));
 if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
 const sums = [];
 const endToEnd = files.filter((file) => relative(TESTS, file).startsWith('e2e/'));
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
-const kafka = files.length > 0 && KAFKA_HOME && !KAFKA_BROKERS ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail) : undefined;
+const kafka =
+  files.length > 0 && KAFKA_HOME && !KAFKA_BROKERS
+    ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail)
+    : undefined;
 const brokers = KAFKA_BROKERS || kafka?.brokers.join(',');
 if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
 if (files.length > 0) sums.push(await runNode(files));
@@ -116,7 +129,13 @@ if (endToEnd.length > 0 && brokers) {
   process.env['STATEFOLD_TEST_LOG'] = 'kafka';
   sums.push(await runNode(endToEnd, ' on Kafka'));
 } else if (endToEnd.length > 0)
-  sums.push({ passed: 0, failed: 0, skipped: endToEnd.length, problems: [], left: ['test/e2e a second time, with the log on Kafka (neither KAFKA_HOME nor KAFKA_BROKERS is set)'] });
+  sums.push({
+    passed: 0,
+    failed: 0,
+    skipped: endToEnd.length,
+    problems: [],
+    left: ['test/e2e a second time, with the log on Kafka (neither KAFKA_HOME nor KAFKA_BROKERS is set)'],
+  });
 await kafka?.close();
 if (withDotnet) sums.push(await runDotnet());
 const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);

@@ -2,8 +2,8 @@
 import { parseArgs } from 'node:util';
 import { readSettings } from './config/settings.js';
 import { StartupError } from './core/startup-error.js';
-import { UnknownSchemaError } from './log/codec.js';
-import { startService } from './service.js';
+import { UnknownSchemaError } from './log/codec/codec.js';
+import { startService } from './app/service.js';
 import { createLogger } from './telemetry/logger.js';
 import { Metrics } from './telemetry/metrics.js';
 
@@ -41,7 +41,11 @@ function welcome({ url, jailed, newApiKey, fixedKeyRevoked }: Awaited<ReturnType
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 try {
-  const { positionals, values } = parseArgs({ allowPositionals: true, strict: false, options: { 'unsafe-no-sandbox': { type: 'boolean' } } });
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    strict: false,
+    options: { 'unsafe-no-sandbox': { type: 'boolean' } },
+  });
   if (positionals[0] === 'serve') await serve(values['unsafe-no-sandbox'] === true);
 } catch (error) {
   if (!(error instanceof StartupError || error instanceof UnknownSchemaError)) throw error;

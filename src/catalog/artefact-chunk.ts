@@ -16,7 +16,9 @@ const CHECKSUM_END = 5;
 /** At least one chunk, also of an empty part: it tells that the part is there. */
 export function splitChunks(bytes: Buffer): Buffer[] {
   const count = Math.max(1, Math.ceil(bytes.length / CHUNK_BYTES));
-  return Array.from({ length: count }, (_, n) => encodeChunk(bytes.subarray(n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES), count));
+  return Array.from({ length: count }, (_, n) =>
+    encodeChunk(bytes.subarray(n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES), count),
+  );
 }
 
 function encodeChunk(content: Buffer, count: number): Buffer {
@@ -30,6 +32,7 @@ function encodeChunk(content: Buffer, count: number): Buffer {
 
 /** Undefined when it is no chunk, or a damaged one. */
 export function decodeChunk(value: Buffer): { readonly count: number; readonly content: Buffer } | undefined {
-  if (value.length < HEADER || value[0] !== VERSION || value.readUInt32BE(1) !== crc32(value.subarray(CHECKSUM_END))) return undefined;
+  if (value.length < HEADER || value[0] !== VERSION || value.readUInt32BE(1) !== crc32(value.subarray(CHECKSUM_END)))
+    return undefined;
   return { count: value.readUInt32BE(CHECKSUM_END), content: value.subarray(HEADER) };
 }

@@ -52,7 +52,8 @@ export class LogArtefactStore implements ArtefactStore {
   /** @throws StatefoldError UNAVAILABLE when the log takes it not, or perhaps: the same put may be repeated */
   async put(artefactId: string, part: Part, bytes: Buffer): Promise<void> {
     const chunks = splitChunks(bytes).map((value, n) => ({ key: Buffer.from(`${artefactId}/${part}/${n}`), value }));
-    for (let n = 0; n < chunks.length; n += CHUNKS_PER_APPEND) await this.#append(chunks.slice(n, n + CHUNKS_PER_APPEND));
+    for (let n = 0; n < chunks.length; n += CHUNKS_PER_APPEND)
+      await this.#append(chunks.slice(n, n + CHUNKS_PER_APPEND));
     if (part === 'assembly') this.#remember(artefactId, bytes);
   }
 
@@ -75,7 +76,10 @@ export class LogArtefactStore implements ArtefactStore {
     this.#forget(artefactId);
     for (const part of ['sources', 'assembly'] as const) {
       const located = this.#located.get(`${artefactId}/${part}`);
-      if (located !== undefined) await this.#append([...located.offsets.keys()].map((n) => ({ key: Buffer.from(`${artefactId}/${part}/${n}`), value: null })));
+      if (located !== undefined)
+        await this.#append(
+          [...located.offsets.keys()].map((n) => ({ key: Buffer.from(`${artefactId}/${part}/${n}`), value: null })),
+        );
     }
   }
 
@@ -121,7 +125,8 @@ export class LogArtefactStore implements ArtefactStore {
       return;
     }
     const chunk = decodeChunk(value);
-    if (chunk === undefined) throw new InvariantError(`the chunk ${text} at offset ${offset} of ${ARTEFACTS_TOPIC} is damaged`);
+    if (chunk === undefined)
+      throw new InvariantError(`the chunk ${text} at offset ${offset} of ${ARTEFACTS_TOPIC} is damaged`);
     const located = this.#located.get(name);
     if (located === undefined) this.#located.set(name, { count: chunk.count, offsets: new Map([[n, offset]]) });
     else located.offsets.set(n, offset);
@@ -134,12 +139,14 @@ export class LogArtefactStore implements ArtefactStore {
     const contents = new Map<number, Buffer>();
     const batch = READ_BYTES / CHUNK_BYTES;
     for (let i = 0; i < ascending.length; i += batch)
-      for (const record of await this.#log.readAt(PARTITION, ascending.slice(i, i + batch))) contents.set(...contentOf(record));
+      for (const record of await this.#log.readAt(PARTITION, ascending.slice(i, i + batch)))
+        contents.set(...contentOf(record));
     const parts = Array.from({ length: located.count }, (_, n) => contents.get(n)).filter((part) => part !== undefined);
     if (parts.length === located.count) return Buffer.concat(parts);
     // Gone from the log: right when it was deleted meanwhile, by another process perhaps.
     await this.#readOn();
-    if (this.#complete(name) !== undefined) throw new InvariantError(`chunks of ${name} are missing from ${ARTEFACTS_TOPIC}`);
+    if (this.#complete(name) !== undefined)
+      throw new InvariantError(`chunks of ${name} are missing from ${ARTEFACTS_TOPIC}`);
     return undefined;
   }
 
@@ -162,6 +169,7 @@ export class LogArtefactStore implements ArtefactStore {
 function contentOf({ key, value, offset }: LogRecord): [number, Buffer] {
   const text = key.toString();
   const chunk = value === null ? undefined : decodeChunk(value);
-  if (chunk === undefined) throw new InvariantError(`the chunk ${text} at offset ${offset} of ${ARTEFACTS_TOPIC} is damaged`);
+  if (chunk === undefined)
+    throw new InvariantError(`the chunk ${text} at offset ${offset} of ${ARTEFACTS_TOPIC} is damaged`);
   return [Number(text.slice(text.lastIndexOf('/') + 1)), chunk.content];
 }

@@ -89,7 +89,8 @@ export interface RevisionEntity extends Omit<ArtefactFields, 'tenantId' | 'diagn
   readonly cancelledAt?: string;
 }
 /** Of the artefact and the revision the newest one; `createdAt` is the projection's. */
-export interface ProjectionEntity extends ArtefactFields, Pick<RevisionEntity, 'status' | 'revision' | 'cause' | 'of' | 'cancelledAt'> {
+export interface ProjectionEntity
+  extends ArtefactFields, Pick<RevisionEntity, 'status' | 'revision' | 'cause' | 'of' | 'cancelledAt'> {
   readonly projectionId: string;
   /** Of the newest revision, where it is not the first. */
   readonly revisedAt?: string;
@@ -153,7 +154,11 @@ export interface Catalog {
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void>;
   delete(kind: EntityKind, id: string, expected: number): Promise<void>;
   /** Reads, changes and puts until no other write came between; `change` gives undefined to leave it as it is. */
-  update<K extends EntityKind>(kind: K, id: string, change: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]>;
+  update<K extends EntityKind>(
+    kind: K,
+    id: string,
+    change: (value: Entities[K]) => Entities[K] | undefined,
+  ): Promise<Entities[K]>;
   /** The key that hashes to it, revoked ones too. */
   keyByHash(hash: string): KeyEntity | undefined;
   /** Called after each accepted change, in log order, on the same turn. */

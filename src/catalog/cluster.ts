@@ -14,15 +14,23 @@ export class OtherClusterError extends StartupError {
  * Compares what this process was started with to what the log was begun with; the first one writes it down.
  * @throws OtherClusterError
  */
-export async function joinCluster(catalog: Catalog, sealer: Sealer, schemaIds: Readonly<Record<string, number>>): Promise<void> {
+export async function joinCluster(
+  catalog: Catalog,
+  sealer: Sealer,
+  schemaIds: Readonly<Record<string, number>>,
+): Promise<void> {
   for (;;) {
     const begun = catalog.get('cluster', ID)?.value;
     if (begun !== undefined) {
       if (!sealer.opens(begun.sealed))
-        throw new OtherClusterError('The log was begun with another master key: set STATEFOLD_MASTER_KEY to that of the other processes (theirs is in the file master-key of their data directory when it was not set).');
+        throw new OtherClusterError(
+          'The log was begun with another master key: set STATEFOLD_MASTER_KEY to that of the other processes (theirs is in the file master-key of their data directory when it was not set).',
+        );
       for (const [name, id] of Object.entries(begun.schemaIds))
         if (schemaIds[name] !== id)
-          throw new OtherClusterError(`The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name] ?? 'none'}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`);
+          throw new OtherClusterError(
+            `The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name] ?? 'none'}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`,
+          );
       return;
     }
     try {

@@ -5,7 +5,15 @@ import type { CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './ca
 /** A version of an entity, and where in the log it lies. */
 type Held = { [K in EntityKind]: Entry<K> & { readonly offset: number } }[EntityKind];
 
-const KINDS: Readonly<Record<EntityKind, true>> = { tenant: true, key: true, reducer: true, binding: true, projection: true, artefact: true, cluster: true };
+const KINDS: Readonly<Record<EntityKind, true>> = {
+  tenant: true,
+  key: true,
+  reducer: true,
+  binding: true,
+  projection: true,
+  artefact: true,
+  cluster: true,
+};
 const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS, kind);
 
 /**
@@ -41,7 +49,10 @@ export class EntityStore {
   }
 
   /** Takes an accepted record. Gives the change, and the offset of the record that it supersedes. */
-  apply({ kind, id, replaces, value: text }: EntityValue, offset: number): { readonly change: CatalogChange; readonly superseded: number | undefined } {
+  apply(
+    { kind, id, replaces, value: text }: EntityValue,
+    offset: number,
+  ): { readonly change: CatalogChange; readonly superseded: number | undefined } {
     if (!isKind(kind)) throw new InvariantError(`the catalog has a record of the unknown kind ${kind}`);
     const previous = this.get(kind, id);
     const value = text === null ? undefined : (JSON.parse(text) as Entities[EntityKind]);

@@ -1,10 +1,10 @@
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { CatalogBody } from '../core/records.js';
-import type { RecordCodec } from '../log/codec.js';
-import { FencedPartition } from '../log/fenced-partition.js';
+import type { RecordCodec } from '../log/codec/codec.js';
+import { FencedPartition } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
-import type { Draft, Folded, PartitionHandler } from '../log/partition-handler.js';
+import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
 import { EntityStore } from './entity-store.js';
 
@@ -101,7 +101,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     await this.#write(kind, id, expected, null);
   }
 
-  async update<K extends EntityKind>(kind: K, id: string, change: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]> {
+  async update<K extends EntityKind>(
+    kind: K,
+    id: string,
+    change: (value: Entities[K]) => Entities[K] | undefined,
+  ): Promise<Entities[K]> {
     for (;;) {
       const entry = this.get(kind, id);
       if (entry === undefined) throw new StatefoldError('NOT_FOUND', `there is no ${kind} ${id}`);
@@ -126,7 +130,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   #write(kind: EntityKind, id: string, replaces: number, value: string | null): Promise<void> {
     if (this.#closing || this.#partition.status === 'STOPPED') return Promise.reject(unavailable());
     return new Promise((resolve, reject) => {
-      const draft: Draft<CatalogBody> = { body: { kind: 'Entity', value: { kind, id, replaces, value } }, keyPrefix: `${kind}/${id}` };
+      const draft: Draft<CatalogBody> = {
+        body: { kind: 'Entity', value: { kind, id, replaces, value } },
+        keyPrefix: `${kind}/${id}`,
+      };
       this.#queue.push({ draft, resolve, reject });
       this.#partition.kick();
     });
@@ -175,7 +182,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   unknown(drafts: readonly Draft<CatalogBody>[], error: Error): void {
-    const answer = new StatefoldError('UNAVAILABLE', 'the log can not be reached, and the change may have been stored; look before you send the request again', { cause: error });
+    const answer = new StatefoldError(
+      'UNAVAILABLE',
+      'the log can not be reached, and the change may have been stored; look before you send the request again',
+      { cause: error },
+    );
     for (const draft of drafts) this.#take(draft)?.reject(answer);
   }
 
@@ -200,16 +211,22 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   /** A refusal is an answer too: it must rest on all that was in the log when it was asked. */
   #refuse(write: Write): void {
     const { kind, id, replaces } = write.draft.body.value;
-    this.#partition.barrier().then(() => {
-      const found = this.#version(write.draft.body);
-      if (found === replaces) {
-        this.#queue.push(write);
-        this.#partition.kick();
-        return;
-      }
-      const message = replaces === 0 ? `${kind} ${id} already exists` : `${kind} ${id} is not at version ${replaces} any more, but at ${found}`;
-      write.reject(new StatefoldError('ALREADY_EXISTS', message));
-    }, (error: Error) => write.reject(error));
+    this.#partition.barrier().then(
+      () => {
+        const found = this.#version(write.draft.body);
+        if (found === replaces) {
+          this.#queue.push(write);
+          this.#partition.kick();
+          return;
+        }
+        const message =
+          replaces === 0
+            ? `${kind} ${id} already exists`
+            : `${kind} ${id} is not at version ${replaces} any more, but at ${found}`;
+        write.reject(new StatefoldError('ALREADY_EXISTS', message));
+      },
+      (error: Error) => write.reject(error),
+    );
   }
 
   #sweepWhenDue(): void {
@@ -225,7 +242,11 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     try {
       for (let i = 0; i < offsets.length; i += SWEEP_BATCH) {
         const records = await log.readAt(PARTITION, offsets.slice(i, i + SWEEP_BATCH));
-        if (records.length > 0) await log.append(PARTITION, records.map(({ key }) => ({ key, value: null })));
+        if (records.length > 0)
+          await log.append(
+            PARTITION,
+            records.map(({ key }) => ({ key, value: null })),
+          );
       }
     } catch (error) {
       // They only take room. The next start finds them again.

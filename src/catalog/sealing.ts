@@ -29,12 +29,17 @@ export class Sealer {
     const [version, text = ''] = sealed.split('.');
     const bytes = Buffer.from(text, 'base64url');
     if (version !== VERSION || bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('this is not a sealed text');
-    const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
+    const decipher = createDecipheriv('aes-256-gcm', this.#key, bytes.subarray(0, NONCE_BYTES), {
+      authTagLength: TAG_BYTES,
+    });
     decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
     try {
       return decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
     } catch (cause) {
-      throw new Error('a sealed secret cannot be opened: the master key is not the one that it was sealed with (STATEFOLD_MASTER_KEY, or the file master-key of the data directory)', { cause });
+      throw new Error(
+        'a sealed secret cannot be opened: the master key is not the one that it was sealed with (STATEFOLD_MASTER_KEY, or the file master-key of the data directory)',
+        { cause },
+      );
     }
   }
 
@@ -50,7 +55,8 @@ export class Sealer {
 }
 
 /** The master key: the setting, else the text of `file`, which is made when missing. */
-export const masterKey = (setting: string | undefined, file: string): string => setting ?? readOrMakeSecret(file, () => randomBytes(32).toString('base64url'));
+export const masterKey = (setting: string | undefined, file: string): string =>
+  setting ?? readOrMakeSecret(file, () => randomBytes(32).toString('base64url'));
 
 /** A signing secret as Standard Webhooks has them: `whsec_` and base64 of 32 random bytes. */
 export const mintWebhookSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;

@@ -18,7 +18,8 @@ function read(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  if (text === '') throw new Error(`${path} is empty: restore it from a backup, or remove it to have a new secret made`);
+  if (text === '')
+    throw new Error(`${path} is empty: restore it from a backup, or remove it to have a new secret made`);
   return text;
 }
 

@@ -25,15 +25,26 @@ export interface NewKey {
 }
 
 /** @throws StatefoldError INVALID_REQUEST | ALREADY_EXISTS | UNAVAILABLE */
-export async function createTenant(catalog: Catalog, options: CreateTenantOptions): Promise<NewKey & { readonly tenant: TenantEntity }> {
+export async function createTenant(
+  catalog: Catalog,
+  options: CreateTenantOptions,
+): Promise<NewKey & { readonly tenant: TenantEntity }> {
   const tenant = await putTenant(catalog, options);
   return { tenant, ...(await createKey(catalog, tenant.tenantId)) };
 }
 
-async function putTenant(catalog: Catalog, { tenantId = uuidv7(), name = tenantId, partitions = 1 }: CreateTenantOptions): Promise<TenantEntity> {
+async function putTenant(
+  catalog: Catalog,
+  { tenantId = uuidv7(), name = tenantId, partitions = 1 }: CreateTenantOptions,
+): Promise<TenantEntity> {
   const errors = [];
-  if (!TENANT_ID.test(tenantId)) errors.push({ pointer: '/tenantId', message: 'must be 1 to 64 of a-z, 0-9 and -, and begin with a letter or digit' });
-  if (name.length < 1 || name.length > MAX_NAME || !name.isWellFormed()) errors.push({ pointer: '/name', message: `must be 1 to ${MAX_NAME} characters` });
+  if (!TENANT_ID.test(tenantId))
+    errors.push({
+      pointer: '/tenantId',
+      message: 'must be 1 to 64 of a-z, 0-9 and -, and begin with a letter or digit',
+    });
+  if (name.length < 1 || name.length > MAX_NAME || !name.isWellFormed())
+    errors.push({ pointer: '/name', message: `must be 1 to ${MAX_NAME} characters` });
   if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS)
     errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
   if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
@@ -57,8 +68,11 @@ async function putKey(catalog: Catalog, tenantId: string, hash: string, prefix: 
 
 /** Takes effect at once, and for good; a revoked key can be revoked again. @throws StatefoldError NOT_FOUND | UNAVAILABLE */
 export async function revokeKey(catalog: Catalog, tenantId: string, keyId: string): Promise<KeyEntity> {
-  if (catalog.get('key', keyId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} has no key ${keyId}`);
-  return catalog.update('key', keyId, (key) => (key.revokedAt === undefined ? { ...key, revokedAt: isoTimestamp(Date.now()) } : undefined));
+  if (catalog.get('key', keyId)?.value.tenantId !== tenantId)
+    throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} has no key ${keyId}`);
+  return catalog.update('key', keyId, (key) =>
+    key.revokedAt === undefined ? { ...key, revokedAt: isoTimestamp(Date.now()) } : undefined,
+  );
 }
 
 /**
@@ -66,12 +80,19 @@ export async function revokeKey(catalog: Catalog, tenantId: string, keyId: strin
  * ended by repeating it. `removeData` stops the tenant's tasks and drops its topics and rows; it may be called again.
  * @throws StatefoldError NOT_FOUND | UNAVAILABLE
  */
-export async function deleteTenant(catalog: Catalog, tenantId: string, removeData: (tenant: TenantEntity) => Promise<void>): Promise<void> {
+export async function deleteTenant(
+  catalog: Catalog,
+  tenantId: string,
+  removeData: (tenant: TenantEntity) => Promise<void>,
+): Promise<void> {
   mustExist(catalog, tenantId);
   await removeAll(catalog, 'key', tenantId);
-  const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(({ value }) => value.artefactId);
+  const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(
+    ({ value }) => value.artefactId,
+  );
   await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
-  for (const kind of ['binding', 'projection', 'reducer', 'artefact'] as const) await removeAll(catalog, kind, tenantId);
+  for (const kind of ['binding', 'projection', 'reducer', 'artefact'] as const)
+    await removeAll(catalog, kind, tenantId);
   await removeData(mustExist(catalog, tenantId));
   await removeAll(catalog, 'tenant', tenantId);
 }
@@ -105,12 +126,17 @@ export async function ensureDefaultTenant(catalog: Catalog, fixedKey?: string): 
   const none = { tenantId: DEFAULT_TENANT, apiKey: undefined, fixedKeyRevoked: false };
   if (fixedKey !== undefined) {
     const known = catalog.keyByHash(hashApiKey(fixedKey));
-    if (known !== undefined && known.tenantId !== DEFAULT_TENANT) throw new StatefoldError('INVALID_REQUEST', 'STATEFOLD_API_KEY is the key of another tenant: choose another text');
+    if (known !== undefined && known.tenantId !== DEFAULT_TENANT)
+      throw new StatefoldError(
+        'INVALID_REQUEST',
+        'STATEFOLD_API_KEY is the key of another tenant: choose another text',
+      );
     if (known === undefined) await putKey(catalog, DEFAULT_TENANT, hashApiKey(fixedKey), `${fixedKey.slice(0, 4)}…`);
     return { ...none, fixedKeyRevoked: known?.revokedAt !== undefined };
   }
   // Without any key, revoked ones included, the first start was cut off between the two records.
-  if (catalog.get('tenant', DEFAULT_TENANT) === undefined || catalog.list('key', DEFAULT_TENANT).length > 0) return none;
+  if (catalog.get('tenant', DEFAULT_TENANT) === undefined || catalog.list('key', DEFAULT_TENANT).length > 0)
+    return none;
   return { ...none, apiKey: (await createKey(catalog, DEFAULT_TENANT)).apiKey };
 }
 

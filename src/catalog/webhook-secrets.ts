@@ -11,7 +11,11 @@ const MAX_RETIRED = 3;
  * Puts a new secret first. The one before it signs for another 24 hours; those whose time is over are dropped, and those that
  * were sealed with a master key that is lost, so that a rotation mends that.
  */
-export function rotateSecrets(sealer: Sealer, secrets: readonly SealedSecret[], now: number): { readonly secrets: readonly SealedSecret[]; readonly secret: string } {
+export function rotateSecrets(
+  sealer: Sealer,
+  secrets: readonly SealedSecret[],
+  now: number,
+): { readonly secrets: readonly SealedSecret[]; readonly secret: string } {
   const secret = mintWebhookSecret();
   const retired = secrets
     .map((old) => ({ ...old, expiresAt: old.expiresAt ?? isoTimestamp(now + SECRET_OVERLAP_MS) }))
@@ -21,6 +25,12 @@ export function rotateSecrets(sealer: Sealer, secrets: readonly SealedSecret[], 
 }
 
 /** The secrets that sign at `now`, in clear, the current one first; empty when none was made yet. */
-export function signingSecrets(sealer: Pick<Sealer, 'unseal'>, secrets: readonly SealedSecret[], now: number): string[] {
-  return secrets.filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > now).map(({ sealed }) => sealer.unseal(sealed));
+export function signingSecrets(
+  sealer: Pick<Sealer, 'unseal'>,
+  secrets: readonly SealedSecret[],
+  now: number,
+): string[] {
+  return secrets
+    .filter(({ expiresAt }) => expiresAt === undefined || Date.parse(expiresAt) > now)
+    .map(({ sealed }) => sealer.unseal(sealed));
 }

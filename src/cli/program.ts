@@ -18,11 +18,16 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 /** The command line but for `serve`, which is the service itself. Commands throw CliError and CommanderError. */
 export function buildProgram(io: CliIo): Command {
   const program = new Command('statefold')
-    .description('Commands for a running Statefold service: for its owner (the admin key is read from the data directory), and for those who write code for it (STATEFOLD_API_KEY is a key of their tenant).')
+    .description(
+      'Commands for a running Statefold service: for its owner (the admin key is read from the data directory), and for those who write code for it (STATEFOLD_API_KEY is a key of their tenant).',
+    )
     .option('--url <url>', 'where the service is (STATEFOLD_URL; default: on this machine, at PORT)')
     .option('--json', 'answer in JSON')
     .exitOverride()
-    .configureOutput({ writeOut: (line) => void io.stdout.write(line), writeErr: (line) => void io.stderr.write(line) });
+    .configureOutput({
+      writeOut: (line) => void io.stdout.write(line),
+      writeErr: (line) => void io.stderr.write(line),
+    });
 
   const server = (): Server => new Server(io, program.opts<Global>().url);
   const show = (answer: unknown, lines: () => string): void => {
@@ -48,21 +53,33 @@ export function buildProgram(io: CliIo): Command {
     .option('--name <name>', 'the same')
     .option('--id <id>', 'its id: 1 to 64 of a-z, 0-9 and -')
     .option('--partitions <n>', 'of how many partitions its events are, for good; 1 unless given')
-    .action(async (argument: string | undefined, options: { readonly name?: string; readonly id?: string; readonly partitions?: string }) => {
-      const name = argument ?? options.name;
-      const id = options.id ?? (name !== undefined && TENANT_ID.test(name) ? name : undefined);
-      if (name === undefined && id === undefined) throw new CliError('Give the tenant a name, or an id with --id, or both.');
-      const partitions = options.partitions === undefined ? undefined : Number(options.partitions);
-      if (Number.isNaN(partitions)) throw new CliError(`--partitions is a number, not '${options.partitions}'.`);
-      const answer = (await server().admin('POST', '/admin/tenants', { name, tenantId: id, partitions })) as Fields;
-      show(answer, () => `tenantId  ${text(answer['tenantId'])}\napiKey    ${text(answer['apiKey'])}\n`);
-    });
+    .action(
+      async (
+        argument: string | undefined,
+        options: { readonly name?: string; readonly id?: string; readonly partitions?: string },
+      ) => {
+        const name = argument ?? options.name;
+        const id = options.id ?? (name !== undefined && TENANT_ID.test(name) ? name : undefined);
+        if (name === undefined && id === undefined)
+          throw new CliError('Give the tenant a name, or an id with --id, or both.');
+        const partitions = options.partitions === undefined ? undefined : Number(options.partitions);
+        if (Number.isNaN(partitions)) throw new CliError(`--partitions is a number, not '${options.partitions}'.`);
+        const answer = (await server().admin('POST', '/admin/tenants', { name, tenantId: id, partitions })) as Fields;
+        show(answer, () => `tenantId  ${text(answer['tenantId'])}\napiKey    ${text(answer['apiKey'])}\n`);
+      },
+    );
   tenants
     .command('list')
     .description('list all tenants')
     .action(async () => {
       const list = await server().list('/admin/tenants', 'tenants');
-      show(list, () => table(['TENANT', 'NAME', 'CREATED'], list.map((tenant) => ['tenantId', 'name', 'createdAt'].map((field) => text(tenant[field]))), 'There are no tenants.'));
+      show(list, () =>
+        table(
+          ['TENANT', 'NAME', 'CREATED'],
+          list.map((tenant) => ['tenantId', 'name', 'createdAt'].map((field) => text(tenant[field]))),
+          'There are no tenants.',
+        ),
+      );
     });
   tenants
     .command('delete')
@@ -89,7 +106,12 @@ export function buildProgram(io: CliIo): Command {
     .argument('<tenantId>')
     .action(async (tenantId: string) => {
       const list = await server().list(keysOf(tenantId), 'keys');
-      const row = (key: Fields): string[] => [text(key['keyId']), text(key['prefix']), text(key['createdAt']), text(key['revokedAt']) || '-'];
+      const row = (key: Fields): string[] => [
+        text(key['keyId']),
+        text(key['prefix']),
+        text(key['createdAt']),
+        text(key['revokedAt']) || '-',
+      ];
       show(list, () => table(['KEY', 'BEGINS WITH', 'CREATED', 'REVOKED'], list.map(row), 'The tenant has no keys.'));
     });
   keys
@@ -106,11 +128,19 @@ export function buildProgram(io: CliIo): Command {
     .command('sql')
     .description("run one statement on the service's ClickHouse")
     .argument('[statement]', 'the statement (default: from standard input)')
-    .option('--format <format>', "one of ClickHouse's formats (default: PrettyCompact on a terminal, else TabSeparatedWithNames; JSONEachRow with --json)")
+    .option(
+      '--format <format>',
+      "one of ClickHouse's formats (default: PrettyCompact on a terminal, else TabSeparatedWithNames; JSONEachRow with --json)",
+    )
     .action(async (statement: string | undefined, { format }: { readonly format?: string }) => {
       const access = (await server().admin('GET', '/admin/read-store')) as ReadStoreAccess;
       const usual = io.stdout.isTTY === true ? 'PrettyCompact' : 'TabSeparatedWithNames';
-      await runSql(access, statement ?? (await readAll(io.stdin)), format ?? (program.opts<Global>().json === true ? 'JSONEachRow' : usual), io.stdout);
+      await runSql(
+        access,
+        statement ?? (await readAll(io.stdin)),
+        format ?? (program.opts<Global>().json === true ? 'JSONEachRow' : usual),
+        io.stdout,
+      );
     });
   program
     .command('rebuild-read-store')

@@ -20,19 +20,35 @@ export class Server {
   constructor({ env }: Pick<CliIo, 'env'>, url: string | undefined) {
     this.#settings = settingsOf(env);
     this.url = (url ?? env['STATEFOLD_URL'] ?? localUrl(this.#settings)).replace(/\/+$/, '');
-    if (!URL.canParse(this.url) || !/^https?:/.test(this.url)) throw new CliError(`${this.url} is not an http or https URL.`);
+    if (!URL.canParse(this.url) || !/^https?:/.test(this.url))
+      throw new CliError(`${this.url} is not an http or https URL.`);
   }
 
   /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
   async admin(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<unknown> {
-    return this.#ask(method, path, { 'X-Admin-Key': this.#adminKey() }, body, 'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with');
+    return this.#ask(
+      method,
+      path,
+      { 'X-Admin-Key': this.#adminKey() },
+      body,
+      'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with',
+    );
   }
 
   /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
   async tenant(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<unknown> {
     const { apiKey } = this.#settings;
-    if (apiKey === undefined) throw new CliError('Set STATEFOLD_API_KEY to an API key of your tenant: `npm start` prints the first one, `statefold keys create` makes another.');
-    return this.#ask(method, path, { 'X-API-Key': apiKey }, body, 'refuses the API key: set STATEFOLD_API_KEY to one of your tenant');
+    if (apiKey === undefined)
+      throw new CliError(
+        'Set STATEFOLD_API_KEY to an API key of your tenant: `npm start` prints the first one, `statefold keys create` makes another.',
+      );
+    return this.#ask(
+      method,
+      path,
+      { 'X-API-Key': apiKey },
+      body,
+      'refuses the API key: set STATEFOLD_API_KEY to one of your tenant',
+    );
   }
 
   /** All pages of a list of a tenant. */
@@ -49,7 +65,9 @@ export class Server {
     const entries: Fields[] = [];
     let cursor: unknown;
     do {
-      const page = (await get(`${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`)) as Fields;
+      const page = (await get(
+        `${path}?limit=${PAGE}${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
+      )) as Fields;
       entries.push(...(page[member] as Fields[]));
       cursor = page['nextCursor'];
     } while (cursor !== undefined);
@@ -61,7 +79,13 @@ export class Server {
     return this.#ask('GET', path, {}, undefined, 'asks for a key');
   }
 
-  async #ask(method: string, path: string, headers: Record<string, string>, body: object | undefined, refused: string): Promise<unknown> {
+  async #ask(
+    method: string,
+    path: string,
+    headers: Record<string, string>,
+    body: object | undefined,
+    refused: string,
+  ): Promise<unknown> {
     const isForm = body instanceof FormData;
     let response: Response;
     let text: string;
@@ -79,7 +103,8 @@ export class Server {
     }
     const answer = parse(text);
     if (response.ok) {
-      if (text !== '' && answer === undefined) throw new CliError(`${this.url} is not a Statefold service: it answered something other than JSON.`);
+      if (text !== '' && answer === undefined)
+        throw new CliError(`${this.url} is not a Statefold service: it answered something other than JSON.`);
       return answer;
     }
     if (response.status === 401) throw new CliError(`The service at ${this.url} ${refused}.`);
@@ -94,8 +119,13 @@ export class Server {
       return readFileSync(file, 'utf8').trim();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      if (code === 'EACCES') throw new CliError(`The admin key in ${file} is readable only by the user who runs the service: run this as that user, or set STATEFOLD_ADMIN_KEY.`);
-      throw new CliError(`There is no admin key in ${file}: start the service once with \`npm start\`, or set STATEFOLD_DATA_DIR to its data directory, or STATEFOLD_ADMIN_KEY to its key.`);
+      if (code === 'EACCES')
+        throw new CliError(
+          `The admin key in ${file} is readable only by the user who runs the service: run this as that user, or set STATEFOLD_ADMIN_KEY.`,
+        );
+      throw new CliError(
+        `There is no admin key in ${file}: start the service once with \`npm start\`, or set STATEFOLD_DATA_DIR to its data directory, or STATEFOLD_ADMIN_KEY to its key.`,
+      );
     }
   }
 }
@@ -104,17 +134,29 @@ export class Server {
 export function unreachable(url: string, error: unknown): CliError {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const code = reason instanceof Error ? ((reason as NodeJS.ErrnoException).code ?? reason.name) : '';
-  if (code === 'ECONNREFUSED') return new CliError(`Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`);
+  if (code === 'ECONNREFUSED')
+    return new CliError(
+      `Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`,
+    );
   if (code === 'TimeoutError') return new CliError(`${url} did not answer within ${TIMEOUT_MS / 1000} s.`);
-  return new CliError(`${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}.`);
+  return new CliError(
+    `${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}.`,
+  );
 }
 
 /** A problem document in one or more lines; undefined when it is none. */
 function describeProblem(answer: unknown): string | undefined {
-  if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string') return undefined;
+  if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string')
+    return undefined;
   const code = 'code' in answer ? ` (${String(answer.code)})` : '';
-  const errors = 'errors' in answer && Array.isArray(answer.errors) ? (answer.errors as { pointer?: unknown; message?: unknown }[]) : [];
-  return [`${answer.detail}${code}`, ...errors.map(({ pointer, message }) => `  ${String(pointer)} ${String(message)}`)].join('\n');
+  const errors =
+    'errors' in answer && Array.isArray(answer.errors)
+      ? (answer.errors as { pointer?: unknown; message?: unknown }[])
+      : [];
+  return [
+    `${answer.detail}${code}`,
+    ...errors.map(({ pointer, message }) => `  ${String(pointer)} ${String(message)}`),
+  ].join('\n');
 }
 
 function settingsOf(env: CliIo['env']): Settings {

@@ -19,14 +19,19 @@ export interface ReadStoreAccess {
  */
 export async function runSql(access: ReadStoreAccess, sql: string, format: string, output: Writable): Promise<void> {
   const response = await post(access, sql, format);
-  if (response.statusCode !== 200) throw new CliError((await textOf(response)).trim() || `The read store answered ${response.statusCode}.`);
+  if (response.statusCode !== 200)
+    throw new CliError((await textOf(response)).trim() || `The read store answered ${response.statusCode}.`);
   const tag = response.headers['x-clickhouse-exception-tag'];
   // An answer that fails halfway ends in a block of this form; see "HTTP interface" in ClickHouse's docs.
   const marker = typeof tag === 'string' ? Buffer.from(`\r\n__exception__\r\n${tag}\r\n`) : undefined;
   await copy(response, output, marker);
 }
 
-async function post({ url, user, password, database }: ReadStoreAccess, sql: string, format: string): Promise<IncomingMessage> {
+async function post(
+  { url, user, password, database }: ReadStoreAccess,
+  sql: string,
+  format: string,
+): Promise<IncomingMessage> {
   const target = new URL(url);
   target.search = new URLSearchParams({ database, default_format: format }).toString();
   const request = (target.protocol === 'https:' ? httpsRequest : httpRequest)(target, {
@@ -80,7 +85,11 @@ function copy(response: IncomingMessage, output: Writable, marker: Buffer | unde
 }
 
 /** The engine's message, without the line that closes the block. */
-const messageOf = (block: Buffer): string => block.toString().replace(/\r?\n?\d+ \S+\r\n__exception__\r\n$/, '').trim();
+const messageOf = (block: Buffer): string =>
+  block
+    .toString()
+    .replace(/\r?\n?\d+ \S+\r\n__exception__\r\n$/, '')
+    .trim();
 
 async function textOf(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

@@ -25,8 +25,12 @@ export function addVerifyCommand(program: Command, { server, show }: CommandCont
     .addHelpText('after', '\nExit codes: 0 all are equal, 1 some differ, 2 not all could be compared.')
     .action(async (ids: readonly string[], options: VerifyOptions) => {
       const { type, projection } = options;
-      if ((type === undefined) === (projection === undefined)) throw new CliError('Give --type or --projection: aggregates of a type, or keys of a projection.');
-      const path = type === undefined ? `/projections/${encodeURIComponent(projection ?? '')}/verify` : `/aggregate-types/${encodeURIComponent(type)}/verify`;
+      if ((type === undefined) === (projection === undefined))
+        throw new CliError('Give --type or --projection: aggregates of a type, or keys of a projection.');
+      const path =
+        type === undefined
+          ? `/projections/${encodeURIComponent(projection ?? '')}/verify`
+          : `/aggregate-types/${encodeURIComponent(type)}/verify`;
       const body = {
         ...(ids.length === 0 ? {} : { [type === undefined ? 'keys' : 'aggregateIds']: ids }),
         ...wholeNumber('sample', options.sample),
@@ -34,7 +38,8 @@ export function addVerifyCommand(program: Command, { server, show }: CommandCont
       };
       const answer = (await server().tenant('POST', path, body)) as Fields;
       show(answer, () => linesOf(answer));
-      const differs = number(answer['different']) + number((answer['readStore'] as Fields | undefined)?.['different']) > 0;
+      const differs =
+        number(answer['different']) + number((answer['readStore'] as Fields | undefined)?.['different']) > 0;
       if (differs) throw new CliExit(1);
       if (answer['complete'] !== true) throw new CliExit(2);
     });
@@ -50,7 +55,9 @@ function linesOf(answer: Fields): string {
   const store = answer['readStore'] as Fields | undefined;
   const rows = [
     ['local store', ...['equal', 'different', 'absent'].map((name) => String(number(answer[name]))), '-'],
-    store === undefined ? ['read store', '-', '-', '-', '-'] : ['read store', ...['equal', 'different', 'absent', 'behind'].map((name) => String(number(store[name])))],
+    store === undefined
+      ? ['read store', '-', '-', '-', '-']
+      : ['read store', ...['equal', 'different', 'absent', 'behind'].map((name) => String(number(store[name])))],
   ];
   const differences = (answer['differences'] as readonly Fields[]).map((one) => {
     const which = String(one['aggregateId'] ?? one['key']);

@@ -42,7 +42,12 @@ export interface Discovered {
 }
 
 export type CompileResult =
-  | { readonly ok: true; readonly assembly: Buffer; readonly discovered: readonly Discovered[]; readonly diagnostics: readonly Diagnostic[] }
+  | {
+      readonly ok: true;
+      readonly assembly: Buffer;
+      readonly discovered: readonly Discovered[];
+      readonly diagnostics: readonly Diagnostic[];
+    }
   | { readonly ok: false; readonly compilationError: string; readonly diagnostics: readonly Diagnostic[] };
 
 /** A class of an artefact, as the runner addresses it. */

@@ -19,7 +19,8 @@ function optional<T>(env: string, unit: string, doc: string, schema: z.ZodType<T
 }
 
 const count = (min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number, string> => {
-  const range = max === Number.MAX_SAFE_INTEGER ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`;
+  const range =
+    max === Number.MAX_SAFE_INTEGER ? `a whole number of at least ${min}` : `a whole number from ${min} to ${max}`;
   return z
     .string()
     .regex(/^\d{1,16}$/, `must be ${range}`)
@@ -30,9 +31,17 @@ const port = count(0, 65535);
 const text = z.string();
 const flag = z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true');
 const secret = (min: number): z.ZodType<string, string> =>
-  z.string().regex(new RegExp(`^[!-+\\--~]{${min},256}$`), `must be ${min} to 256 printable ASCII characters, without spaces and commas`);
+  z
+    .string()
+    .regex(
+      new RegExp(`^[!-+\\--~]{${min},256}$`),
+      `must be ${min} to 256 printable ASCII characters, without spaces and commas`,
+    );
 const url = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' });
-const level = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'must be trace, debug, info, warn, error, fatal or silent');
+const level = z.enum(
+  ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
+  'must be trace, debug, info, warn, error, fatal or silent',
+);
 const HOST_AND_PORT = /^(\[[0-9A-Fa-f:]+\]|[^\s,:]+):\d{1,5}$/;
 const brokers = z
   .string()
@@ -44,7 +53,8 @@ const roles = z
   .string()
   .transform((value) => value.split(',').map((one) => one.trim()))
   .pipe(z.array(z.enum(ROLES, `must be some of ${ROLES.join(', ')}, separated by commas`)));
-const auto = (max: number): z.ZodType<number | 'auto', string> => z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
+const auto = (max: number): z.ZodType<number | 'auto', string> =>
+  z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
 
 const checks = z.enum(['error', 'warn', 'off'], 'must be error, warn or off');
 
@@ -54,82 +64,437 @@ const MIB = 1024 * 1024;
 const TABLE = {
   port: row('PORT', '8080', 'port', 'Where the service listens; 0 takes a free port.', port),
   host: row('HOST', '127.0.0.1', 'address', 'The address it is bound to; `0.0.0.0` for all.', text.min(1)),
-  dataDirectory: row('STATEFOLD_DATA_DIR', './data', 'path', 'Where everything is kept that must outlive the process.', text.min(1)),
-  apiKey: optional('STATEFOLD_API_KEY', 'text', 'API key of the tenant `default`, at least 20 characters; unset: one is made at the first start and printed once.', secret(20)),
-  adminKey: optional('STATEFOLD_ADMIN_KEY', 'text', 'Key of the admin interface, at least 20 characters; unset: one is made at the first start and kept in the data directory.', secret(20)),
-  masterKey: optional('STATEFOLD_MASTER_KEY', 'text', 'Seals webhook secrets at rest, at least 32 characters; unset: one is made at the first start and kept in the data directory.', secret(32)),
-  kafkaBrokers: optional('KAFKA_BROKERS', 'list', 'Apache Kafka that keeps the log, as `host:port,host:port`; unset: the log is in the data directory.', brokers),
-  kafkaTopicPrefix: row('KAFKA_TOPIC_PREFIX', 'statefold', 'name', 'First part of the names of all topics and consumer groups: clusters with prefixes of their own can share one Kafka.', z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z, a-z, 0-9, _ and -')),
+  dataDirectory: row(
+    'STATEFOLD_DATA_DIR',
+    './data',
+    'path',
+    'Where everything is kept that must outlive the process.',
+    text.min(1),
+  ),
+  apiKey: optional(
+    'STATEFOLD_API_KEY',
+    'text',
+    'API key of the tenant `default`, at least 20 characters; unset: one is made at the first start and printed once.',
+    secret(20),
+  ),
+  adminKey: optional(
+    'STATEFOLD_ADMIN_KEY',
+    'text',
+    'Key of the admin interface, at least 20 characters; unset: one is made at the first start and kept in the data directory.',
+    secret(20),
+  ),
+  masterKey: optional(
+    'STATEFOLD_MASTER_KEY',
+    'text',
+    'Seals webhook secrets at rest, at least 32 characters; unset: one is made at the first start and kept in the data directory.',
+    secret(32),
+  ),
+  kafkaBrokers: optional(
+    'KAFKA_BROKERS',
+    'list',
+    'Apache Kafka that keeps the log, as `host:port,host:port`; unset: the log is in the data directory.',
+    brokers,
+  ),
+  kafkaTopicPrefix: row(
+    'KAFKA_TOPIC_PREFIX',
+    'statefold',
+    'name',
+    'First part of the names of all topics and consumer groups: clusters with prefixes of their own can share one Kafka.',
+    z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 of A-Z, a-z, 0-9, _ and -'),
+  ),
   kafkaSsl: row('KAFKA_SSL', 'false', 'flag', 'Connects to Kafka with TLS.', flag),
-  kafkaSslCa: optional('KAFKA_SSL_CA', 'path', 'PEM file of the authorities that the brokers are checked by; unset: those of the system.', text.min(1)),
-  kafkaSslCert: optional('KAFKA_SSL_CERT', 'path', 'PEM file of the certificate that the brokers are shown.', text.min(1)),
+  kafkaSslCa: optional(
+    'KAFKA_SSL_CA',
+    'path',
+    'PEM file of the authorities that the brokers are checked by; unset: those of the system.',
+    text.min(1),
+  ),
+  kafkaSslCert: optional(
+    'KAFKA_SSL_CERT',
+    'path',
+    'PEM file of the certificate that the brokers are shown.',
+    text.min(1),
+  ),
   kafkaSslKey: optional('KAFKA_SSL_KEY', 'path', 'PEM file of the key of that certificate.', text.min(1)),
-  kafkaSaslMechanism: optional('KAFKA_SASL_MECHANISM', 'name', '`plain`, `scram-sha-256` or `scram-sha-512`; unset: no SASL.', z.enum(['plain', 'scram-sha-256', 'scram-sha-512'], 'must be plain, scram-sha-256 or scram-sha-512')),
+  kafkaSaslMechanism: optional(
+    'KAFKA_SASL_MECHANISM',
+    'name',
+    '`plain`, `scram-sha-256` or `scram-sha-512`; unset: no SASL.',
+    z.enum(['plain', 'scram-sha-256', 'scram-sha-512'], 'must be plain, scram-sha-256 or scram-sha-512'),
+  ),
   kafkaSaslUsername: optional('KAFKA_SASL_USERNAME', 'text', 'User of SASL.', text.min(1)),
   kafkaSaslPassword: optional('KAFKA_SASL_PASSWORD', 'text', 'Its password.', text.min(1)),
-  kafkaReplicationFactor: row('KAFKA_REPLICATION_FACTOR', 'auto', 'brokers', 'Copies of each topic that the service makes; `auto`: 3, or all brokers when there are fewer.', auto(9)),
-  kafkaMinInsyncReplicas: row('KAFKA_MIN_INSYNC_REPLICAS', 'auto', 'brokers', 'Copies that an append must have reached; `auto`: one less than there are, at least 1.', auto(9)),
-  kafkaRequestTimeoutMs: row('KAFKA_REQUEST_TIMEOUT_MS', '10000', 'ms', 'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.', count(100)),
-  kafkaSessionTimeoutMs: row('KAFKA_SESSION_TIMEOUT_MS', '10000', 'ms', 'After how long without a heartbeat the slots of a process go to others; below 6000 only where the brokers’ `group.min.session.timeout.ms` allows it.', count(1000)),
-  slots: row('SLOTS', '64', 'slots', 'Into how many slots tenants are hashed, which processes share; fixed by the first start of a cluster.', count(1, 1024)),
-  roles: row('ROLES', 'gateway,tasks,notifier', 'list', 'What this process does, on Kafka: `gateway` takes requests of clients, `tasks` owns slots (appends, folds), `notifier` sends webhooks and serves polling, WebSocket and SSE. Without `gateway` it answers other processes, probes and `/metrics` only.', roles),
-  advertisedUrl: optional('ADVERTISED_URL', 'URL', 'Where the other processes of the cluster reach this one; unset: its host and port.', url),
-  forwardDeadlineMs: row('FORWARD_DEADLINE_MS', '5000', 'ms', 'How long a request may wait for an owner of its tenant before it is answered 503.', count(1)),
-  answerDeadlineMs: row('ANSWER_DEADLINE_MS', '10000', 'ms', 'How long a request may wait for the log, or for its tenant to be restored, before it is answered 503.', count(1)),
-  standbys: row('STANDBYS', 'true', 'flag', 'Keeps a second copy of each active tenant ready in another process.', flag),
-  snapshotAfterRecords: row('SNAPSHOT_AFTER_RECORDS', '50000', 'records', 'After how many records of a tenant its state is written to Kafka again, so that another process need not fold all.', count(100)),
-  schemaRegistryUrl: optional('SCHEMA_REGISTRY_URL', 'URL', 'A Confluent-compatible registry that gives the schemas their ids; unset: fixed ids, and this service answers for them.', url),
+  kafkaReplicationFactor: row(
+    'KAFKA_REPLICATION_FACTOR',
+    'auto',
+    'brokers',
+    'Copies of each topic that the service makes; `auto`: 3, or all brokers when there are fewer.',
+    auto(9),
+  ),
+  kafkaMinInsyncReplicas: row(
+    'KAFKA_MIN_INSYNC_REPLICAS',
+    'auto',
+    'brokers',
+    'Copies that an append must have reached; `auto`: one less than there are, at least 1.',
+    auto(9),
+  ),
+  kafkaRequestTimeoutMs: row(
+    'KAFKA_REQUEST_TIMEOUT_MS',
+    '10000',
+    'ms',
+    'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.',
+    count(100),
+  ),
+  kafkaSessionTimeoutMs: row(
+    'KAFKA_SESSION_TIMEOUT_MS',
+    '10000',
+    'ms',
+    'After how long without a heartbeat the slots of a process go to others; below 6000 only where the brokers’ `group.min.session.timeout.ms` allows it.',
+    count(1000),
+  ),
+  slots: row(
+    'SLOTS',
+    '64',
+    'slots',
+    'Into how many slots tenants are hashed, which processes share; fixed by the first start of a cluster.',
+    count(1, 1024),
+  ),
+  roles: row(
+    'ROLES',
+    'gateway,tasks,notifier',
+    'list',
+    'What this process does, on Kafka: `gateway` takes requests of clients, `tasks` owns slots (appends, folds), `notifier` sends webhooks and serves polling, WebSocket and SSE. Without `gateway` it answers other processes, probes and `/metrics` only.',
+    roles,
+  ),
+  advertisedUrl: optional(
+    'ADVERTISED_URL',
+    'URL',
+    'Where the other processes of the cluster reach this one; unset: its host and port.',
+    url,
+  ),
+  forwardDeadlineMs: row(
+    'FORWARD_DEADLINE_MS',
+    '5000',
+    'ms',
+    'How long a request may wait for an owner of its tenant before it is answered 503.',
+    count(1),
+  ),
+  answerDeadlineMs: row(
+    'ANSWER_DEADLINE_MS',
+    '10000',
+    'ms',
+    'How long a request may wait for the log, or for its tenant to be restored, before it is answered 503.',
+    count(1),
+  ),
+  standbys: row(
+    'STANDBYS',
+    'true',
+    'flag',
+    'Keeps a second copy of each active tenant ready in another process.',
+    flag,
+  ),
+  snapshotAfterRecords: row(
+    'SNAPSHOT_AFTER_RECORDS',
+    '50000',
+    'records',
+    'After how many records of a tenant its state is written to Kafka again, so that another process need not fold all.',
+    count(100),
+  ),
+  schemaRegistryUrl: optional(
+    'SCHEMA_REGISTRY_URL',
+    'URL',
+    'A Confluent-compatible registry that gives the schemas their ids; unset: fixed ids, and this service answers for them.',
+    url,
+  ),
   schemaRegistryUsername: optional('SCHEMA_REGISTRY_USERNAME', 'text', 'Its user.', text.min(1)),
   schemaRegistryPassword: optional('SCHEMA_REGISTRY_PASSWORD', 'text', 'The password of that user.', text.min(1)),
-  clickhouseUrl: optional('CLICKHOUSE_URL', 'URL', 'The ClickHouse server that is the read store; unset: an embedded one.', url),
+  clickhouseUrl: optional(
+    'CLICKHOUSE_URL',
+    'URL',
+    'The ClickHouse server that is the read store; unset: an embedded one.',
+    url,
+  ),
   clickhouseUser: row('CLICKHOUSE_USER', 'default', 'text', 'Its user.', text.min(1)),
   clickhousePassword: row('CLICKHOUSE_PASSWORD', '', 'text', 'The password of that user.', text),
-  clickhouseDatabase: row('CLICKHOUSE_DATABASE', 'statefold', 'name', 'The database that holds the tables.', z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and _')),
-  readStoreMemoryBytes: row('READ_STORE_MEMORY_BYTES', String(2048 * MIB), 'bytes', 'Memory that the embedded ClickHouse may take.', count(512 * MIB)),
-  readStorePort: row('READ_STORE_PORT', '0', 'port', 'Loopback port of the embedded ClickHouse; 0 takes a free one. Fix it for tools that connect on their own.', port),
+  clickhouseDatabase: row(
+    'CLICKHOUSE_DATABASE',
+    'statefold',
+    'name',
+    'The database that holds the tables.',
+    z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and _'),
+  ),
+  readStoreMemoryBytes: row(
+    'READ_STORE_MEMORY_BYTES',
+    String(2048 * MIB),
+    'bytes',
+    'Memory that the embedded ClickHouse may take.',
+    count(512 * MIB),
+  ),
+  readStorePort: row(
+    'READ_STORE_PORT',
+    '0',
+    'port',
+    'Loopback port of the embedded ClickHouse; 0 takes a free one. Fix it for tools that connect on their own.',
+    port,
+  ),
   logLevel: row('LOG_LEVEL', 'info', 'level', 'The least severe lines that are logged.', level),
-  metricsPort: optional('METRICS_PORT', 'port', 'Serves `/metrics` without a key on a port of its own; unset: only with the admin key.', port),
-  webhookAllowPrivate: row('WEBHOOK_ALLOW_PRIVATE', 'false', 'flag', 'Lets webhooks go to loopback and private addresses.', flag),
+  metricsPort: optional(
+    'METRICS_PORT',
+    'port',
+    'Serves `/metrics` without a key on a port of its own; unset: only with the admin key.',
+    port,
+  ),
+  webhookAllowPrivate: row(
+    'WEBHOOK_ALLOW_PRIVATE',
+    'false',
+    'flag',
+    'Lets webhooks go to loopback and private addresses.',
+    flag,
+  ),
 
   maxBodyBytes: row('MAX_BODY_BYTES', String(MIB), 'bytes', 'Largest JSON body of a request.', count(1024, 64 * MIB)),
-  maxJsonDepth: row('MAX_JSON_DEPTH', '64', 'levels', 'Deepest nesting of a JSON body, which is the first level itself.', count(3, 1000)),
+  maxJsonDepth: row(
+    'MAX_JSON_DEPTH',
+    '64',
+    'levels',
+    'Deepest nesting of a JSON body, which is the first level itself.',
+    count(3, 1000),
+  ),
   maxBatchEvents: row('MAX_BATCH_EVENTS', '1000', 'events', 'Most events of one batch.', count(1, 100_000)),
-  maxUploadBytes: row('MAX_UPLOAD_BYTES', String(5 * MIB), 'bytes', 'Largest upload of sources, as sent.', count(1024, 256 * MIB)),
-  maxInflatedBytes: row('MAX_INFLATED_BYTES', String(20 * MIB), 'bytes', 'Most bytes of sources after inflating.', count(1024, 1024 * MIB)),
-  maxArchiveEntries: row('MAX_ARCHIVE_ENTRIES', '500', 'entries', 'Most entries of an archive, or files of an upload.', count(1, 65_535)),
-  rateLimitPerSecond: row('RATE_LIMIT_PER_SECOND', '0', 'requests/s', 'Requests of one tenant per second; 0 sets no limit.', count(0, 1_000_000)),
-  rateLimitBurst: row('RATE_LIMIT_BURST', '0', 'requests', 'Requests that a tenant may send at once after a pause; 0: as many as one second allows.', count(0, 1_000_000)),
-  maxConnections: row('MAX_CONNECTIONS', '10000', 'connections', 'Open connections; further ones are closed at once.', count(1, 1_000_000)),
-  headersTimeoutMs: row('HEADERS_TIMEOUT_MS', '10000', 'ms', 'How long the head of a request may take to arrive.', count(100)),
-  requestTimeoutMs: row('REQUEST_TIMEOUT_MS', '30000', 'ms', 'How long a whole request may take to arrive.', count(100)),
-  keepAliveTimeoutMs: row('KEEP_ALIVE_TIMEOUT_MS', '65000', 'ms', 'How long an idle connection is kept open.', count(0)),
-  shutdownDeadlineMs: row('SHUTDOWN_DEADLINE_MS', '10000', 'ms', 'How long requests under way may take to end once the service was told to stop.', count(0)),
+  maxUploadBytes: row(
+    'MAX_UPLOAD_BYTES',
+    String(5 * MIB),
+    'bytes',
+    'Largest upload of sources, as sent.',
+    count(1024, 256 * MIB),
+  ),
+  maxInflatedBytes: row(
+    'MAX_INFLATED_BYTES',
+    String(20 * MIB),
+    'bytes',
+    'Most bytes of sources after inflating.',
+    count(1024, 1024 * MIB),
+  ),
+  maxArchiveEntries: row(
+    'MAX_ARCHIVE_ENTRIES',
+    '500',
+    'entries',
+    'Most entries of an archive, or files of an upload.',
+    count(1, 65_535),
+  ),
+  rateLimitPerSecond: row(
+    'RATE_LIMIT_PER_SECOND',
+    '0',
+    'requests/s',
+    'Requests of one tenant per second; 0 sets no limit.',
+    count(0, 1_000_000),
+  ),
+  rateLimitBurst: row(
+    'RATE_LIMIT_BURST',
+    '0',
+    'requests',
+    'Requests that a tenant may send at once after a pause; 0: as many as one second allows.',
+    count(0, 1_000_000),
+  ),
+  maxConnections: row(
+    'MAX_CONNECTIONS',
+    '10000',
+    'connections',
+    'Open connections; further ones are closed at once.',
+    count(1, 1_000_000),
+  ),
+  headersTimeoutMs: row(
+    'HEADERS_TIMEOUT_MS',
+    '10000',
+    'ms',
+    'How long the head of a request may take to arrive.',
+    count(100),
+  ),
+  requestTimeoutMs: row(
+    'REQUEST_TIMEOUT_MS',
+    '30000',
+    'ms',
+    'How long a whole request may take to arrive.',
+    count(100),
+  ),
+  keepAliveTimeoutMs: row(
+    'KEEP_ALIVE_TIMEOUT_MS',
+    '65000',
+    'ms',
+    'How long an idle connection is kept open.',
+    count(0),
+  ),
+  shutdownDeadlineMs: row(
+    'SHUTDOWN_DEADLINE_MS',
+    '10000',
+    'ms',
+    'How long requests under way may take to end once the service was told to stop.',
+    count(0),
+  ),
 
-  idempotencyWindow: row('IDEMPOTENCY_WINDOW', '100000', 'offsets', 'How far back in the log an `Idempotency-Key` is remembered.', count(1)),
-  changesRetentionMs: row('CHANGES_RETENTION_MS', String(7 * 24 * 3600 * 1000), 'ms', 'How long changes of projections can be polled and resumed from.', count(1000)),
-  tenantIdleMs: row('TENANT_IDLE_MS', '600000', 'ms', 'After how long without use a tenant is taken from memory.', count(1000)),
-  foldDeadlineMs: row('FOLD_DEADLINE_MS', '1000', 'ms', 'How long an append waits for the state that its answer carries.', count(1)),
-  keptRevisions: row('KEPT_REVISIONS', '1', 'revisions', 'Of each projection, and of the reducers of each aggregate type, so many former ones keep their states on the owner’s disk: back to them it takes no fold from the start.', count(0, 100)),
+  idempotencyWindow: row(
+    'IDEMPOTENCY_WINDOW',
+    '100000',
+    'offsets',
+    'How far back in the log an `Idempotency-Key` is remembered.',
+    count(1),
+  ),
+  changesRetentionMs: row(
+    'CHANGES_RETENTION_MS',
+    String(7 * 24 * 3600 * 1000),
+    'ms',
+    'How long changes of projections can be polled and resumed from.',
+    count(1000),
+  ),
+  tenantIdleMs: row(
+    'TENANT_IDLE_MS',
+    '600000',
+    'ms',
+    'After how long without use a tenant is taken from memory.',
+    count(1000),
+  ),
+  foldDeadlineMs: row(
+    'FOLD_DEADLINE_MS',
+    '1000',
+    'ms',
+    'How long an append waits for the state that its answer carries.',
+    count(1),
+  ),
+  keptRevisions: row(
+    'KEPT_REVISIONS',
+    '1',
+    'revisions',
+    'Of each projection, and of the reducers of each aggregate type, so many former ones keep their states on the owner’s disk: back to them it takes no fold from the start.',
+    count(0, 100),
+  ),
   compileDeadlineMs: row('COMPILE_DEADLINE_MS', '15000', 'ms', 'How long one compilation may take.', count(100)),
-  determinismChecks: row('DETERMINISM_CHECKS', 'error', 'name', 'What becomes of uploaded code that can’t be replayed (clock, randomness, I/O, static state …): `error` refuses it, `warn` tells of it, `off` does not look.', checks),
-  runnerEventDeadlineMs: row('RUNNER_EVENT_DEADLINE_MS', '1000', 'ms', 'How long uploaded code may take over one event.', count(1)),
-  runnerBatchDeadlineMs: row('RUNNER_BATCH_DEADLINE_MS', '10000', 'ms', 'How long uploaded code may take over a batch of events.', count(1)),
-  compilerHeapLimitBytes: row('COMPILER_HEAP_LIMIT_BYTES', String(512 * MIB), 'bytes', 'Managed heap of a process that compiles uploaded code; twice that is the most memory that it may take.', count(256 * MIB)),
-  compilers: row('COMPILERS', '2', 'processes', 'Compilations at once. The processes past the first start when they are needed.', count(1, 16)),
-  unsafeNoSandbox: row('UNSAFE_NO_SANDBOX', 'false', 'flag', 'Runs uploaded code without a jail, with all that this user may do: only where everyone who can upload is trusted. The same as `--unsafe-no-sandbox`.', flag),
-  sandboxUidBase: row('SANDBOX_UID_BASE', '1900000000', 'user id', 'Where the service is root, each process of uploaded code is a user of its own: the first of 4096 ids that nobody else has. 0: they keep the service’s user.', count(0, 2 ** 32 - 4098)),
-  runnerHeapLimitBytes: row('RUNNER_HEAP_LIMIT_BYTES', String(128 * MIB), 'bytes', 'Managed heap of the process that runs the code of one tenant.', count(16 * MIB)),
-  runnerMemoryLimitBytes: row('RUNNER_MEMORY_LIMIT_BYTES', String(384 * MIB), 'bytes', 'Resident memory of that process, native memory included; past it it is killed, which is a strike.', count(64 * MIB)),
-  runnerMaxThreads: row('RUNNER_MAX_THREADS', '128', 'threads', 'Threads of that process; past it it is killed, which is a strike.', count(32, 10_000)),
-  runnerIdleMs: row('RUNNER_IDLE_MS', '300000', 'ms', 'After how long without work that process is stopped.', count(100)),
-  runnersMax: row('RUNNERS_MAX', '64', 'processes', 'How many tenants’ code may run at once. For another one the process is stopped that was idle longest, or, where none is, one that has had its turn.', count(1, 10_000)),
-  runnersMemoryBytes: row('RUNNERS_MEMORY_BYTES', String(4096 * MIB), 'bytes', 'Resident memory of all these processes together, bounded in the same way.', count(128 * MIB)),
-  artefactStrikes: row('ARTEFACT_STRIKES', '10', 'strikes', 'After so many strikes uploaded code is faulted, and not run any more until a new upload or a revival; 0: never.', count(0, 1000)),
+  determinismChecks: row(
+    'DETERMINISM_CHECKS',
+    'error',
+    'name',
+    'What becomes of uploaded code that can’t be replayed (clock, randomness, I/O, static state …): `error` refuses it, `warn` tells of it, `off` does not look.',
+    checks,
+  ),
+  runnerEventDeadlineMs: row(
+    'RUNNER_EVENT_DEADLINE_MS',
+    '1000',
+    'ms',
+    'How long uploaded code may take over one event.',
+    count(1),
+  ),
+  runnerBatchDeadlineMs: row(
+    'RUNNER_BATCH_DEADLINE_MS',
+    '10000',
+    'ms',
+    'How long uploaded code may take over a batch of events.',
+    count(1),
+  ),
+  compilerHeapLimitBytes: row(
+    'COMPILER_HEAP_LIMIT_BYTES',
+    String(512 * MIB),
+    'bytes',
+    'Managed heap of a process that compiles uploaded code; twice that is the most memory that it may take.',
+    count(256 * MIB),
+  ),
+  compilers: row(
+    'COMPILERS',
+    '2',
+    'processes',
+    'Compilations at once. The processes past the first start when they are needed.',
+    count(1, 16),
+  ),
+  unsafeNoSandbox: row(
+    'UNSAFE_NO_SANDBOX',
+    'false',
+    'flag',
+    'Runs uploaded code without a jail, with all that this user may do: only where everyone who can upload is trusted. The same as `--unsafe-no-sandbox`.',
+    flag,
+  ),
+  sandboxUidBase: row(
+    'SANDBOX_UID_BASE',
+    '1900000000',
+    'user id',
+    'Where the service is root, each process of uploaded code is a user of its own: the first of 4096 ids that nobody else has. 0: they keep the service’s user.',
+    count(0, 2 ** 32 - 4098),
+  ),
+  runnerHeapLimitBytes: row(
+    'RUNNER_HEAP_LIMIT_BYTES',
+    String(128 * MIB),
+    'bytes',
+    'Managed heap of the process that runs the code of one tenant.',
+    count(16 * MIB),
+  ),
+  runnerMemoryLimitBytes: row(
+    'RUNNER_MEMORY_LIMIT_BYTES',
+    String(384 * MIB),
+    'bytes',
+    'Resident memory of that process, native memory included; past it it is killed, which is a strike.',
+    count(64 * MIB),
+  ),
+  runnerMaxThreads: row(
+    'RUNNER_MAX_THREADS',
+    '128',
+    'threads',
+    'Threads of that process; past it it is killed, which is a strike.',
+    count(32, 10_000),
+  ),
+  runnerIdleMs: row(
+    'RUNNER_IDLE_MS',
+    '300000',
+    'ms',
+    'After how long without work that process is stopped.',
+    count(100),
+  ),
+  runnersMax: row(
+    'RUNNERS_MAX',
+    '64',
+    'processes',
+    'How many tenants’ code may run at once. For another one the process is stopped that was idle longest, or, where none is, one that has had its turn.',
+    count(1, 10_000),
+  ),
+  runnersMemoryBytes: row(
+    'RUNNERS_MEMORY_BYTES',
+    String(4096 * MIB),
+    'bytes',
+    'Resident memory of all these processes together, bounded in the same way.',
+    count(128 * MIB),
+  ),
+  artefactStrikes: row(
+    'ARTEFACT_STRIKES',
+    '10',
+    'strikes',
+    'After so many strikes uploaded code is faulted, and not run any more until a new upload or a revival; 0: never.',
+    count(0, 1000),
+  ),
   artefactStrikeWindowMs: row('ARTEFACT_STRIKE_WINDOW_MS', '3600000', 'ms', 'Strikes count for so long.', count(1000)),
-  maxStateBytes: row('MAX_STATE_BYTES', String(MIB), 'bytes', 'Largest state, as JSON, that uploaded code may give.', count(1024, MIB)),
-  inspectionDeadlineMs: row('INSPECTION_DEADLINE_MS', '30000', 'ms', 'How long a state at a version, a dry run or a verification may fold; a dry run then tells how far it got.', count(100, 80_000)),
-  inspectionMemoryBytes: row('INSPECTION_MEMORY_BYTES', String(64 * MIB), 'bytes', 'States that one dry run or verification of a projection holds.', count(MIB)),
-  webhookTimeoutMs: row('WEBHOOK_TIMEOUT_MS', '15000', 'ms', 'How long an endpoint may take to answer a webhook.', count(100)),
+  maxStateBytes: row(
+    'MAX_STATE_BYTES',
+    String(MIB),
+    'bytes',
+    'Largest state, as JSON, that uploaded code may give.',
+    count(1024, MIB),
+  ),
+  inspectionDeadlineMs: row(
+    'INSPECTION_DEADLINE_MS',
+    '30000',
+    'ms',
+    'How long a state at a version, a dry run or a verification may fold; a dry run then tells how far it got.',
+    count(100, 80_000),
+  ),
+  inspectionMemoryBytes: row(
+    'INSPECTION_MEMORY_BYTES',
+    String(64 * MIB),
+    'bytes',
+    'States that one dry run or verification of a projection holds.',
+    count(MIB),
+  ),
+  webhookTimeoutMs: row(
+    'WEBHOOK_TIMEOUT_MS',
+    '15000',
+    'ms',
+    'How long an endpoint may take to answer a webhook.',
+    count(100),
+  ),
 } as const;
 
 export type Settings = { readonly [K in keyof typeof TABLE]: (typeof TABLE)[K] extends Row<infer T> ? T : never };
@@ -160,14 +525,32 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 
 /** Settings that only make sense together. */
 function* conflicts(settings: Settings): Generator<string> {
-  const { kafkaBrokers, kafkaSaslMechanism: mechanism, kafkaSaslUsername, kafkaSaslPassword, kafkaSslCert, kafkaSslKey, kafkaSsl, roles: own } = settings;
-  if (mechanism !== undefined && (kafkaSaslUsername === undefined || kafkaSaslPassword === undefined)) yield 'KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD.';
-  if ((kafkaSslCert === undefined) !== (kafkaSslKey === undefined)) yield 'KAFKA_SSL_CERT and KAFKA_SSL_KEY go together.';
-  if (!kafkaSsl && (kafkaSslCert ?? settings.kafkaSslCa) !== undefined) yield 'KAFKA_SSL must be true for KAFKA_SSL_CA and KAFKA_SSL_CERT to count.';
-  if (kafkaBrokers === undefined && ROLES.some((role) => !own.includes(role))) yield 'ROLES needs KAFKA_BROKERS: with the log in the data directory one process does everything.';
+  const {
+    kafkaBrokers,
+    kafkaSaslMechanism: mechanism,
+    kafkaSaslUsername,
+    kafkaSaslPassword,
+    kafkaSslCert,
+    kafkaSslKey,
+    kafkaSsl,
+    roles: own,
+  } = settings;
+  if (mechanism !== undefined && (kafkaSaslUsername === undefined || kafkaSaslPassword === undefined))
+    yield 'KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD.';
+  if ((kafkaSslCert === undefined) !== (kafkaSslKey === undefined))
+    yield 'KAFKA_SSL_CERT and KAFKA_SSL_KEY go together.';
+  if (!kafkaSsl && (kafkaSslCert ?? settings.kafkaSslCa) !== undefined)
+    yield 'KAFKA_SSL must be true for KAFKA_SSL_CA and KAFKA_SSL_CERT to count.';
+  if (kafkaBrokers === undefined && ROLES.some((role) => !own.includes(role)))
+    yield 'ROLES needs KAFKA_BROKERS: with the log in the data directory one process does everything.';
 }
 
 /** The rows of the reference, in the order of the table. */
-export function settingsReference(): readonly { readonly env: string; readonly fallback: string | undefined; readonly unit: string; readonly doc: string }[] {
+export function settingsReference(): readonly {
+  readonly env: string;
+  readonly fallback: string | undefined;
+  readonly unit: string;
+  readonly doc: string;
+}[] {
   return Object.values(TABLE).map(({ env, fallback, unit, doc }) => ({ env, fallback, unit, doc }));
 }

@@ -36,10 +36,16 @@ export const headAfter = (commit: CommitValue): Head => ({
 });
 
 /** A keyed command is remembered for `window` offsets of its partition: by position, so that every reader forgets it at the same place. */
-export const isRemembered = (command: RememberedCommand, position: number, window: number): boolean => command.offset >= position - window;
+export const isRemembered = (command: RememberedCommand, position: number, window: number): boolean =>
+  command.offset >= position - window;
 
 /** Decides an append on the head and the memory of commands, in the order of `log.md`: known id, type, version. Pure. */
-export function decideAppend(command: AppendCommand, head: Head | undefined, known: RememberedCommand | undefined, now: number): AppendDecision {
+export function decideAppend(
+  command: AppendCommand,
+  head: Head | undefined,
+  known: RememberedCommand | undefined,
+  now: number,
+): AppendDecision {
   if (known !== undefined) {
     if (known.requestHash.equals(command.requestHash)) return { kind: 'replay', command: known };
     const message = `the idempotency key was used for another request to aggregate ${quoted(command.aggregateId)}; use a new key for a new request`;
@@ -54,10 +60,16 @@ export function decideAppend(command: AppendCommand, head: Head | undefined, kno
   const { expectedVersion } = command;
   const holds =
     expectedVersion === 'any' ||
-    (expectedVersion === 'none' ? version === 0 : expectedVersion === 'exists' ? version > 0 : expectedVersion === version);
+    (expectedVersion === 'none'
+      ? version === 0
+      : expectedVersion === 'exists'
+        ? version > 0
+        : expectedVersion === version);
   if (!holds) {
     const message = `aggregate ${quoted(command.aggregateId)} is at version ${version}, expected was ${expectedVersion}; read the events since and decide again`;
-    return refuse(new StatefoldError('VERSION_CONFLICT', message, { details: { expectedVersion, currentVersion: version } }));
+    return refuse(
+      new StatefoldError('VERSION_CONFLICT', message, { details: { expectedVersion, currentVersion: version } }),
+    );
   }
   return { kind: 'write', aggregateType, baseVersion: version, timestamp: Math.max(now, head?.timestamp ?? 0) };
 }

@@ -11,5 +11,6 @@ export const STORE_RESERVE_BYTES = 32 * 1024 * 1024;
 export function requireSpace(path: string, bytes: number, reserve: number): void {
   const { blocks, bavail, bsize } = statfsSync(path);
   // Pages are copied on write, and some file systems don't say how large they are.
-  if (blocks > 0 && bavail * bsize < reserve + 2 * bytes) throw new Error(`the disk is full: ${bavail * bsize} bytes are left, and ${reserve} of them kept back`);
+  if (blocks > 0 && bavail * bsize < reserve + 2 * bytes)
+    throw new Error(`the disk is full: ${bavail * bsize} bytes are left, and ${reserve} of them kept back`);
 }

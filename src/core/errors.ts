@@ -79,7 +79,10 @@ export class StatefoldError extends Error {
  * another process that answers it now.
  */
 export class NotOwnerError extends StatefoldError {
-  constructor(message = 'another process owns the tenant now; send the request again', options: Omit<StatefoldErrorOptions, 'retryable'> = {}) {
+  constructor(
+    message = 'another process owns the tenant now; send the request again',
+    options: Omit<StatefoldErrorOptions, 'retryable'> = {},
+  ) {
     super('UNAVAILABLE', message, { ...options, retryable: true });
   }
 }

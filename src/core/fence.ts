@@ -28,20 +28,33 @@ export function foldRecord<B extends { readonly kind: string }>(
   record: { readonly fence: Fence; readonly body: B | ClaimBody } | undefined,
   judge: (body: B, offset: number) => boolean,
 ): { readonly state: FenceState; readonly verdict: Verdict } {
-  if (offset < state.position) throw new InvariantError(`offset ${offset} comes after ${state.position - 1}: the log went back`);
+  if (offset < state.position)
+    throw new InvariantError(`offset ${offset} comes after ${state.position - 1}: the log went back`);
   const gap = offset > state.position;
-  if (record === undefined) return { state: { ...state, position: offset + 1, lastRecordId: undefined }, verdict: 'void' };
+  if (record === undefined)
+    return { state: { ...state, position: offset + 1, lastRecordId: undefined }, verdict: 'void' };
   const { fence, body } = record;
   const next = { epoch: state.epoch, owner: state.owner, position: offset + 1, lastRecordId: fence.recordId };
   if (isClaim(body)) {
     if (fence.epoch !== state.epoch + 1) return { state: next, verdict: 'void' };
     if (body.value.rules !== FOLD_RULES)
-      throw new InvariantError(`the log is written by rules ${body.value.rules}, this version knows ${FOLD_RULES}: upgrade before reading it`);
+      throw new InvariantError(
+        `the log is written by rules ${body.value.rules}, this version knows ${FOLD_RULES}: upgrade before reading it`,
+      );
     return { state: { ...next, epoch: fence.epoch, owner: fence.owner }, verdict: 'claimed' };
   }
-  if (fence.epoch !== state.epoch || fence.owner !== state.owner || !judge(body, offset)) return { state: next, verdict: 'void' };
-  if (fence.expectedOffset === offset && !gap && state.lastRecordId !== undefined && fence.previous !== '' && fence.previous !== state.lastRecordId)
-    throw new InvariantError(`the record at offset ${offset} was written after ${fence.previous}, but ${state.lastRecordId} is before it: the log lost data`);
+  if (fence.epoch !== state.epoch || fence.owner !== state.owner || !judge(body, offset))
+    return { state: next, verdict: 'void' };
+  if (
+    fence.expectedOffset === offset &&
+    !gap &&
+    state.lastRecordId !== undefined &&
+    fence.previous !== '' &&
+    fence.previous !== state.lastRecordId
+  )
+    throw new InvariantError(
+      `the record at offset ${offset} was written after ${fence.previous}, but ${state.lastRecordId} is before it: the log lost data`,
+    );
   return { state: next, verdict: 'accepted' };
 }
 

@@ -1,7 +1,9 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 
 /** The characters of a byte's two hexadecimal digits. */
-const [HIGH, LOW] = [4, 0].map((shift) => Uint8Array.from({ length: 256 }, (_, byte) => '0123456789abcdef'.charCodeAt((byte >>> shift) & 15))) as [Uint8Array, Uint8Array];
+const [HIGH, LOW] = [4, 0].map((shift) =>
+  Uint8Array.from({ length: 256 }, (_, byte) => '0123456789abcdef'.charCodeAt((byte >>> shift) & 15)),
+) as [Uint8Array, Uint8Array];
 const DASH = 45;
 
 /** Canonical text of 16 bytes at `offset`. One call makes it: pieces put together cost five times as much, and each is garbage. */
@@ -9,8 +11,42 @@ export function uuidText(bytes: Uint8Array, offset = 0): string {
   const high = (i: number): number => HIGH[bytes[offset + i] as number] as number;
   const low = (i: number): number => LOW[bytes[offset + i] as number] as number;
   return String.fromCharCode(
-    high(0), low(0), high(1), low(1), high(2), low(2), high(3), low(3), DASH, high(4), low(4), high(5), low(5), DASH, high(6), low(6), high(7), low(7), DASH,
-    high(8), low(8), high(9), low(9), DASH, high(10), low(10), high(11), low(11), high(12), low(12), high(13), low(13), high(14), low(14), high(15), low(15),
+    high(0),
+    low(0),
+    high(1),
+    low(1),
+    high(2),
+    low(2),
+    high(3),
+    low(3),
+    DASH,
+    high(4),
+    low(4),
+    high(5),
+    low(5),
+    DASH,
+    high(6),
+    low(6),
+    high(7),
+    low(7),
+    DASH,
+    high(8),
+    low(8),
+    high(9),
+    low(9),
+    DASH,
+    high(10),
+    low(10),
+    high(11),
+    low(11),
+    high(12),
+    low(12),
+    high(13),
+    low(13),
+    high(14),
+    low(14),
+    high(15),
+    low(15),
   );
 }
 
@@ -55,7 +91,8 @@ export function base62(value: bigint, length: number): string {
 /** `length` characters of base62, uniform. */
 export function randomBase62(length: number): string {
   let text = '';
-  while (text.length < length) for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += BASE62[byte % 62];
+  while (text.length < length)
+    for (const byte of randomBytes(length)) if (byte < 248 && text.length < length) text += BASE62[byte % 62];
   return text;
 }
 

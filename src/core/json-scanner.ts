@@ -167,7 +167,8 @@ export class JsonReader {
           if (isObject) this.#key();
           break;
         }
-        if (after !== (isObject ? BRACE_END : BRACKET_END)) throw this.#unexpected(isObject ? 'expected , or }' : 'expected , or ]');
+        if (after !== (isObject ? BRACE_END : BRACKET_END))
+          throw this.#unexpected(isObject ? 'expected , or }' : 'expected , or ]');
         this.#at++;
         depth--;
       }
@@ -313,7 +314,9 @@ export class JsonReader {
       byte = this.#byte();
       if (!isDigit(byte)) throw this.#unexpected('expected a digit');
     } else if (!isDigit(byte)) {
-      throw byte === 0xef && this.#at === 0 ? this.#error(0, 'byte order mark before the text') : this.#unexpected('expected a value');
+      throw byte === 0xef && this.#at === 0
+        ? this.#error(0, 'byte order mark before the text')
+        : this.#unexpected('expected a value');
     }
     this.#at++;
     if (byte !== ZERO) this.#digits();

@@ -20,4 +20,5 @@ export function murmur2(data: Buffer): number {
 }
 
 /** The partition of an aggregate among so many, the same for ever: the one that Kafka's default partitioner gives its id as a key. */
-export const partitionOf = (aggregateId: string, partitions: number): number => (partitions === 1 ? 0 : (murmur2(Buffer.from(aggregateId)) & 0x7fffffff) % partitions);
+export const partitionOf = (aggregateId: string, partitions: number): number =>
+  partitions === 1 ? 0 : (murmur2(Buffer.from(aggregateId)) & 0x7fffffff) % partitions;

@@ -127,4 +127,7 @@ export interface EntityValue {
 export type CatalogBody = { readonly kind: 'Entity'; readonly value: EntityValue };
 
 /** What the order topic of a tenant of several partitions holds: all of the partition up to the offset, exclusive, that was not placed before, comes here. */
-export type OrderBody = { readonly kind: 'Through'; readonly value: { readonly partition: number; readonly through: number } };
+export type OrderBody = {
+  readonly kind: 'Through';
+  readonly value: { readonly partition: number; readonly through: number };
+};

@@ -4,7 +4,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { revisionUnit } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionLife } from '../tasks/tenant.js';
+import type { ProjectionLife } from '../tenancy/tenant.js';
 
 export interface ArtefactHealthOptions {
   readonly catalog: Catalog;
@@ -57,7 +57,11 @@ export class ArtefactHealth {
     const { tenantId, unitId } = strike;
     for (let attempt = 1; ; attempt++) {
       try {
-        if (await this.#write(strike)) logger.error({ tenantId, unitId, className: strike.className }, 'an artefact is faulted: its code is not run any more until a new upload or a revival');
+        if (await this.#write(strike))
+          logger.error(
+            { tenantId, unitId, className: strike.className },
+            'an artefact is faulted: its code is not run any more until a new upload or a revival',
+          );
         return;
       } catch (error) {
         // Another process struck it too: its count is the one to add to.
@@ -79,7 +83,13 @@ export class ArtefactHealth {
     const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
     const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
     const faulted = strikes.length >= most;
-    const value: ArtefactEntity = { ...entry?.value, tenantId, unitId, strikes, ...(faulted ? { faultedAt: isoTimestamp(now) } : {}) };
+    const value: ArtefactEntity = {
+      ...entry?.value,
+      tenantId,
+      unitId,
+      strikes,
+      ...(faulted ? { faultedAt: isoTimestamp(now) } : {}),
+    };
     await catalog.put('artefact', unitId, entry?.version ?? 0, value);
     return faulted;
   }
@@ -92,7 +102,8 @@ function owned(catalog: Catalog, tenantId: string, unitId: string): boolean {
 }
 
 /** Its code may not be run. */
-export const isFaulted = (catalog: Catalog, unitId: string): boolean => catalog.get('artefact', unitId)?.value.faultedAt !== undefined;
+export const isFaulted = (catalog: Catalog, unitId: string): boolean =>
+  catalog.get('artefact', unitId)?.value.faultedAt !== undefined;
 
 export interface ArtefactFaultRecord {
   /** Of a projection. */
@@ -116,11 +127,19 @@ export function artefactFault(catalog: Catalog, unitId: string): ArtefactFaultRe
 /** Its code is run again, where it was halted; what was held against it is forgotten. */
 export async function revive(catalog: Catalog, unitId: string): Promise<void> {
   if (catalog.get('artefact', unitId) === undefined) return;
-  await catalog.update('artefact', unitId, ({ faultedAt, strikes, ...value }) => (strikes.length === 0 ? undefined : { ...value, strikes: [], ...(faultedAt === undefined ? {} : { revivals: (value.revivals ?? 0) + 1 }) }));
+  await catalog.update('artefact', unitId, ({ faultedAt, strikes, ...value }) =>
+    strikes.length === 0
+      ? undefined
+      : { ...value, strikes: [], ...(faultedAt === undefined ? {} : { revivals: (value.revivals ?? 0) + 1 }) },
+  );
 }
 
 /** Of the live revision, else of the one that is to follow it. `life`: where it is known which is which. */
-export function projectionFault(catalog: Catalog, { projectionId, revision }: ProjectionEntity, life?: ProjectionLife): ArtefactFaultRecord | undefined {
+export function projectionFault(
+  catalog: Catalog,
+  { projectionId, revision }: ProjectionEntity,
+  life?: ProjectionLife,
+): ArtefactFaultRecord | undefined {
   for (const number of new Set([life?.live?.revision, life?.building?.revision, revision])) {
     const fault = number === undefined ? undefined : artefactFault(catalog, revisionUnit(projectionId, number));
     if (number !== undefined && fault !== undefined) return { revision: number, ...fault };

@@ -11,19 +11,26 @@ export interface UnboundType {
 /** Classes of each type that the upload reduces. */
 function classesByType(discovered: readonly Discovered[]): ReadonlyMap<string, readonly string[]> {
   const types = new Map<string, string[]>();
-  for (const { aggregateType, className } of discovered) if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
+  for (const { aggregateType, className } of discovered)
+    if (aggregateType !== undefined) types.set(aggregateType, [...(types.get(aggregateType) ?? []), className]);
   return types;
 }
 
 /** Types that exactly one class of the upload reduces. */
 export function unambiguous(discovered: readonly Discovered[]): (readonly [type: string, className: string])[] {
-  return [...classesByType(discovered)].flatMap(([type, [className, ...others]]) => (className !== undefined && others.length === 0 ? [[type, className] as const] : []));
+  return [...classesByType(discovered)].flatMap(([type, [className, ...others]]) =>
+    className !== undefined && others.length === 0 ? [[type, className] as const] : [],
+  );
 }
 
 /** Types that the upload has classes for, and that were not bound to it, nor have been since. */
-export function unboundTypes(catalog: Pick<Catalog, 'get'>, { tenantId, reducerId, discovered = [] }: ReducerEntity): UnboundType[] {
+export function unboundTypes(
+  catalog: Pick<Catalog, 'get'>,
+  { tenantId, reducerId, discovered = [] }: ReducerEntity,
+): UnboundType[] {
   return [...classesByType(discovered)].flatMap(([aggregateType, classNames]) => {
-    if (classNames.length < 2 || catalog.get('binding', `${tenantId}/${aggregateType}`)?.value.reducerId === reducerId) return [];
+    if (classNames.length < 2 || catalog.get('binding', `${tenantId}/${aggregateType}`)?.value.reducerId === reducerId)
+      return [];
     const reason = `several classes of the upload are for it; bind one with PUT /aggregate-types/${aggregateType} and { "reducerId": "${reducerId}", "className": "…" }`;
     return [{ aggregateType, classNames, reason }];
   });
@@ -38,6 +45,14 @@ export interface GenerationRecord extends FormerBinding {
 export function bindingHistory(binding: BindingEntity, kept: readonly number[]): GenerationRecord[] {
   const { generation, reducerId, className, boundAt, earlier = [] } = binding;
   const all = [...earlier, { generation, reducerId, className, boundAt }];
-  const isKept = (of: FormerBinding): boolean => all.some((one) => kept.includes(one.generation) && one.reducerId === of.reducerId && one.className === of.className);
-  return all.map((one) => ({ ...one, status: one.generation === generation ? ('bound' as const) : isKept(one) ? ('kept' as const) : ('gone' as const) })).reverse();
+  const isKept = (of: FormerBinding): boolean =>
+    all.some(
+      (one) => kept.includes(one.generation) && one.reducerId === of.reducerId && one.className === of.className,
+    );
+  return all
+    .map((one) => ({
+      ...one,
+      status: one.generation === generation ? ('bound' as const) : isKept(one) ? ('kept' as const) : ('gone' as const),
+    }))
+    .reverse();
 }

@@ -1,6 +1,14 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
-import type { ArtefactFields, BindingEntity, Catalog, FormerBinding, ProjectionEntity, ReducerEntity, RevisionEntity } from '../catalog/catalog.js';
+import type {
+  ArtefactFields,
+  BindingEntity,
+  Catalog,
+  FormerBinding,
+  ProjectionEntity,
+  ReducerEntity,
+  RevisionEntity,
+} from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
@@ -9,7 +17,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionLife } from '../tasks/tenant.js';
+import type { ProjectionLife } from '../tenancy/tenant.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, RevisionAnswer, SourceFile } from './deployments.js';
 import { unambiguous } from './bindings.js';
@@ -52,10 +60,12 @@ export class DeploymentService implements Deployments {
   resume(serves: (tenantId: string) => boolean = () => true): void {
     const { catalog } = this.#options;
     for (const { id, value } of catalog.list('reducer', undefined))
-      if (value.status === 'pending_compilation' && serves(value.tenantId)) this.#background(value.artefactId, () => this.#compileReducer(id, value));
+      if (value.status === 'pending_compilation' && serves(value.tenantId))
+        this.#background(value.artefactId, () => this.#compileReducer(id, value));
     for (const { id, value } of catalog.list('projection', undefined))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
-        if (status === 'compiling') this.#background(artefactId, () => this.#compileProjection(id, { ...value, artefactId }));
+        if (status === 'compiling')
+          this.#background(artefactId, () => this.#compileProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
@@ -68,7 +78,13 @@ export class DeploymentService implements Deployments {
     const { catalog } = this.#options;
     const reducerId = uuidv7(this.#options.clock.now());
     await this.#keepSources(reducerId, sources);
-    const reducer: ReducerEntity = { tenantId, reducerId, artefactId: reducerId, status: 'pending_compilation', createdAt: this.#now() };
+    const reducer: ReducerEntity = {
+      tenantId,
+      reducerId,
+      artefactId: reducerId,
+      status: 'pending_compilation',
+      createdAt: this.#now(),
+    };
     await catalog.put('reducer', reducerId, 0, reducer);
     this.#background(reducer.artefactId, () => this.#compileReducer(reducerId, reducer, sources));
     return reducer;
@@ -86,10 +102,18 @@ export class DeploymentService implements Deployments {
     const artefactId = uuidv7(clock.now());
     const projectionId = redeployed ?? artefactId;
     await this.#keepSources(artefactId, sources);
-    const delivery = notifications === undefined ? deliveryOf(before) : await this.#delivery(tenantId, notifications, before);
+    const delivery =
+      notifications === undefined ? deliveryOf(before) : await this.#delivery(tenantId, notifications, before);
     const uploadedAt = this.#now();
     const newest = { artefactId, status: 'compiling' as const };
-    let projection: ProjectionEntity = { tenantId, projectionId, ...newest, ...delivery, revision: 1, createdAt: uploadedAt };
+    let projection: ProjectionEntity = {
+      tenantId,
+      projectionId,
+      ...newest,
+      ...delivery,
+      revision: 1,
+      createdAt: uploadedAt,
+    };
     if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
     else
       projection = await catalog.update('projection', projectionId, (value) => {
@@ -100,19 +124,30 @@ export class DeploymentService implements Deployments {
     return { projection, secret: this.#activeSecret(projection) };
   }
 
-  async #delivery(tenantId: string, config: NotificationConfig, before: ProjectionEntity | undefined): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
+  async #delivery(
+    tenantId: string,
+    config: NotificationConfig,
+    before: ProjectionEntity | undefined,
+  ): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
     const { webhookUrl: url, isolateSecret: isolated, sse } = config;
     if (url === undefined) return { sse };
     if (!isolated) await this.#sharedSecret(tenantId);
     const kept = isolated ? (before?.webhook?.secrets ?? []) : [];
-    const since = before === undefined ? undefined : before.webhook === undefined ? await this.#options.changesHead(tenantId) : before.webhook.since;
+    const since =
+      before === undefined
+        ? undefined
+        : before.webhook === undefined
+          ? await this.#options.changesHead(tenantId)
+          : before.webhook.since;
     const secrets = isolated && kept.length === 0 ? this.#rotate([]).secrets : kept;
     return { sse, webhook: { url, isolated, secrets, ...(since === undefined ? {} : { since }) } };
   }
 
   /** The tenant's first webhook makes its shared secret. */
   async #sharedSecret(tenantId: string): Promise<void> {
-    await this.#options.catalog.update('tenant', tenantId, (tenant) => (tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: this.#rotate([]).secrets }));
+    await this.#options.catalog.update('tenant', tenantId, (tenant) =>
+      tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: this.#rotate([]).secrets },
+    );
   }
 
   #rotate(secrets: Parameters<typeof rotateSecrets>[1]): ReturnType<typeof rotateSecrets> {
@@ -121,7 +156,9 @@ export class DeploymentService implements Deployments {
 
   #activeSecret({ tenantId, webhook }: ProjectionEntity): string | undefined {
     if (webhook === undefined) return undefined;
-    const secrets = webhook.isolated ? webhook.secrets : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
+    const secrets = webhook.isolated
+      ? webhook.secrets
+      : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
     return signingSecrets(this.#options.sealer, secrets, this.#options.clock.now())[0];
   }
 
@@ -159,10 +196,20 @@ export class DeploymentService implements Deployments {
     const { catalog } = this.#options;
     const reducer = catalog.get('reducer', reducerId)?.value;
     if (reducer?.tenantId !== tenantId) throw noReducer(reducerId);
-    if (reducer.status === 'pending_compilation') throw new StatefoldError('REDUCER_NOT_COMPILED', `reducer '${reducerId}' is still being compiled; delete it when that is over`);
+    if (reducer.status === 'pending_compilation')
+      throw new StatefoldError(
+        'REDUCER_NOT_COMPILED',
+        `reducer '${reducerId}' is still being compiled; delete it when that is over`,
+      );
     const refuseBound = (): void => {
-      const types = catalog.list('binding', tenantId).flatMap(({ value }) => (value.reducerId === reducerId ? [value.aggregateType] : []));
-      if (types.length > 0) throw new StatefoldError('REDUCER_BOUND', `reducer '${reducerId}' is bound to ${types.join(', ')}; bind another one first with PUT /aggregate-types/{type}`);
+      const types = catalog
+        .list('binding', tenantId)
+        .flatMap(({ value }) => (value.reducerId === reducerId ? [value.aggregateType] : []));
+      if (types.length > 0)
+        throw new StatefoldError(
+          'REDUCER_BOUND',
+          `reducer '${reducerId}' is bound to ${types.join(', ')}; bind another one first with PUT /aggregate-types/{type}`,
+        );
     };
     refuseBound();
     await catalog.update('reducer', reducerId, (value) => ({ ...value, deletedAt: value.deletedAt ?? this.#now() }));
@@ -176,8 +223,18 @@ export class DeploymentService implements Deployments {
     await catalog.artefacts.delete(reducer.artefactId);
   }
 
-  async bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity> {
-    return this.#bind(tenantId, aggregateType, reducerId, boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className).className);
+  async bind(
+    tenantId: string,
+    aggregateType: string,
+    reducerId: string,
+    className: string | undefined,
+  ): Promise<BindingEntity> {
+    return this.#bind(
+      tenantId,
+      aggregateType,
+      reducerId,
+      boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className).className,
+    );
   }
 
   async #bind(tenantId: string, aggregateType: string, reducerId: string, className: string): Promise<BindingEntity> {
@@ -187,8 +244,18 @@ export class DeploymentService implements Deployments {
       const entry = catalog.get('binding', id);
       const bound = entry?.value;
       if (bound?.reducerId === reducerId && bound.className === className) return bound;
-      const fields = { tenantId, aggregateType, reducerId, className, boundAt: this.#now(), generation: (bound?.generation ?? 0) + 1 };
-      const binding: BindingEntity = bound === undefined ? fields : { ...fields, earlier: [...(bound.earlier ?? []), formerOf(bound)].slice(-REMEMBERED_BINDINGS) };
+      const fields = {
+        tenantId,
+        aggregateType,
+        reducerId,
+        className,
+        boundAt: this.#now(),
+        generation: (bound?.generation ?? 0) + 1,
+      };
+      const binding: BindingEntity =
+        bound === undefined
+          ? fields
+          : { ...fields, earlier: [...(bound.earlier ?? []), formerOf(bound)].slice(-REMEMBERED_BINDINGS) };
       try {
         await catalog.put('binding', id, entry?.version ?? 0, binding);
       } catch (error) {
@@ -199,16 +266,24 @@ export class DeploymentService implements Deployments {
       if (reducer !== undefined && reducer.deletedAt === undefined) return binding;
       // Its deletion has not seen the binding: the one before holds.
       if (bound === undefined) await catalog.delete('binding', id, (entry?.version ?? 0) + 1);
-      else await catalog.put('binding', id, (entry?.version ?? 0) + 1, { ...bound, generation: binding.generation + 1 });
+      else
+        await catalog.put('binding', id, (entry?.version ?? 0) + 1, { ...bound, generation: binding.generation + 1 });
       throw noReducer(reducerId);
     }
   }
 
   async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
     const { webhook } = this.#projection(tenantId, projectionId);
-    if (webhook === undefined) throw new StatefoldError('WEBHOOK_NOT_CONFIGURED', `projection '${projectionId}' has no webhook; upload it with a config that names webhook.url`);
+    if (webhook === undefined)
+      throw new StatefoldError(
+        'WEBHOOK_NOT_CONFIGURED',
+        `projection '${projectionId}' has no webhook; upload it with a config that names webhook.url`,
+      );
     if (!webhook.isolated)
-      throw new StatefoldError('WEBHOOK_SECRET_SHARED', `projection '${projectionId}' uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or upload with isolateSecret: true`);
+      throw new StatefoldError(
+        'WEBHOOK_SECRET_SHARED',
+        `projection '${projectionId}' uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or upload with isolateSecret: true`,
+      );
     let secret = '';
     await this.#options.catalog.update('projection', projectionId, (projection) => {
       if (projection.webhook === undefined) return undefined;
@@ -231,7 +306,8 @@ export class DeploymentService implements Deployments {
 
   #projection(tenantId: string, projectionId: string): ProjectionEntity {
     const projection = this.#options.catalog.get('projection', projectionId)?.value;
-    if (projection?.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
+    if (projection?.tenantId !== tenantId)
+      throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
     return projection;
   }
 
@@ -269,7 +345,11 @@ export class DeploymentService implements Deployments {
     );
   }
 
-  async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields, given: readonly SourceFile[] | undefined): Promise<CompileResult> {
+  async #compile(
+    kind: 'reducer' | 'projection',
+    fields: ArtefactFields,
+    given: readonly SourceFile[] | undefined,
+  ): Promise<CompileResult> {
     const { codeHost, catalog, observer } = this.#options;
     const sources = given ?? (await this.#sources(fields.artefactId));
     const started = performance.now();
@@ -284,21 +364,30 @@ export class DeploymentService implements Deployments {
     const outcome = outcomeOf(result, this.#now());
     await this.#finish(async () => {
       // Bound before it is shown as compiled: who waits for that finds its types bound.
-      if (result.ok) for (const [aggregateType, className] of unambiguous(result.discovered)) await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
+      if (result.ok)
+        for (const [aggregateType, className] of unambiguous(result.discovered))
+          await this.#bind(reducer.tenantId, aggregateType, reducerId, className);
       await this.#options.catalog.update('reducer', reducerId, (value) => ({ ...value, ...outcome }));
     });
   }
 
-  async #compileProjection(projectionId: string, projection: ProjectionEntity, sources?: readonly SourceFile[]): Promise<void> {
+  async #compileProjection(
+    projectionId: string,
+    projection: ProjectionEntity,
+    sources?: readonly SourceFile[],
+  ): Promise<void> {
     const result = await this.#compile('projection', projection, sources);
     const outcome = outcomeOf(result, this.#now());
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
-    const mine = ({ artefactId, status }: RevisionEntity): boolean => artefactId === projection.artefactId && status === 'compiling';
+    const mine = ({ artefactId, status }: RevisionEntity): boolean =>
+      artefactId === projection.artefactId && status === 'compiling';
     const { diagnostics: _, ...short } = outcome;
     await this.#finish(() =>
       this.#options.catalog.update('projection', projectionId, (value) => {
         if (value.artefactId === projection.artefactId && value.status === 'compiling') return { ...value, ...outcome };
-        return revisionsOf(value).some(mine) ? withRevisions(value, (one) => (mine(one) ? short : undefined)) : undefined;
+        return revisionsOf(value).some(mine)
+          ? withRevisions(value, (one) => (mine(one) ? short : undefined))
+          : undefined;
       }),
     );
   }
@@ -313,18 +402,32 @@ export class DeploymentService implements Deployments {
 }
 
 const REMEMBERED_BINDINGS = 50;
-const noReducer = (reducerId: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
-const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity): FormerBinding => ({ reducerId, className, boundAt, generation });
+const noReducer = (reducerId: string): StatefoldError =>
+  new StatefoldError('NOT_FOUND', `there is no reducer '${reducerId}'`);
+const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity): FormerBinding => ({
+  reducerId,
+  className,
+  boundAt,
+  generation,
+});
 
 const deliveryOf = (projection: ProjectionEntity | undefined): Pick<ProjectionEntity, 'sse' | 'webhook'> => ({
   sse: projection?.sse ?? false,
   ...(projection?.webhook === undefined ? {} : { webhook: projection.webhook }),
 });
 
-type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics'> & { readonly status: 'compiled' | 'failed' };
+type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics'> & {
+  readonly status: 'compiled' | 'failed';
+};
 
 function outcomeOf(result: CompileResult, compiledAt: string): Outcome {
   const { diagnostics } = result;
-  if (result.ok) return { status: 'compiled', compiledAt, discovered: result.discovered, ...(diagnostics.length > 0 ? { diagnostics } : {}) };
+  if (result.ok)
+    return {
+      status: 'compiled',
+      compiledAt,
+      discovered: result.discovered,
+      ...(diagnostics.length > 0 ? { diagnostics } : {}),
+    };
   return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };
 }

@@ -44,7 +44,12 @@ export interface Deployments {
   cancelBuild(tenantId: string, projectionId: string): Promise<void>;
   /** `REDUCER_BOUND` while a type is bound to it. */
   deleteReducer(tenantId: string, reducerId: string): Promise<void>;
-  bind(tenantId: string, aggregateType: string, reducerId: string, className: string | undefined): Promise<BindingEntity>;
+  bind(
+    tenantId: string,
+    aggregateType: string,
+    reducerId: string,
+    className: string | undefined,
+  ): Promise<BindingEntity>;
   /** New secret in clear. `WEBHOOK_SECRET_SHARED` when the projection uses the tenant's. */
   rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string>;
   rotateTenantSecret(tenantId: string): Promise<string>;

@@ -1,6 +1,6 @@
 import type { ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
-import type { BuildTarget } from '../tasks/projection-builds.js';
-import type { ProjectionLife } from '../tasks/tenant.js';
+import type { BuildTarget } from '../projections/projection-builds.js';
+import type { ProjectionLife } from '../tenancy/tenant.js';
 
 /** So many are remembered; of those past it the failed ones are forgotten first. */
 const REMEMBERED = 50;
@@ -30,7 +30,20 @@ export function revisionsOf(projection: ProjectionEntity): readonly RevisionEnti
 }
 
 function newestOf(projection: ProjectionEntity): RevisionEntity {
-  const { revision, artefactId, status, createdAt, revisedAt = createdAt, uploadedAt = revisedAt, compiledAt, discovered, compilationError, cause, of, cancelledAt } = projection;
+  const {
+    revision,
+    artefactId,
+    status,
+    createdAt,
+    revisedAt = createdAt,
+    uploadedAt = revisedAt,
+    compiledAt,
+    discovered,
+    compilationError,
+    cause,
+    of,
+    cancelledAt,
+  } = projection;
   return {
     ...{ revision, artefactId, status, createdAt: revisedAt, uploadedAt },
     ...(compiledAt === undefined ? {} : { compiledAt }),
@@ -42,35 +55,67 @@ function newestOf(projection: ProjectionEntity): RevisionEntity {
   };
 }
 
-type Newest = Pick<RevisionEntity, 'artefactId' | 'status' | 'uploadedAt'> & Partial<Pick<RevisionEntity, 'compiledAt' | 'discovered' | 'cause' | 'of'>>;
+type Newest = Pick<RevisionEntity, 'artefactId' | 'status' | 'uploadedAt'> &
+  Partial<Pick<RevisionEntity, 'compiledAt' | 'discovered' | 'cause' | 'of'>>;
 
 /** The projection with a further revision, the newest one. */
 export function revised(projection: ProjectionEntity, newest: Newest, at: string): ProjectionEntity {
   const { tenantId, projectionId, createdAt, revision, sse, webhook } = projection;
   const earlier = [...revisionsOf(projection)];
-  while (earlier.length > REMEMBERED) earlier.splice(Math.max(0, earlier.findIndex(({ status }) => status === 'failed')), 1);
-  return { tenantId, projectionId, createdAt, sse, ...(webhook === undefined ? {} : { webhook }), ...newest, revision: revision + 1, revisedAt: at, earlier };
+  while (earlier.length > REMEMBERED)
+    earlier.splice(
+      Math.max(
+        0,
+        earlier.findIndex(({ status }) => status === 'failed'),
+      ),
+      1,
+    );
+  return {
+    tenantId,
+    projectionId,
+    createdAt,
+    sse,
+    ...(webhook === undefined ? {} : { webhook }),
+    ...newest,
+    revision: revision + 1,
+    revisedAt: at,
+    earlier,
+  };
 }
 
 /** The projection with every revision replaced by what `change` makes of it. */
-export function withRevisions(projection: ProjectionEntity, change: (revision: RevisionEntity) => Partial<RevisionEntity> | undefined): ProjectionEntity {
+export function withRevisions(
+  projection: ProjectionEntity,
+  change: (revision: RevisionEntity) => Partial<RevisionEntity> | undefined,
+): ProjectionEntity {
   const earlier = projection.earlier?.map((one) => ({ ...one, ...change(one) }));
   return { ...projection, ...change(newestOf(projection)), ...(earlier === undefined ? {} : { earlier }) };
 }
 
 /** The revision that is to be live: the newest one that can be. */
 export function targetOf(projection: ProjectionEntity): BuildTarget | undefined {
-  const found = revisionsOf(projection).findLast(({ status, cancelledAt }) => status === 'compiled' && cancelledAt === undefined);
+  const found = revisionsOf(projection).findLast(
+    ({ status, cancelledAt }) => status === 'compiled' && cancelledAt === undefined,
+  );
   if (found === undefined) return undefined;
   const { revision, artefactId, discovered = [], cause } = found;
-  return { projectionId: projection.projectionId, revision, artefactId, classNames: discovered.map(({ className }) => className), ...(cause === undefined ? {} : { cause }) };
+  return {
+    projectionId: projection.projectionId,
+    revision,
+    artefactId,
+    classNames: discovered.map(({ className }) => className),
+    ...(cause === undefined ? {} : { cause }),
+  };
 }
 
 /** The last one that was live before, of other code than the live one. */
 export function previousOf(projection: ProjectionEntity, { live, past }: ProjectionLife): RevisionEntity | undefined {
   const revisions = revisionsOf(projection);
   for (const { artefactId } of [...past].reverse()) {
-    const found = artefactId === live?.artefactId ? undefined : revisions.findLast((one) => one.artefactId === artefactId && one.status === 'compiled');
+    const found =
+      artefactId === live?.artefactId
+        ? undefined
+        : revisions.findLast((one) => one.artefactId === artefactId && one.status === 'compiled');
     if (found !== undefined) return found;
   }
   return undefined;

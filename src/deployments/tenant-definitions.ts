@@ -1,8 +1,8 @@
 import type { ArtefactEntity, BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
-import type { BoundReducer } from '../tasks/reducers.js';
-import type { TenantDefinitions } from '../tasks/task-options.js';
-import type { TenantTask } from '../tasks/tenant-task.js';
+import type { BoundReducer } from '../aggregates/reducers.js';
+import type { TenantDefinitions } from '../tenancy/task-options.js';
+import type { TenantTask } from '../tenancy/tenant-task.js';
 import { isFaulted } from './artefact-health.js';
 import { targetOf } from './revisions.js';
 
@@ -16,27 +16,52 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     refresh: () => catalog.refresh(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');
-      if (assembly === undefined) throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
+      if (assembly === undefined)
+        throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
       return assembly;
     },
   };
 }
 
-function boundReducer(catalog: Catalog, { aggregateType, className, reducerId, generation, earlier }: BindingEntity): BoundReducer | undefined {
+function boundReducer(
+  catalog: Catalog,
+  { aggregateType, className, reducerId, generation, earlier }: BindingEntity,
+): BoundReducer | undefined {
   const reducer = catalog.get('reducer', reducerId)?.value;
   if (reducer === undefined) return undefined;
   const { artefactId } = reducer;
   const revivals = catalog.get('artefact', artefactId)?.value.revivals;
   // The id of a reducer is that of its artefact; one before may be deleted by now.
-  const former = earlier?.map((one) => ({ generation: one.generation, artefactId: one.reducerId, className: one.className }));
-  return { aggregateType, className, artefactId, generation, ...(revivals === undefined ? {} : { revivals }), ...(former === undefined ? {} : { former }) };
+  const former = earlier?.map((one) => ({
+    generation: one.generation,
+    artefactId: one.reducerId,
+    className: one.className,
+  }));
+  return {
+    aggregateType,
+    className,
+    artefactId,
+    generation,
+    ...(revivals === undefined ? {} : { revivals }),
+    ...(former === undefined ? {} : { former }),
+  };
 }
 
 const boundTo = (catalog: Catalog, { tenantId, unitId }: ArtefactEntity): BoundReducer[] =>
-  catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []).filter(({ artefactId }) => artefactId === unitId);
+  catalog
+    .list('binding', tenantId)
+    .flatMap(({ value }) => boundReducer(catalog, value) ?? [])
+    .filter(({ artefactId }) => artefactId === unitId);
 
 /** Tells active tasks of bindings and projections as the catalog takes them. `open` activates a tenant that has work now. */
-export function followCatalog(catalog: Catalog, tenants: { active(tenantId: string): TenantTask | undefined; open(tenantId: string): Promise<TenantTask>; bind(tenantId: string, reducer: BoundReducer): void }): void {
+export function followCatalog(
+  catalog: Catalog,
+  tenants: {
+    active(tenantId: string): TenantTask | undefined;
+    open(tenantId: string): Promise<TenantTask>;
+    bind(tenantId: string, reducer: BoundReducer): void;
+  },
+): void {
   catalog.onChange((change) => {
     const value = change.value ?? change.previous;
     if (change.kind === 'binding' && change.value !== undefined) {
@@ -45,7 +70,8 @@ export function followCatalog(catalog: Catalog, tenants: { active(tenantId: stri
       if (reducer !== undefined) tenants.bind(binding.tenantId, reducer);
     } else if (change.kind === 'artefact') {
       const [now, before] = [change.value, change.previous] as (ArtefactEntity | undefined)[];
-      if (now !== undefined && now.revivals !== before?.revivals) for (const reducer of boundTo(catalog, now)) tenants.bind(now.tenantId, reducer);
+      if (now !== undefined && now.revivals !== before?.revivals)
+        for (const reducer of boundTo(catalog, now)) tenants.bind(now.tenantId, reducer);
     } else if (change.kind === 'projection') {
       const projection = value as ProjectionEntity;
       const target = change.value === undefined ? undefined : targetOf(projection);

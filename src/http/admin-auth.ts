@@ -9,7 +9,9 @@ export function adminCheck(adminKey: string): (request: IncomingMessage) => void
   const expected = sha256(adminKey);
   return (request) => {
     const given = request.headers['x-admin-key'];
-    if (typeof given !== 'string' || given === '') throw new StatefoldError('UNAUTHENTICATED', 'The header X-Admin-Key is missing.');
-    if (!timingSafeEqual(sha256(given), expected)) throw new StatefoldError('UNAUTHENTICATED', 'The admin key is not valid.');
+    if (typeof given !== 'string' || given === '')
+      throw new StatefoldError('UNAUTHENTICATED', 'The header X-Admin-Key is missing.');
+    if (!timingSafeEqual(sha256(given), expected))
+      throw new StatefoldError('UNAUTHENTICATED', 'The admin key is not valid.');
   };
 }

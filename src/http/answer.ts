@@ -16,12 +16,24 @@ export function requestIdOf(request: IncomingMessage): string {
 export function answerJson(response: ServerResponse, status: number, requestId: string, body: Buffer | string): void {
   if (response.destroyed || response.headersSent) return;
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-  response.writeHead(status, ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', String(length), 'X-Request-Id', requestId]);
+  response.writeHead(status, [
+    'Content-Type',
+    'application/json; charset=utf-8',
+    'Content-Length',
+    String(length),
+    'X-Request-Id',
+    requestId,
+  ]);
   response.end(body);
 }
 
 /** Answers with the problem document of whatever was thrown. */
-export function answerError(response: ServerResponse, thrown: unknown, requestId: string, raw?: Readonly<Record<string, Buffer>>): void {
+export function answerError(
+  response: ServerResponse,
+  thrown: unknown,
+  requestId: string,
+  raw?: Readonly<Record<string, Buffer>>,
+): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
   const problem = problemOf(knownError(thrown), requestId, raw);
   const request = response.req;

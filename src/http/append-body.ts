@@ -15,7 +15,17 @@ const MAX_CORRELATION_ID = 256;
 /** A body with more faults than this is told the first ones. */
 const MAX_ERRORS = 100;
 
-const APPEND = new KnownKeys(['aggregateId', 'aggregateType', 'eventType', 'data', 'events', 'expectedVersion', 'correlationId', 'causationId', 'metadata']);
+const APPEND = new KnownKeys([
+  'aggregateId',
+  'aggregateType',
+  'eventType',
+  'data',
+  'events',
+  'expectedVersion',
+  'correlationId',
+  'causationId',
+  'metadata',
+]);
 const EVENT = new KnownKeys(['eventType', 'data']);
 
 /**
@@ -89,7 +99,15 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
     if (eventType !== undefined && data !== undefined) events = [{ eventType, data }];
   }
   if (faults.any || aggregateId === undefined || events === undefined) throw faults.error();
-  return { aggregateId, aggregateType, expectedVersion: expectedVersion ?? 'any', correlationId, causationId, metadata, events };
+  return {
+    aggregateId,
+    aggregateType,
+    expectedVersion: expectedVersion ?? 'any',
+    correlationId,
+    causationId,
+    metadata,
+    events,
+  };
 }
 
 function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, faults: Faults): NewEvent[] {
@@ -136,14 +154,20 @@ function readEvent(reader: JsonReader, body: Buffer, place: string, faults: Faul
 function readName(reader: JsonReader, place: string, max: number, faults: Faults): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isName(text, max)) return text;
-  faults.add(place, text === undefined ? 'must be a string' : `must have 1 to ${max} characters, none of them a control character`);
+  faults.add(
+    place,
+    text === undefined ? 'must be a string' : `must have 1 to ${max} characters, none of them a control character`,
+  );
   return undefined;
 }
 
 function readAggregateType(reader: JsonReader, faults: Faults): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isAggregateType(text)) return text;
-  faults.add('aggregateType', text === undefined ? 'must be a string' : 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -');
+  faults.add(
+    'aggregateType',
+    text === undefined ? 'must be a string' : 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -',
+  );
   return undefined;
 }
 
@@ -184,13 +208,21 @@ class Faults {
 
   forget(place: string): void {
     if (this.#byPlace.size === 0) return;
-    for (const known of this.#byPlace.keys()) if (known === place || known.startsWith(`${place}/`)) this.#byPlace.delete(known);
+    for (const known of this.#byPlace.keys())
+      if (known === place || known.startsWith(`${place}/`)) this.#byPlace.delete(known);
   }
 
   error(): StatefoldError {
-    const errors: FieldError[] = [...this.#byPlace].map(([place, message]) => ({ pointer: place === '' ? '' : `/${place}`, message }));
+    const errors: FieldError[] = [...this.#byPlace].map(([place, message]) => ({
+      pointer: place === '' ? '' : `/${place}`,
+      message,
+    }));
     const first = errors[0];
     const what = first === undefined ? '' : `: ${first.pointer === '' ? 'the body' : first.pointer} ${first.message}`;
-    return new StatefoldError('INVALID_REQUEST', `The body is invalid${what}${errors.length > 1 ? `, and ${errors.length - 1} more` : ''}.`, { errors });
+    return new StatefoldError(
+      'INVALID_REQUEST',
+      `The body is invalid${what}${errors.length > 1 ? `, and ${errors.length - 1} more` : ''}.`,
+      { errors },
+    );
   }
 }

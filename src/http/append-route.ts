@@ -4,8 +4,8 @@ import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/eve
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { partitionOf } from '../core/murmur2.js';
-import { partitionKey } from '../cluster/slots.js';
-import type { AggregateHome, AggregateHomes } from '../tasks/tenant.js';
+import { partitionKey } from '../core/slots.js';
+import type { AggregateHome, AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
 import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
@@ -26,7 +26,12 @@ export interface AppendRouteOptions {
 }
 
 /** Answers `POST /events` and `POST /events/batch`; a rejection is for the caller to tell. */
-export type AppendRoute = (request: IncomingMessage, response: ServerResponse, requestId: string, batch: boolean) => Promise<void>;
+export type AppendRoute = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  requestId: string,
+  batch: boolean,
+) => Promise<void>;
 
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 const EMPTY = Buffer.alloc(0);
@@ -42,7 +47,11 @@ const MAX_CONFLICTS = 1_000;
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
   const { authenticator, rateLimiter, tenants, gateway, limits } = options;
-  const readAppend = async (request: IncomingMessage, batch: boolean, tenantId: string): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
+  const readAppend = async (
+    request: IncomingMessage,
+    batch: boolean,
+    tenantId: string,
+  ): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
     try {
       requireJson(request);
       const body = await readBody(request, limits.maxBodyBytes);
@@ -59,10 +68,18 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.
     const read = partitions === 1 ? undefined : await readAppend(request, batch, tenantId);
-    const slotKey = read === undefined ? tenantId : partitionKey(tenantId, partitionOf(read.append.aggregateId, partitions));
+    const slotKey =
+      read === undefined ? tenantId : partitionKey(tenantId, partitionOf(read.append.aggregateId, partitions));
     let asked: ForwardedRequest | undefined;
     if (!gateway.serves(slotKey)) {
-      asked = { ...FORWARDED, slotKey, requestId, bodyLimit: limits.maxBodyBytes, body: read?.body, commandId: key === undefined ? uuidv7() : undefined };
+      asked = {
+        ...FORWARDED,
+        slotKey,
+        requestId,
+        bodyLimit: limits.maxBodyBytes,
+        body: read?.body,
+        commandId: key === undefined ? uuidv7() : undefined,
+      };
       if (await gateway.forward(request, response, asked)) return;
     }
     rateLimiter.take(tenantId);
@@ -76,7 +93,13 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
-      requestHash: remembered === undefined ? EMPTY : createHash('sha256').update(batch ? 'POST /events/batch\n' : 'POST /events\n').update(body).digest(),
+      requestHash:
+        remembered === undefined
+          ? EMPTY
+          : createHash('sha256')
+              .update(batch ? 'POST /events/batch\n' : 'POST /events\n')
+              .update(body)
+              .digest(),
       aggregateId: append.aggregateId,
       aggregateType: append.aggregateType,
       expectedVersion: append.expectedVersion,
@@ -97,9 +120,25 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       if (isForwarded(request)) {
         if (error instanceof NotOwnerError) response.setHeader(NOT_OWNER, '1');
       } else if ((definite || command.keyed) && (await gateway.movedAway(slotKey, error))) {
-        if (await gateway.forward(request, response, { ...FORWARDED, slotKey, requestId, bodyLimit: undefined, body, commandId: key === undefined ? command.commandId : undefined })) return;
+        if (
+          await gateway.forward(request, response, {
+            ...FORWARDED,
+            slotKey,
+            requestId,
+            bodyLimit: undefined,
+            body,
+            commandId: key === undefined ? command.commandId : undefined,
+          })
+        )
+          return;
       }
-      if (tenant === undefined || !includeConflicts || !(error instanceof StatefoldError) || error.code !== 'VERSION_CONFLICT') throw error;
+      if (
+        tenant === undefined ||
+        !includeConflicts ||
+        !(error instanceof StatefoldError) ||
+        error.code !== 'VERSION_CONFLICT'
+      )
+        throw error;
       const conflicts = await eventsSince(tenant, command);
       return answerError(response, error, requestId, { conflicts });
     }
@@ -133,7 +172,10 @@ function idempotencyKey(request: IncomingMessage): string {
   // Node joins a repeated header, which would make a key of its own of the two.
   const repeated = given?.includes(',') === true && (request.headersDistinct['idempotency-key']?.length ?? 0) > 1;
   if (typeof given !== 'string' || repeated || !IDEMPOTENCY_KEY.test(given)) {
-    throw new StatefoldError('INVALID_REQUEST', 'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.');
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.',
+    );
   }
   return given;
 }
@@ -144,7 +186,13 @@ async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion
   const after = expectedVersion === 'none' ? 0 : expectedVersion;
   const writer = new JsonWriter().text('[');
   try {
-    const page = await tenant.listEvents({ aggregateId, fromVersion: after + 1, toVersion: undefined, limit: MAX_CONFLICTS, direction: 'forward' });
+    const page = await tenant.listEvents({
+      aggregateId,
+      fromVersion: after + 1,
+      toVersion: undefined,
+      limit: MAX_CONFLICTS,
+      direction: 'forward',
+    });
     writer.list(page.events, (event) => eventJson(writer, event));
   } catch (error) {
     // The client expected a version of an aggregate that isn't there.

@@ -11,7 +11,8 @@ export interface ArchiveLimits {
   readonly maxArchiveEntries: number;
 }
 
-const refused = (what: string, cause?: unknown): StatefoldError => new StatefoldError('INVALID_ARCHIVE', what, cause === undefined ? {} : { cause });
+const refused = (what: string, cause?: unknown): StatefoldError =>
+  new StatefoldError('INVALID_ARCHIVE', what, cause === undefined ? {} : { cause });
 
 const ENCRYPTED = 0x0001 | 0x0040 | 0x2000;
 /** General purpose bit 3: sizes and checksum follow the data, and may be 0 in the local header. */
@@ -28,7 +29,8 @@ const RATIO_FLOOR = 64 * 1024;
 const MAX_PATH = 256;
 
 /** What an archive looks like, wherever its file came from. */
-export const isZip = (bytes: Buffer): boolean => bytes.length >= 4 && bytes.readUInt16BE(0) === 0x504b && [0x0304, 0x0506].includes(bytes.readUInt16BE(2));
+export const isZip = (bytes: Buffer): boolean =>
+  bytes.length >= 4 && bytes.readUInt16BE(0) === 0x504b && [0x0304, 0x0506].includes(bytes.readUInt16BE(2));
 
 /**
  * The `.cs` files of a zip, in memory. Nothing that an archive says is believed: the central directory, each local header and
@@ -37,16 +39,25 @@ export const isZip = (bytes: Buffer): boolean => bytes.length >= 4 && bytes.read
  */
 export async function readArchive(bytes: Buffer, limits: ArchiveLimits): Promise<SourceFile[]> {
   try {
-    return await readEntries(await fromBufferPromise(bytes, { strictFileNames: true, validateEntrySizes: true, decodeStrings: true }), bytes, limits);
+    return await readEntries(
+      await fromBufferPromise(bytes, { strictFileNames: true, validateEntrySizes: true, decodeStrings: true }),
+      bytes,
+      limits,
+    );
   } catch (error) {
     if (error instanceof StatefoldError) throw error;
-    throw refused(`The zip cannot be read: ${error instanceof Error ? error.message : 'it is damaged'}. Make it again with a common zip tool.`, error);
+    throw refused(
+      `The zip cannot be read: ${error instanceof Error ? error.message : 'it is damaged'}. Make it again with a common zip tool.`,
+      error,
+    );
   }
 }
 
 async function readEntries(zip: ZipFile, bytes: Buffer, limits: ArchiveLimits): Promise<SourceFile[]> {
   if (zip.entryCount > limits.maxArchiveEntries) {
-    throw refused(`The archive has ${zip.entryCount} entries, more than the limit of ${limits.maxArchiveEntries}. Upload only the sources.`);
+    throw refused(
+      `The archive has ${zip.entryCount} entries, more than the limit of ${limits.maxArchiveEntries}. Upload only the sources.`,
+    );
   }
   const entries: { readonly entry: Entry; readonly header: LocalFileHeader }[] = [];
   const paths = new PathSet();
@@ -75,48 +86,74 @@ const isSource = (path: string): boolean => /\.cs$/i.test(path) && !path.startsW
 function checkEntry(entry: Entry): void {
   const { fileName } = entry;
   const name = JSON.stringify(fileName);
-  if ((entry.generalPurposeBitFlag & ENCRYPTED) !== 0) throw refused(`The entry ${name} is encrypted. Upload an archive without a password.`);
+  if ((entry.generalPurposeBitFlag & ENCRYPTED) !== 0)
+    throw refused(`The entry ${name} is encrypted. Upload an archive without a password.`);
   if (entry.compressionMethod !== STORED && entry.compressionMethod !== DEFLATED) {
-    throw refused(`The entry ${name} has a compression method other than stored or deflate. Make the archive with a common zip tool.`);
+    throw refused(
+      `The entry ${name} has a compression method other than stored or deflate. Make the archive with a common zip tool.`,
+    );
   }
   const isDirectory = fileName.endsWith('/');
   if (entry.versionMadeBy >>> 8 === UNIX) {
     const type = (entry.externalFileAttributes >>> 16) & FILE_TYPE;
-    if (type !== 0 && type !== (isDirectory ? DIRECTORY : REGULAR)) throw refused(`The entry ${name} is a link or a special file. Put the file itself in the archive.`);
+    if (type !== 0 && type !== (isDirectory ? DIRECTORY : REGULAR))
+      throw refused(`The entry ${name} is a link or a special file. Put the file itself in the archive.`);
   }
-  if (isDirectory && entry.uncompressedSize !== 0) throw refused(`The entry ${name} is a directory with content. Make the archive again.`);
+  if (isDirectory && entry.uncompressedSize !== 0)
+    throw refused(`The entry ${name} is a directory with content. Make the archive again.`);
 }
 
 /** The local header, which other tools believe, must say what the central directory says. */
 function checkHeader(entry: Entry, header: LocalFileHeader): void {
-  const mismatch = (what: string): StatefoldError => refused(`The entry ${JSON.stringify(entry.fileName)} has another ${what} in its header than in the directory of the archive. Make the archive again.`);
+  const mismatch = (what: string): StatefoldError =>
+    refused(
+      `The entry ${JSON.stringify(entry.fileName)} has another ${what} in its header than in the directory of the archive. Make the archive again.`,
+    );
   if (!header.fileName.equals(entry.fileNameRaw)) throw mismatch('name');
   if (header.compressionMethod !== entry.compressionMethod) throw mismatch('compression method');
   if ((header.generalPurposeBitFlag & ENCRYPTED) !== 0) throw mismatch('encryption');
   const follow = (header.generalPurposeBitFlag & SIZES_FOLLOW) !== 0;
   // 0xffffffff stands for a size in a zip64 field: that one is a plain lie, the archive being small.
-  if (!(follow && header.compressedSize === 0) && header.compressedSize !== entry.compressedSize && !isZip64(header)) throw mismatch('size');
-  if (!(follow && header.uncompressedSize === 0) && header.uncompressedSize !== entry.uncompressedSize && !isZip64(header)) throw mismatch('size');
+  if (!(follow && header.compressedSize === 0) && header.compressedSize !== entry.compressedSize && !isZip64(header))
+    throw mismatch('size');
+  if (
+    !(follow && header.uncompressedSize === 0) &&
+    header.uncompressedSize !== entry.uncompressedSize &&
+    !isZip64(header)
+  )
+    throw mismatch('size');
   if (!(follow && header.crc32 === 0) && header.crc32 !== entry.crc32) throw mismatch('checksum');
 }
 
 /** A zip64 local header: its sizes are in the extra field, and the central directory's were read from one as well. */
-const isZip64 = (header: LocalFileHeader): boolean => header.compressedSize === 0xffffffff && header.uncompressedSize === 0xffffffff;
+const isZip64 = (header: LocalFileHeader): boolean =>
+  header.compressedSize === 0xffffffff && header.uncompressedSize === 0xffffffff;
 
-function checkOverlaps(entries: readonly { readonly entry: Entry; readonly header: LocalFileHeader }[], length: number): void {
+function checkOverlaps(
+  entries: readonly { readonly entry: Entry; readonly header: LocalFileHeader }[],
+  length: number,
+): void {
   const ranges = entries
-    .map(({ entry, header }) => ({ start: entry.relativeOffsetOfLocalHeader, end: header.fileDataStart + entry.compressedSize, name: entry.fileName }))
+    .map(({ entry, header }) => ({
+      start: entry.relativeOffsetOfLocalHeader,
+      end: header.fileDataStart + entry.compressedSize,
+      name: entry.fileName,
+    }))
     .sort((a, b) => a.start - b.start);
   let end = 0;
   for (const range of ranges) {
-    if (range.start < end) throw refused(`The entry ${JSON.stringify(range.name)} overlaps another one. Make the archive again with a common zip tool.`);
+    if (range.start < end)
+      throw refused(
+        `The entry ${JSON.stringify(range.name)} overlaps another one. Make the archive again with a common zip tool.`,
+      );
     end = range.end;
   }
   if (end > length) throw refused('The archive is cut short. Upload the whole file.');
 }
 
 async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number): Promise<Buffer> {
-  const tooMuch = (): StatefoldError => refused(`The sources inflate to more than the limit of ${limit} bytes. Upload only the sources that are needed.`);
+  const tooMuch = (): StatefoldError =>
+    refused(`The sources inflate to more than the limit of ${limit} bytes. Upload only the sources that are needed.`);
   if (entry.uncompressedSize > left) throw tooMuch();
   const cap = Math.max(RATIO_FLOOR, entry.compressedSize * MAX_RATIO);
   const chunks: Buffer[] = [];
@@ -125,11 +162,17 @@ async function inflate(zip: ZipFile, entry: Entry, left: number, limit: number):
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     length += chunk.length;
     if (length > left) throw tooMuch();
-    if (length > cap) throw refused(`The entry ${JSON.stringify(entry.fileName)} inflates more than ${MAX_RATIO} times. Upload it as a plain file if it is really source code.`);
+    if (length > cap)
+      throw refused(
+        `The entry ${JSON.stringify(entry.fileName)} inflates more than ${MAX_RATIO} times. Upload it as a plain file if it is really source code.`,
+      );
     chunks.push(chunk);
   }
   const content = Buffer.concat(chunks, length);
-  if (crc32(content) !== entry.crc32) throw refused(`The entry ${JSON.stringify(entry.fileName)} is damaged: its checksum doesn't match. Make the archive again.`);
+  if (crc32(content) !== entry.crc32)
+    throw refused(
+      `The entry ${JSON.stringify(entry.fileName)} is damaged: its checksum doesn't match. Make the archive again.`,
+    );
   return content;
 }
 
@@ -151,8 +194,15 @@ export class PathSet {
     const name = JSON.stringify(path);
     const parts = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
     // eslint-disable-next-line no-control-regex -- control characters are what it refuses
-    if (path === '' || path.length > MAX_PATH || /[\u0000-\u001f\u007f\\:]/.test(path) || parts.some((part) => part === '' || part === '.' || part === '..')) {
-      throw refused(`The path ${name} is not allowed. Use relative paths of at most ${MAX_PATH} characters with / between the parts, and no ., .., drive letters or control characters.`);
+    if (
+      path === '' ||
+      path.length > MAX_PATH ||
+      /[\u0000-\u001f\u007f\\:]/.test(path) ||
+      parts.some((part) => part === '' || part === '.' || part === '..')
+    ) {
+      throw refused(
+        `The path ${name} is not allowed. Use relative paths of at most ${MAX_PATH} characters with / between the parts, and no ., .., drive letters or control characters.`,
+      );
     }
     const folded = parts.join('/').normalize('NFC').toLowerCase();
     if (this.#seen.has(folded)) throw refused(`The path ${name} comes twice. Give each file a name of its own.`);

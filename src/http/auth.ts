@@ -29,13 +29,18 @@ export class Authenticator {
     const key = this.find(request);
     if (key !== undefined) return key;
     const given = request.headers['x-api-key'];
-    throw new StatefoldError('UNAUTHENTICATED', given === undefined || given === '' ? 'The header X-API-Key is missing.' : 'The API key is not valid.');
+    throw new StatefoldError(
+      'UNAUTHENTICATED',
+      given === undefined || given === '' ? 'The header X-API-Key is missing.' : 'The API key is not valid.',
+    );
   }
 
   /** As `authenticate`, without an error. */
   find(request: IncomingMessage): Principal | undefined {
     const key = this.#named(request);
-    return key !== undefined && key.revokedAt === undefined && this.#catalog.get('tenant', key.tenantId) !== undefined ? key : undefined;
+    return key !== undefined && key.revokedAt === undefined && this.#catalog.get('tenant', key.tenantId) !== undefined
+      ? key
+      : undefined;
   }
 
   /**
@@ -44,7 +49,12 @@ export class Authenticator {
    */
   async admit(request: IncomingMessage): Promise<Principal> {
     // Revoked is for good.
-    if (this.find(request) === undefined && isKey(request.headers['x-api-key']) && this.#named(request)?.revokedAt === undefined) await this.#catalog.refresh();
+    if (
+      this.find(request) === undefined &&
+      isKey(request.headers['x-api-key']) &&
+      this.#named(request)?.revokedAt === undefined
+    )
+      await this.#catalog.refresh();
     return this.authenticate(request);
   }
 
@@ -57,7 +67,8 @@ export class Authenticator {
   onRevoked(listener: (keyId: string) => void): void {
     this.#catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'key') return;
-      const inForce = (key: typeof value): boolean => key !== undefined && !('revokedAt' in key && key.revokedAt !== undefined);
+      const inForce = (key: typeof value): boolean =>
+        key !== undefined && !('revokedAt' in key && key.revokedAt !== undefined);
       if (inForce(previous) && !inForce(value)) listener(id);
     });
   }

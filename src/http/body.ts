@@ -12,18 +12,26 @@ const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/
 export function requireJson(request: IncomingMessage): void {
   const type = request.headers['content-type'];
   if (type !== 'application/json' && (type === undefined || !JSON_TYPE.test(type))) {
-    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', 'A JSON body needs the header Content-Type: application/json (in UTF-8).');
+    throw new StatefoldError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'A JSON body needs the header Content-Type: application/json (in UTF-8).',
+    );
   }
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', `Content-Encoding ${encoding} is not supported: send the body as it is.`);
+    throw new StatefoldError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      `Content-Encoding ${encoding} is not supported: send the body as it is.`,
+    );
   }
 }
 
-export const tooLarge = (limit: number): StatefoldError => new StatefoldError('PAYLOAD_TOO_LARGE', `The body is larger than the limit of ${limit} bytes.`);
+export const tooLarge = (limit: number): StatefoldError =>
+  new StatefoldError('PAYLOAD_TOO_LARGE', `The body is larger than the limit of ${limit} bytes.`);
 
 /** The length that the request declares; NaN when it comes in chunks. */
-export const declaredLength = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? Number.NaN);
+export const declaredLength = (request: IncomingMessage): number =>
+  Number(request.headers['content-length'] ?? Number.NaN);
 
 /**
  * The whole body in memory of its own: slices of it hold nothing else.

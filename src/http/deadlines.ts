@@ -1,5 +1,5 @@
 import { StatefoldError } from '../core/errors.js';
-import type { AggregateHome, AggregateHomes, Tenant, TenantFaults, Tenants } from '../tasks/tenant.js';
+import type { AggregateHome, AggregateHomes, Tenant, TenantFaults, Tenants } from '../tenancy/tenant.js';
 
 interface Waiting {
   readonly until: number;
@@ -46,13 +46,33 @@ export class Deadlines {
 
 const RETRY_AFTER_SECONDS = 1;
 /** An append that is late may be in the log, and land yet. */
-const lateAppend = (): Error => new StatefoldError('UNAVAILABLE', 'the log does not answer; the events may have been stored: send the request again with an Idempotency-Key, or read first', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+const lateAppend = (): Error =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'the log does not answer; the events may have been stored: send the request again with an Idempotency-Key, or read first',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
 /** It may be in the log, and done yet. */
-const lateRelease = (): Error => new StatefoldError('UNAVAILABLE', 'the log does not answer; it may have been done: look at the fault, and send the request again', { retryAfterSeconds: RETRY_AFTER_SECONDS });
-const lateRead = (): Error => new StatefoldError('UNAVAILABLE', 'the tenant does not answer now; send the request again', { retryAfterSeconds: RETRY_AFTER_SECONDS });
+const lateRelease = (): Error =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'the log does not answer; it may have been done: look at the fault, and send the request again',
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+const lateRead = (): Error =>
+  new StatefoldError('UNAVAILABLE', 'the tenant does not answer now; send the request again', {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  });
 
 /** Calls of a tenant that wait for its log. */
-const READS = ['listEvents', 'listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState'] as const;
+const READS = [
+  'listEvents',
+  'listAggregates',
+  'aggregateTypes',
+  'aggregateState',
+  'projectionStates',
+  'projectionState',
+] as const;
 
 /** The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored. */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
@@ -89,7 +109,8 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
 function timelyTenant(tenant: Tenant, deadlines: Deadlines): Tenant {
   const timed = Object.create(tenant) as Record<string, unknown>;
   // The original's private state is its own: every call goes to it.
-  for (const name of ['catchUp', 'keptGenerations', 'projectionBuild', 'projectionLife'] as const) timed[name] = tenant[name].bind(tenant);
+  for (const name of ['catchUp', 'keptGenerations', 'projectionBuild', 'projectionLife'] as const)
+    timed[name] = tenant[name].bind(tenant);
   for (const name of READS) {
     const read = tenant[name].bind(tenant) as (...given: unknown[]) => Promise<unknown>;
     timed[name] = (...given: unknown[]) => deadlines.within(read(...given), lateRead);
@@ -112,6 +133,7 @@ const timelyFaults = (faults: TenantFaults, deadlines: Deadlines): TenantFaults 
 const timelyHome = (home: AggregateHome, deadlines: Deadlines): AggregateHome => ({
   append: (command) => deadlines.within(home.append(command), lateAppend),
   listEvents: (query) => deadlines.within(home.listEvents(query), lateRead),
-  aggregateState: (aggregateType, aggregateId) => deadlines.within(home.aggregateState(aggregateType, aggregateId), lateRead),
+  aggregateState: (aggregateType, aggregateId) =>
+    deadlines.within(home.aggregateState(aggregateType, aggregateId), lateRead),
   releaseAggregate: (query) => deadlines.within(home.releaseAggregate(query), lateRelease),
 });

@@ -2,12 +2,12 @@ import type { Router } from 'express';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
-import type { Ownership } from '../cluster/ownership.js';
+import type { Ownership } from '../placement/ownership.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
 import type { Inspections } from '../inspection/inspections.js';
-import type { AggregateHomes, Tenants } from '../tasks/tenant.js';
+import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 

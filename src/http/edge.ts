@@ -40,24 +40,41 @@ export interface Edge {
 }
 
 /** Paths of the channels of notification, whose routers are mounted: for all but GET they answer here. */
-const CHANNELS = ['/projections/:id/notifications', '/projections/:id/stream', '/projections/:id/sse', '/asyncapi.json'];
+const CHANNELS = [
+  '/projections/:id/notifications',
+  '/projections/:id/stream',
+  '/projections/:id/sse',
+  '/asyncapi.json',
+];
 
 /** What a process without clients answers to those who watch it. */
 const PROBES = /^\/(?:health|health\/ready|metrics)(?:\?|$)/;
-const notForClients = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'this process takes no requests of clients (its ROLES have no gateway); send the request to one that does');
+const notForClients = (): StatefoldError =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'this process takes no requests of clients (its ROLES have no gateway); send the request to one that does',
+  );
 
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, authenticator, ownership, logger, observer, extensions = [] } = options;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
-  const rateLimiter = new RateLimiter({ perSecond: settings.rateLimitPerSecond, burst: settings.rateLimitBurst, now: () => performance.now() });
+  const rateLimiter = new RateLimiter({
+    perSecond: settings.rateLimitPerSecond,
+    burst: settings.rateLimitBurst,
+    now: () => performance.now(),
+  });
   const gateway = new Gateway({ ownership, deadlineMs: settings.forwardDeadlineMs, observer });
   const append = appendRoute({
     authenticator,
     rateLimiter,
     tenants,
     gateway,
-    limits: { maxBodyBytes: settings.maxBodyBytes, maxDepth: settings.maxJsonDepth, maxEvents: settings.maxBatchEvents },
+    limits: {
+      maxBodyBytes: settings.maxBodyBytes,
+      maxDepth: settings.maxJsonDepth,
+      maxEvents: settings.maxBatchEvents,
+    },
   });
   const authenticate = (request: IncomingMessage): ReturnType<typeof authenticator.authenticate> => {
     const principal = authenticator.authenticate(request);
@@ -74,20 +91,29 @@ export function createEdge(options: EdgeOptions): Edge {
   const fail = (request: IncomingMessage, response: ServerResponse, thrown: unknown, requestId: string): void => {
     if (thrown instanceof RequestAbortedError) return void response.destroy();
     const error = knownError(thrown);
-    if (error.code === 'INTERNAL') logger.error({ err: thrown, requestId, method: request.method, url: request.url }, 'a request failed');
+    if (error.code === 'INTERNAL')
+      logger.error({ err: thrown, requestId, method: request.method, url: request.url }, 'a request failed');
     answerError(response, error, requestId);
   };
 
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     if (draining) response.shouldKeepAlive = false;
-    if (refuses(request) && !PROBES.test(request.url ?? '')) return answerError(response, notForClients(), requestIdOf(request));
+    if (refuses(request) && !PROBES.test(request.url ?? ''))
+      return answerError(response, notForClients(), requestIdOf(request));
     const batch = request.method === 'POST' ? appendPath(request.url ?? '') : undefined;
     if (batch === undefined) return void app(request, response);
     const requestId = requestIdOf(request);
     const began = observer === undefined ? 0 : performance.now();
     append(request, response, requestId, batch)
       .catch((error: unknown) => fail(request, response, error, requestId))
-      .finally(() => observer?.answered(batch ? '/events/batch' : '/events', 'POST', response.statusCode, (performance.now() - began) / 1000));
+      .finally(() =>
+        observer?.answered(
+          batch ? '/events/batch' : '/events',
+          'POST',
+          response.statusCode,
+          (performance.now() - began) / 1000,
+        ),
+      );
   };
 
   mountRoutes(app, options, { ...options, tenants, authenticate, draining: () => draining }, { append, gateway, fail });
@@ -114,7 +140,8 @@ export function createEdge(options: EdgeOptions): Edge {
   const tunnels = new Tunnels(gateway, observer?.tunnels?.bind(observer));
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (upgrades?.onUpgrade !== undefined) upgrades.onUpgrade(request, socket, head);
-    else refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));
+    else
+      refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));
   };
   server.on('upgrade', (request, socket, head) => {
     if (refuses(request)) return refuseUpgrade(socket, notForClients(), requestIdOf(request));
@@ -131,11 +158,14 @@ export function createEdge(options: EdgeOptions): Edge {
         if (told) refuseUpgrade(socket, error, requestIdOf(request));
         return told;
       })
-      .then((answered) => {
-        socket.off('error', ignore);
-        if (answered || socket.destroyed) return;
-        upgrade(request, socket, head);
-      }, () => socket.destroy());
+      .then(
+        (answered) => {
+          socket.off('error', ignore);
+          if (answered || socket.destroyed) return;
+          upgrade(request, socket, head);
+        },
+        () => socket.destroy(),
+      );
   });
 
   return {
@@ -201,7 +231,12 @@ function mountRoutes(
       const began = performance.now();
       response.once('close', () => {
         const pattern = (request.route as { readonly path?: unknown } | undefined)?.path;
-        observer.answered(typeof pattern === 'string' ? pattern : 'none', request.method, response.statusCode, (performance.now() - began) / 1000);
+        observer.answered(
+          typeof pattern === 'string' ? pattern : 'none',
+          request.method,
+          response.statusCode,
+          (performance.now() - began) / 1000,
+        );
       });
     }
     next();
@@ -221,16 +256,33 @@ function mountRoutes(
   for (const extension of extensions) extension.mount?.(router, { authenticate: dependencies.authenticate });
   for (const path of CHANNELS) router.all(path, otherMethods(['get']));
   const { authenticator, catalog, adminKey, settings } = dependencies;
-  app.use(guarded(router, { gateway, authenticator, catalog, tenants: dependencies.tenants, requireAdmin: adminCheck(adminKey), limits: settings }));
+  app.use(
+    guarded(router, {
+      gateway,
+      authenticator,
+      catalog,
+      tenants: dependencies.tenants,
+      requireAdmin: adminCheck(adminKey),
+      limits: settings,
+    }),
+  );
   app.use((request) => {
     throw new StatefoldError('NOT_FOUND', `There is nothing at ${request.path}.`);
   });
   // express knows an error handler by its four parameters.
   const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
-    fail(request, response, isMalformedPath(error) ? new StatefoldError('INVALID_REQUEST', 'The path has a malformed percent-encoding.') : error, requestIdOfAnswer(response));
+    fail(
+      request,
+      response,
+      isMalformedPath(error)
+        ? new StatefoldError('INVALID_REQUEST', 'The path has a malformed percent-encoding.')
+        : error,
+      requestIdOfAnswer(response),
+    );
   };
   app.use(onError);
 }
 
 /** express could not decode a path parameter. */
-const isMalformedPath = (error: unknown): boolean => error instanceof URIError && 'status' in error && error.status === statusOf('INVALID_REQUEST');
+const isMalformedPath = (error: unknown): boolean =>
+  error instanceof URIError && 'status' in error && error.status === statusOf('INVALID_REQUEST');

@@ -29,13 +29,21 @@ export function integerText(text: string, name: string, min: number, max: number
 export function keyParameter(query: URLSearchParams): string | undefined {
   const key = single(query, 'key');
   if (key === undefined || isName(key, MAX_STATE_KEY)) return key;
-  throw new StatefoldError('INVALID_REQUEST', `key must have 1 to ${MAX_STATE_KEY} characters, none of them a control character`);
+  throw new StatefoldError(
+    'INVALID_REQUEST',
+    `key must have 1 to ${MAX_STATE_KEY} characters, none of them a control character`,
+  );
 }
 
 /** @throws StatefoldError NOT_FOUND, the same whether it is missing or another tenant's. */
-export function requireProjection(catalog: Pick<Catalog, 'get'>, tenantId: string, projectionId: string): ProjectionEntity {
+export function requireProjection(
+  catalog: Pick<Catalog, 'get'>,
+  tenantId: string,
+  projectionId: string,
+): ProjectionEntity {
   const projection = catalog.get('projection', projectionId)?.value;
-  if (projection === undefined || projection.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `projection ${projectionId} does not exist`);
+  if (projection === undefined || projection.tenantId !== tenantId)
+    throw new StatefoldError('NOT_FOUND', `projection ${projectionId} does not exist`);
   return projection;
 }
 

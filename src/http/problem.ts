@@ -59,7 +59,11 @@ export function knownError(thrown: unknown): StatefoldError {
   if (thrown instanceof JsonError) {
     return new StatefoldError('INVALID_REQUEST', `The body is not valid JSON: ${thrown.message}.`, { cause: thrown });
   }
-  return new StatefoldError('INTERNAL', 'The service failed to handle the request; its log has the details under the requestId.', { cause: thrown });
+  return new StatefoldError(
+    'INTERNAL',
+    'The service failed to handle the request; its log has the details under the requestId.',
+    { cause: thrown },
+  );
 }
 
 /** `raw`: further members whose values are JSON text already. */
@@ -82,19 +86,30 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
   }
   const headers: Record<string, string> = { 'Content-Type': PROBLEM_TYPE, 'X-Request-Id': requestId };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
-  const retryAfter = error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);
+  const retryAfter =
+    error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfter)));
   return { status, headers, body };
 }
 
 /** Answers an upgrade request with an error, as HTTP, and ends the connection. */
-export function refuseUpgrade(socket: Duplex, thrown: unknown, requestId: string, further: Readonly<Record<string, string>> = {}): void {
+export function refuseUpgrade(
+  socket: Duplex,
+  thrown: unknown,
+  requestId: string,
+  further: Readonly<Record<string, string>> = {},
+): void {
   const { status, headers, body } = problemOf(knownError(thrown), requestId);
-  const lines = Object.entries({ ...headers, ...further, 'Content-Length': String(body.length), Connection: 'close' }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const lines = Object.entries({
+    ...headers,
+    ...further,
+    'Content-Length': String(body.length),
+    Connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.on('error', () => socket.destroy());
   // A client that never ends its side would keep the socket.
   socket.once('finish', () => socket.destroy());
-  socket.end(Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`), body]));
+  socket.end(
+    Buffer.concat([Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n`), body]),
+  );
 }
-
-

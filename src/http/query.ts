@@ -23,18 +23,25 @@ export function flagParameter(query: URLSearchParams, name: string): boolean {
 }
 
 /** `limit` and `cursor` of a list; the cursor is opaque, from the page before. */
-export function pageParameters(query: URLSearchParams): { readonly limit: number; readonly cursor: string | undefined } {
+export function pageParameters(query: URLSearchParams): {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+} {
   const cursor = textParameter(query, 'cursor');
   if (cursor !== undefined && (cursor.length === 0 || cursor.length > MAX_CURSOR)) throw badCursor();
   return { limit: integerParameter(query, 'limit', 1, MAX_PAGE) ?? DEFAULT_PAGE, cursor };
 }
 
-export const badCursor = (): StatefoldError => new StatefoldError('INVALID_REQUEST', 'cursor is not one that this list gave');
+export const badCursor = (): StatefoldError =>
+  new StatefoldError('INVALID_REQUEST', 'cursor is not one that this list gave');
 
 /** A path parameter or query value that must be an id or a name, as `names.ts` has them. */
 export function requireName(value: string, name: string, max: number): string {
   if (isName(value, max)) return value;
-  throw new StatefoldError('INVALID_REQUEST', `${name} must have 1 to ${max} characters, none of them a control character`);
+  throw new StatefoldError(
+    'INVALID_REQUEST',
+    `${name} must have 1 to ${max} characters, none of them a control character`,
+  );
 }
 
 export function requireAggregateType(value: string): string {

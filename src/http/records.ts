@@ -1,11 +1,23 @@
-import type { ArtefactFields, Entities, Entry, KeyEntity, ProjectionEntity, ReducerEntity, TenantEntity } from '../catalog/catalog.js';
+import type {
+  ArtefactFields,
+  Entities,
+  Entry,
+  KeyEntity,
+  ProjectionEntity,
+  ReducerEntity,
+  TenantEntity,
+} from '../catalog/catalog.js';
 import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/bindings.js';
-import type { CatchUp, ProjectionLife } from '../tasks/tenant.js';
+import type { CatchUp, ProjectionLife } from '../tenancy/tenant.js';
 import { badCursor } from './query.js';
 
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
-export const reducerRecord = (reducer: ReducerEntity, unbound: readonly UnboundType[] = [], faulted?: ArtefactFaultRecord): object => ({
+export const reducerRecord = (
+  reducer: ReducerEntity,
+  unbound: readonly UnboundType[] = [],
+  faulted?: ArtefactFaultRecord,
+): object => ({
   id: reducer.reducerId,
   status: reducer.status,
   kind: 'reducer',
@@ -14,7 +26,16 @@ export const reducerRecord = (reducer: ReducerEntity, unbound: readonly UnboundT
   faulted,
 });
 
-export const projectionRecord = (projection: ProjectionEntity, live?: { readonly build: CatchUp | undefined; readonly life: ProjectionLife; readonly faults: readonly object[]; readonly faultCount: number }, faulted?: ArtefactFaultRecord): object => ({
+export const projectionRecord = (
+  projection: ProjectionEntity,
+  live?: {
+    readonly build: CatchUp | undefined;
+    readonly life: ProjectionLife;
+    readonly faults: readonly object[];
+    readonly faultCount: number;
+  },
+  faulted?: ArtefactFaultRecord,
+): object => ({
   id: projection.projectionId,
   status: projection.status,
   kind: 'projection',
@@ -24,25 +45,48 @@ export const projectionRecord = (projection: ProjectionEntity, live?: { readonly
   webhook:
     projection.webhook === undefined
       ? undefined
-      : { url: projection.webhook.url, isolated: projection.webhook.isolated, disabledAt: projection.webhook.disabledAt },
+      : {
+          url: projection.webhook.url,
+          isolated: projection.webhook.isolated,
+          disabledAt: projection.webhook.disabledAt,
+        },
   cancelledAt: projection.cancelledAt,
-  live: live?.life.live === undefined ? undefined : { revision: live.life.live.revision, artefactId: live.life.live.artefactId },
-  build: live?.build === undefined ? undefined : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
+  live:
+    live?.life.live === undefined
+      ? undefined
+      : { revision: live.life.live.revision, artefactId: live.life.live.artefactId },
+  build:
+    live?.build === undefined
+      ? undefined
+      : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
   faultCount: live?.faultCount,
   faulted,
 });
 
 const compiled = (artefact: ArtefactFields): object => ({
-  ...(artefact.compilationError === undefined ? { discovered: artefact.discovered } : { compilationError: artefact.compilationError, diagnostics: artefact.diagnostics }),
+  ...(artefact.compilationError === undefined
+    ? { discovered: artefact.discovered }
+    : { compilationError: artefact.compilationError, diagnostics: artefact.diagnostics }),
   createdAt: artefact.createdAt,
   compiledAt: artefact.compiledAt,
 });
 
 /** Of a tenant of one partition nothing is said of partitions. */
-export const tenantRecord = ({ tenantId, name, createdAt, partitions }: TenantEntity): object => ({ tenantId, name, createdAt, partitions: partitions > 1 ? partitions : undefined });
+export const tenantRecord = ({ tenantId, name, createdAt, partitions }: TenantEntity): object => ({
+  tenantId,
+  name,
+  createdAt,
+  partitions: partitions > 1 ? partitions : undefined,
+});
 
-export const keyRecord = ({ keyId, tenantId, prefix, createdAt, revokedAt }: KeyEntity): object => ({ keyId, tenantId, prefix, createdAt, revokedAt });
+export const keyRecord = ({ keyId, tenantId, prefix, createdAt, revokedAt }: KeyEntity): object => ({
+  keyId,
+  tenantId,
+  prefix,
+  createdAt,
+  revokedAt,
+});
 
 /** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. */
 export function page<K extends 'reducer' | 'projection' | 'tenant' | 'key'>(
@@ -55,5 +99,8 @@ export function page<K extends 'reducer' | 'projection' | 'tenant' | 'key'>(
   const slice = from === -1 ? [] : entries.slice(from, from + limit);
   const last = slice.at(-1);
   const more = last !== undefined && from + limit < entries.length;
-  return { items: slice.map(({ value }) => value), nextCursor: more ? Buffer.from(last.id).toString('base64url') : undefined };
+  return {
+    items: slice.map(({ value }) => value),
+    nextCursor: more ? Buffer.from(last.id).toString('base64url') : undefined,
+  };
 }

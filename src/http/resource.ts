@@ -18,7 +18,10 @@ export function resource(router: Router, path: string, handlers: Readonly<Partia
 
 /** Ends a path whose methods are served elsewhere. */
 export function otherMethods(methods: readonly Method[]): Handler {
-  const allow = [...methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()])), 'OPTIONS'].join(', ');
+  const allow = [
+    ...methods.flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()])),
+    'OPTIONS',
+  ].join(', ');
   return (request, response) => {
     response.setHeader('Allow', allow);
     if (request.method === 'OPTIONS') return void response.status(204).end();

@@ -33,7 +33,10 @@ export const MAX_FORM_BYTES = 256 * 1024;
  */
 export async function readUpload(request: IncomingMessage, limits: UploadLimits): Promise<Upload> {
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
-    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', 'An upload needs the header Content-Type: multipart/form-data with a boundary.');
+    throw new StatefoldError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'An upload needs the header Content-Type: multipart/form-data with a boundary.',
+    );
   }
   if (declaredLength(request) > limits.maxUploadBytes + MAX_FORM_BYTES) throw tooLarge(limits.maxUploadBytes);
   const { files, fields } = await receive(request, limits);
@@ -43,7 +46,11 @@ export async function readUpload(request: IncomingMessage, limits: UploadLimits)
 /** @throws StatefoldError INVALID_REQUEST where the form has a field other than these */
 export function requireFields(fields: ReadonlyMap<string, string>, known: readonly string[]): void {
   for (const name of fields.keys()) {
-    if (!known.includes(name)) throw new StatefoldError('INVALID_REQUEST', `The form has a field ${JSON.stringify(name)}; the known ones besides files are: ${known.join(', ') || 'none'}.`);
+    if (!known.includes(name))
+      throw new StatefoldError(
+        'INVALID_REQUEST',
+        `The form has a field ${JSON.stringify(name)}; the known ones besides files are: ${known.join(', ') || 'none'}.`,
+      );
   }
 }
 
@@ -51,21 +58,37 @@ async function sourcesOf(files: readonly ReceivedFile[], limits: ArchiveLimits):
   const archives = files.filter(({ content }) => isZip(content));
   const [archive] = archives;
   if (archive !== undefined) {
-    if (files.length > 1) throw new StatefoldError('INVALID_ARCHIVE', 'The upload has an archive and other files. Send one zip, or .cs files alone.');
+    if (files.length > 1)
+      throw new StatefoldError(
+        'INVALID_ARCHIVE',
+        'The upload has an archive and other files. Send one zip, or .cs files alone.',
+      );
     const sources = await readArchive(archive.content, limits);
-    if (sources.length === 0) throw new StatefoldError('INVALID_ARCHIVE', 'The archive has no .cs file. Put the C# sources in it.');
+    if (sources.length === 0)
+      throw new StatefoldError('INVALID_ARCHIVE', 'The archive has no .cs file. Put the C# sources in it.');
     return sources;
   }
-  if (files.length === 0) throw new StatefoldError('INVALID_ARCHIVE', 'The upload has no file. Send a zip of .cs files, for instance in the field "file".');
+  if (files.length === 0)
+    throw new StatefoldError(
+      'INVALID_ARCHIVE',
+      'The upload has no file. Send a zip of .cs files, for instance in the field "file".',
+    );
   const paths = new PathSet();
   return files.map(({ name, content }) => {
-    if (!/\.cs$/i.test(name)) throw new StatefoldError('INVALID_ARCHIVE', `The file ${JSON.stringify(name)} is neither a zip nor a .cs file. Send one zip, or .cs files.`);
+    if (!/\.cs$/i.test(name))
+      throw new StatefoldError(
+        'INVALID_ARCHIVE',
+        `The file ${JSON.stringify(name)} is neither a zip nor a .cs file. Send one zip, or .cs files.`,
+      );
     paths.add(name);
     return sourceFile(name, content);
   });
 }
 
-async function receive(request: IncomingMessage, limits: UploadLimits): Promise<{ files: ReceivedFile[]; fields: Map<string, string> }> {
+async function receive(
+  request: IncomingMessage,
+  limits: UploadLimits,
+): Promise<{ files: ReceivedFile[]; fields: Map<string, string> }> {
   const received = new Map<object, Buffer[]>();
   const form = formidable({
     enabledPlugins: [multipart],
@@ -89,7 +112,10 @@ async function receive(request: IncomingMessage, limits: UploadLimits): Promise<
   });
   // What has a file name is a file, whether or not its part declares a type; all else is a field.
   form.onPart = (part) => {
-    part.mimetype = part.originalFilename === null || part.originalFilename === '' ? null : (part.mimetype ?? 'application/octet-stream');
+    part.mimetype =
+      part.originalFilename === null || part.originalFilename === ''
+        ? null
+        : (part.mimetype ?? 'application/octet-stream');
     form._handlePart(part);
   };
   try {
@@ -106,7 +132,11 @@ async function receive(request: IncomingMessage, limits: UploadLimits): Promise<
 }
 
 function single(name: string, values: readonly string[]): string {
-  if (values.length > 1) throw new StatefoldError('INVALID_REQUEST', `The form has the field ${JSON.stringify(name)} ${values.length} times.`);
+  if (values.length > 1)
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      `The form has the field ${JSON.stringify(name)} ${values.length} times.`,
+    );
   return values[0] ?? '';
 }
 
@@ -118,13 +148,25 @@ function uploadError(error: unknown, limits: UploadLimits): unknown {
     case formidableErrors.biggerThanTotalMaxFileSize:
       return tooLarge(limits.maxUploadBytes);
     case formidableErrors.maxFilesExceeded:
-      return new StatefoldError('INVALID_ARCHIVE', `The upload has more files than the limit of ${limits.maxArchiveEntries}.`, { cause: error });
+      return new StatefoldError(
+        'INVALID_ARCHIVE',
+        `The upload has more files than the limit of ${limits.maxArchiveEntries}.`,
+        { cause: error },
+      );
     case formidableErrors.maxFieldsSizeExceeded:
     case formidableErrors.maxFieldsExceeded:
-      return new StatefoldError('PAYLOAD_TOO_LARGE', `The form has more than ${MAX_FIELDS} fields or ${MAX_FIELD_BYTES} bytes of them.`, { cause: error });
+      return new StatefoldError(
+        'PAYLOAD_TOO_LARGE',
+        `The form has more than ${MAX_FIELDS} fields or ${MAX_FIELD_BYTES} bytes of them.`,
+        { cause: error },
+      );
     case formidableErrors.aborted:
       return new RequestAbortedError('the client closed the connection');
     default:
-      return new StatefoldError('INVALID_REQUEST', 'The body is not valid multipart/form-data: a part is malformed or the last boundary is missing.', { cause: error });
+      return new StatefoldError(
+        'INVALID_REQUEST',
+        'The body is not valid multipart/form-data: a part is malformed or the last boundary is missing.',
+        { cause: error },
+      );
   }
 }

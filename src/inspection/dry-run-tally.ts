@@ -1,6 +1,6 @@
 import type { State } from '../code-host/code-host.js';
 import type { Fault } from '../core/event.js';
-import { sameState } from '../tasks/projection-unit.js';
+import { sameState } from '../projections/projection-unit.js';
 import type { DryRunClass, DryRunReport, ShownChange } from './dry-run.js';
 import { patchText } from './json-patch.js';
 
@@ -28,7 +28,11 @@ export class DryRunTally {
   }
 
   class(of: Pick<DryRunClass, 'className' | 'aggregateType' | 'comparedWith' | 'total'>): ClassTally {
-    const one = new ClassTally(of, (change) => this.#shown(change), (fault) => void (this.faults.length < this.#show && this.faults.push(fault)));
+    const one = new ClassTally(
+      of,
+      (change) => this.#shown(change),
+      (fault) => void (this.faults.length < this.#show && this.faults.push(fault)),
+    );
     this.#classes.push(one);
     return one;
   }
@@ -57,7 +61,11 @@ class ClassTally {
   #faulted = 0;
   #faultedBefore = 0;
 
-  constructor(of: Pick<DryRunClass, 'className' | 'aggregateType' | 'comparedWith' | 'total'>, onChange: (change: Omit<ShownChange, 'patch'>) => void, onFault: (fault: DryRunReport['faults'][number]) => void) {
+  constructor(
+    of: Pick<DryRunClass, 'className' | 'aggregateType' | 'comparedWith' | 'total'>,
+    onChange: (change: Omit<ShownChange, 'patch'>) => void,
+    onFault: (fault: DryRunReport['faults'][number]) => void,
+  ) {
     this.#of = of;
     this.#onChange = onChange;
     this.#onFault = onFault;

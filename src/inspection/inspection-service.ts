@@ -6,7 +6,7 @@ import type { SourceFile } from '../deployments/deployments.js';
 import { isFaulted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';
-import type { AggregateSource, Inspectable, ProjectionSource } from '../tasks/inspection-source.js';
+import type { AggregateSource, Inspectable, ProjectionSource } from '../tenancy/inspection-source.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
 import { DryRunTally } from './dry-run-tally.js';
 import type { Inspections, ReducerChoice } from './inspections.js';
@@ -53,41 +53,82 @@ export class InspectionService implements Inspections {
     this.#options = options;
   }
 
-  async stateAt(tenantId: string, aggregateType: string, choice: ReducerChoice, query: StateAtQuery): Promise<StateAt & { readonly className: string }> {
+  async stateAt(
+    tenantId: string,
+    aggregateType: string,
+    choice: ReducerChoice,
+    query: StateAtQuery,
+  ): Promise<StateAt & { readonly className: string }> {
     const { deadlineMs } = this.#options;
-    const { source, unit, headVersion, version } = await inTime(deadlineMs, this.#asked(tenantId, aggregateType, choice, query));
+    const { source, unit, headVersion, version } = await inTime(
+      deadlineMs,
+      this.#asked(tenantId, aggregateType, choice, query),
+    );
     return this.#use(tenantId, 'at', async (bench) => {
-      const refold = new Refold(await this.#load(bench, unit), source, query.aggregateId, version, source.marks(query.aggregateId, unit));
+      const refold = new Refold(
+        await this.#load(bench, unit),
+        source,
+        query.aggregateId,
+        version,
+        source.marks(query.aggregateId, unit),
+      );
       const state = await foldStateAt(bench, refold, query);
       return { ...state, className: unit.className, headVersion };
     }).catch((error: unknown) => {
-      if (error instanceof DeadlinePassedError) throw late(`the ${version} versions could not be folded within ${deadlineMs} ms; ask for an earlier one`, error);
+      if (error instanceof DeadlinePassedError)
+        throw late(
+          `the ${version} versions could not be folded within ${deadlineMs} ms; ask for an earlier one`,
+          error,
+        );
       throw error;
     });
   }
 
   /** What a question for a state is about. */
-  async #asked(tenantId: string, aggregateType: string, { reducerId, className }: ReducerChoice, query: StateAtQuery): Promise<{ readonly source: AggregateSource; readonly unit: Unit; readonly headVersion: number; readonly version: number }> {
+  async #asked(
+    tenantId: string,
+    aggregateType: string,
+    { reducerId, className }: ReducerChoice,
+    query: StateAtQuery,
+  ): Promise<{
+    readonly source: AggregateSource;
+    readonly unit: Unit;
+    readonly headVersion: number;
+    readonly version: number;
+  }> {
     const source = await this.#options.tenants.aggregateSource(tenantId, query.aggregateId);
     await source.barrier();
-    const unit = reducerId === undefined ? source.bound(aggregateType) : boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className);
+    const unit =
+      reducerId === undefined
+        ? source.bound(aggregateType)
+        : boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className);
     if (unit === undefined) throw noReducer(aggregateType);
     const head = source.head(query.aggregateId);
-    if (head?.type !== aggregateType) throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
+    if (head?.type !== aggregateType)
+      throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);
     return { source, unit, headVersion: head.version, version: await versionOf(source, head.version, query) };
   }
 
-  async dryRunReducers(tenantId: string, sources: readonly SourceFile[], options: ReducerDryRunOptions): Promise<DryRun> {
+  async dryRunReducers(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    options: ReducerDryRunOptions,
+  ): Promise<DryRun> {
     return this.#alone(tenantId, async () => {
       const compiled = await this.#options.codeHost.compile({ kind: 'reducer', sources });
-      if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
+      if (!compiled.ok)
+        return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const classes = classesOf(compiled, options);
       const partitions = await this.#partitions(tenantId);
       return this.#dryRun(tenantId, compiled, options.show, async (bench, tally) => {
         const cuts: string[] = [];
         for (const { className, aggregateType } of classes) {
           const unit = { artefactId: DRY_RUN, className };
-          const cut = await dryRunReducer({ bench, sources: partitions, tally, options, loadBound: (bound) => this.#load(bench, bound) }, unit, aggregateType);
+          const cut = await dryRunReducer(
+            { bench, sources: partitions, tally, options, loadBound: (bound) => this.#load(bench, bound) },
+            unit,
+            aggregateType,
+          );
           if (cut !== undefined) cuts.push(cut);
         }
         return cuts.length === 0 ? undefined : cuts.join('; ');
@@ -95,18 +136,33 @@ export class InspectionService implements Inspections {
     });
   }
 
-  async dryRunProjection(tenantId: string, sources: readonly SourceFile[], options: ProjectionDryRunOptions): Promise<DryRun> {
+  async dryRunProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    options: ProjectionDryRunOptions,
+  ): Promise<DryRun> {
     if (options.projectionId !== undefined) this.#projection(tenantId, options.projectionId);
     return this.#alone(tenantId, async () => {
       const compiled = await this.#options.codeHost.compile({ kind: 'projection', sources });
-      if (!compiled.ok) return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
-      const units = compiled.discovered.map(({ className }) => ({ id: `${DRY_RUN}@1`, artefactId: DRY_RUN, className }));
+      if (!compiled.ok)
+        return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
+      const units = compiled.discovered.map(({ className }) => ({
+        id: `${DRY_RUN}@1`,
+        artefactId: DRY_RUN,
+        className,
+      }));
       const source = await this.#projections(tenantId);
-      return this.#dryRun(tenantId, compiled, options.show, (bench, tally) => dryRunProjection({ bench, source, units, tally, options, maxBytes: this.#options.maxBytes }));
+      return this.#dryRun(tenantId, compiled, options.show, (bench, tally) =>
+        dryRunProjection({ bench, source, units, tally, options, maxBytes: this.#options.maxBytes }),
+      );
     });
   }
 
-  async verifyAggregates(tenantId: string, aggregateType: string, which: AggregatesToVerify): Promise<AggregatesVerified> {
+  async verifyAggregates(
+    tenantId: string,
+    aggregateType: string,
+    which: AggregatesToVerify,
+  ): Promise<AggregatesVerified> {
     return this.#alone(tenantId, async () => {
       const partitions = await this.#partitions(tenantId);
       const bound = partitions[0]?.bound(aggregateType);
@@ -114,8 +170,12 @@ export class InspectionService implements Inspections {
       let unknown: readonly string[] = [];
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const unit = await this.#load(bench, bound);
-        const readStoreRows = (ids: readonly string[]): Promise<ReadonlyMap<string, AggregateRow> | undefined> => aggregateRows(this.#options.readStore, tenantId, aggregateType, ids).catch(() => undefined);
-        unknown = await verifyAggregates({ bench, sources: partitions, aggregateType, bound, unit, tally, readStoreRows }, which);
+        const readStoreRows = (ids: readonly string[]): Promise<ReadonlyMap<string, AggregateRow> | undefined> =>
+          aggregateRows(this.#options.readStore, tenantId, aggregateType, ids).catch(() => undefined);
+        unknown = await verifyAggregates(
+          { bench, sources: partitions, aggregateType, bound, unit, tally, readStoreRows },
+          which,
+        );
         return undefined;
       });
       return { aggregateType, reducerClass: bound.className, unknown, ...verified };
@@ -127,18 +187,31 @@ export class InspectionService implements Inspections {
     return this.#alone(tenantId, async () => {
       const source = await this.#projections(tenantId);
       const live = source.live(projectionId);
-      if (live === undefined) throw new StatefoldError('PROJECTION_NOT_LIVE', `projection '${projectionId}' has no live revision yet; verify it when its build is done`);
-      if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision))) throw new StatefoldError('PROJECTION_NOT_LIVE', `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`);
+      if (live === undefined)
+        throw new StatefoldError(
+          'PROJECTION_NOT_LIVE',
+          `projection '${projectionId}' has no live revision yet; verify it when its build is done`,
+        );
+      if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision)))
+        throw new StatefoldError(
+          'PROJECTION_NOT_LIVE',
+          `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`,
+        );
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const { artefactId } = await this.#load(bench, { artefactId: live.artefactId, className: '' });
-        const units = live.classNames.map((className) => ({ id: `${revisionUnit(projectionId, live.revision)}~again`, artefactId, className }));
+        const units = live.classNames.map((className) => ({
+          id: `${revisionUnit(projectionId, live.revision)}~again`,
+          artefactId,
+          className,
+        }));
         for (const { id } of units) bench.forget(id);
         return verifyProjection(
           {
             ...{ bench, source, projectionId, live, units, tally },
             maxKeys: Math.max(VERIFIED_KEYS, which.keys?.length ?? 0) * units.length,
             maxBytes: this.#options.maxBytes,
-            readStoreRows: (keys) => keyRows(this.#options.readStore, tenantId, projectionId, keys).catch(() => undefined),
+            readStoreRows: (keys) =>
+              keyRows(this.#options.readStore, tenantId, projectionId, keys).catch(() => undefined),
           },
           which,
         );
@@ -148,7 +221,8 @@ export class InspectionService implements Inspections {
   }
 
   #projection(tenantId: string, projectionId: string): void {
-    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
+    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId)
+      throw new StatefoldError('NOT_FOUND', `there is no projection '${projectionId}'`);
   }
 
   async #partitions(tenantId: string): Promise<readonly AggregateSource[]> {
@@ -169,14 +243,33 @@ export class InspectionService implements Inspections {
   #use<T>(tenantId: string, what: 'at' | 'dry', work: (bench: Bench) => Promise<T>): Promise<T> {
     const name = scratchName(tenantId, what);
     let scratch = this.#scratch.get(name);
-    if (scratch === undefined) this.#scratch.set(name, (scratch = new ScratchRunner({ codeHost: this.#options.codeHost, name, idleMs: IDLE_MS, onIdle: () => void this.#scratch.delete(name) })));
+    if (scratch === undefined)
+      this.#scratch.set(
+        name,
+        (scratch = new ScratchRunner({
+          codeHost: this.#options.codeHost,
+          name,
+          idleMs: IDLE_MS,
+          onIdle: () => void this.#scratch.delete(name),
+        })),
+      );
     return scratch.use(this.#options.deadlineMs, work);
   }
 
   /** @throws StatefoldError RATE_LIMITED */
   async #alone<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
-    if (this.#running.has(tenantId)) throw new StatefoldError('RATE_LIMITED', 'a dry run or verification of this tenant is under way; send the request again when it has ended', { retryAfterSeconds: 2 });
-    if (this.#running.size >= AT_ONCE) throw new StatefoldError('RATE_LIMITED', 'the service is at other dry runs and verifications; send the request again', { retryAfterSeconds: 2 });
+    if (this.#running.has(tenantId))
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        'a dry run or verification of this tenant is under way; send the request again when it has ended',
+        { retryAfterSeconds: 2 },
+      );
+    if (this.#running.size >= AT_ONCE)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        'the service is at other dry runs and verifications; send the request again',
+        { retryAfterSeconds: 2 },
+      );
     this.#running.add(tenantId);
     try {
       return await work();
@@ -189,13 +282,19 @@ export class InspectionService implements Inspections {
   async #load(bench: Bench, { artefactId, className }: Unit): Promise<Unit> {
     await bench.load(again(artefactId), async () => {
       const assembly = await this.#options.catalog.artefacts.get(artefactId, 'assembly');
-      if (assembly === undefined) throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
+      if (assembly === undefined)
+        throw new StatefoldError('UNAVAILABLE', `the compiled code of artefact ${artefactId} is not in the log`);
       return assembly;
     });
     return { artefactId: again(artefactId), className };
   }
 
-  async #dryRun(tenantId: string, { assembly, diagnostics }: CompileResult & { ok: true }, show: number, work: (bench: Bench, tally: DryRunTally) => Promise<string | undefined>): Promise<DryRun> {
+  async #dryRun(
+    tenantId: string,
+    { assembly, diagnostics }: CompileResult & { ok: true },
+    show: number,
+    work: (bench: Bench, tally: DryRunTally) => Promise<string | undefined>,
+  ): Promise<DryRun> {
     const tally = new DryRunTally(show);
     const { cut, seconds } = await this.#measured(tenantId, tally, async (bench) => {
       bench.unload(DRY_RUN);
@@ -203,10 +302,23 @@ export class InspectionService implements Inspections {
       return work(bench, tally);
     });
     const { classes, changes, faults, events } = tally;
-    return { status: 'compiled', diagnostics, complete: cut === undefined, cut, classes, changes, faults, events, seconds };
+    return {
+      status: 'compiled',
+      diagnostics,
+      complete: cut === undefined,
+      cut,
+      classes,
+      changes,
+      faults,
+      events,
+      seconds,
+    };
   }
 
-  async #verify(tenantId: string, work: (bench: Bench, tally: VerifyTally) => Promise<string | undefined>): Promise<Omit<KeysVerified, 'projectionId' | 'revision'>> {
+  async #verify(
+    tenantId: string,
+    work: (bench: Bench, tally: VerifyTally) => Promise<string | undefined>,
+  ): Promise<Omit<KeysVerified, 'projectionId' | 'revision'>> {
     const tally = new VerifyTally();
     const { cut, seconds } = await this.#measured(tenantId, tally, (bench) => work(bench, tally));
     const { differences, events } = tally;
@@ -214,7 +326,11 @@ export class InspectionService implements Inspections {
   }
 
   /** What was done until the deadline counts. */
-  async #measured(tenantId: string, tally: { readonly reached?: string }, work: (bench: Bench) => Promise<string | undefined>): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
+  async #measured(
+    tenantId: string,
+    tally: { readonly reached?: string },
+    work: (bench: Bench) => Promise<string | undefined>,
+  ): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
     const started = performance.now();
     let cut: string | undefined;
     try {
@@ -228,18 +344,36 @@ export class InspectionService implements Inspections {
 }
 
 /** The classes to run, each with the type whose aggregates it folds. */
-function classesOf({ discovered }: CompileResult & { ok: true }, { aggregateType, className }: ReducerDryRunOptions): readonly { readonly className: string; readonly aggregateType: string }[] {
+function classesOf(
+  { discovered }: CompileResult & { ok: true },
+  { aggregateType, className }: ReducerDryRunOptions,
+): readonly { readonly className: string; readonly aggregateType: string }[] {
   const named = className === undefined ? discovered : discovered.filter((one) => one.className === className);
-  if (named.length === 0) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `the reducer has no class '${className}'; it has ${discovered.map((one) => one.className).join(', ')}`);
-  if (aggregateType === undefined) return named.flatMap((one) => (one.aggregateType === undefined ? [] : [{ className: one.className, aggregateType: one.aggregateType }]));
+  if (named.length === 0)
+    throw new StatefoldError(
+      'REDUCER_CLASS_NOT_FOUND',
+      `the reducer has no class '${className}'; it has ${discovered.map((one) => one.className).join(', ')}`,
+    );
+  if (aggregateType === undefined)
+    return named.flatMap((one) =>
+      one.aggregateType === undefined ? [] : [{ className: one.className, aggregateType: one.aggregateType }],
+    );
   const forType = named.filter((one) => one.aggregateType === aggregateType);
   // As a binding can be made to a type other than the class's own.
   const chosen = forType.length > 0 ? forType : className !== undefined ? named : [];
-  if (chosen.length === 0) throw new StatefoldError('REDUCER_CLASS_NOT_FOUND', `no class of the reducer is for aggregate type '${aggregateType}'; name one with className: ${discovered.map((one) => one.className).join(', ')}`);
+  if (chosen.length === 0)
+    throw new StatefoldError(
+      'REDUCER_CLASS_NOT_FOUND',
+      `no class of the reducer is for aggregate type '${aggregateType}'; name one with className: ${discovered.map((one) => one.className).join(', ')}`,
+    );
   return chosen.map((one) => ({ className: one.className, aggregateType }));
 }
 
 const noReducer = (aggregateType: string): StatefoldError =>
-  new StatefoldError('NO_REDUCER_BOUND', `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`);
+  new StatefoldError(
+    'NO_REDUCER_BOUND',
+    `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`,
+  );
 
-const late = (message: string, cause: unknown): StatefoldError => new StatefoldError('INSPECTION_DEADLINE', message, { cause });
+const late = (message: string, cause: unknown): StatefoldError =>
+  new StatefoldError('INSPECTION_DEADLINE', message, { cause });

@@ -17,7 +17,12 @@ export interface ReducerChoice {
  */
 export interface Inspections {
   /** `NOT_FOUND` without the aggregate or the version (`details.currentVersion`), `NO_REDUCER_BOUND`, and what a binding of the choice is refused with. */
-  stateAt(tenantId: string, aggregateType: string, reducer: ReducerChoice, query: StateAtQuery): Promise<StateAt & { readonly className: string }>;
+  stateAt(
+    tenantId: string,
+    aggregateType: string,
+    reducer: ReducerChoice,
+    query: StateAtQuery,
+  ): Promise<StateAt & { readonly className: string }>;
   dryRunReducers(tenantId: string, sources: readonly SourceFile[], options: ReducerDryRunOptions): Promise<DryRun>;
   /** `NOT_FOUND` where the projection to compare with is not the tenant's. */
   dryRunProjection(tenantId: string, sources: readonly SourceFile[], options: ProjectionDryRunOptions): Promise<DryRun>;

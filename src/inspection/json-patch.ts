@@ -23,7 +23,13 @@ export function patchText(before: State, after: State): string {
 
 function valueOf(state: State): unknown {
   if (state === null) return null;
-  return JSON.parse(state.toString().replace(TOKEN, (token) => (token.startsWith('"') || String(Number(token)) === token ? token : `"${NUMBER_MARK}${token}"`)));
+  return JSON.parse(
+    state
+      .toString()
+      .replace(TOKEN, (token) =>
+        token.startsWith('"') || String(Number(token)) === token ? token : `"${NUMBER_MARK}${token}"`,
+      ),
+  );
 }
 
 function patchOf(before: unknown, after: unknown): Operation[] {
@@ -59,9 +65,11 @@ function elementwise(before: unknown, after: unknown, at: Pointer): Operation[] 
   const [old, now] = [before as unknown[], after as unknown[]];
   const operations: Operation[] = [];
   for (let i = 0; i < Math.min(old.length, now.length); i++) {
-    for (const operation of createPatch(old[i], now[i], elementwise)) operations.push({ ...operation, path: at.add(String(i)).toString() + operation.path });
+    for (const operation of createPatch(old[i], now[i], elementwise))
+      operations.push({ ...operation, path: at.add(String(i)).toString() + operation.path });
   }
-  for (let i = old.length; i > now.length; i--) operations.push({ op: 'remove', path: at.add(String(i - 1)).toString() });
+  for (let i = old.length; i > now.length; i--)
+    operations.push({ op: 'remove', path: at.add(String(i - 1)).toString() });
   for (const value of now.slice(old.length)) operations.push({ op: 'add', path: at.add('-').toString(), value });
   return operations;
 }

@@ -2,8 +2,11 @@
 const PORTION = 500;
 
 /** Reads a table that others write to, a portion at a time: `read` gives what comes after an entry. `between` is awaited before each further one. */
-export async function* portions<T>(read: (after: T | undefined) => Iterable<T>, between: () => Promise<void>): AsyncGenerator<readonly T[]> {
-  for (let last: T | undefined; ; ) {
+export async function* portions<T>(
+  read: (after: T | undefined) => Iterable<T>,
+  between: () => Promise<void>,
+): AsyncGenerator<readonly T[]> {
+  for (let last: T | undefined; ;) {
     const portion: T[] = [];
     for (const entry of read(last)) {
       portion.push(entry);

@@ -2,9 +2,9 @@ import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-hos
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
-import { inputOffset } from '../tasks/commit-reader.js';
-import type { ProjectionSource } from '../tasks/inspection-source.js';
-import { flatten, takeEvents } from '../tasks/projection-unit.js';
+import { inputOffset } from '../aggregates/commit-reader.js';
+import type { ProjectionSource } from '../tenancy/inspection-source.js';
+import { flatten, takeEvents } from '../projections/projection-unit.js';
 import type { Bench } from './scratch-runner.js';
 
 export interface ProjectionRefoldOptions {
@@ -56,7 +56,9 @@ export class ProjectionRefold {
   /** Undefined: as far as the live one. */
   get reached(): string | undefined {
     const end = this.#options.source.position();
-    return this.#position < end ? `at record ${this.#position} of the ${end} of the tenant's history: nothing was compared` : undefined;
+    return this.#position < end
+      ? `at record ${this.#position} of the ${end} of the tenant's history: nothing was compared`
+      : undefined;
   }
 
   /** Some keys that were wanted were left out: there are more than may be. */
@@ -104,7 +106,12 @@ export class ProjectionRefold {
         await this.#foldAll(commits);
         commits = [];
         await this.#release(input.control.value, offset);
-      } else if (input.kind === 'control' && input.control.kind === 'ProjectionSwap' && this.#continues(input.control.value)) return this.#restart();
+      } else if (
+        input.kind === 'control' &&
+        input.control.kind === 'ProjectionSwap' &&
+        this.#continues(input.control.value)
+      )
+        return this.#restart();
     }
     await this.#foldAll(commits);
     this.#position = Math.min(next, end);
@@ -115,7 +122,8 @@ export class ProjectionRefold {
     if (projectionId !== this.#options.releasesOf?.projectionId) return false;
     const before = this.#live;
     this.#live = revision;
-    if (cause !== 'revive' || before === undefined || !this.#revisions.has(revision) || this.#revisions.has(before)) return false;
+    if (cause !== 'revive' || before === undefined || !this.#revisions.has(revision) || this.#revisions.has(before))
+      return false;
     this.#revisions.add(before);
     return this.#passedOver.has(before);
   }
@@ -130,14 +138,22 @@ export class ProjectionRefold {
   async #foldAll(commits: readonly StoredCommit[]): Promise<void> {
     const { bench, units } = this.#options;
     for (const { events, commitOf } of batches(commits)) {
-      const changes = await bench.project({ units, events, reply: 'last', stateOf: (unit, key) => this.#stateOf(unit, key) });
+      const changes = await bench.project({
+        units,
+        events,
+        reply: 'last',
+        stateOf: (unit, key) => this.#stateOf(unit, key),
+      });
       for (const change of changes) this.#settle(change, commitOf[change.event]?.offset ?? 0);
       this.events += events.length;
     }
   }
 
   /** The key goes on from the event that stopped it, or from the one behind it, up to the release: as it did live. */
-  async #release({ projectionId, revision, className, key, eventId, mode }: ProjectionReleaseValue, place: number): Promise<void> {
+  async #release(
+    { projectionId, revision, className, key, eventId, mode }: ProjectionReleaseValue,
+    place: number,
+  ): Promise<void> {
     const { bench, units, source, releasesOf } = this.#options;
     const index = units.findIndex((unit) => unit.className === className);
     const unit = units[index];
@@ -149,15 +165,18 @@ export class ProjectionRefold {
     const apart = { ...unit, id: `${unit.id}@release` };
     this.#states.set(nameOf(index, key), { ...held, fault: undefined });
     let begun = false;
-    for (let from = held.stoppedAt; from < place && this.state(index, key)?.fault === undefined; ) {
+    for (let from = held.stoppedAt; from < place && this.state(index, key)?.fault === undefined;) {
       const { inputs, next } = await source.reader.read(from, READ_BYTES);
       if (next === from) throw notHere();
-      const commits = inputs.flatMap((input) => (input.kind === 'commit' && input.commit.offset >= from && input.commit.offset < place ? [input.commit] : []));
+      const commits = inputs.flatMap((input) =>
+        input.kind === 'commit' && input.commit.offset >= from && input.commit.offset < place ? [input.commit] : [],
+      );
       for (const { events, commitOf } of batches(commits)) {
         const at = begun ? 0 : events.findIndex((event) => event.eventId === eventId) + (mode === 'skip' ? 1 : 0);
         begun = true;
         bench.forget(apart.id);
-        const stateOf = (_: number, asked: string): { readonly state: State; readonly faulted: boolean } => (asked === key ? { state: this.state(index, key)?.state ?? null, faulted: false } : PASSED_OVER);
+        const stateOf = (_: number, asked: string): { readonly state: State; readonly faulted: boolean } =>
+          asked === key ? { state: this.state(index, key)?.state ?? null, faulted: false } : PASSED_OVER;
         for (const change of await bench.project({ units: [apart], events: events.slice(at), reply: 'last', stateOf }))
           if (change.key === key) this.#settle({ ...change, unit: index }, commitOf[change.event + at]?.offset ?? 0);
         if (this.state(index, key)?.fault !== undefined) break;
@@ -189,10 +208,11 @@ export class ProjectionRefold {
   }
 }
 
-const notHere = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
+const notHere = (): StatefoldError =>
+  new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
 
 function* batches(commits: readonly StoredCommit[]): Generator<ReturnType<typeof flatten>> {
-  for (let at = 0; at < commits.length; ) {
+  for (let at = 0; at < commits.length;) {
     const count = takeEvents(commits.slice(at), EVENTS_A_BATCH);
     yield flatten(commits.slice(at, at + count));
     at += count;

@@ -20,30 +20,57 @@ const quoted = (text: string): string => `unhex('${Buffer.from(text).toString('h
 const stateOf = (raw: string | null): State => (raw === null ? null : Buffer.from(raw));
 
 /** Rows of the read store as they are now, by id. @throws where it is away */
-export async function aggregateRows(store: Pick<ReadStore, 'query'>, tenantId: string, aggregateType: string, ids: readonly string[]): Promise<ReadonlyMap<string, AggregateRow>> {
+export async function aggregateRows(
+  store: Pick<ReadStore, 'query'>,
+  tenantId: string,
+  aggregateType: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, AggregateRow>> {
   const rows = new Map<string, AggregateRow>();
   for (let at = 0; at < ids.length; at += ASKED_AT_ONCE) {
-    const found = await select<{ aggregate_id: string; version: string | number; log_offset: string | number; state_raw: string | null }>(
+    const found = await select<{
+      aggregate_id: string;
+      version: string | number;
+      log_offset: string | number;
+      state_raw: string | null;
+    }>(
       store,
       `SELECT aggregate_id, toString(version) AS version, toString(log_offset) AS log_offset, state_raw FROM aggregate_states FINAL
-       WHERE tenant = ${quoted(tenantId)} AND aggregate_type = ${quoted(aggregateType)} AND aggregate_id IN (${ids.slice(at, at + ASKED_AT_ONCE).map(quoted).join()})`,
+       WHERE tenant = ${quoted(tenantId)} AND aggregate_type = ${quoted(aggregateType)} AND aggregate_id IN (${ids
+         .slice(at, at + ASKED_AT_ONCE)
+         .map(quoted)
+         .join()})`,
     );
-    for (const row of found) rows.set(row.aggregate_id, { version: Number(row.version), generation: Math.floor(Number(row.log_offset) / GENERATION_STRIDE), state: stateOf(row.state_raw) });
+    for (const row of found)
+      rows.set(row.aggregate_id, {
+        version: Number(row.version),
+        generation: Math.floor(Number(row.log_offset) / GENERATION_STRIDE),
+        state: stateOf(row.state_raw),
+      });
   }
   return rows;
 }
 
 /** By class and key. @throws where it is away */
-export async function keyRows(store: Pick<ReadStore, 'query'>, tenantId: string, projectionId: string, keys: readonly string[]): Promise<(className: string, key: string) => KeyRow | undefined> {
+export async function keyRows(
+  store: Pick<ReadStore, 'query'>,
+  tenantId: string,
+  projectionId: string,
+  keys: readonly string[],
+): Promise<(className: string, key: string) => KeyRow | undefined> {
   const rows = new Map<string, KeyRow>();
   const nameOf = (className: string, key: string): string => `${className}\u0000${key}`;
   for (let at = 0; at < keys.length; at += ASKED_AT_ONCE) {
     const found = await select<{ class_name: string; key: string; sequence: string; state_raw: string | null }>(
       store,
       `SELECT class_name, key, toString(sequence) AS sequence, state_raw FROM projection_states FINAL
-       WHERE tenant = ${quoted(tenantId)} AND projection_id = ${quoted(projectionId)} AND key IN (${keys.slice(at, at + ASKED_AT_ONCE).map(quoted).join()})`,
+       WHERE tenant = ${quoted(tenantId)} AND projection_id = ${quoted(projectionId)} AND key IN (${keys
+         .slice(at, at + ASKED_AT_ONCE)
+         .map(quoted)
+         .join()})`,
     );
-    for (const row of found) rows.set(nameOf(row.class_name, row.key), { sequence: Number(row.sequence), state: stateOf(row.state_raw) });
+    for (const row of found)
+      rows.set(nameOf(row.class_name, row.key), { sequence: Number(row.sequence), state: stateOf(row.state_raw) });
   }
   return (className, key) => rows.get(nameOf(className, key));
 }

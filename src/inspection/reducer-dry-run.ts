@@ -1,6 +1,6 @@
 import type { Unit } from '../code-host/code-host.js';
-import type { AggregateSource } from '../tasks/inspection-source.js';
-import type { ReducerState } from '../tasks/store/partition-tables.js';
+import type { AggregateSource } from '../tenancy/inspection-source.js';
+import type { ReducerState } from '../store/partition-tables.js';
 import type { ReducerDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';
 import { portions, sampleOf } from './portions.js';
@@ -29,7 +29,11 @@ interface Pair {
 }
 
 /** Folds the aggregates of a type with a new class, and compares. Undefined: all of them; else how far it got. @throws DeadlinePassedError */
-export async function dryRunReducer(run: ReducerDryRun, unit: Unit, aggregateType: string): Promise<string | undefined> {
+export async function dryRunReducer(
+  run: ReducerDryRun,
+  unit: Unit,
+  aggregateType: string,
+): Promise<string | undefined> {
   const { bench, sources, tally, options } = run;
   const bound = sources[0]?.bound(aggregateType);
   const total = sources.reduce((sum, source) => sum + source.typeCount(aggregateType), 0);
@@ -37,8 +41,13 @@ export async function dryRunReducer(run: ReducerDryRun, unit: Unit, aggregateTyp
   const old = bound === undefined ? undefined : await run.loadBound(bound);
   let folded = 0;
   for await (const window of windows(chosen(run, aggregateType))) {
-    const pairs = window.map((one) => pairOf(one, aggregateType, unit, bound, old)).filter((pair) => pair !== undefined);
-    await refoldAll(bench, pairs.flatMap(({ now, before }) => (before instanceof Refold ? [now, before] : [now])));
+    const pairs = window
+      .map((one) => pairOf(one, aggregateType, unit, bound, old))
+      .filter((pair) => pair !== undefined);
+    await refoldAll(
+      bench,
+      pairs.flatMap(({ now, before }) => (before instanceof Refold ? [now, before] : [now])),
+    );
     for (const { now, before } of pairs) {
       result.folded(1);
       tally.events += now.events;
@@ -48,22 +57,44 @@ export async function dryRunReducer(run: ReducerDryRun, unit: Unit, aggregateTyp
     }
     folded += pairs.length;
   }
-  return options.sample === undefined && folded < total && folded >= options.limit ? `the limit: ${folded} of the ${total} aggregates of type ${aggregateType} were folded` : undefined;
+  return options.sample === undefined && folded < total && folded >= options.limit
+    ? `the limit: ${folded} of the ${total} aggregates of type ${aggregateType} were folded`
+    : undefined;
 }
 
 /** What is stored is compared with where it is of the last version; else the bound code folds the aggregate too. */
-function pairOf({ source, aggregateId }: Chosen, aggregateType: string, unit: Unit, bound: Unit | undefined, old: Unit | undefined): Pair | undefined {
+function pairOf(
+  { source, aggregateId }: Chosen,
+  aggregateType: string,
+  unit: Unit,
+  bound: Unit | undefined,
+  old: Unit | undefined,
+): Pair | undefined {
   const head = source.head(aggregateId);
   if (head === undefined) return undefined;
   const stored = source.stored(aggregateId, aggregateType);
   const now = new Refold(unit, source, aggregateId, head.version);
-  if (stored !== undefined && (stored.version === head.version || stored.fault !== undefined)) return { now, before: stored };
-  return { now, before: bound === undefined || old === undefined ? undefined : new Refold(old, source, aggregateId, head.version, source.marks(aggregateId, bound)) };
+  if (stored !== undefined && (stored.version === head.version || stored.fault !== undefined))
+    return { now, before: stored };
+  return {
+    now,
+    before:
+      bound === undefined || old === undefined
+        ? undefined
+        : new Refold(old, source, aggregateId, head.version, source.marks(aggregateId, bound)),
+  };
 }
 
-async function* chosen({ bench, sources, options: { sample, seed, limit } }: ReducerDryRun, aggregateType: string): AsyncGenerator<readonly Chosen[]> {
+async function* chosen(
+  { bench, sources, options: { sample, seed, limit } }: ReducerDryRun,
+  aggregateType: string,
+): AsyncGenerator<readonly Chosen[]> {
   if (sample !== undefined) {
-    yield await sampleOf(aggregatesOf(sources, aggregateType, () => bench.breathe()), Math.min(sample, limit), seed);
+    yield await sampleOf(
+      aggregatesOf(sources, aggregateType, () => bench.breathe()),
+      Math.min(sample, limit),
+      seed,
+    );
     return;
   }
   let left = limit;
@@ -75,11 +106,17 @@ async function* chosen({ bench, sources, options: { sample, seed, limit } }: Red
 }
 
 /** All of a type, by partition. */
-export async function* aggregatesOf(sources: readonly AggregateSource[], aggregateType: string, between: () => Promise<void>): AsyncGenerator<readonly Chosen[]> {
+export async function* aggregatesOf(
+  sources: readonly AggregateSource[],
+  aggregateType: string,
+  between: () => Promise<void>,
+): AsyncGenerator<readonly Chosen[]> {
   for (const source of sources)
-    for await (const ids of portions<string>((after) => source.aggregatesOfType(aggregateType, after ?? ''), between)) yield ids.map((aggregateId) => ({ source, aggregateId }));
+    for await (const ids of portions<string>((after) => source.aggregatesOfType(aggregateType, after ?? ''), between))
+      yield ids.map((aggregateId) => ({ source, aggregateId }));
 }
 
 export async function* windows<T>(portioned: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
-  for await (const portion of portioned) for (let at = 0; at < portion.length; at += WINDOW) yield portion.slice(at, at + WINDOW);
+  for await (const portion of portioned)
+    for (let at = 0; at < portion.length; at += WINDOW) yield portion.slice(at, at + WINDOW);
 }

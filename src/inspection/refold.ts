@@ -1,9 +1,9 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
-import { eventsOf } from '../tasks/commit-reader.js';
-import type { AggregateSource } from '../tasks/inspection-source.js';
-import { NO_MARKS, type ReducerMarks } from '../tasks/store/fault-tables.js';
+import { eventsOf } from '../aggregates/commit-reader.js';
+import type { AggregateSource } from '../tenancy/inspection-source.js';
+import { NO_MARKS, type ReducerMarks } from '../store/fault-tables.js';
 import type { Bench } from './scratch-runner.js';
 
 /** Of one item of a turn, and of all items of it. */
@@ -33,11 +33,15 @@ class EventCursor {
   }
 
   /** At least one unless there is none up to the version. `through`: the last version that was passed, folded or not. */
-  async take(count: number, maxBytes: number, until: number): Promise<{ readonly events: HostEvent[]; readonly skipped: readonly HostEvent[]; readonly through: number }> {
+  async take(
+    count: number,
+    maxBytes: number,
+    until: number,
+  ): Promise<{ readonly events: HostEvent[]; readonly skipped: readonly HostEvent[]; readonly through: number }> {
     const events: HostEvent[] = [];
     const skipped: HostEvent[] = [];
     let through = 0;
-    for (let bytes = 0; events.length + skipped.length < count && bytes < maxBytes; ) {
+    for (let bytes = 0; events.length + skipped.length < count && bytes < maxBytes;) {
       const event = (this.#next ??= await this.#pull());
       if (event === undefined || event.version > Math.min(until, this.#through)) break;
       this.#next = undefined;
@@ -84,7 +88,13 @@ export class Refold {
   events = 0;
 
   /** `marks`: what the log says of faults of this very code. */
-  constructor(unit: Unit, source: AggregateSource, aggregateId: string, through: number, { skipped, stop }: ReducerMarks = NO_MARKS) {
+  constructor(
+    unit: Unit,
+    source: AggregateSource,
+    aggregateId: string,
+    through: number,
+    { skipped, stop }: ReducerMarks = NO_MARKS,
+  ) {
     this.unit = unit;
     this.#source = source;
     this.aggregateId = aggregateId;
@@ -99,14 +109,31 @@ export class Refold {
   }
 
   /** What is to be folded next, up to the version; undefined when nothing is. `each`: the state after every event is wanted. */
-  async item({ count = EVENTS_AN_ITEM, until = this.through, each = false }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<FoldItem | undefined> {
+  async item({
+    count = EVENTS_AN_ITEM,
+    until = this.through,
+    each = false,
+  }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<
+    FoldItem | undefined
+  > {
     if (this.done || this.version >= until) return undefined;
     const { events, skipped, through } = await this.#cursor.take(count, BYTES_AN_ITEM, until);
-    if (events.length + skipped.length === 0) throw new StatefoldError('UNAVAILABLE', `a part of the history of '${this.aggregateId}' is not here; send the request again`);
+    if (events.length + skipped.length === 0)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        `a part of the history of '${this.aggregateId}' is not here; send the request again`,
+      );
     this.skipped = skipped;
     this.#taken = through;
     const { unit, aggregateId, version, state } = this;
-    return { unit, aggregateId, baseVersion: version, baseState: () => state, events, stateAt: each ? events.map((event) => event.version) : [] };
+    return {
+      unit,
+      aggregateId,
+      baseVersion: version,
+      baseState: () => state,
+      events,
+      stateAt: each ? events.map((event) => event.version) : [],
+    };
   }
 
   settle(item: FoldItem, outcome: FoldOutcome): void {
@@ -114,7 +141,10 @@ export class Refold {
     const reached = last === undefined ? undefined : item.events.findLast((event) => event.version <= last.version);
     if (last !== undefined) this.state = last.state;
     if (reached !== undefined) this.lastModified = reached.timestamp;
-    this.events += outcome.fault === undefined ? item.events.length : item.events.filter((event) => event.version <= (last?.version ?? 0)).length;
+    this.events +=
+      outcome.fault === undefined
+        ? item.events.length
+        : item.events.filter((event) => event.version <= (last?.version ?? 0)).length;
     this.fault = outcome.fault;
     this.#reach(outcome.fault === undefined ? this.#taken : outcome.fault.version - 1);
   }
@@ -129,7 +159,8 @@ export class Refold {
   async stoppedAt(): Promise<HostEvent | undefined> {
     if (this.fault === undefined || this.fault !== this.#stop) return undefined;
     const { version } = this.fault;
-    for await (const commits of this.#source.history(this.aggregateId, version, version)) for (const commit of commits) for (const event of eventsOf(commit)) if (event.version === version) return event;
+    for await (const commits of this.#source.history(this.aggregateId, version, version))
+      for (const commit of commits) for (const event of eventsOf(commit)) if (event.version === version) return event;
     return undefined;
   }
 
@@ -142,13 +173,14 @@ export class Refold {
 
   /** @throws DeadlinePassedError */
   async advance(bench: Bench, until: number): Promise<void> {
-    for (let item = await this.item({ until }); item !== undefined; item = await this.item({ until })) await this.fold(bench, item);
+    for (let item = await this.item({ until }); item !== undefined; item = await this.item({ until }))
+      await this.fold(bench, item);
   }
 }
 
 /** Folds all of them to their ends, several in one turn; no aggregate may be there twice for one unit. @throws DeadlinePassedError */
 export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promise<void> {
-  for (let open = refolds.filter((one) => !one.done); open.length > 0; ) {
+  for (let open = refolds.filter((one) => !one.done); open.length > 0;) {
     const turn: { readonly refold: Refold; readonly item: FoldItem }[] = [];
     let [events, bytes] = [0, 0];
     for (let at = 0; at < open.length && events < EVENTS_A_TURN && bytes < BYTES_A_TURN; at += READ_AT_ONCE) {

@@ -6,7 +6,13 @@ const MARK = '~';
 export const scratchName = (tenantId: string, what: 'at' | 'dry'): string => `${tenantId}${MARK}${what}`;
 
 /** What is folded again gives way to what is folded live. Called when a process starts, before it has threads: they have its priority. */
-export function lowerScratchPriority({ tenantId, pid }: { readonly tenantId: string | undefined; readonly pid: number }): void {
+export function lowerScratchPriority({
+  tenantId,
+  pid,
+}: {
+  readonly tenantId: string | undefined;
+  readonly pid: number;
+}): void {
   if (tenantId?.includes(MARK) !== true) return;
   try {
     setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);

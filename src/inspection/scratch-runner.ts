@@ -23,7 +23,10 @@ const LOADED = 8;
 export async function inTime<T>(ms: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const overdue = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new StatefoldError('UNAVAILABLE', 'the log does not answer; send the request again')), ms);
+    timer = setTimeout(
+      () => reject(new StatefoldError('UNAVAILABLE', 'the log does not answer; send the request again')),
+      ms,
+    );
   });
   try {
     return await Promise.race([work, overdue]);
@@ -60,7 +63,12 @@ export class ScratchRunner {
     try {
       await before;
       const left = until - performance.now();
-      if (left <= 0) throw new StatefoldError('RATE_LIMITED', 'others of the same kind are under way for this tenant; send the request again', { retryAfterSeconds: 2 });
+      if (left <= 0)
+        throw new StatefoldError(
+          'RATE_LIMITED',
+          'others of the same kind are under way for this tenant; send the request again',
+          { retryAfterSeconds: 2 },
+        );
       return await this.#inTime(left, work);
     } finally {
       end();
@@ -69,7 +77,9 @@ export class ScratchRunner {
   }
 
   async #inTime<T>(ms: number, work: (bench: Bench) => Promise<T>): Promise<T> {
-    const bench = new Bench(this.#options.codeHost.runner(this.#options.name), (artefactId, assembly) => this.#load(artefactId, assembly));
+    const bench = new Bench(this.#options.codeHost.runner(this.#options.name), (artefactId, assembly) =>
+      this.#load(artefactId, assembly),
+    );
     const timer = setTimeout(() => {
       bench.late = true;
       // What the code is at can't be called off otherwise.

@@ -1,7 +1,7 @@
 import type { State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp, type Fault, type StoredEvent } from '../core/event.js';
-import type { AggregateSource } from '../tasks/inspection-source.js';
+import type { AggregateSource } from '../tenancy/inspection-source.js';
 import { patchText } from './json-patch.js';
 import type { Refold } from './refold.js';
 import type { Bench } from './scratch-runner.js';
@@ -47,10 +47,18 @@ const STATES_A_TURN = 2 * 1024 * 1024;
 const EVENTS_A_TURN = 200;
 
 /** The version that a query is about. @throws StatefoldError NOT_FOUND where the aggregate never had it */
-export async function versionOf(source: AggregateSource, head: number, { aggregateId, atVersion, atTime }: StateAtQuery): Promise<number> {
+export async function versionOf(
+  source: AggregateSource,
+  head: number,
+  { aggregateId, atVersion, atTime }: StateAtQuery,
+): Promise<number> {
   if (atVersion !== undefined) {
     if (atVersion <= head) return atVersion;
-    throw new StatefoldError('NOT_FOUND', `aggregate '${aggregateId}' has no version ${atVersion} yet; its last one is ${head}`, { details: { currentVersion: head } });
+    throw new StatefoldError(
+      'NOT_FOUND',
+      `aggregate '${aggregateId}' has no version ${atVersion} yet; its last one is ${head}`,
+      { details: { currentVersion: head } },
+    );
   }
   if (atTime === undefined) return head;
   // Times of an aggregate never go back.
@@ -64,16 +72,27 @@ export async function versionOf(source: AggregateSource, head: number, { aggrega
     else high = commit.baseVersion;
   }
   if (low > 0) return low;
-  throw new StatefoldError('NOT_FOUND', `aggregate '${aggregateId}' did not exist at ${isoTimestamp(atTime)}; its first event came at ${isoTimestamp(first)}`);
+  throw new StatefoldError(
+    'NOT_FOUND',
+    `aggregate '${aggregateId}' did not exist at ${isoTimestamp(atTime)}; its first event came at ${isoTimestamp(first)}`,
+  );
 }
 
-async function commitWith(source: AggregateSource, aggregateId: string, version: number): Promise<{ readonly baseVersion: number; readonly timestamp: number; readonly events: readonly unknown[] }> {
+async function commitWith(
+  source: AggregateSource,
+  aggregateId: string,
+  version: number,
+): Promise<{ readonly baseVersion: number; readonly timestamp: number; readonly events: readonly unknown[] }> {
   for await (const [commit] of source.history(aggregateId, version, version)) if (commit !== undefined) return commit;
   throw new Error(`the log has no commit with version ${version} of ${aggregateId}`);
 }
 
 /** Folds the aggregate to where it ends. @throws DeadlinePassedError */
-export async function foldStateAt(bench: Bench, refold: Refold, query: StateAtQuery): Promise<Omit<StateAt, 'headVersion'>> {
+export async function foldStateAt(
+  bench: Bench,
+  refold: Refold,
+  query: StateAtQuery,
+): Promise<Omit<StateAt, 'headVersion'>> {
   const version = refold.through;
   let diff: StateAt['diff'];
   if (query.diff !== undefined) {
@@ -85,10 +104,14 @@ export async function foldStateAt(bench: Bench, refold: Refold, query: StateAtQu
   return { version: refold.version, state, lastModified, fault, diff };
 }
 
-async function effects(bench: Bench, refold: Refold, { fromVersion, limit }: { readonly fromVersion: number; readonly limit: number }): Promise<NonNullable<StateAt['diff']>> {
+async function effects(
+  bench: Bench,
+  refold: Refold,
+  { fromVersion, limit }: { readonly fromVersion: number; readonly limit: number },
+): Promise<NonNullable<StateAt['diff']>> {
   const events: EventEffect[] = [];
   const until = Math.min(refold.through, fromVersion + limit - 1);
-  for (let bytes = 0; bytes < DIFF_BYTES; ) {
+  for (let bytes = 0; bytes < DIFF_BYTES;) {
     const count = Math.max(1, Math.min(EVENTS_A_TURN, Math.floor(STATES_A_TURN / ((refold.state?.length ?? 0) + 1))));
     let before = refold.state;
     const item = await refold.item({ count, until, each: true });
@@ -109,9 +132,23 @@ async function effects(bench: Bench, refold: Refold, { fromVersion, limit }: { r
     }
   }
   const stopped = events.length < limit ? await refold.stoppedAt() : undefined;
-  if (stopped !== undefined && stopped.version >= fromVersion) events.push({ ...told(stopped), patch: undefined, fault: refold.fault, skipped: false });
+  if (stopped !== undefined && stopped.version >= fromVersion)
+    events.push({ ...told(stopped), patch: undefined, fault: refold.fault, skipped: false });
   const last = events.at(-1)?.version ?? fromVersion - 1;
-  return { events, nextVersion: refold.fault === undefined && last >= fromVersion && last < refold.through ? last + 1 : undefined };
+  return {
+    events,
+    nextVersion: refold.fault === undefined && last >= fromVersion && last < refold.through ? last + 1 : undefined,
+  };
 }
 
-const told = ({ version, eventId, eventType, timestamp }: StoredEvent): Pick<EventEffect, 'version' | 'eventId' | 'eventType' | 'timestamp'> => ({ version, eventId, eventType, timestamp });
+const told = ({
+  version,
+  eventId,
+  eventType,
+  timestamp,
+}: StoredEvent): Pick<EventEffect, 'version' | 'eventId' | 'eventType' | 'timestamp'> => ({
+  version,
+  eventId,
+  eventType,
+  timestamp,
+});

@@ -1,8 +1,8 @@
 import type { Unit } from '../code-host/code-host.js';
 import { partitionOf } from '../core/murmur2.js';
-import type { AggregateSource } from '../tasks/inspection-source.js';
-import { sameState } from '../tasks/projection-unit.js';
-import type { ReducerState } from '../tasks/store/partition-tables.js';
+import type { AggregateSource } from '../tenancy/inspection-source.js';
+import { sameState } from '../projections/projection-unit.js';
+import type { ReducerState } from '../store/partition-tables.js';
 import { sampleOf } from './portions.js';
 import type { AggregateRow } from './read-store-rows.js';
 import { aggregatesOf, windows } from './reducer-dry-run.js';
@@ -34,7 +34,10 @@ export async function verifyAggregates(run: VerifyAggregates, which: AggregatesT
   const unknown: string[] = [];
   for await (const window of windows(chosen(run, which, unknown))) {
     const checked = window.map(({ source, aggregateId }) => checkedOf(run, source, aggregateId));
-    await refoldAll(bench, checked.map(({ refold }) => refold));
+    await refoldAll(
+      bench,
+      checked.map(({ refold }) => refold),
+    );
     const rows = await run.readStoreRows(window.map(({ aggregateId }) => aggregateId));
     if (rows === undefined) tally.readStoreAway = true;
     for (const { refold, stored } of checked) {
@@ -42,8 +45,23 @@ export async function verifyAggregates(run: VerifyAggregates, which: AggregatesT
       tally.events += refold.events;
       const generation = sources[0]?.bound(aggregateType)?.generation;
       tally.add({
-        ...{ key: aggregateId, className: run.unit.className, version, stored: stored?.state ?? null, recomputed: state, storedFault: stored?.fault, fault },
-        store: stored === undefined ? 'absent' : stored.version === version && sameState(stored.state, state) && (stored.fault === undefined) === (fault === undefined) ? 'equal' : 'different',
+        ...{
+          key: aggregateId,
+          className: run.unit.className,
+          version,
+          stored: stored?.state ?? null,
+          recomputed: state,
+          storedFault: stored?.fault,
+          fault,
+        },
+        store:
+          stored === undefined
+            ? 'absent'
+            : stored.version === version &&
+                sameState(stored.state, state) &&
+                (stored.fault === undefined) === (fault === undefined)
+              ? 'equal'
+              : 'different',
         readStore: rows === undefined ? undefined : verdictOf(rows.get(aggregateId), refold, generation),
       });
       await bench.breathe();
@@ -59,7 +77,11 @@ function verdictOf(row: AggregateRow | undefined, { version, state }: Refold, ge
   return sameState(row.state, state) ? 'equal' : 'different';
 }
 
-function checkedOf({ bound, unit, aggregateType }: VerifyAggregates, source: AggregateSource, aggregateId: string): Checked {
+function checkedOf(
+  { bound, unit, aggregateType }: VerifyAggregates,
+  source: AggregateSource,
+  aggregateId: string,
+): Checked {
   const stored = source.stored(aggregateId, aggregateType);
   const head = source.head(aggregateId)?.version ?? 0;
   // What stopped it must stop it again.
@@ -67,9 +89,17 @@ function checkedOf({ bound, unit, aggregateType }: VerifyAggregates, source: Agg
   return { refold: new Refold(unit, source, aggregateId, through, source.marks(aggregateId, bound)), stored };
 }
 
-async function* chosen({ bench, sources, aggregateType }: VerifyAggregates, { aggregateIds, sample, seed }: AggregatesToVerify, unknown: string[]): AsyncGenerator<readonly { readonly source: AggregateSource; readonly aggregateId: string }[]> {
+async function* chosen(
+  { bench, sources, aggregateType }: VerifyAggregates,
+  { aggregateIds, sample, seed }: AggregatesToVerify,
+  unknown: string[],
+): AsyncGenerator<readonly { readonly source: AggregateSource; readonly aggregateId: string }[]> {
   if (aggregateIds === undefined) {
-    yield await sampleOf(aggregatesOf(sources, aggregateType, () => bench.breathe()), sample, seed);
+    yield await sampleOf(
+      aggregatesOf(sources, aggregateType, () => bench.breathe()),
+      sample,
+      seed,
+    );
     return;
   }
   const found: { readonly source: AggregateSource; readonly aggregateId: string }[] = [];

@@ -1,7 +1,7 @@
 import type { ProjectionUnit } from '../code-host/code-host.js';
-import type { ProjectionSource } from '../tasks/inspection-source.js';
-import { sameState } from '../tasks/projection-unit.js';
-import type { KeyState, LiveProjection } from '../tasks/store/partition-tables.js';
+import type { ProjectionSource } from '../tenancy/inspection-source.js';
+import { sameState } from '../projections/projection-unit.js';
+import type { KeyState, LiveProjection } from '../store/partition-tables.js';
 import { portions, sampleOf } from './portions.js';
 import { rowOf, rowsOf } from './projection-dry-run.js';
 import { ProjectionRefold, type RefoldedKey } from './projection-refold.js';
@@ -21,14 +21,24 @@ export interface VerifyProjection {
   readonly maxKeys: number;
   readonly maxBytes: number;
   /** Rows of the read store; undefined while it is away. */
-  readonly readStoreRows: (keys: readonly string[]) => Promise<((className: string, key: string) => KeyRow | undefined) | undefined>;
+  readonly readStoreRows: (
+    keys: readonly string[],
+  ) => Promise<((className: string, key: string) => KeyRow | undefined) | undefined>;
 }
 
 /** Folds keys of the live revision again from the first event, and compares. Undefined: all that was to be; else how far it got. @throws DeadlinePassedError */
 export async function verifyProjection(run: VerifyProjection, which: KeysToVerify): Promise<string | undefined> {
   const { bench, source, projectionId, live, units, tally, maxKeys, maxBytes } = run;
   const chosen = await chosenKeys(run, which);
-  const refold = new ProjectionRefold({ bench, source, units, wanted: (key) => chosen?.has(key) ?? true, maxKeys, maxBytes, releasesOf: { projectionId, revision: live.revision } });
+  const refold = new ProjectionRefold({
+    bench,
+    source,
+    units,
+    wanted: (key) => chosen?.has(key) ?? true,
+    maxKeys,
+    maxBytes,
+    releasesOf: { projectionId, revision: live.revision },
+  });
   try {
     await refold.catchUp();
   } finally {
@@ -40,7 +50,9 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
   // Rows that the events give no state for.
   const stored: (readonly [key: string, unit: number])[] = [];
   if (chosen !== undefined) for (const key of chosen) for (const unit of units.keys()) stored.push([key, unit]);
-  else if (!refold.full) for await (const [key, unit] of rowsOf(source, projectionId, live.revision, () => bench.breathe())) stored.push([key, unit]);
+  else if (!refold.full)
+    for await (const [key, unit] of rowsOf(source, projectionId, live.revision, () => bench.breathe()))
+      stored.push([key, unit]);
   const extra = stored.filter(([key, unit]) => refold.state(unit, key) === undefined);
   for (const [key] of extra) names.add(key);
   const rows = await run.readStoreRows([...names]);
@@ -50,7 +62,15 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
     if (now === undefined && row === undefined) return;
     const [state, fault] = [now?.state ?? null, now?.fault];
     tally.add({
-      ...{ key, className: classOf(unit), version: undefined, stored: row?.state ?? null, recomputed: state, storedFault: row?.fault, fault },
+      ...{
+        key,
+        className: classOf(unit),
+        version: undefined,
+        stored: row?.state ?? null,
+        recomputed: state,
+        storedFault: row?.fault,
+        fault,
+      },
       store: verdict(row, now),
       readStore: rows === undefined ? undefined : readStoreVerdict(rows(classOf(unit), key), row, now),
     });
@@ -63,7 +83,9 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
 
 /** A key without a state and without a fault may have no row. */
 const verdict = (row: KeyState | undefined, now: RefoldedKey | undefined): Verdict =>
-  sameState(row?.state ?? null, now?.state ?? null) && row?.fault?.eventId === now?.fault?.eventId ? 'equal' : 'different';
+  sameState(row?.state ?? null, now?.state ?? null) && row?.fault?.eventId === now?.fault?.eventId
+    ? 'equal'
+    : 'different';
 
 /** The sink is a moment behind the changes, or ahead of what was compared. */
 function readStoreVerdict(found: KeyRow | undefined, row: KeyState | undefined, now: RefoldedKey | undefined): Verdict {
@@ -75,7 +97,10 @@ function readStoreVerdict(found: KeyRow | undefined, row: KeyState | undefined, 
 }
 
 /** Undefined: all. */
-async function chosenKeys(run: VerifyProjection, { keys, sample, seed }: KeysToVerify): Promise<ReadonlySet<string> | undefined> {
+async function chosenKeys(
+  run: VerifyProjection,
+  { keys, sample, seed }: KeysToVerify,
+): Promise<ReadonlySet<string> | undefined> {
   if (keys !== undefined) return new Set(keys);
   if (sample === undefined) return undefined;
   return new Set(await sampleOf(keysOf(run), sample, seed));
@@ -83,6 +108,7 @@ async function chosenKeys(run: VerifyProjection, { keys, sample, seed }: KeysToV
 
 async function* keysOf({ bench, source, projectionId, live }: VerifyProjection): AsyncGenerator<readonly string[]> {
   type Row = readonly [key: string, classIndex: number, row: KeyState];
-  const read = (after: Row | undefined): Iterable<Row> => source.rows(projectionId, live.revision, after === undefined ? undefined : [after[0], after[1]]);
+  const read = (after: Row | undefined): Iterable<Row> =>
+    source.rows(projectionId, live.revision, after === undefined ? undefined : [after[0], after[1]]);
   for await (const portion of portions(read, () => bench.breathe())) yield portion.map(([key]) => key);
 }

@@ -30,8 +30,20 @@ export class VerifyTally {
     this.differences.push({ ...checked, patch: patchText(stored, recomputed) });
   }
 
-  get figures(): { readonly checked: number; readonly equal: number; readonly different: number; readonly absent: number; readonly readStore: Record<Verdict, number> | undefined } {
+  get figures(): {
+    readonly checked: number;
+    readonly equal: number;
+    readonly different: number;
+    readonly absent: number;
+    readonly readStore: Record<Verdict, number> | undefined;
+  } {
     const { equal, different, absent, behind } = this.#store;
-    return { checked: equal + different + absent + behind, equal, different, absent, readStore: this.readStoreAway ? undefined : this.#readStore };
+    return {
+      checked: equal + different + absent + behind,
+      equal,
+      different,
+      absent,
+      readStore: this.readStoreAway ? undefined : this.#readStore,
+    };
   }
 }

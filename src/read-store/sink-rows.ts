@@ -31,7 +31,9 @@ export class Rows {
   }
 
   get count(): number {
-    return this.#events.length + this.#aggregateStates.length + this.#notifications.length + this.#projectionStates.size;
+    return (
+      this.#events.length + this.#aggregateStates.length + this.#notifications.length + this.#projectionStates.size
+    );
   }
 
   get bytes(): number {
@@ -89,7 +91,14 @@ export class Rows {
         sequence: change.sequence,
         last_modified: change.timestamp,
       };
-      this.#notifications.push({ ...state, aggregate_id: change.aggregateId, aggregate_type: change.aggregateType, version: change.version, event_id: change.eventId, cause: change.cause ?? '' });
+      this.#notifications.push({
+        ...state,
+        aggregate_id: change.aggregateId,
+        aggregate_type: change.aggregateType,
+        version: change.version,
+        event_id: change.eventId,
+        cause: change.cause ?? '',
+      });
       // Only the latest of a key within the block: the rest would be merged away.
       const key = JSON.stringify([change.projectionId, change.className, change.key]);
       this.#projectionStates.set(key, state);

@@ -22,7 +22,11 @@ export interface SinkSource {
    * rows of all commits below it are covered. `logOffset` orders rows of one aggregate (binding generation and commit offset).
    * `lastOnly`: without those that have a commit past it too, with whose page they come.
    */
-  aggregateStates(aggregateIds: readonly string[], through: number, lastOnly?: boolean): Promise<
+  aggregateStates(
+    aggregateIds: readonly string[],
+    through: number,
+    lastOnly?: boolean,
+  ): Promise<
     readonly {
       readonly aggregateId: string;
       readonly aggregateType: string;

@@ -64,7 +64,11 @@ export class SinkTenant {
     const at = (offset: number): StreamPosition => ({ offset, failures: 0, notBefore: 0 });
     this.#revision = Math.floor(watermarks.states / REVISION_STRIDE);
     this.#statesAnewTo = this.source.commitsEnd?.() ?? 0;
-    this.#positions = { events: at(watermarks.events), states: at(watermarks.states % REVISION_STRIDE), changes: at(watermarks.changes) };
+    this.#positions = {
+      events: at(watermarks.events),
+      states: at(watermarks.states % REVISION_STRIDE),
+      changes: at(watermarks.changes),
+    };
   }
 
   /** Forgets all positions: the store is asked for them again. What is being read then comes to nothing. */
@@ -78,7 +82,16 @@ export class SinkTenant {
     const startedAt = Date.now();
     const positions = this.#positions;
     const revision = Math.max(this.#revision, this.source.statesRevision?.() ?? 0);
-    const gathered = { tenant: this, rows: new Rows(), progress: new Map<SinkStream, number>(), failures: [] as { stream: SinkStream; error: unknown }[], dropped: [] as string[], startedAt, generation: this.#generation, revision };
+    const gathered = {
+      tenant: this,
+      rows: new Rows(),
+      progress: new Map<SinkStream, number>(),
+      failures: [] as { stream: SinkStream; error: unknown }[],
+      dropped: [] as string[],
+      startedAt,
+      generation: this.#generation,
+      revision,
+    };
     if (positions === undefined) return gathered;
     if (revision > this.#revision) {
       this.#revision = revision;
@@ -101,7 +114,10 @@ export class SinkTenant {
     // The two streams over commits mostly stand at the same place, and then share one read.
     let shared: { readonly from: number; readonly page: Promise<CommitsPage> } | undefined;
     const commitsFrom = (from: number): Promise<CommitsPage> => {
-      shared = shared?.from === from ? shared : { from, page: answered(this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
+      shared =
+        shared?.from === from
+          ? shared
+          : { from, page: answered(this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
       return shared.page;
     };
     const { tenantId } = this.source;
@@ -118,7 +134,15 @@ export class SinkTenant {
       const page = await commitsFrom(from);
       if (page.next > through) return from;
       const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...(page.released ?? [])])];
-      if (ids.length > 0) rows.addStates(tenantId, await answered(this.source.aggregateStates(ids, page.next, page.next < this.#statesAnewTo), this.#deadlineMs, 'aggregateStates'));
+      if (ids.length > 0)
+        rows.addStates(
+          tenantId,
+          await answered(
+            this.source.aggregateStates(ids, page.next, page.next < this.#statesAnewTo),
+            this.#deadlineMs,
+            'aggregateStates',
+          ),
+        );
       return page.next;
     });
     await attempt('changes', async (from) => {
@@ -136,20 +160,27 @@ export class SinkTenant {
 
   watermarksOf({ progress, revision }: Gathered): readonly Watermark[] {
     const { tenantId } = this.source;
-    return [...progress].map(([stream, offset]) => ({ tenantId, stream, offset: stream === 'states' ? revision * REVISION_STRIDE + offset : offset }));
+    return [...progress].map(([stream, offset]) => ({
+      tenantId,
+      stream,
+      offset: stream === 'states' ? revision * REVISION_STRIDE + offset : offset,
+    }));
   }
 
   /** The gathered rows, and their watermarks, are in the store. */
   commit(gathered: Gathered): void {
     if (this.#positions === undefined || !this.isCurrent(gathered)) return;
-    for (const [stream, offset] of gathered.progress) if (stream !== 'states' || gathered.revision === this.#revision) this.#positions[stream].offset = offset;
+    for (const [stream, offset] of gathered.progress)
+      if (stream !== 'states' || gathered.revision === this.#revision) this.#positions[stream].offset = offset;
   }
 
   /** The soonest time at which a stream that failed may be read again; undefined when none has failed. */
   retryAt(): number | undefined {
     const positions = this.#positions;
     if (positions === undefined) return undefined;
-    const failed = STREAMS.filter((stream) => positions[stream].failures > 0).map((stream) => positions[stream].notBefore);
+    const failed = STREAMS.filter((stream) => positions[stream].failures > 0).map(
+      (stream) => positions[stream].notBefore,
+    );
     return failed.length === 0 ? undefined : Math.min(...failed);
   }
 }

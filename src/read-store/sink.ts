@@ -91,7 +91,10 @@ export class Sink {
     this.detach(source.tenantId);
     const tenant = new SinkTenant(source, this.#options.sourceDeadlineMs ?? 60_000);
     this.#tenants.set(source.tenantId, tenant);
-    this.#unsubscribe.set(source.tenantId, source.onAdvance(() => this.#advance(tenant)));
+    this.#unsubscribe.set(
+      source.tenantId,
+      source.onAdvance(() => this.#advance(tenant)),
+    );
     // What the log took while nobody was attached.
     this.#advance(tenant);
   }
@@ -114,7 +117,8 @@ export class Sink {
    */
   async flush(tenantId: string, target: FlushTarget, deadlineMs = 30_000): Promise<void> {
     const tenant = this.#tenants.get(tenantId);
-    if (tenant === undefined || this.#closed) throw new StatefoldError('UNAVAILABLE', `The read store doesn't follow tenant ${tenantId} here`);
+    if (tenant === undefined || this.#closed)
+      throw new StatefoldError('UNAVAILABLE', `The read store doesn't follow tenant ${tenantId} here`);
     if (reached(tenant, target)) return;
     const waiting = this.#flushes.get(tenantId) ?? new Set<Flush>();
     this.#flushes.set(tenantId, waiting);
@@ -123,8 +127,16 @@ export class Sink {
         clearTimeout(timer);
         waiting.delete(flush);
       };
-      const flush: Flush = { target, resolve: () => (settle(), resolve()), reject: (error) => (settle(), reject(error)) };
-      const timer = setTimeout(() => flush.reject(new StatefoldError('UNAVAILABLE', `The read store did not catch up within ${deadlineMs} ms`)), deadlineMs);
+      const flush: Flush = {
+        target,
+        resolve: () => (settle(), resolve()),
+        reject: (error) => (settle(), reject(error)),
+      };
+      const timer = setTimeout(
+        () =>
+          flush.reject(new StatefoldError('UNAVAILABLE', `The read store did not catch up within ${deadlineMs} ms`)),
+        deadlineMs,
+      );
       waiting.add(flush);
       tenant.notBefore = 0;
       this.#mark(tenant);
@@ -152,7 +164,9 @@ export class Sink {
   }
 
   status(): SinkStatus {
-    const since = [...this.#tenants.values()].flatMap(({ behindSince }) => (behindSince === undefined ? [] : [behindSince]));
+    const since = [...this.#tenants.values()].flatMap(({ behindSince }) =>
+      behindSince === undefined ? [] : [behindSince],
+    );
     const oldestMs = since.length === 0 ? 0 : Math.max(0, Date.now() - since.reduce((a, b) => Math.min(a, b)));
     return { tenants: this.#tenants.size, behind: since.length, oldestMs, storeAvailable: this.#storeFailures === 0 };
   }
@@ -223,7 +237,8 @@ export class Sink {
     try {
       const leftOut = await this.#read();
       full = (await this.#write()) || leftOut;
-      if (this.#storeFailures > 0) this.#options.logger.info({}, this.#storeSeen ? 'The read store is back' : 'The read store is up');
+      if (this.#storeFailures > 0)
+        this.#options.logger.info({}, this.#storeSeen ? 'The read store is back' : 'The read store is up');
       if (this.#storeFailures > 0 || !this.#storeSeen) this.#options.observer?.storeAvailable?.(true);
       this.#storeSeen = true;
       this.#storeFailures = 0;
@@ -239,7 +254,9 @@ export class Sink {
     const now = Date.now();
     let soonest: number | undefined;
     // One that is being read asks for a round itself when it has been.
-    for (const tenant of this.#dirty) if (!this.#reading.has(tenant)) soonest = Math.min(soonest ?? Number.POSITIVE_INFINITY, Math.max(0, tenant.notBefore - now));
+    for (const tenant of this.#dirty)
+      if (!this.#reading.has(tenant))
+        soonest = Math.min(soonest ?? Number.POSITIVE_INFINITY, Math.max(0, tenant.notBefore - now));
     if (soonest === undefined) return undefined;
     const awaited = [...this.#flushes.values()].some((waiting) => waiting.size > 0);
     return full || awaited ? soonest : Math.max(soonest, this.#options.delayMs ?? 250);
@@ -287,7 +304,8 @@ export class Sink {
         await store.insert(block);
         observer?.block?.(block.table, block.rows.length, performance.now() - started);
       }
-      for (const { tenant, dropped } of taken) for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
+      for (const { tenant, dropped } of taken)
+        for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
       if (watermarks.length > 0) await store.setWatermarks(watermarks);
     } catch (error) {
       for (const { tenant } of taken) this.#mark(tenant);
@@ -315,12 +333,16 @@ export class Sink {
     } else if (!wasMarked) {
       tenant.behindSince = undefined;
     }
-    for (const flush of this.#flushes.get(tenant.source.tenantId) ?? []) if (reached(tenant, flush.target)) flush.resolve();
+    for (const flush of this.#flushes.get(tenant.source.tenantId) ?? [])
+      if (reached(tenant, flush.target)) flush.resolve();
   }
 
   #reportFailures({ tenant, failures }: Gathered): void {
     for (const { stream, error } of failures) {
-      this.#options.logger.warn({ err: error, tenantId: tenant.source.tenantId, stream }, 'The read store could not read a stream of a tenant; it tries again');
+      this.#options.logger.warn(
+        { err: error, tenantId: tenant.source.tenantId, stream },
+        'The read store could not read a stream of a tenant; it tries again',
+      );
       this.#options.observer?.streamFailed?.(tenant.source.tenantId, stream);
     }
   }
@@ -350,5 +372,6 @@ export class Sink {
 }
 
 const reached = (tenant: SinkTenant, target: FlushTarget): boolean =>
-  (target.events === undefined || Math.min(tenant.offset('events') ?? 0, tenant.offset('states') ?? 0) >= target.events) &&
+  (target.events === undefined ||
+    Math.min(tenant.offset('events') ?? 0, tenant.offset('states') ?? 0) >= target.events) &&
   (target.changes === undefined || (tenant.offset('changes') ?? 0) >= target.changes);

@@ -58,8 +58,16 @@ export class Distribution<L extends string = never> {
     const { name, help, bounds } = this.#options;
     const values = [...this.#series.values()].flatMap(({ labels, series }) => {
       let count = 0;
-      const buckets = [...series.counts].map((inBucket, i) => ({ metricName: `${name}_bucket`, labels: { ...labels, le: bounds[i] ?? '+Inf' }, value: (count += inBucket) }));
-      return [...buckets, { metricName: `${name}_sum`, labels, value: series.sum }, { metricName: `${name}_count`, labels, value: count }];
+      const buckets = [...series.counts].map((inBucket, i) => ({
+        metricName: `${name}_bucket`,
+        labels: { ...labels, le: bounds[i] ?? '+Inf' },
+        value: (count += inBucket),
+      }));
+      return [
+        ...buckets,
+        { metricName: `${name}_sum`, labels, value: series.sum },
+        { metricName: `${name}_count`, labels, value: count },
+      ];
     });
     return Promise.resolve({ name, help, type: 'histogram', aggregator: 'sum', values });
   }

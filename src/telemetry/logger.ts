@@ -13,7 +13,19 @@ export interface LoggerOptions {
 }
 
 /** Members that hold keys or secrets in clear, wherever a careless call logs the object around them. */
-const SECRETS = ['apiKey', 'adminKey', 'masterKey', 'password', 'secret', 'secrets', 'key.apiKey', 'headers["x-api-key"]', 'headers["x-admin-key"]', 'headers.authorization', 'headers.cookie'];
+const SECRETS = [
+  'apiKey',
+  'adminKey',
+  'masterKey',
+  'password',
+  'secret',
+  'secrets',
+  'key.apiKey',
+  'headers["x-api-key"]',
+  'headers["x-admin-key"]',
+  'headers.authorization',
+  'headers.cookie',
+];
 
 /** One JSON object a line: `level` as a word, `time` in ISO 8601, `msg`, and the fields of the call; errors under `err` with type, message and stack. */
 export function createLogger({ level, pretty = false, destination }: LoggerOptions): Logger {

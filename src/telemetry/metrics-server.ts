@@ -3,7 +3,11 @@ import { createServer } from 'node:http';
 import type { Metrics } from './metrics.js';
 
 /** Serves `/metrics` without a key, on a port of its own that only the scraper should reach. */
-export async function serveMetrics(port: number, host: string, metrics: Pick<Metrics, 'expose'>): Promise<{ close(): Promise<void> }> {
+export async function serveMetrics(
+  port: number,
+  host: string,
+  metrics: Pick<Metrics, 'expose'>,
+): Promise<{ close(): Promise<void> }> {
   const server = createServer((request, response) => {
     if (request.url !== '/metrics') return void response.writeHead(404).end();
     metrics.expose().then(

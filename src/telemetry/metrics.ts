@@ -8,12 +8,24 @@ const SLOW = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30];
 const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 /** Figures that are asked for at a scrape rather than told. */
-export type Watched = 'active_tenants' | 'faulted_aggregates' | 'faulted_keys' | 'code_host_landlock_version' | 'runners' | 'runners_waiting' | 'runners_resident_bytes' | 'faulted_artefacts' | 'projection_lag_commits' | 'read_store_behind_tenants';
+export type Watched =
+  | 'active_tenants'
+  | 'faulted_aggregates'
+  | 'faulted_keys'
+  | 'code_host_landlock_version'
+  | 'runners'
+  | 'runners_waiting'
+  | 'runners_resident_bytes'
+  | 'faulted_artefacts'
+  | 'projection_lag_commits'
+  | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   active_tenants: 'Tenants whose tasks run in this process.',
-  code_host_landlock_version: 'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
-  faulted_aggregates: 'Aggregates of this process that stand at an event on which their reducer threw, as far as they were folded.',
+  code_host_landlock_version:
+    'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
+  faulted_aggregates:
+    'Aggregates of this process that stand at an event on which their reducer threw, as far as they were folded.',
   faulted_keys: 'Keys of projections of this process that stand at an event on which the code threw.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
   runners: 'Processes that run uploaded code now, each the code of one tenant.',
@@ -32,40 +44,142 @@ export class Metrics {
   readonly #watched = new Map<Watched, () => number>();
   readonly #requests = new Map<string, Series>();
 
-  readonly #requestSeconds = this.#distribution('http_request_duration_seconds', 'Time from a request to its answer, by method, template of the route, and class of the status.', REQUEST, ['method', 'route', 'status']);
-  readonly #forwardSeconds = this.#distribution('http_forward_duration_seconds', 'Time from a request that another process serves to its answer, by outcome.', REQUEST, ['outcome']);
-  readonly #forwardRetries = this.#labelled('http_forward_retries_total', 'Attempts to have a request served by another process that failed and may be made again, by reason.', ['reason']);
+  readonly #requestSeconds = this.#distribution(
+    'http_request_duration_seconds',
+    'Time from a request to its answer, by method, template of the route, and class of the status.',
+    REQUEST,
+    ['method', 'route', 'status'],
+  );
+  readonly #forwardSeconds = this.#distribution(
+    'http_forward_duration_seconds',
+    'Time from a request that another process serves to its answer, by outcome.',
+    REQUEST,
+    ['outcome'],
+  );
+  readonly #forwardRetries = this.#labelled(
+    'http_forward_retries_total',
+    'Attempts to have a request served by another process that failed and may be made again, by reason.',
+    ['reason'],
+  );
   readonly #appends = this.#count('appends_total', 'Appends that were accepted.');
   readonly #events = this.#count('events_total', 'Events that were accepted.');
-  readonly #voided = this.#count('log_void_records_total', 'Records of a log that count for no reader: of a former owner, or duplicates.');
-  readonly #groupCommit = this.#distribution('log_produce_records', 'Records of one produce, by topic: how well appends share a round trip.', SIZES, ['topic']);
-  readonly #produceSeconds = this.#distribution('log_produce_duration_seconds', 'Time from a produce to its acknowledgement, by topic.', FAST, ['topic']);
+  readonly #voided = this.#count(
+    'log_void_records_total',
+    'Records of a log that count for no reader: of a former owner, or duplicates.',
+  );
+  readonly #groupCommit = this.#distribution(
+    'log_produce_records',
+    'Records of one produce, by topic: how well appends share a round trip.',
+    SIZES,
+    ['topic'],
+  );
+  readonly #produceSeconds = this.#distribution(
+    'log_produce_duration_seconds',
+    'Time from a produce to its acknowledgement, by topic.',
+    FAST,
+    ['topic'],
+  );
   readonly #foldedEvents = this.#count('fold_events_total', 'Events that reducers folded.');
-  readonly #foldSeconds = this.#distribution('fold_duration_seconds', 'Time of one batch through reducers, the way to the runner and back included.', FAST);
+  readonly #foldSeconds = this.#distribution(
+    'fold_duration_seconds',
+    'Time of one batch through reducers, the way to the runner and back included.',
+    FAST,
+  );
   readonly #projectedEvents = this.#count('projection_events_total', 'Events that projections were fed.');
   readonly #projectionChanges = this.#count('projection_changes_total', 'Changes of state that projections made.');
-  readonly #swaps = this.#labelled('projection_swaps_total', 'Revisions of projections that became the live one, by cause: build, redeploy, rollback, rebuild or revive.', ['cause']);
-  readonly #projectionSeconds = this.#distribution('projection_duration_seconds', 'Time of one batch through projections.', FAST);
-  readonly #faults = this.#labelled('faults_total', 'Events that stopped an aggregate or a key, by kind of code: reducer or projection.', ['kind']);
-  readonly #releases = this.#labelled('fault_releases_total', 'Retries and skips that came to an end, by kind of code, mode and outcome.', ['kind', 'mode', 'outcome']);
-  readonly #snapshotSeconds = this.#distribution('snapshot_duration_seconds', 'Time of one snapshot of a tenant, by what was done: written to the log, or loaded from it.', SLOW, ['done']);
-  readonly #snapshotBytes = this.#count('snapshot_written_bytes_total', 'Bytes of the snapshots that were written, before they are compressed.');
-  readonly #snapshotFailures = this.#count('snapshot_failures_total', 'Snapshots whose writing was broken off; it is tried again.');
-  readonly #compileSeconds = this.#distribution('compile_duration_seconds', 'Time of one compilation, by kind and outcome; failed is code that does not compile.', SLOW, ['kind', 'outcome']);
-  readonly #processStarts = this.#labelled('code_host_process_starts_total', 'Starts of the processes that compile and run uploaded code, by role.', ['role']);
-  readonly #processEnds = this.#labelled('code_host_process_ends_total', 'Ends of those processes, wanted or not, by role.', ['role']);
-  readonly #strikes = this.#count('code_host_strikes_total', 'Times that uploaded code ended its process, overran its deadline, or took more memory or threads than it may.');
-  readonly #exceeded = this.#labelled('code_host_exceeded_total', 'Processes of uploaded code, or of its compilation, that were killed for the memory or the threads that they took, by role.', ['role']);
+  readonly #swaps = this.#labelled(
+    'projection_swaps_total',
+    'Revisions of projections that became the live one, by cause: build, redeploy, rollback, rebuild or revive.',
+    ['cause'],
+  );
+  readonly #projectionSeconds = this.#distribution(
+    'projection_duration_seconds',
+    'Time of one batch through projections.',
+    FAST,
+  );
+  readonly #faults = this.#labelled(
+    'faults_total',
+    'Events that stopped an aggregate or a key, by kind of code: reducer or projection.',
+    ['kind'],
+  );
+  readonly #releases = this.#labelled(
+    'fault_releases_total',
+    'Retries and skips that came to an end, by kind of code, mode and outcome.',
+    ['kind', 'mode', 'outcome'],
+  );
+  readonly #snapshotSeconds = this.#distribution(
+    'snapshot_duration_seconds',
+    'Time of one snapshot of a tenant, by what was done: written to the log, or loaded from it.',
+    SLOW,
+    ['done'],
+  );
+  readonly #snapshotBytes = this.#count(
+    'snapshot_written_bytes_total',
+    'Bytes of the snapshots that were written, before they are compressed.',
+  );
+  readonly #snapshotFailures = this.#count(
+    'snapshot_failures_total',
+    'Snapshots whose writing was broken off; it is tried again.',
+  );
+  readonly #compileSeconds = this.#distribution(
+    'compile_duration_seconds',
+    'Time of one compilation, by kind and outcome; failed is code that does not compile.',
+    SLOW,
+    ['kind', 'outcome'],
+  );
+  readonly #processStarts = this.#labelled(
+    'code_host_process_starts_total',
+    'Starts of the processes that compile and run uploaded code, by role.',
+    ['role'],
+  );
+  readonly #processEnds = this.#labelled(
+    'code_host_process_ends_total',
+    'Ends of those processes, wanted or not, by role.',
+    ['role'],
+  );
+  readonly #strikes = this.#count(
+    'code_host_strikes_total',
+    'Times that uploaded code ended its process, overran its deadline, or took more memory or threads than it may.',
+  );
+  readonly #exceeded = this.#labelled(
+    'code_host_exceeded_total',
+    'Processes of uploaded code, or of its compilation, that were killed for the memory or the threads that they took, by role.',
+    ['role'],
+  );
   readonly #rows = this.#labelled('read_store_rows_total', 'Rows that the read store has taken, by table.', ['table']);
-  readonly #rowsRejected = this.#labelled('read_store_rows_rejected_total', 'Rows that the read store refused in every form and that were left out, by table.', ['table']);
-  readonly #insertSeconds = this.#distribution('read_store_insert_duration_seconds', 'Time of one block into the read store, by table.', SLOW, ['table']);
+  readonly #rowsRejected = this.#labelled(
+    'read_store_rows_rejected_total',
+    'Rows that the read store refused in every form and that were left out, by table.',
+    ['table'],
+  );
+  readonly #insertSeconds = this.#distribution(
+    'read_store_insert_duration_seconds',
+    'Time of one block into the read store, by table.',
+    SLOW,
+    ['table'],
+  );
   readonly #storeAvailable = this.#gauge('read_store_available', '1 while the read store takes blocks, else 0.');
-  readonly #streamFailures = this.#labelled('read_store_stream_failures_total', 'Readings of the log for the read store that failed and are tried again, by stream.', ['stream']);
-  readonly #webhookSeconds = this.#distribution('webhook_attempt_duration_seconds', 'Time of one attempt to deliver a webhook, by its outcome.', SLOW, ['outcome']);
-  readonly #webhookParked = this.#count('webhook_parked_total', 'Deliveries that were given up after the last attempt.');
+  readonly #streamFailures = this.#labelled(
+    'read_store_stream_failures_total',
+    'Readings of the log for the read store that failed and are tried again, by stream.',
+    ['stream'],
+  );
+  readonly #webhookSeconds = this.#distribution(
+    'webhook_attempt_duration_seconds',
+    'Time of one attempt to deliver a webhook, by its outcome.',
+    SLOW,
+    ['outcome'],
+  );
+  readonly #webhookParked = this.#count(
+    'webhook_parked_total',
+    'Deliveries that were given up after the last attempt.',
+  );
   readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
   readonly #websockets = this.#gauge('websocket_connections', 'Open WebSocket streams.');
-  readonly #tunnels = this.#gauge('websocket_tunnels', 'WebSockets that are passed on to the processes that serve their tenants.');
+  readonly #tunnels = this.#gauge(
+    'websocket_tunnels',
+    'WebSockets that are passed on to the processes that serve their tenants.',
+  );
 
   constructor() {
     for (const name of Object.keys(WATCHED) as Watched[]) {
@@ -83,7 +197,8 @@ export class Metrics {
       const statusClass = `${Math.floor(status / 100)}xx`;
       const key = `${method} ${route} ${statusClass}`;
       let series = this.#requests.get(key);
-      if (series === undefined) this.#requests.set(key, (series = this.#requestSeconds.series(method, route, statusClass)));
+      if (series === undefined)
+        this.#requests.set(key, (series = this.#requestSeconds.series(method, route, statusClass)));
       series.observe(seconds);
     },
     forwarded: (outcome: string, seconds: number): void => this.#forwardSeconds.series(outcome).observe(seconds),
@@ -93,7 +208,10 @@ export class Metrics {
 
   readonly tasks = (() => {
     const records = { events: this.#groupCommit.series('events'), changes: this.#groupCommit.series('changes') };
-    const durations = { events: this.#produceSeconds.series('events'), changes: this.#produceSeconds.series('changes') };
+    const durations = {
+      events: this.#produceSeconds.series('events'),
+      changes: this.#produceSeconds.series('changes'),
+    };
     const folds = this.#foldSeconds.series();
     const projections = this.#projectionSeconds.series();
     return {
@@ -131,7 +249,8 @@ export class Metrics {
   };
 
   readonly deployments = {
-    compiled: (kind: 'reducer' | 'projection', ok: boolean, seconds: number): void => this.#compileSeconds.series(kind, ok ? 'compiled' : 'failed').observe(seconds),
+    compiled: (kind: 'reducer' | 'projection', ok: boolean, seconds: number): void =>
+      this.#compileSeconds.series(kind, ok ? 'compiled' : 'failed').observe(seconds),
   };
 
   readonly codeHost = {
@@ -153,8 +272,13 @@ export class Metrics {
   readonly rowRejected = (table: string): void => this.#rowsRejected.inc({ table });
 
   readonly webhooks = {
-    attempted: ({ outcome, durationMs }: { readonly outcome: { readonly kind: string }; readonly durationMs: number }): void =>
-      this.#webhookSeconds.series(outcome.kind).observe(durationMs / 1000),
+    attempted: ({
+      outcome,
+      durationMs,
+    }: {
+      readonly outcome: { readonly kind: string };
+      readonly durationMs: number;
+    }): void => this.#webhookSeconds.series(outcome.kind).observe(durationMs / 1000),
     parked: (): void => void this.#webhookParked.value++,
     disabled: (): void => void this.#webhookDisabled.value++,
   };
@@ -171,7 +295,12 @@ export class Metrics {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
   }
 
-  #distribution<L extends string>(name: string, help: string, bounds: readonly number[], labels: readonly L[] = []): Distribution<L> {
+  #distribution<L extends string>(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    labels: readonly L[] = [],
+  ): Distribution<L> {
     return new Distribution<L>({ name: PREFIX + name, help, bounds, labels }).register(this.#registry);
   }
 

@@ -20,20 +20,38 @@ const UNDER_WAY = 3;
 const FLIGHT = '{"date":"2001/01/01 00:47","delay":66,"distance":1750,"origin":"DTW","destination":"LAS"}';
 
 const cleanups: (() => void)[] = [];
-const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<typeof startService>[0];
+const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<
+  typeof startService
+>[0];
 const rate = (n: number): string => `${Math.round(n).toLocaleString('en')}/s`;
 const { 'RouteReducer.cs': reducer = '', 'Flight.cs': flight = '' } = sample('flights');
 
 function plainLoop(): number[] {
   const project = join(ROOT, 'dotnet', 'bench', 'Statefold.PlainLoop');
-  const out = execFileSync('dotnet', ['run', '--project', project, '-c', 'Release', '--', String(AGGREGATES), String(EVENTS), String(ROUNDS), FLIGHT], { encoding: 'utf8' });
+  const out = execFileSync(
+    'dotnet',
+    ['run', '--project', project, '-c', 'Release', '--', String(AGGREGATES), String(EVENTS), String(ROUNDS), FLIGHT],
+    { encoding: 'utf8' },
+  );
   return out.trim().split('\n').map(Number);
 }
 
-const hostOptions = (): DotnetCodeHostOptions => ({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: temporaryDirectory(context), logger: silentLogger });
+const hostOptions = (): DotnetCodeHostOptions => ({
+  dotnet: 'dotnet',
+  searchPath: process.env['PATH'] ?? '',
+  assembliesDir: join(ROOT, 'dist', 'dotnet'),
+  workDir: temporaryDirectory(context),
+  logger: silentLogger,
+});
 
 async function compiledReducer(host: DotnetCodeHost): Promise<Buffer> {
-  const compiled = await host.compile({ kind: 'reducer', sources: [{ path: 'RouteReducer.cs', text: reducer }, { path: 'Flight.cs', text: flight }] });
+  const compiled = await host.compile({
+    kind: 'reducer',
+    sources: [
+      { path: 'RouteReducer.cs', text: reducer },
+      { path: 'Flight.cs', text: flight },
+    ],
+  });
   if (!compiled.ok) throw new Error(compiled.compilationError);
   return compiled.assembly;
 }
@@ -43,7 +61,16 @@ const itemsFrom = (unit: Unit, first: number): FoldItem[] =>
   Array.from({ length: AGGREGATES_A_CALL }, (_, i): FoldItem => {
     const aggregateId = `route-${first + i}`;
     const events = Array.from({ length: EVENTS }, (__, version): HostEvent => ({
-      eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06', aggregateId, aggregateType: 'route', eventType: 'FlightLanded', version: version + 1, timestamp: 0, correlationId: undefined, causationId: undefined, data, metadata: undefined,
+      eventId: '01a1feb0-3b5c-779f-a6a2-b5a692221b06',
+      aggregateId,
+      aggregateType: 'route',
+      eventType: 'FlightLanded',
+      version: version + 1,
+      timestamp: 0,
+      correlationId: undefined,
+      causationId: undefined,
+      data,
+      metadata: undefined,
     }));
     return { unit, aggregateId, baseVersion: 0, baseState: () => null, events, stateAt: [] };
   });
@@ -51,7 +78,12 @@ const itemsFrom = (unit: Unit, first: number): FoldItem[] =>
 /** What the runner does by itself: all frames lie ready, and as many are under way that it never waits for one. One artefact, compiled as warm as the loop. */
 async function insideTheHost(assembly: Buffer): Promise<number[]> {
   const options = resolveOptions(hostOptions());
-  const launch = launchOf('runner', options, options.heapLimitBytes, [options.cacheEntries, options.cacheBytes, options.maxStateBytes].map(String));
+  const launch = launchOf(
+    'runner',
+    options,
+    options.heapLimitBytes,
+    [options.cacheEntries, options.cacheBytes, options.maxStateBytes].map(String),
+  );
   let left = 0;
   let waiting: Buffer[] = [];
   let all = (): void => undefined;
@@ -76,7 +108,11 @@ async function insideTheHost(assembly: Buffer): Promise<number[]> {
       frames.push(Buffer.from(writer.end()));
     }
     for (let first = 0; first < AGGREGATES; first += AGGREGATES_A_CALL) {
-      encodeFold(writer, 2 + first, itemsFrom({ artefactId: 'a', className: 'Flights.RouteReducer' }, round * AGGREGATES + first));
+      encodeFold(
+        writer,
+        2 + first,
+        itemsFrom({ artefactId: 'a', className: 'Flights.RouteReducer' }, round * AGGREGATES + first),
+      );
       frames.push(Buffer.from(writer.end()));
     }
     left = frames.length;
@@ -112,12 +148,29 @@ async function catchUp(): Promise<void> {
   const service = await startService(context);
   const event = `{"eventType":"FlightLanded","data":${FLIGHT}}`;
   const body = [`{"aggregateId":"route-$AGGREGATE","events":[${Array.from({ length: 100 }, () => event).join(',')}]}`];
-  const { answered } = await runLoad({ port: Number(new URL(service.url).port), path: '/events/batch', keys: [API_KEY], bodies: body, aggregates: 500, clients: 16, durationMs: 6000, first: 0 });
+  const { answered } = await runLoad({
+    port: Number(new URL(service.url).port),
+    path: '/events/batch',
+    keys: [API_KEY],
+    bodies: body,
+    aggregates: 500,
+    clients: 16,
+    durationMs: 6000,
+    first: 0,
+  });
   await service.deploy('reducers', { 'RouteReducer.cs': reducer, 'Flight.cs': flight });
   const started = performance.now();
-  await until(async () => (await service.get('/aggregate-types/route')).json<{ catchUp?: { status: string } }>().catchUp?.status === 'done', 120_000);
+  await until(
+    async () =>
+      (await service.get('/aggregate-types/route')).json<{ catchUp?: { status: string } }>().catchUp?.status === 'done',
+    120_000,
+  );
   const seconds = (performance.now() - started) / 1000;
-  report('catch-up after a binding, events', rate((answered * 100) / seconds), `${(answered * 100).toLocaleString('en')} events of 500 aggregates`);
+  report(
+    'catch-up after a binding, events',
+    rate((answered * 100) / seconds),
+    `${(answered * 100).toLocaleString('en')} events of 500 aggregates`,
+  );
   await service.stop();
 }
 
@@ -128,8 +181,20 @@ try {
   const assembly = await compiledReducer(host);
   const inside = (await insideTheHost(assembly)).slice(2);
   const ours = (await throughTheHost(host, assembly)).slice(2);
-  report('fold inside the runner, events', rate(median(inside)), `the same C# in a plain loop ${rate(median(loop))}`, median(inside) / median(loop), 'goal 0.90');
-  report('fold, Node to the runner and back, events', rate(median(ours)), `the same C# in a plain loop ${rate(median(loop))}`, median(ours) / median(loop), 'goal 0.50');
+  report(
+    'fold inside the runner, events',
+    rate(median(inside)),
+    `the same C# in a plain loop ${rate(median(loop))}`,
+    median(inside) / median(loop),
+    'goal 0.90',
+  );
+  report(
+    'fold, Node to the runner and back, events',
+    rate(median(ours)),
+    `the same C# in a plain loop ${rate(median(loop))}`,
+    median(ours) / median(loop),
+    'goal 0.50',
+  );
   await catchUp();
 } finally {
   for (const cleanup of cleanups.reverse()) cleanup();

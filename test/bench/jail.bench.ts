@@ -10,13 +10,21 @@ import { median, report } from './load.js';
 
 const PAIRS = 20;
 const HEAP_BYTES = 128 * 1024 * 1024;
-const options = { dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet') };
+const options = {
+  dotnet: 'dotnet',
+  searchPath: process.env['PATH'] ?? '',
+  assembliesDir: join(ROOT, 'dist', 'dotnet'),
+};
 const jail = jailOf(options);
 const workDir = mkdtempSync(join(tmpdir(), 'statefold-bench-'));
 
 async function start(within: Jail): Promise<number> {
   const began = performance.now();
-  const runner = new HostProcess(launchOf('runner', { ...options, jail: within }, HEAP_BYTES, ['100000', '67108864', '1048576']), workDir, { onFrame: () => undefined, onEnd: () => undefined });
+  const runner = new HostProcess(
+    launchOf('runner', { ...options, jail: within }, HEAP_BYTES, ['100000', '67108864', '1048576']),
+    workDir,
+    { onFrame: () => undefined, onEnd: () => undefined },
+  );
   if (!(await runner.ready)) throw new Error('the runner did not start');
   const took = performance.now() - began;
   runner.kill('done');
@@ -36,7 +44,13 @@ try {
       within.push(jailed);
     }
     const ms = (n: number): string => `${n.toFixed(1)} ms`;
-    report('start of a runner in the jail', ms(median(within)), `without ${ms(median(without))}: ${ms(median(within.map((took, pair) => took - (without[pair] as number))))} more`, median(within) / median(without), 'goal at most 100 ms more');
+    report(
+      'start of a runner in the jail',
+      ms(median(within)),
+      `without ${ms(median(without))}: ${ms(median(within.map((took, pair) => took - (without[pair] as number))))} more`,
+      median(within) / median(without),
+      'goal at most 100 ms more',
+    );
   }
 } finally {
   rmSync(workDir, { recursive: true, force: true });

@@ -16,7 +16,9 @@ const head = Buffer.from('\r\n\r\n');
 function request(): Buffer {
   const i = load.first + sent++;
   const key = load.keys[i % load.keys.length] ?? '';
-  const body = load.bodies.map((part) => part.replaceAll('$AGGREGATE', String(i % load.aggregates)).replaceAll('$I', String(i))).join('');
+  const body = load.bodies
+    .map((part) => part.replaceAll('$AGGREGATE', String(i % load.aggregates)).replaceAll('$I', String(i)))
+    .join('');
   return Buffer.from(
     `POST ${load.path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
@@ -83,5 +85,12 @@ await Promise.all(clients);
 const seconds = (performance.now() - started) / 1000;
 const sorted = latencies.subarray(0, answered).sort();
 const at = (share: number): number => sorted[Math.min(answered - 1, Math.floor(answered * share))] ?? 0;
-const result: LoadResult = { perSecond: answered / seconds, answered, failed, p50: at(0.5), p99: at(0.99), next: load.first + sent };
+const result: LoadResult = {
+  perSecond: answered / seconds,
+  answered,
+  failed,
+  p50: at(0.5),
+  p99: at(0.99),
+  next: load.first + sent,
+};
 process.stdout.write(JSON.stringify(result));

@@ -34,7 +34,9 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const script = (name: string): string => join(HERE, `${name}.js`);
 
 export async function runLoad(load: Load): Promise<LoadResult> {
-  const child = spawn(process.execPath, [script('load-generator'), JSON.stringify(load)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [script('load-generator'), JSON.stringify(load)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
   const [code] = (await once(child, 'exit')) as [number | null];
@@ -53,27 +55,38 @@ export interface Yardstick {
 export const startExpress = (): Promise<Yardstick> => start('express-baseline');
 
 /** express, kafkajs and ws put together in forty lines, on a topic of one partition that is there. */
-export const startPlainService = (topic: string, brokers: readonly string[]): Promise<Yardstick> => start('plain-service', topic, ...brokers);
+export const startPlainService = (topic: string, brokers: readonly string[]): Promise<Yardstick> =>
+  start('plain-service', topic, ...brokers);
 
 async function start(name: string, ...args: readonly string[]): Promise<Yardstick> {
-  const child: ChildProcess = spawn(process.execPath, [script(name), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child: ChildProcess = spawn(process.execPath, [script(name), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
   return { port: Number(line.toString()), stop: () => void child.kill() };
 }
 
 const PADDING = 'a customer note of a usual length, so that a body has some 250 bytes in all';
 /** Bodies of appends, to be sent by `runLoad`. */
-export const SINGLE = [`{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"${PADDING}","reference":"ref-$I","channel":"web"},"correlationId":"req-$I"}`];
+export const SINGLE = [
+  `{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"${PADDING}","reference":"ref-$I","channel":"web"},"correlationId":"req-$I"}`,
+];
 export const PLAIN_SINGLE = SINGLE.map((body) => body.replace('counter-', 'plain-'));
 const EVENT = `{"eventType":"Counted","data":{"amount":7,"note":"${PADDING}","channel":"web"}}`;
-export const BATCH_OF_100 = [`{"aggregateId":"plain-$AGGREGATE","events":[${Array.from({ length: 100 }, () => EVENT).join(',')}]}`];
+export const BATCH_OF_100 = [
+  `{"aggregateId":"plain-$AGGREGATE","events":[${Array.from({ length: 100 }, () => EVENT).join(',')}]}`,
+];
 
 /** The value below which the share of them lies. */
-export const quantile = (values: readonly number[], share: number): number => [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;
-export const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+export const quantile = (values: readonly number[], share: number): number =>
+  [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))] ?? 0;
+export const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
 /** One line of the report: what, the figure, what it is compared with, the ratio and its goal. */
 export function report(name: string, ours: string, yardstick: string, ratio?: number, goal?: string): void {
   const shown = ratio === undefined ? '' : ratio >= 10 ? ratio.toFixed(1) : ratio.toFixed(2);
-  process.stdout.write(`${name.padEnd(54)} ${ours.padStart(22)}   ${yardstick.padEnd(44)} ${shown.padStart(6)}  ${goal ?? ''}\n`);
+  process.stdout.write(
+    `${name.padEnd(54)} ${ours.padStart(22)}   ${yardstick.padEnd(44)} ${shown.padStart(6)}  ${goal ?? ''}\n`,
+  );
 }

@@ -27,7 +27,11 @@ app.post(['/events', '/events/batch'], async (request, response) => {
   const { aggregateId, events, ...event } = request.body as Body;
   const timestamp = new Date().toISOString();
   const stored = (events ?? [event]).map((one) => ({ eventId: randomUUID(), timestamp, ...one }));
-  await producer.send({ topic, acks: -1, messages: [{ key: aggregateId, value: JSON.stringify({ aggregateId, events: stored }) }] });
+  await producer.send({
+    topic,
+    acks: -1,
+    messages: [{ key: aggregateId, value: JSON.stringify({ aggregateId, events: stored }) }],
+  });
   response.status(201).json({ aggregateId, eventIds: stored.map(({ eventId }) => eventId), timestamp });
 });
 const server = createServer(app);

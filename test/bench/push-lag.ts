@@ -15,7 +15,10 @@ const WARM_UP = 2000;
 /** Of the service, from an append to the push of the change that it causes. */
 export async function pushLag(service: Service, appends = 300): Promise<number[]> {
   const projection = await service.deploy('projections', { 'Tally.cs': TALLY });
-  await until(async () => (await service.get(`/projections/${projection}/status`)).json<{ build?: unknown }>().build === undefined);
+  await until(
+    async () =>
+      (await service.get(`/projections/${projection}/status`)).json<{ build?: unknown }>().build === undefined,
+  );
   const lags = await lag(Number(new URL(service.url).port), `/projections/${projection}/stream`, appends);
   // What is measured next has no projection to fold.
   await service.request('DELETE', `/projections/${projection}`);

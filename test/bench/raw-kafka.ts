@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Kafka, logLevel, type Consumer, type Producer } from 'kafkajs';
 import type { CommitValue, Fence } from '../../src/core/records.js';
 import { uuidv7 } from '../../src/core/ids.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import { ROOT, until } from '../support/service.js';
 import { quantile } from './load.js';
 
@@ -13,7 +13,10 @@ export interface Latencies {
   readonly p99: number;
 }
 
-export const latencies = (values: readonly number[]): Latencies => ({ p50: quantile(values, 0.5), p99: quantile(values, 0.99) });
+export const latencies = (values: readonly number[]): Latencies => ({
+  p50: quantile(values, 0.5),
+  p99: quantile(values, 0.99),
+});
 const { events: codec } = loadCodecs(join(ROOT, 'schemas', 'avro'));
 /** Messages of one send while a topic is filled. */
 const FILL = 2_000;
@@ -79,7 +82,13 @@ export class RawKafka {
   /** Sends of one value each, so many under way at a time, over the topics in turn. Values a second. */
   async sendSingles(topics: readonly string[], value: Buffer, underWay: number, durationMs: number): Promise<number> {
     // Of many topics that were just made, some have no leader yet.
-    for (const topic of topics) await until(() => this.#send(topic, [value]).then(() => true, () => false));
+    for (const topic of topics)
+      await until(() =>
+        this.#send(topic, [value]).then(
+          () => true,
+          () => false,
+        ),
+      );
     const started = performance.now();
     let sent = 0;
     const sender = async (): Promise<void> => {
@@ -101,7 +110,7 @@ export class RawKafka {
   /** Writes `count` commits of one event each to an empty topic, as the owner of its first epoch. */
   async fill(topic: string, count: number, aggregates: number): Promise<void> {
     const records = commits(count, aggregates);
-    for (let left = true; left; ) {
+    for (let left = true; left;) {
       const messages: { key: Buffer; value: Buffer }[] = [];
       while (messages.length < FILL && left) {
         const next = records.next();
@@ -114,7 +123,10 @@ export class RawKafka {
 
   /** A consumer that only counts what is in the topic, from its start. Records a second, from the first to the last. */
   async count(topic: string, expected: number): Promise<number> {
-    const consumer = this.#kafka.consumer({ groupId: `${this.#prefix}.${topic}.${uuidv7()}`, maxBytesPerPartition: 8 * 1024 * 1024 });
+    const consumer = this.#kafka.consumer({
+      groupId: `${this.#prefix}.${topic}.${uuidv7()}`,
+      maxBytesPerPartition: 8 * 1024 * 1024,
+    });
     let seen = 0;
     let began = 0;
     const done = new Promise<number>((resolve, reject) => {
@@ -166,7 +178,11 @@ export class RawKafka {
   }
 
   async #send(topic: string, values: readonly Buffer[]): Promise<void> {
-    await this.#producer.send({ topic, acks: -1, messages: values.map((value) => ({ key: 'k', value, partition: 0 })) });
+    await this.#producer.send({
+      topic,
+      acks: -1,
+      messages: values.map((value) => ({ key: 'k', value, partition: 0 })),
+    });
   }
 }
 
@@ -185,15 +201,48 @@ async function start(consumer: Consumer, topic: string, onRecords: (records: num
 
 /** A record as the service writes it for an append with this body. */
 export function commitRecord(body: string, offset = 1, baseVersion = 0): { key: Buffer; value: Buffer } {
-  const { aggregateId, correlationId = null, events, eventType, data } = JSON.parse(body) as { aggregateId: string; correlationId?: string; events?: { eventType: string; data: object }[]; eventType: string; data: object };
-  const recordId = `raw:${offset.toString(36)}`;
-  const fence: Fence = { epoch: 1, owner: 'raw', recordId, expectedOffset: offset, previous: `raw:${(offset - 1).toString(36)}` };
-  const value: CommitValue = {
-    commandId: uuidv7(), keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType: aggregateId.slice(0, aggregateId.indexOf('-')), baseVersion, timestamp: Date.now(),
-    correlationId, causationId: null, metadata: null,
-    events: (events ?? [{ eventType, data }]).map((event) => ({ eventId: Buffer.from(uuidv7().replaceAll('-', ''), 'hex'), eventType: event.eventType, data: Buffer.from(JSON.stringify(event.data)) })),
+  const {
+    aggregateId,
+    correlationId = null,
+    events,
+    eventType,
+    data,
+  } = JSON.parse(body) as {
+    aggregateId: string;
+    correlationId?: string;
+    events?: { eventType: string; data: object }[];
+    eventType: string;
+    data: object;
   };
-  return { key: Buffer.from(`${aggregateId}@${baseVersion}#${recordId}`), value: codec.encode(fence, { kind: 'Commit', value }) };
+  const recordId = `raw:${offset.toString(36)}`;
+  const fence: Fence = {
+    epoch: 1,
+    owner: 'raw',
+    recordId,
+    expectedOffset: offset,
+    previous: `raw:${(offset - 1).toString(36)}`,
+  };
+  const value: CommitValue = {
+    commandId: uuidv7(),
+    keyed: false,
+    requestHash: Buffer.alloc(0),
+    aggregateId,
+    aggregateType: aggregateId.slice(0, aggregateId.indexOf('-')),
+    baseVersion,
+    timestamp: Date.now(),
+    correlationId,
+    causationId: null,
+    metadata: null,
+    events: (events ?? [{ eventType, data }]).map((event) => ({
+      eventId: Buffer.from(uuidv7().replaceAll('-', ''), 'hex'),
+      eventType: event.eventType,
+      data: Buffer.from(JSON.stringify(event.data)),
+    })),
+  };
+  return {
+    key: Buffer.from(`${aggregateId}@${baseVersion}#${recordId}`),
+    value: codec.encode(fence, { kind: 'Commit', value }),
+  };
 }
 
 /** A claim and the commits after it, each of which counts in an empty partition. */
@@ -201,5 +250,9 @@ function* commits(count: number, aggregates: number): Generator<{ key: Buffer; v
   const claim: Fence = { epoch: 1, owner: 'raw', recordId: 'raw:0', expectedOffset: 0, previous: '' };
   yield { key: Buffer.from('claim#raw:0'), value: codec.encode(claim, { kind: 'Claim', value: { rules: 1 } }) };
   for (let i = 0; i < count; i++)
-    yield commitRecord(`{"aggregateId":"counter-${i % aggregates}","eventType":"Counted","data":{"amount":7,"channel":"web"}}`, i + 1, Math.floor(i / aggregates));
+    yield commitRecord(
+      `{"aggregateId":"counter-${i % aggregates}","eventType":"Counted","data":{"amount":7,"channel":"web"}}`,
+      i + 1,
+      Math.floor(i / aggregates),
+    );
 }

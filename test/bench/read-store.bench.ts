@@ -15,7 +15,9 @@ const ROWS = 10_000;
 const BLOCKS = 10;
 const schemas = join(process.cwd(), 'schemas', 'clickhouse');
 const directory = mkdtempSync(join(tmpdir(), 'statefold-bench-'));
-const flights = JSON.parse(readFileSync(join(process.cwd(), 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8')) as { origin: string; destination: string }[];
+const flights = JSON.parse(
+  readFileSync(join(process.cwd(), 'node_modules', 'vega-datasets', 'data', 'flights-20k.json'), 'utf8'),
+) as { origin: string; destination: string }[];
 
 const rows: EventRow[] = flights.slice(0, ROWS).map((flight, i) => ({
   tenant: 'default',
@@ -31,12 +33,29 @@ const rows: EventRow[] = flights.slice(0, ROWS).map((flight, i) => ({
   metadata: null,
   log_offset: i,
 }));
-const lines = Buffer.from(rows.map(({ data, metadata, ...row }) => `${JSON.stringify({ ...row, data_raw: data.toString(), metadata_raw: metadata })}\n`).join(''));
+const lines = Buffer.from(
+  rows
+    .map(
+      ({ data, metadata, ...row }) =>
+        `${JSON.stringify({ ...row, data_raw: data.toString(), metadata_raw: metadata })}\n`,
+    )
+    .join(''),
+);
 
-const engine = new EmbeddedEngine({ directory: join(directory, 'child'), port: 0, password: undefined, memoryLimitBytes: 1024 ** 3, logger: silentLogger });
+const engine = new EmbeddedEngine({
+  directory: join(directory, 'child'),
+  port: 0,
+  password: undefined,
+  memoryLimitBytes: 1024 ** 3,
+  logger: silentLogger,
+});
 engine.start();
 await engine.ready(60_000);
-const store = new ClickHouseReadStore({ endpoint: () => engine.endpoint(), schemaDirectory: schemas, logger: silentLogger });
+const store = new ClickHouseReadStore({
+  endpoint: () => engine.endpoint(),
+  schemaDirectory: schemas,
+  logger: silentLogger,
+});
 await store.ensureSchema();
 const session = new Session(join(directory, 'raw'));
 await session.queryAsync(readFileSync(join(schemas, 'events.sql'), 'utf8'));
@@ -53,7 +72,9 @@ for (let block = -2; block < BLOCKS; block++) {
 }
 const memory = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${engine.pid ?? 0}/status`, 'utf8'))?.[1] ?? 0) / 1024;
 const rate = (milliseconds: number): string => Math.round((ROWS * BLOCKS * 1000) / milliseconds).toLocaleString('en');
-console.log(`rows a second into ClickHouse: ${rate(spent.store)} over HTTP, ${rate(spent.raw)} raw in process: ratio ${(spent.raw / spent.store).toFixed(2)}; the child holds ${memory.toFixed(0)} MiB`);
+console.log(
+  `rows a second into ClickHouse: ${rate(spent.store)} over HTTP, ${rate(spent.raw)} raw in process: ratio ${(spent.raw / spent.store).toFixed(2)}; the child holds ${memory.toFixed(0)} MiB`,
+);
 session.close();
 await store.close();
 await engine.stop();

@@ -18,30 +18,65 @@ const COUNTER = (n: number): string => `public record Counter${n}(long Total, in
 {
     public Counter${n}? Apply(Counter${n}? s, Event e) => new((s?.Total ?? 0) + e.Data.GetProperty("amount").GetInt64(), (s?.Entries ?? 0) + 1);
 }`;
-const BODIES = ['{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"a note","reference":"ref-$I"}}'];
+const BODIES = [
+  '{"aggregateId":"counter-$AGGREGATE","eventType":"Counted","data":{"amount":7,"note":"a note","reference":"ref-$I"}}',
+];
 
 const cleanups: (() => void)[] = [];
-const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<typeof startService>[0];
+const context = { after: (cleanup: () => void): void => void cleanups.push(cleanup) } as unknown as Parameters<
+  typeof startService
+>[0];
 const ms = (n: number): string => (n < 10 ? n.toFixed(1) : String(Math.round(n)));
 
 /** Nine in ten appends are of fifteen tenants, in turn; the others of all. */
-const mostlyFew = (keys: readonly string[]): string[] => Array.from({ length: 1000 }, (_, i) => keys[i % 10 === 9 ? Math.floor(i / 10) % keys.length : i % 15] ?? '');
+const mostlyFew = (keys: readonly string[]): string[] =>
+  Array.from({ length: 1000 }, (_, i) => keys[i % 10 === 9 ? Math.floor(i / 10) % keys.length : i % 15] ?? '');
 
 async function figure(service: Service, name: string): Promise<number> {
   const { text } = await service.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } });
   return Number(new RegExp(`^statefold_${name} (\\S+)$`, 'm').exec(text)?.[1] ?? 0);
 }
-const starts = (service: Service): Promise<number> => figure(service, 'code_host_process_starts_total\\{role="runner"\\}');
+const starts = (service: Service): Promise<number> =>
+  figure(service, 'code_host_process_starts_total\\{role="runner"\\}');
 
-async function tenantsUnder(places: number): Promise<{ readonly few: LoadResult; readonly all: LoadResult; readonly bytes: number; readonly runners: number; readonly startsPerSecond: number }> {
-  const service = await startService(context, { env: { RUNNERS_MAX: String(places), RUNNERS_MEMORY_BYTES: String(16 * 1024 ** 3), FOLD_DEADLINE_MS: '60000', ANSWER_DEADLINE_MS: '60000' } });
+async function tenantsUnder(
+  places: number,
+): Promise<{
+  readonly few: LoadResult;
+  readonly all: LoadResult;
+  readonly bytes: number;
+  readonly runners: number;
+  readonly startsPerSecond: number;
+}> {
+  const service = await startService(context, {
+    env: {
+      RUNNERS_MAX: String(places),
+      RUNNERS_MEMORY_BYTES: String(16 * 1024 ** 3),
+      FOLD_DEADLINE_MS: '60000',
+      ANSWER_DEADLINE_MS: '60000',
+    },
+  });
   const keys: string[] = [];
   for (let i = 0; i < TENANTS; i++) {
-    const { apiKey } = (await service.post('/admin/tenants', { tenantId: `bench-${i}`, name: 'bench' }, { headers: { 'x-admin-key': ADMIN_KEY } })).json<{ apiKey: string }>();
+    const { apiKey } = (
+      await service.post(
+        '/admin/tenants',
+        { tenantId: `bench-${i}`, name: 'bench' },
+        { headers: { 'x-admin-key': ADMIN_KEY } },
+      )
+    ).json<{ apiKey: string }>();
     keys.push(apiKey);
     await new Api(service, apiKey).deployReducer({ 'Counter.cs': COUNTER(i) });
   }
-  const base = { port: Number(new URL(service.url).port), path: '/events', bodies: BODIES, aggregates: 20, clients: 64, first: 0, mustContain: '"state":{' };
+  const base = {
+    port: Number(new URL(service.url).port),
+    path: '/events',
+    bodies: BODIES,
+    aggregates: 20,
+    clients: 64,
+    first: 0,
+    mustContain: '"state":{',
+  };
   // Each has its process once.
   await runLoad({ ...base, keys, clients: 8, durationMs: SECONDS * 1000 });
   const few = await runLoad({ ...base, keys: mostlyFew(keys), perSecond: PER_SECOND, durationMs: SECONDS * 1000 });
@@ -55,8 +90,20 @@ async function tenantsUnder(places: number): Promise<{ readonly few: LoadResult;
 }
 
 async function compilations(): Promise<void> {
-  const host = new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: temporaryDirectory(context), logger: silentLogger });
-  const sources = [{ path: 'Reducer.cs', text: COUNTER(0) }, ...Array.from({ length: 9 }, (_, i) => ({ path: `More${i}.cs`, text: `namespace More${i}; public sealed record Line(string Sku, int Count, decimal Price) { public decimal Sum => Count * Price; } public static class Lines { public static decimal Total(IEnumerable<Line> lines) => lines.Where(l => l.Count > 0).Sum(l => l.Sum); }` }))];
+  const host = new DotnetCodeHost({
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(ROOT, 'dist', 'dotnet'),
+    workDir: temporaryDirectory(context),
+    logger: silentLogger,
+  });
+  const sources = [
+    { path: 'Reducer.cs', text: COUNTER(0) },
+    ...Array.from({ length: 9 }, (_, i) => ({
+      path: `More${i}.cs`,
+      text: `namespace More${i}; public sealed record Line(string Sku, int Count, decimal Price) { public decimal Sum => Count * Price; } public static class Lines { public static decimal Total(IEnumerable<Line> lines) => lines.Where(l => l.Count > 0).Sum(l => l.Sum); }`,
+    })),
+  ];
   const times: number[] = [];
   for (let i = 0; i < 21; i++) {
     const began = performance.now();
@@ -65,8 +112,20 @@ async function compilations(): Promise<void> {
     times.push(performance.now() - began);
   }
   await host.close();
-  report('compilation of ten files, the first after a start', `${ms(times[0] ?? 0)} ms`, 'goal 2,000 ms', (times[0] ?? 0) / 2000, 'goal < 1');
-  report('  later ones, median / p95', `${ms(median(times.slice(1)))} / ${ms(quantile(times.slice(1), 0.95))} ms`, 'goal 150 ms', median(times.slice(1)) / 150, 'goal < 1');
+  report(
+    'compilation of ten files, the first after a start',
+    `${ms(times[0] ?? 0)} ms`,
+    'goal 2,000 ms',
+    (times[0] ?? 0) / 2000,
+    'goal < 1',
+  );
+  report(
+    '  later ones, median / p95',
+    `${ms(median(times.slice(1)))} / ${ms(quantile(times.slice(1), 0.95))} ms`,
+    'goal 150 ms',
+    median(times.slice(1)) / 150,
+    'goal < 1',
+  );
 }
 
 try {
@@ -74,10 +133,28 @@ try {
   const bounded = await tenantsUnder(PLACES);
   const free = await tenantsUnder(TENANTS);
   const pair = ({ p50, p99 }: LoadResult): string => `${ms(p50)} / ${ms(p99)} ms`;
-  report(`${TENANTS} tenants, memory of a runner`, `${Math.round(free.bytes / free.runners / 1024 / 1024)} MiB`, `${PLACES} of them ${Math.round(bounded.bytes / 1024 / 1024)} MiB, ${free.runners} of them ${Math.round(free.bytes / 1024 / 1024)} MiB`, bounded.bytes / free.bytes);
-  report(`  ${PER_SECOND} appends/s, 90 % of 15 tenants: p50 / p99`, pair(bounded.few), `with a place for each ${pair(free.few)}`, bounded.few.p50 / free.few.p50);
-  report('  each of another tenant, 8 clients: p50 / p99', pair(bounded.all), `with a place for each ${pair(free.all)}`);
-  report('  runners started a second', bounded.startsPerSecond.toFixed(1), `${Math.round(bounded.all.perSecond)} appends/s`);
+  report(
+    `${TENANTS} tenants, memory of a runner`,
+    `${Math.round(free.bytes / free.runners / 1024 / 1024)} MiB`,
+    `${PLACES} of them ${Math.round(bounded.bytes / 1024 / 1024)} MiB, ${free.runners} of them ${Math.round(free.bytes / 1024 / 1024)} MiB`,
+    bounded.bytes / free.bytes,
+  );
+  report(
+    `  ${PER_SECOND} appends/s, 90 % of 15 tenants: p50 / p99`,
+    pair(bounded.few),
+    `with a place for each ${pair(free.few)}`,
+    bounded.few.p50 / free.few.p50,
+  );
+  report(
+    '  each of another tenant, 8 clients: p50 / p99',
+    pair(bounded.all),
+    `with a place for each ${pair(free.all)}`,
+  );
+  report(
+    '  runners started a second',
+    bounded.startsPerSecond.toFixed(1),
+    `${Math.round(bounded.all.perSecond)} appends/s`,
+  );
 } finally {
   for (const cleanup of cleanups.reverse()) cleanup();
 }

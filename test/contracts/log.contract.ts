@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { AppendRefusedError, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../../src/log/log.js';
+import {
+  AppendRefusedError,
+  type Log,
+  type LogRecord,
+  type NewRecord,
+  type PartitionRef,
+  type TopicSpec,
+} from '../../src/log/log.js';
 
 /** What a run of the suite needs of an adapter. */
 export interface LogUnderTest {
@@ -15,12 +22,16 @@ export interface LogUnderTest {
 const HOUR = 3_600_000;
 const ALL = 64 * 1024 * 1024;
 
-const record = (key: string, value: string | Buffer | null): NewRecord => ({ key: Buffer.from(key), value: value === null ? null : Buffer.from(value) });
-const shape = (records: readonly LogRecord[]): string[] => records.map(({ offset, key, value }) => `${offset} ${key.toString()}=${value?.toString() ?? 'null'}`);
+const record = (key: string, value: string | Buffer | null): NewRecord => ({
+  key: Buffer.from(key),
+  value: value === null ? null : Buffer.from(value),
+});
+const shape = (records: readonly LogRecord[]): string[] =>
+  records.map(({ offset, key, value }) => `${offset} ${key.toString()}=${value?.toString() ?? 'null'}`);
 
 async function readAll(log: Log, ref: PartitionRef, from = 0, maxBytes = ALL): Promise<LogRecord[]> {
   const out: LogRecord[] = [];
-  for (let next = from; ; ) {
+  for (let next = from; ;) {
     const records = await log.read(ref, next, maxBytes);
     const last = records.at(-1);
     if (last === undefined) return out;
@@ -39,7 +50,11 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
     let log: Log;
     const kept: TopicSpec = { topic: 'statefold.kept', partitions: 2, cleanup: { policy: 'tombstones' } };
     const latest: TopicSpec = { topic: 'statefold.latest', partitions: 1, cleanup: { policy: 'latest' } };
-    const expiring: TopicSpec = { topic: 'statefold.expiring', partitions: 1, cleanup: { policy: 'delete', retentionMs: HOUR } };
+    const expiring: TopicSpec = {
+      topic: 'statefold.expiring',
+      partitions: 1,
+      cleanup: { policy: 'delete', retentionMs: HOUR },
+    };
     const ref: PartitionRef = { topic: 'statefold.kept', partition: 0 };
 
     beforeEach(async () => {
@@ -58,7 +73,12 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
     it('gives dense offsets from 0, a partition each, in the order of the calls', async () => {
       assert.equal(await log.endOffset(ref), 0);
       assert.equal(await log.startOffset(ref), 0);
-      const appends = Array.from({ length: 50 }, (_, i) => log.append(ref, Array.from({ length: 1 + (i % 3) }, (_unused, j) => record(`k${i}.${j}`, `${i}`))));
+      const appends = Array.from({ length: 50 }, (_, i) =>
+        log.append(
+          ref,
+          Array.from({ length: 1 + (i % 3) }, (_unused, j) => record(`k${i}.${j}`, `${i}`)),
+        ),
+      );
       const bases = (await Promise.all(appends)).map(({ baseOffset }) => baseOffset);
       let next = 0;
       bases.forEach((base, i) => {
@@ -68,8 +88,14 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       assert.equal(await log.endOffset(ref), next);
       assert.equal(await log.endOffset({ topic: 'statefold.kept', partition: 1 }), 0);
       const records = await readAll(log, ref);
-      assert.deepEqual(records.map(({ offset }) => offset), Array.from({ length: next }, (_, i) => i));
-      assert.deepEqual(records.map(({ key }) => key.toString()), Array.from({ length: 50 }, (_, i) => Array.from({ length: 1 + (i % 3) }, (_unused, j) => `k${i}.${j}`)).flat());
+      assert.deepEqual(
+        records.map(({ offset }) => offset),
+        Array.from({ length: next }, (_, i) => i),
+      );
+      assert.deepEqual(
+        records.map(({ key }) => key.toString()),
+        Array.from({ length: 50 }, (_, i) => Array.from({ length: 1 + (i % 3) }, (_unused, j) => `k${i}.${j}`)).flat(),
+      );
     });
 
     it('appends all records of a call together, with one timestamp that never goes back', async () => {
@@ -78,15 +104,25 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       assert.ok(second.timestamp >= first.timestamp);
       const records = await readAll(log, ref);
       assert.deepEqual(shape(records), ['0 a=1', '1 b=2', '2 c=null', '3 d=']);
-      assert.deepEqual(records.map(({ timestamp }) => timestamp), [first.timestamp, first.timestamp, first.timestamp, second.timestamp]);
+      assert.deepEqual(
+        records.map(({ timestamp }) => timestamp),
+        [first.timestamp, first.timestamp, first.timestamp, second.timestamp],
+      );
       await assert.rejects(log.append(ref, []), AppendRefusedError);
       assert.equal(await log.endOffset(ref), 4);
     });
 
     it('reads from any offset, at least one record however few bytes are asked for', async () => {
-      const calls = [[record('a', 'x'.repeat(100))], [record('b', 'y'.repeat(100)), record('c', 'z')], [record('d', 'w')]];
+      const calls = [
+        [record('a', 'x'.repeat(100))],
+        [record('b', 'y'.repeat(100)), record('c', 'z')],
+        [record('d', 'w')],
+      ];
       for (const records of calls) await log.append(ref, records);
-      assert.deepEqual((await readAll(log, ref, 0, 1)).map(({ offset }) => offset), [0, 1, 2, 3]);
+      assert.deepEqual(
+        (await readAll(log, ref, 0, 1)).map(({ offset }) => offset),
+        [0, 1, 2, 3],
+      );
       assert.equal((await log.read(ref, 2, 1))[0]?.offset, 2);
       assert.equal((await log.read(ref, 3, ALL)).length, 1);
       assert.deepEqual(await log.read(ref, 4, ALL), []);
@@ -113,7 +149,8 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
     it('gives each of several that wait all that they have not read, once and in order', async () => {
       const follow = async (from: number): Promise<string[]> => {
         const out: LogRecord[] = [];
-        for (let next = from; next < 60; next = (out.at(-1)?.offset ?? next - 1) + 1) out.push(...(await log.read(ref, next, 1024, 30_000)));
+        for (let next = from; next < 60; next = (out.at(-1)?.offset ?? next - 1) + 1)
+          out.push(...(await log.read(ref, next, 1024, 30_000)));
         return shape(out);
       };
       const followers = [follow(0), follow(0), follow(25)];
@@ -123,7 +160,10 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
         await log.append(ref, [record(`k${i}`, 'v')]);
         if (i === 30) followers.push(follow(10), follow(31));
       }
-      assert.deepEqual(await Promise.all(followers), [0, 0, 25, 10, 31].map((from) => all.slice(from)));
+      assert.deepEqual(
+        await Promise.all(followers),
+        [0, 0, 25, 10, 31].map((from) => all.slice(from)),
+      );
     });
 
     it('answers with nothing when the time to wait is over', async () => {
@@ -143,7 +183,9 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
     });
 
     it('holds what it acknowledged when it is opened again', async () => {
-      await Promise.all(Array.from({ length: 20 }, (_, i) => log.append(ref, [record(`k${i}`, `v${i}`), record(`t${i}`, null)])));
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) => log.append(ref, [record(`k${i}`, `v${i}`), record(`t${i}`, null)])),
+      );
       const before = shape(await readAll(log, ref));
       log = await under.reopen();
       await log.ensureTopics([kept, latest, expiring]);
@@ -156,7 +198,10 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       const big = Buffer.alloc(3 * 1024 * 1024, 'ab');
       await log.append(ref, [record('small', 's'), record('big', big), record('last', 'l')]);
       const records = await readAll(log, ref, 0, 1024);
-      assert.deepEqual(records.map(({ key }) => key.toString()), ['small', 'big', 'last']);
+      assert.deepEqual(
+        records.map(({ key }) => key.toString()),
+        ['small', 'big', 'last'],
+      );
       assert.ok(records[1]?.value?.equals(big));
     });
 
@@ -164,12 +209,22 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       const wide: TopicSpec = { topic: 'statefold.wide', partitions: 40, cleanup: { policy: 'tombstones' } };
       await log.ensureTopics([wide]);
       const partitions = Array.from({ length: 40 }, (_, partition) => ({ topic: 'statefold.wide', partition }));
-      await Promise.all(partitions.flatMap((to) => [1, 2, 3].map((n) => log.append(to, [record(`p${to.partition}`, `${n}`)]))));
-      for (const of of partitions) assert.deepEqual(shape(await readAll(log, of)), [1, 2, 3].map((n) => `${n - 1} p${of.partition}=${n}`));
+      await Promise.all(
+        partitions.flatMap((to) => [1, 2, 3].map((n) => log.append(to, [record(`p${to.partition}`, `${n}`)]))),
+      );
+      for (const of of partitions)
+        assert.deepEqual(
+          shape(await readAll(log, of)),
+          [1, 2, 3].map((n) => `${n - 1} p${of.partition}=${n}`),
+        );
     });
 
     it('refuses what it has no place for', async () => {
-      for (const missing of [{ topic: 'statefold.none', partition: 0 }, { topic: 'statefold.kept', partition: 2 }, { topic: 'statefold.kept', partition: -1 }]) {
+      for (const missing of [
+        { topic: 'statefold.none', partition: 0 },
+        { topic: 'statefold.kept', partition: 2 },
+        { topic: 'statefold.kept', partition: -1 },
+      ]) {
         await assert.rejects(async () => log.append(missing, [record('a', '1')]), AppendRefusedError);
         await assert.rejects(async () => log.endOffset(missing));
         await assert.rejects(async () => log.read(missing, 0, ALL));
@@ -228,25 +283,29 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       assert.equal(await log.endOffset(of), 7);
     });
 
-    it("drops records past their retention where the policy is 'delete', and never gives an offset again", { skip }, async () => {
-      const upkeep = upkeepOf();
-      const of = { topic: 'statefold.expiring', partition: 0 };
-      await log.append(of, [record('a', '1'), record('b', '1')]);
-      upkeep.advance(HOUR / 2);
-      await log.append(of, [record('c', '1')]);
-      upkeep.advance(HOUR / 2 + 1000);
-      await upkeep.clean();
-      assert.equal(await log.startOffset(of), 2);
-      assert.deepEqual(shape(await readAll(log, of)), ['2 c=1']);
-      upkeep.advance(2 * HOUR);
-      await upkeep.clean();
-      assert.deepEqual((await readAll(log, ref)).length, 0);
-      assert.equal(await log.endOffset(of), 3, 'the end stays when all has expired');
-      log = await under.reopen();
-      await log.ensureTopics([kept, latest, expiring]);
-      assert.equal(await log.endOffset(of), 3);
-      assert.equal((await log.append(of, [record('d', '1')])).baseOffset, 3);
-    });
+    it(
+      "drops records past their retention where the policy is 'delete', and never gives an offset again",
+      { skip },
+      async () => {
+        const upkeep = upkeepOf();
+        const of = { topic: 'statefold.expiring', partition: 0 };
+        await log.append(of, [record('a', '1'), record('b', '1')]);
+        upkeep.advance(HOUR / 2);
+        await log.append(of, [record('c', '1')]);
+        upkeep.advance(HOUR / 2 + 1000);
+        await upkeep.clean();
+        assert.equal(await log.startOffset(of), 2);
+        assert.deepEqual(shape(await readAll(log, of)), ['2 c=1']);
+        upkeep.advance(2 * HOUR);
+        await upkeep.clean();
+        assert.deepEqual((await readAll(log, ref)).length, 0);
+        assert.equal(await log.endOffset(of), 3, 'the end stays when all has expired');
+        log = await under.reopen();
+        await log.ensureTopics([kept, latest, expiring]);
+        assert.equal(await log.endOffset(of), 3);
+        assert.equal((await log.append(of, [record('d', '1')])).baseOffset, 3);
+      },
+    );
 
     it('takes nothing once it is closed', async () => {
       await log.append(ref, [record('a', '1')]);

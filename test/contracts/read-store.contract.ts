@@ -10,7 +10,13 @@ export interface ReadStoreUnderTest {
   readonly rejections: () => number;
 }
 
-export const eventRow = (tenant: string, aggregateId: string, version: number, data = '{}', more: Partial<EventRow> = {}): EventRow => ({
+export const eventRow = (
+  tenant: string,
+  aggregateId: string,
+  version: number,
+  data = '{}',
+  more: Partial<EventRow> = {},
+): EventRow => ({
   tenant,
   aggregate_type: 'account',
   aggregate_id: aggregateId,
@@ -41,7 +47,7 @@ export const NASTY: readonly { readonly name: string; readonly json: string; rea
   { name: 'prototype names', json: '{"__proto__":{"x":1},"constructor":1}' },
   { name: 'escapes', json: '{"a":"\\u0000\\ud83d\\ude00\\/\\n","\\u0000":"\'`\\\\"}' },
   { name: 'bytes past ASCII', json: '{"ключ":"日本語 😀"}', taken: '{"ключ":"日本語 😀"}' },
-  { name: 'names of the type\'s own syntax', json: '{"^a":1,":b":2,"a[]":3,"a.:Int64":1,"a`b":4}' },
+  { name: "names of the type's own syntax", json: '{"^a":1,":b":2,"a[]":3,"a.:Int64":1,"a`b":4}' },
   { name: 'depth 64', json: `${'{"a":'.repeat(63)}{}${'}'.repeat(63)}` },
   { name: 'arrays 60 deep', json: `{"a":${'['.repeat(60)}1${']'.repeat(60)}}` },
   { name: 'depth 2,000', json: `${'{"a":'.repeat(2_000)}1${'}'.repeat(2_000)}`, taken: '{}' },
@@ -59,7 +65,12 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       const chunks: Buffer[] = [];
       for await (const chunk of await store.query(sql, 'JSONEachRow')) chunks.push(Buffer.from(chunk));
       const text = Buffer.concat(chunks).toString();
-      return text === '' ? [] : text.trimEnd().split('\n').map((line) => JSON.parse(line) as T);
+      return text === ''
+        ? []
+        : text
+            .trimEnd()
+            .split('\n')
+            .map((line) => JSON.parse(line) as T);
     };
 
     it('makes its schema again without harm, and answers a ping', async () => {
@@ -75,7 +86,12 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       const { store, rejections } = await open();
       const before = rejections();
       const t = tenant();
-      await store.insert({ table: 'events', rows: NASTY.map(({ json }, i) => eventRow(t, 'a', i + 1, json, { metadata: i % 2 === 0 ? Buffer.from(json) : null })) });
+      await store.insert({
+        table: 'events',
+        rows: NASTY.map(({ json }, i) =>
+          eventRow(t, 'a', i + 1, json, { metadata: i % 2 === 0 ? Buffer.from(json) : null }),
+        ),
+      });
       const read = await rows<{ version: number; raw: string; meta: string | null; data: string }>(
         store,
         `SELECT toUInt32(version) AS version, hex(data_raw) AS raw, hex(metadata_raw) AS meta, toJSONString(data) AS data FROM events FINAL WHERE tenant = '${t}' ORDER BY version`,
@@ -92,53 +108,138 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
     it('lets analysts read a path of the payload with its type', async () => {
       const { store } = await open();
       const t = tenant();
-      await store.insert({ table: 'events', rows: [1, 2, 3].map((n) => eventRow(t, 'a', n, `{"amount":${n}.5,"who":{"name":"n${n}"}}`)) });
-      assert.deepEqual(await rows(store, `SELECT sum(data.amount::Float64) AS sum, max(data.who.name::String) AS who FROM events WHERE tenant = '${t}'`), [{ sum: 7.5, who: 'n3' }]);
+      await store.insert({
+        table: 'events',
+        rows: [1, 2, 3].map((n) => eventRow(t, 'a', n, `{"amount":${n}.5,"who":{"name":"n${n}"}}`)),
+      });
+      assert.deepEqual(
+        await rows(
+          store,
+          `SELECT sum(data.amount::Float64) AS sum, max(data.who.name::String) AS who FROM events WHERE tenant = '${t}'`,
+        ),
+        [{ sum: 7.5, who: 'n3' }],
+      );
     });
 
     it('absorbs the same rows again, and keeps the latest state of a key', async () => {
       const { store } = await open();
       const t = tenant();
       const events = [1, 2, 3].map((version) => eventRow(t, 'a', version));
-      const state = (version: number): AggregateStateRow => ({ tenant: t, aggregate_type: 'account', aggregate_id: 'a', version, state: version === 3 ? null : Buffer.from(`{"v":${version}}`), last_modified: version, log_offset: version });
-      const change = (sequence: number): NotificationRow => ({ tenant: t, projection_id: 'p', class_name: 'P', key: 'k', state: Buffer.from(`{"s":${sequence}}`), sequence, last_modified: sequence, aggregate_id: 'a', aggregate_type: 'account', version: sequence, event_id: 'e', cause: '' });
+      const state = (version: number): AggregateStateRow => ({
+        tenant: t,
+        aggregate_type: 'account',
+        aggregate_id: 'a',
+        version,
+        state: version === 3 ? null : Buffer.from(`{"v":${version}}`),
+        last_modified: version,
+        log_offset: version,
+      });
+      const change = (sequence: number): NotificationRow => ({
+        tenant: t,
+        projection_id: 'p',
+        class_name: 'P',
+        key: 'k',
+        state: Buffer.from(`{"s":${sequence}}`),
+        sequence,
+        last_modified: sequence,
+        aggregate_id: 'a',
+        aggregate_type: 'account',
+        version: sequence,
+        event_id: 'e',
+        cause: '',
+      });
       for (let again = 0; again < 2; again++) {
         await store.insert({ table: 'events', rows: events });
         for (const version of [2, 3, 1]) await store.insert({ table: 'aggregate_states', rows: [state(version)] });
         await store.insert({ table: 'notifications', rows: [change(7), change(8)] });
         for (const sequence of [8, 7]) await store.insert({ table: 'projection_states', rows: [change(sequence)] });
       }
-      assert.deepEqual(await rows(store, `SELECT groupArray(toUInt32(version)) AS v FROM (SELECT version FROM events FINAL WHERE tenant = '${t}' ORDER BY version)`), [{ v: [1, 2, 3] }]);
-      assert.deepEqual(await rows(store, `SELECT toUInt32(version) AS v, state_raw FROM aggregate_states FINAL WHERE tenant = '${t}'`), [{ v: 3, state_raw: null }]);
-      assert.deepEqual(await rows(store, `SELECT toUInt32(sequence) AS s, state_raw FROM projection_states FINAL WHERE tenant = '${t}'`), [{ s: 8, state_raw: '{"s":8}' }]);
-      assert.deepEqual(await rows(store, `SELECT toUInt32(sequence) AS s, toUnixTimestamp64Milli(last_modified)::UInt32 AS at FROM notifications FINAL WHERE tenant = '${t}' ORDER BY s`), [{ s: 7, at: 7 }, { s: 8, at: 8 }]);
+      assert.deepEqual(
+        await rows(
+          store,
+          `SELECT groupArray(toUInt32(version)) AS v FROM (SELECT version FROM events FINAL WHERE tenant = '${t}' ORDER BY version)`,
+        ),
+        [{ v: [1, 2, 3] }],
+      );
+      assert.deepEqual(
+        await rows(store, `SELECT toUInt32(version) AS v, state_raw FROM aggregate_states FINAL WHERE tenant = '${t}'`),
+        [{ v: 3, state_raw: null }],
+      );
+      assert.deepEqual(
+        await rows(
+          store,
+          `SELECT toUInt32(sequence) AS s, state_raw FROM projection_states FINAL WHERE tenant = '${t}'`,
+        ),
+        [{ s: 8, state_raw: '{"s":8}' }],
+      );
+      assert.deepEqual(
+        await rows(
+          store,
+          `SELECT toUInt32(sequence) AS s, toUnixTimestamp64Milli(last_modified)::UInt32 AS at FROM notifications FINAL WHERE tenant = '${t}' ORDER BY s`,
+        ),
+        [
+          { s: 7, at: 7 },
+          { s: 8, at: 8 },
+        ],
+      );
     });
 
     it('drops the rows of one projection, and no others', async () => {
       const { store } = await open();
       const [one, two] = [tenant(), tenant()];
-      const row = (of: string, projection: string): NotificationRow => ({ tenant: of, projection_id: projection, class_name: 'P', key: 'k', state: Buffer.from('{}'), sequence: 1, last_modified: 1, aggregate_id: 'a', aggregate_type: 'account', version: 1, event_id: 'e', cause: '' });
-      for (const [of, projection] of [[one, 'p'], [one, 'q'], [two, 'p']] as const) {
+      const row = (of: string, projection: string): NotificationRow => ({
+        tenant: of,
+        projection_id: projection,
+        class_name: 'P',
+        key: 'k',
+        state: Buffer.from('{}'),
+        sequence: 1,
+        last_modified: 1,
+        aggregate_id: 'a',
+        aggregate_type: 'account',
+        version: 1,
+        event_id: 'e',
+        cause: '',
+      });
+      for (const [of, projection] of [
+        [one, 'p'],
+        [one, 'q'],
+        [two, 'p'],
+      ] as const) {
         await store.insert({ table: 'notifications', rows: [row(of, projection)] });
         await store.insert({ table: 'projection_states', rows: [row(of, projection)] });
       }
       await store.dropProjection(one, 'p');
       for (const table of ['notifications', 'projection_states'])
-        assert.deepEqual(await rows(store, `SELECT tenant, projection_id FROM ${table} FINAL WHERE tenant IN ('${one}', '${two}') ORDER BY tenant = '${two}'`), [{ tenant: one, projection_id: 'q' }, { tenant: two, projection_id: 'p' }]);
+        assert.deepEqual(
+          await rows(
+            store,
+            `SELECT tenant, projection_id FROM ${table} FINAL WHERE tenant IN ('${one}', '${two}') ORDER BY tenant = '${two}'`,
+          ),
+          [
+            { tenant: one, projection_id: 'q' },
+            { tenant: two, projection_id: 'p' },
+          ],
+        );
     });
 
     it('never moves a watermark back, and forgets it with the rows of its tenant alone', async () => {
       const { store } = await open();
       const [one, two] = [tenant(), tenant()];
       assert.deepEqual(await store.watermarks(one), { events: 0, states: 0, changes: 0 });
-      await store.setWatermarks([{ tenantId: one, stream: 'events', offset: 9 }, { tenantId: two, stream: 'changes', offset: 2 ** 45 }]);
+      await store.setWatermarks([
+        { tenantId: one, stream: 'events', offset: 9 },
+        { tenantId: two, stream: 'changes', offset: 2 ** 45 },
+      ]);
       await store.setWatermarks([{ tenantId: one, stream: 'events', offset: 7 }]);
       await store.insert({ table: 'events', rows: [eventRow(one, 'a', 1), eventRow(two, 'a', 1)] });
       assert.deepEqual(await store.watermarks(one), { events: 9, states: 0, changes: 0 });
       await store.reset(one);
       assert.deepEqual(await store.watermarks(one), { events: 0, states: 0, changes: 0 });
       assert.deepEqual(await store.watermarks(two), { events: 0, states: 0, changes: 2 ** 45 });
-      assert.deepEqual(await rows(store, `SELECT tenant FROM events WHERE tenant IN ('${one}', '${two}')`), [{ tenant: two }]);
+      assert.deepEqual(await rows(store, `SELECT tenant FROM events WHERE tenant IN ('${one}', '${two}')`), [
+        { tenant: two },
+      ]);
       // What was deleted can be written again.
       await store.insert({ table: 'events', rows: [eventRow(one, 'a', 1)] });
       assert.equal((await rows(store, `SELECT 1 FROM events FINAL WHERE tenant = '${one}'`)).length, 1);
@@ -150,12 +251,26 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       await rows(store, `ALTER TABLE events ADD CONSTRAINT IF NOT EXISTS no_poison CHECK event_type != 'poison'`);
       try {
         const before = rejections();
-        await store.insert({ table: 'events', rows: Array.from({ length: 50 }, (_, i) => eventRow(t, 'a', i + 1, '{}', { event_type: i === 17 ? 'poison' : 'fine' })) });
-        assert.deepEqual(await rows(store, `SELECT count() AS n, countIf(version = 18) AS bad FROM events FINAL WHERE tenant = '${t}'`), [{ n: 49, bad: 0 }]);
+        await store.insert({
+          table: 'events',
+          rows: Array.from({ length: 50 }, (_, i) =>
+            eventRow(t, 'a', i + 1, '{}', { event_type: i === 17 ? 'poison' : 'fine' }),
+          ),
+        });
+        assert.deepEqual(
+          await rows(
+            store,
+            `SELECT count() AS n, countIf(version = 18) AS bad FROM events FINAL WHERE tenant = '${t}'`,
+          ),
+          [{ n: 49, bad: 0 }],
+        );
         assert.equal(rejections(), before + 1);
         // When all are refused it isn't the rows' fault, and nothing may be given up.
         const all = Array.from({ length: 50 }, (_, i) => eventRow(t, 'b', i + 1, '{}', { event_type: 'poison' }));
-        await assert.rejects(store.insert({ table: 'events', rows: all }), (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
+        await assert.rejects(
+          store.insert({ table: 'events', rows: all }),
+          (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
+        );
         assert.equal(rejections(), before + 1);
       } finally {
         await rows(store, 'ALTER TABLE events DROP CONSTRAINT no_poison');
@@ -164,10 +279,16 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
 
     it("answers an analyst's mistake with ClickHouse's words", async () => {
       const { store } = await open();
-      await assert.rejects(store.query('SELECT nope FROM events', 'JSON'), (error) => error instanceof StatefoldError && error.code === 'INVALID_REQUEST' && /nope/.test(error.message));
+      await assert.rejects(
+        store.query('SELECT nope FROM events', 'JSON'),
+        (error) => error instanceof StatefoldError && error.code === 'INVALID_REQUEST' && /nope/.test(error.message),
+      );
     });
   });
 }
 
 /** 64-bit integers are quoted or not by a setting of the server. */
-const looseNumbers = (text: string): unknown => JSON.parse(text, (_, value: unknown) => (typeof value === 'string' && /^\d{19,}$/.test(value) ? Number(value) : value));
+const looseNumbers = (text: string): unknown =>
+  JSON.parse(text, (_, value: unknown) =>
+    typeof value === 'string' && /^\d{19,}$/.test(value) ? Number(value) : value,
+  );

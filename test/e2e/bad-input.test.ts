@@ -24,36 +24,117 @@ async function zip(entries: (archive: ZipArchive) => void): Promise<Buffer> {
 test('bad input', async (t) => {
   const service = await startService(t, { env: { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '2500' } });
   const api = new Api(service);
-  const residentBytes = (): number => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) * 1024;
-  const append = (raw: Buffer | string, headers: Record<string, string> = {}, path = '/events'): ReturnType<Api['request']> => api.request('POST', path, { raw, headers: { 'content-type': 'application/json', ...headers } });
+  const residentBytes = (): number =>
+    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${service.pid}/status`, 'utf8'))?.[1]) * 1024;
+  const append = (
+    raw: Buffer | string,
+    headers: Record<string, string> = {},
+    path = '/events',
+  ): ReturnType<Api['request']> =>
+    api.request('POST', path, { raw, headers: { 'content-type': 'application/json', ...headers } });
   const good = '{"aggregateId":"good-1","eventType":"A","data":{}}';
   success(await append(good), 201);
   const before = residentBytes();
 
   await t.test('bodies that are not what they should be', async () => {
-    for (const body of ['', ' ', '{', 'x', '{"a":1}}', `${good} x`, '{"a":01}', "{'a':1}", '{"a":1,}', '{"a":NaN}', '{"a":+1}', '{"a":.5}', '{"a":1.}', '{"a":"\t"}', '{"a":"\\x"}', '{"a":"\\u12"}', '\ufeff{}', '{"a":1e}', '{,}', '[1', '"a', 'nul', '/**/{}', '\u0000'])
+    for (const body of [
+      '',
+      ' ',
+      '{',
+      'x',
+      '{"a":1}}',
+      `${good} x`,
+      '{"a":01}',
+      "{'a':1}",
+      '{"a":1,}',
+      '{"a":NaN}',
+      '{"a":+1}',
+      '{"a":.5}',
+      '{"a":1.}',
+      '{"a":"\t"}',
+      '{"a":"\\x"}',
+      '{"a":"\\u12"}',
+      '\ufeff{}',
+      '{"a":1e}',
+      '{,}',
+      '[1',
+      '"a',
+      'nul',
+      '/**/{}',
+      '\u0000',
+    ])
       assert.match(problem(await append(body), 400, 'INVALID_REQUEST').detail, /JSON/, JSON.stringify(body));
-    for (const body of ['null', '1', '"x"', '[]', 'true', `[${good}]`]) problem(await append(body), 400, 'INVALID_REQUEST');
+    for (const body of ['null', '1', '"x"', '[]', 'true', `[${good}]`])
+      problem(await append(body), 400, 'INVALID_REQUEST');
     for (const bytes of [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80]]) {
-      const refused = problem(await append(Buffer.concat([Buffer.from('{"aggregateId":"bad-1","eventType":"A","data":{"x":"'), Buffer.from(bytes), Buffer.from('"}}')])), 400, 'INVALID_REQUEST');
+      const refused = problem(
+        await append(
+          Buffer.concat([
+            Buffer.from('{"aggregateId":"bad-1","eventType":"A","data":{"x":"'),
+            Buffer.from(bytes),
+            Buffer.from('"}}'),
+          ]),
+        ),
+        400,
+        'INVALID_REQUEST',
+      );
       assert.match(refused.detail, /UTF-8.*(byte|offset|position)/i);
     }
     for (const lone of ['\\ud800', '\\udc00', '\\ud800x', '\\ud800\\ud800', '\\udc00\\ud800']) {
-      for (const body of [`{"aggregateId":"bad-1","eventType":"A","data":{"x":"${lone}"}}`, `{"aggregateId":"bad-1","eventType":"A","data":{"${lone}":1}}`, `{"aggregateId":"bad-1","eventType":"A","data":{},"metadata":{"x":"${lone}"}}`, `{"aggregateId":"${lone}","eventType":"A","data":{}}`])
+      for (const body of [
+        `{"aggregateId":"bad-1","eventType":"A","data":{"x":"${lone}"}}`,
+        `{"aggregateId":"bad-1","eventType":"A","data":{"${lone}":1}}`,
+        `{"aggregateId":"bad-1","eventType":"A","data":{},"metadata":{"x":"${lone}"}}`,
+        `{"aggregateId":"${lone}","eventType":"A","data":{}}`,
+      ])
         assert.match(problem(await append(body), 400, 'INVALID_REQUEST').detail, /surrogate/i);
     }
     const missing = problem(await append('{}'), 400, 'INVALID_REQUEST');
-    assert.deepEqual((missing['errors'] as { pointer: string; message: string }[]).map(({ pointer, message }) => [pointer, message]), [['/aggregateId', 'is required'], ['/eventType', 'is required'], ['/data', 'is required']]);
-    assert.deepEqual((problem(await append('{}', {}, '/events/batch'), 400, 'INVALID_REQUEST')['errors'] as { pointer: string }[]).map(({ pointer }) => pointer), ['/aggregateId', '/events']);
+    assert.deepEqual(
+      (missing['errors'] as { pointer: string; message: string }[]).map(({ pointer, message }) => [pointer, message]),
+      [
+        ['/aggregateId', 'is required'],
+        ['/eventType', 'is required'],
+        ['/data', 'is required'],
+      ],
+    );
+    assert.deepEqual(
+      (problem(await append('{}', {}, '/events/batch'), 400, 'INVALID_REQUEST')['errors'] as { pointer: string }[]).map(
+        ({ pointer }) => pointer,
+      ),
+      ['/aggregateId', '/events'],
+    );
     const sound = { aggregateId: 'bad-1', eventType: 'A', data: {} };
-    for (const [field, values] of Object.entries({ aggregateId: [1, null, {}, []], eventType: [1, null, {}], data: [1, null, 'x', [], true], metadata: [1, null, 'x', []], correlationId: [1, null, {}], causationId: [1, null, []], aggregateType: [1, null, {}] }))
-      for (const value of values) assert.equal((problem(await append(JSON.stringify({ ...sound, [field]: value })), 400, 'INVALID_REQUEST')['errors'] as { pointer: string }[])[0]?.pointer, `/${field}`);
-    for (const events of [null, {}, 'x', [1], [null], [[]], [{}], [{ eventType: 'A' }], [{ data: {} }]]) problem(await append(JSON.stringify({ aggregateId: 'bad-1', events }), {}, '/events/batch'), 400, 'INVALID_REQUEST');
+    for (const [field, values] of Object.entries({
+      aggregateId: [1, null, {}, []],
+      eventType: [1, null, {}],
+      data: [1, null, 'x', [], true],
+      metadata: [1, null, 'x', []],
+      correlationId: [1, null, {}],
+      causationId: [1, null, []],
+      aggregateType: [1, null, {}],
+    }))
+      for (const value of values)
+        assert.equal(
+          (
+            problem(await append(JSON.stringify({ ...sound, [field]: value })), 400, 'INVALID_REQUEST')['errors'] as {
+              pointer: string;
+            }[]
+          )[0]?.pointer,
+          `/${field}`,
+        );
+    for (const events of [null, {}, 'x', [1], [null], [[]], [{}], [{ eventType: 'A' }], [{ data: {} }]])
+      problem(
+        await append(JSON.stringify({ aggregateId: 'bad-1', events }), {}, '/events/batch'),
+        400,
+        'INVALID_REQUEST',
+      );
     problem(await api.get('/events/bad-1'), 404, 'NOT_FOUND');
   });
 
   await t.test('depth and size, at the limit and past it', async () => {
-    const deep = (levels: number): string => `{"aggregateId":"deep-1","eventType":"A","data":{"d":${'['.repeat(levels)}${']'.repeat(levels)}}}`;
+    const deep = (levels: number): string =>
+      `{"aggregateId":"deep-1","eventType":"A","data":{"d":${'['.repeat(levels)}${']'.repeat(levels)}}}`;
     success(await append(deep(62)), 201);
     assert.match(problem(await append(deep(63)), 400, 'INVALID_REQUEST').detail, /64/);
     problem(await append(deep(300_000)), 400, 'INVALID_REQUEST');
@@ -72,12 +153,30 @@ test('bad input', async (t) => {
   });
 
   await t.test('types and encodings of bodies', async () => {
-    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/json; charset=latin1', 'application/problem+json']) problem(await append(good, { 'content-type': type }), 415, 'UNSUPPORTED_MEDIA_TYPE');
-    for (const type of ['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset="UTF-8"']) success(await append(good, { 'content-type': type }), 201);
-    for (const encoding of ['gzip', 'br', 'deflate']) problem(await append(good, { 'content-encoding': encoding }), 415, 'UNSUPPORTED_MEDIA_TYPE');
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'application/jsonx',
+      'application/json; charset=latin1',
+      'application/problem+json',
+    ])
+      problem(await append(good, { 'content-type': type }), 415, 'UNSUPPORTED_MEDIA_TYPE');
+    for (const type of ['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset="UTF-8"'])
+      success(await append(good, { 'content-type': type }), 201);
+    for (const encoding of ['gzip', 'br', 'deflate'])
+      problem(await append(good, { 'content-encoding': encoding }), 415, 'UNSUPPORTED_MEDIA_TYPE');
     assert.equal((await rawRequest(service.url, requestBytes('POST', '/events', [KEY], good))).status, 415);
-    problem(await api.request('PUT', '/aggregate-types/a', { raw: '{}', headers: { 'content-type': 'text/plain' } }), 415, 'UNSUPPORTED_MEDIA_TYPE');
-    problem(await api.request('POST', '/reducers/upload', { raw: '{}', headers: { 'content-type': 'application/json' } }), 415, 'UNSUPPORTED_MEDIA_TYPE');
+    problem(
+      await api.request('PUT', '/aggregate-types/a', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+    );
+    problem(
+      await api.request('POST', '/reducers/upload', { raw: '{}', headers: { 'content-type': 'application/json' } }),
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+    );
   });
 
   await t.test('heads of requests that no library sends', async () => {
@@ -86,11 +185,49 @@ test('bad input', async (t) => {
     assert.equal(await status(requestBytes('GET', '/auth/whoami', [KEY, KEY])), 401);
     assert.equal(await status(requestBytes('GET', '/auth/whoami', [KEY, ['X-API-Key', 'other']])), 401);
     assert.equal(await status(requestBytes('GET', '/auth/whoami', [['X-API-Key', `${API_KEY}, ${API_KEY}`]])), 401);
-    assert.equal(await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Content-Length', String(good.length)], ['Content-Length', '3']], good)), 400);
-    assert.equal(await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Content-Length', String(good.length)], ['Transfer-Encoding', 'chunked']], good)), 400);
-    assert.equal(await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Transfer-Encoding', 'chunked']], 'zz\r\n')), 400);
-    assert.equal(await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Transfer-Encoding', 'chunked']], `${good.length.toString(16)}\r\n${good}\r\n0\r\n\r\n`)), 201);
-    assert.equal(await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Idempotency-Key', 'a'], ['Idempotency-Key', 'b']], good)), 400);
+    assert.equal(
+      await status(
+        requestBytes(
+          'POST',
+          '/events',
+          [KEY, JSON_TYPE, ['Content-Length', String(good.length)], ['Content-Length', '3']],
+          good,
+        ),
+      ),
+      400,
+    );
+    assert.equal(
+      await status(
+        requestBytes(
+          'POST',
+          '/events',
+          [KEY, JSON_TYPE, ['Content-Length', String(good.length)], ['Transfer-Encoding', 'chunked']],
+          good,
+        ),
+      ),
+      400,
+    );
+    assert.equal(
+      await status(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Transfer-Encoding', 'chunked']], 'zz\r\n')),
+      400,
+    );
+    assert.equal(
+      await status(
+        requestBytes(
+          'POST',
+          '/events',
+          [KEY, JSON_TYPE, ['Transfer-Encoding', 'chunked']],
+          `${good.length.toString(16)}\r\n${good}\r\n0\r\n\r\n`,
+        ),
+      ),
+      201,
+    );
+    assert.equal(
+      await status(
+        requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Idempotency-Key', 'a'], ['Idempotency-Key', 'b']], good),
+      ),
+      400,
+    );
     assert.equal(await status(requestBytes('GET', '/auth/whoami', [KEY, ['X-Big', 'x'.repeat(64 * 1024)]])), 431);
     assert.equal(await status('GET / HTTP/9.9\r\n\r\n'), 400);
     assert.equal(await status('\u0016\u0003\u0001 not http\r\n\r\n'), 400);
@@ -100,14 +237,20 @@ test('bad input', async (t) => {
     assert.equal(await status(requestBytes('GET', '/events/a%00b', [KEY])), 400);
     assert.equal(await status(requestBytes('GET', `/events/${'x'.repeat(257)}`, [KEY])), 400);
     assert.equal(await status(requestBytes('GET', '/../../etc/passwd', [KEY])), 404);
-    const forged = await rawRequest(service.url, requestBytes('GET', '/nothing', [KEY, ['X-Request-Id', '<script>"\\']]));
+    const forged = await rawRequest(
+      service.url,
+      requestBytes('GET', '/nothing', [KEY, ['X-Request-Id', '<script>"\\']]),
+    );
     assert.doesNotMatch(forged.head + forged.body, /<script>/);
   });
 
   await t.test('clients that are slow, or leave', async () => {
     const { hostname, port } = new URL(service.url);
     const slow = await Promise.all(
-      ['POST /events HTTP/1.1\r\nHost: x\r\n', `POST /events HTTP/1.1\r\nHost: x\r\nX-API-Key: ${API_KEY}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`].map(
+      [
+        'POST /events HTTP/1.1\r\nHost: x\r\n',
+        `POST /events HTTP/1.1\r\nHost: x\r\nX-API-Key: ${API_KEY}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`,
+      ].map(
         (bytes) =>
           new Promise<string>((resolve) => {
             const socket = connect(Number(port), hostname, () => socket.write(bytes));
@@ -121,7 +264,9 @@ test('bad input', async (t) => {
     for (const text of slow) assert.match(text, /^HTTP\/1\.1 408/);
     for (let i = 0; i < 50; i++) {
       const socket = connect(Number(port), hostname, () => {
-        socket.write(requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Content-Length', '1000']], '{"aggregateId":"left-1",'));
+        socket.write(
+          requestBytes('POST', '/events', [KEY, JSON_TYPE, ['Content-Length', '1000']], '{"aggregateId":"left-1",'),
+        );
         socket.destroy();
       });
       socket.on('error', () => undefined);
@@ -132,7 +277,10 @@ test('bad input', async (t) => {
 
   await t.test('archives of every nasty kind', async () => {
     const text = tally('zip');
-    const named = (name: string): Promise<Buffer> => zip((archive) => archive.append(text, { name: 'aa/bb/Good.cs' }).append(text.replaceAll('Tally', 'Other'), { name }));
+    const named = (name: string): Promise<Buffer> =>
+      zip((archive) =>
+        archive.append(text, { name: 'aa/bb/Good.cs' }).append(text.replaceAll('Tally', 'Other'), { name }),
+      );
     /** The same archive with other bytes for a name of the same length. */
     const renamed = async (from: string, to: string): Promise<Buffer> => {
       assert.equal(to.length, from.length);
@@ -149,21 +297,33 @@ test('bad input', async (t) => {
     await refused('control character', await renamed('xx/xx/Bad.cs', 'xx/x\u0000/Bad.cs'));
     await refused('twice', await renamed('xx/xx/Good.cs', 'aa/bb/Good.cs'));
     await refused('twice but for case', await renamed('xx/xx/Good.cs', 'AA/bb/good.cs'));
-    await refused('symlink', await zip((archive) => archive.append(text, { name: 'Good.cs' }).symlink('Link.cs', '/etc/passwd')));
+    await refused(
+      'symlink',
+      await zip((archive) => archive.append(text, { name: 'Good.cs' }).symlink('Link.cs', '/etc/passwd')),
+    );
     await refused('bomb', await zip((archive) => archive.append(Buffer.alloc(25 * MIB), { name: 'Bomb.cs' })));
     await refused('ratio', await zip((archive) => archive.append(Buffer.alloc(10 * MIB), { name: 'Bomb.cs' })));
-    await refused('too many', await zip((archive) => { for (let i = 0; i < 501; i++) archive.append('', { name: `${i}.cs` }); }));
+    await refused(
+      'too many',
+      await zip((archive) => {
+        for (let i = 0; i < 501; i++) archive.append('', { name: `${i}.cs` });
+      }),
+    );
     await refused('no source', await zip((archive) => archive.append('x', { name: 'readme.txt' })));
     await refused('empty', await zip(() => undefined));
     const sound = await named('cc/dd/Next.cs');
     await refused('cut', sound.subarray(0, sound.length - 30));
     const encrypted = Buffer.from(sound);
-    for (let at = encrypted.indexOf('PK\u0001\u0002'); at >= 0; at = encrypted.indexOf('PK\u0001\u0002', at + 4)) encrypted[at + 8] = (encrypted[at + 8] ?? 0) | 1;
+    for (let at = encrypted.indexOf('PK\u0001\u0002'); at >= 0; at = encrypted.indexOf('PK\u0001\u0002', at + 4))
+      encrypted[at + 8] = (encrypted[at + 8] ?? 0) | 1;
     await refused('encrypted', encrypted);
     const damaged = Buffer.from(sound);
     damaged[sound.indexOf('Good.cs') + 40] = (damaged[sound.indexOf('Good.cs') + 40] ?? 0) ^ 0xff;
     await refused('damaged', damaged);
-    await refused('not UTF-8', await zip((archive) => archive.append(Buffer.from([0xff, 0xfe, 0x41]), { name: 'A.cs' })));
+    await refused(
+      'not UTF-8',
+      await zip((archive) => archive.append(Buffer.from([0xff, 0xfe, 0x41]), { name: 'A.cs' })),
+    );
     await refused('too large', Buffer.concat([sound, Buffer.alloc(6 * MIB)]), 'PAYLOAD_TOO_LARGE', 413);
     problem(await api.upload('reducers', { 'notes.txt': 'x' }), 400, 'INVALID_ARCHIVE');
     problem(await api.upload('reducers', {}), 400, 'INVALID_ARCHIVE');
@@ -173,11 +333,29 @@ test('bad input', async (t) => {
     const twice = form({ 'A.cs': totals() }, { config: '{}' });
     twice.append('config', '{}');
     problem(await api.request('POST', '/projections/upload', { raw: twice }), 400, 'INVALID_REQUEST');
-    for (const body of ['', '--x\r\n', '--x\r\nContent-Disposition: form-data; name="file"; filename="A.cs"\r\n\r\nclass A {}'])
-      problem(await api.request('POST', '/reducers/upload', { raw: body, headers: { 'content-type': 'multipart/form-data; boundary=x' } }), 400, body.includes('class') ? 'INVALID_REQUEST' : 'INVALID_ARCHIVE');
-    problem(await api.request('POST', '/reducers/upload', { raw: 'x', headers: { 'content-type': 'multipart/form-data' } }), 415, 'UNSUPPORTED_MEDIA_TYPE');
+    for (const body of [
+      '',
+      '--x\r\n',
+      '--x\r\nContent-Disposition: form-data; name="file"; filename="A.cs"\r\n\r\nclass A {}',
+    ])
+      problem(
+        await api.request('POST', '/reducers/upload', {
+          raw: body,
+          headers: { 'content-type': 'multipart/form-data; boundary=x' },
+        }),
+        400,
+        body.includes('class') ? 'INVALID_REQUEST' : 'INVALID_ARCHIVE',
+      );
+    problem(
+      await api.request('POST', '/reducers/upload', { raw: 'x', headers: { 'content-type': 'multipart/form-data' } }),
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+    );
     assert.deepEqual((await api.read<{ reducers: object[] }>('/reducers')).reducers, []);
-    const { reducerId } = success(await api.upload('reducers', { 'sources.zip': await named('cc/dd/Next.txt') }), 202).json<{ reducerId: string }>();
+    const { reducerId } = success(
+      await api.upload('reducers', { 'sources.zip': await named('cc/dd/Next.txt') }),
+      202,
+    ).json<{ reducerId: string }>();
     assert.equal((await api.compiled<{ status: string }>('reducers', reducerId)).status, 'compiled');
   });
 
@@ -185,6 +363,12 @@ test('bad input', async (t) => {
     assert.equal((await append(good)).status, 201);
     // Garbage of the requests above is collected in time; a leak of their bodies would be far past this.
     await until(() => residentBytes() - before < 250 * MIB);
-    assert.deepEqual(service.output.split('\n').filter((line) => /"level":"(error|fatal)"/.test(line)).slice(0, 1), []);
+    assert.deepEqual(
+      service.output
+        .split('\n')
+        .filter((line) => /"level":"(error|fatal)"/.test(line))
+        .slice(0, 1),
+      [],
+    );
   });
 });

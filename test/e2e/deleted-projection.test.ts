@@ -13,13 +13,23 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   let api = new Api(service);
   const receiver = await Receiver.open(t);
   const ask = async (statement: string): Promise<unknown[]> => {
-    const { url, user, password, database } = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<Record<'url' | 'user' | 'password' | 'database', string>>();
-    const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }, body: `${statement} FORMAT JSONCompactEachRow` });
+    const { url, user, password, database } = success(
+      await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }),
+      200,
+    ).json<Record<'url' | 'user' | 'password' | 'database', string>>();
+    const answer = await fetch(`${url}/?database=${database}`, {
+      method: 'POST',
+      headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
+      body: `${statement} FORMAT JSONCompactEachRow`,
+    });
     const text = await answer.text();
     // It has nothing yet: the service makes the tables with the first rows.
     if (answer.status === 404 && /UNKNOWN_(DATABASE|TABLE)/.test(text)) return [];
     assert.equal(answer.status, 200, text);
-    return text.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as unknown);
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as unknown);
   };
   const rowsOf = async (id: string): Promise<unknown[]> => [
     ...(await ask(`SELECT key FROM projection_states FINAL WHERE projection_id = '${id}' ORDER BY key`)),
@@ -27,7 +37,9 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   ];
   const add = (key: string): ReturnType<Api['append']> => api.append(`a-${key}`, 'Added', { key, n: 1 });
 
-  await until(async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200);
+  await until(
+    async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200,
+  );
   await add('x');
   const config = JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/gone` } });
   const id = await api.deployProjection({ 'Totals.cs': totals() }, { config });
@@ -65,7 +77,9 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
     rmSync(join(dataDirectory, 'store'), { recursive: true });
     service = await startService(t, { dataDirectory });
     api = new Api(service);
-    await until(async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200);
+    await until(
+      async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200,
+    );
     problem(await api.get(`/projections/${id}/states`), 404, 'NOT_FOUND');
     await add('w');
     await until(async () => (await rowsOf(other)).length === 8);

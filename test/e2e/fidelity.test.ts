@@ -18,11 +18,16 @@ test('golden bytes', async (t) => {
   let service = await startService(t, { dataDirectory, env: { FOLD_DEADLINE_MS: '30000' } });
   let api = new Api(service);
   const cases = Object.entries(GOLDEN);
-  const send = (path: string, body: string): ReturnType<Api['request']> => api.request('POST', path, { raw: body, headers: { 'content-type': 'application/json' } });
-  const single = (name: string, data: string): string => `{"aggregateId":"golden-1","eventType":"${name}","data":${data},"metadata":${data}}`;
+  const send = (path: string, body: string): ReturnType<Api['request']> =>
+    api.request('POST', path, { raw: body, headers: { 'content-type': 'application/json' } });
+  const single = (name: string, data: string): string =>
+    `{"aggregateId":"golden-1","eventType":"${name}","data":${data},"metadata":${data}}`;
 
   await api.deployReducer({ 'Golden.cs': goldenReducer });
-  const projection = await api.deployProjection({ 'Goldens.cs': goldenProjection }, { config: JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/golden` } }) });
+  const projection = await api.deployProjection(
+    { 'Goldens.cs': goldenProjection },
+    { config: JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/golden` } }) },
+  );
   const socket = await openSocket(t, api, projection);
   const events = await openEvents(t, api, projection);
   /** Each element as C# wrote it into the state. */
@@ -40,7 +45,8 @@ test('golden bytes', async (t) => {
     const numbers = elements.get('numbers') ?? '';
     // Numbers keep their digits in a state too.
     assert.equal(numbers, GOLDEN['numbers']);
-    for (const name of ['order', 'prototype', 'duplicates', 'literals']) assert.equal(elements.get(name), GOLDEN[name], name);
+    for (const name of ['order', 'prototype', 'duplicates', 'literals'])
+      assert.equal(elements.get(name), GOLDEN[name], name);
     assert.deepEqual(JSON.parse(elements.get('text') ?? ''), JSON.parse(GOLDEN['text'] ?? ''));
     assert.deepEqual(JSON.parse(elements.get('escapes') ?? ''), JSON.parse(GOLDEN['escapes'] ?? ''));
   });
@@ -48,7 +54,8 @@ test('golden bytes', async (t) => {
   const listed = async (): Promise<void> => {
     for (const id of ['golden-1', 'golden-2']) {
       const { text } = await api.get(`/events/${id}`);
-      for (const [i, [name, data]] of cases.entries()) assert.ok(text.includes(`"eventType":"${name}","data":${data},"version":${i + 1},`), `${id} ${name}`);
+      for (const [i, [name, data]] of cases.entries())
+        assert.ok(text.includes(`"eventType":"${name}","data":${data},"version":${i + 1},`), `${id} ${name}`);
       const backward = (await api.get(`/events/${id}?direction=backward&limit=1`)).text;
       assert.ok(backward.includes(`"data":${cases.at(-1)?.[1]},`));
     }
@@ -56,7 +63,10 @@ test('golden bytes', async (t) => {
   await t.test('in the listing', listed);
 
   await t.test('in a conflict', async () => {
-    const { text } = await send('/events?includeConflicts=true', `{"aggregateId":"golden-1","eventType":"x","data":{},"expectedVersion":0}`);
+    const { text } = await send(
+      '/events?includeConflicts=true',
+      `{"aggregateId":"golden-1","eventType":"x","data":{},"expectedVersion":0}`,
+    );
     for (const [name, data] of cases) assert.ok(text.includes(`"data":${data},`), name);
   });
 
@@ -72,7 +82,10 @@ test('golden bytes', async (t) => {
     assert.deepEqual(delivered.toSorted(), socket.texts.toSorted());
     for (const [i, [name, data]] of cases.entries()) {
       const record = socket.records[i];
-      assert.deepEqual([record?.key, (record?.state as Gold).raw, (record?.state as Gold).metadata], [name, data, data]);
+      assert.deepEqual(
+        [record?.key, (record?.state as Gold).raw, (record?.state as Gold).metadata],
+        [name, data, data],
+      );
       assert.ok(socket.texts[i]?.includes(`"element":${elements.get(name)}}`), name);
       const states = (await api.get(`/projections/${projection}/states/${name}`)).text;
       assert.ok(states.includes(`"element":${elements.get(name)}}`), name);
@@ -80,9 +93,18 @@ test('golden bytes', async (t) => {
   });
 
   await t.test('in ClickHouse, raw and as rows', async () => {
-    const access = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<{ url: string; user: string; password: string; database: string }>();
+    const access = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<{
+      url: string;
+      user: string;
+      password: string;
+      database: string;
+    }>();
     const ask = async (statement: string): Promise<{ status: number; text: string }> => {
-      const response = await fetch(`${access.url}/?database=${access.database}`, { method: 'POST', body: statement, headers: { authorization: `Basic ${Buffer.from(`${access.user}:${access.password}`).toString('base64')}` } });
+      const response = await fetch(`${access.url}/?database=${access.database}`, {
+        method: 'POST',
+        body: statement,
+        headers: { authorization: `Basic ${Buffer.from(`${access.user}:${access.password}`).toString('base64')}` },
+      });
       return { status: response.status, text: await response.text() };
     };
     const sql = async (statement: string): Promise<string> => {
@@ -92,12 +114,34 @@ test('golden bytes', async (t) => {
     };
     assert.equal((await fetch(`${access.url}/?query=SELECT%201`)).ok, false);
     // It is asked before it has made its tables, perhaps.
-    await until(async () => (await ask("SELECT count() FROM events FINAL WHERE tenant = 'default' AND aggregate_type = 'golden'")).text.trim() === String(2 * cases.length));
+    await until(
+      async () =>
+        (
+          await ask("SELECT count() FROM events FINAL WHERE tenant = 'default' AND aggregate_type = 'golden'")
+        ).text.trim() === String(2 * cases.length),
+    );
     for (const [name, data] of cases) {
-      assert.equal(await sql(`SELECT data_raw FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = '${name}' FORMAT RawBLOB`), data, name);
-      assert.equal(await sql(`SELECT metadata_raw FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = '${name}' FORMAT RawBLOB`), data, name);
+      assert.equal(
+        await sql(
+          `SELECT data_raw FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = '${name}' FORMAT RawBLOB`,
+        ),
+        data,
+        name,
+      );
+      assert.equal(
+        await sql(
+          `SELECT metadata_raw FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = '${name}' FORMAT RawBLOB`,
+        ),
+        data,
+        name,
+      );
     }
-    assert.equal((await sql("SELECT data.z, data.A FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = 'order'")).trim(), '1\t7');
+    assert.equal(
+      (
+        await sql("SELECT data.z, data.A FROM events FINAL WHERE aggregate_id = 'golden-1' AND event_type = 'order'")
+      ).trim(),
+      '1\t7',
+    );
   });
 
   await t.test('after a kill, from the log', async () => {
@@ -105,7 +149,10 @@ test('golden bytes', async (t) => {
     service = await startService(t, { dataDirectory });
     api = new Api(service);
     await listed();
-    assert.equal((await api.get(`/projections/${projection}/notifications?limit=1000`)).text, `{"notifications":[${socket.texts.join(',')}]}`);
+    assert.equal(
+      (await api.get(`/projections/${projection}/notifications?limit=1000`)).text,
+      `{"notifications":[${socket.texts.join(',')}]}`,
+    );
     const state = await api.get('/aggregate-types/golden/golden-1/state');
     assert.equal(state.json<{ state: Gold }>().state.raw, cases.at(-1)?.[1]);
   });
@@ -113,8 +160,19 @@ test('golden bytes', async (t) => {
   await t.test('nothing of it touched the prototypes of the service', async () => {
     assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
     assert.ok(!(await api.get('/aggregates')).text.includes('polluted'));
-    success(await send('/events', '{"aggregateId":"__proto__","aggregateType":"constructor","eventType":"__proto__","data":{"__proto__":1},"__proto__":{"eventType":"x"}}'), 201);
+    success(
+      await send(
+        '/events',
+        '{"aggregateId":"__proto__","aggregateType":"constructor","eventType":"__proto__","data":{"__proto__":1},"__proto__":{"eventType":"x"}}',
+      ),
+      201,
+    );
     assert.ok((await api.get('/events/__proto__')).text.includes('"eventType":"__proto__","data":{"__proto__":1}'));
-    assert.equal((await api.read<{ aggregateTypes: { aggregateType: string; aggregates: number }[] }>('/aggregate-types')).aggregateTypes.find(({ aggregateType }) => aggregateType === 'constructor')?.aggregates, 1);
+    assert.equal(
+      (
+        await api.read<{ aggregateTypes: { aggregateType: string; aggregates: number }[] }>('/aggregate-types')
+      ).aggregateTypes.find(({ aggregateType }) => aggregateType === 'constructor')?.aggregates,
+      1,
+    );
   });
 });

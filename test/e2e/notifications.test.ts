@@ -13,7 +13,9 @@ test('notifications', async (t) => {
   const add = async (count: number, key = 'x'): Promise<void> => {
     for (let i = 0; i < count; i++) await api.append('a-1', 'Added', { key, n: ++n });
   };
-  const poll = async (query = ''): Promise<Notification[]> => (await api.read<{ notifications: Notification[] }>(`/projections/${id}/notifications?limit=1000${query}`)).notifications;
+  const poll = async (query = ''): Promise<Notification[]> =>
+    (await api.read<{ notifications: Notification[] }>(`/projections/${id}/notifications?limit=1000${query}`))
+      .notifications;
   const id = await api.deployProjection({ 'Totals.cs': totals() }, { config: JSON.stringify({ sse: true }) });
   const other = await api.deployProjection({ 'Totals.cs': totals() });
 
@@ -22,11 +24,16 @@ test('notifications', async (t) => {
     await add(2, 'y');
     await add(2);
     const all = await api.notifications(id, 7);
-    assert.deepEqual(all.map(({ key, version }) => [key, version]), [1, 2, 3, 4, 5, 6, 7].map((version) => [version === 4 || version === 5 ? 'y' : 'x', version]));
+    assert.deepEqual(
+      all.map(({ key, version }) => [key, version]),
+      [1, 2, 3, 4, 5, 6, 7].map((version) => [version === 4 || version === 5 ? 'y' : 'x', version]),
+    );
     assert.ok(all.every(({ sequence }, i) => i === 0 || sequence > (all[i - 1]?.sequence ?? 0)));
     const paged: Notification[] = [];
     for (let after = 0; ; after = paged.at(-1)?.sequence ?? 0) {
-      const { notifications: page } = await api.read<{ notifications: Notification[] }>(`/projections/${id}/notifications?limit=2&afterSequence=${after}`);
+      const { notifications: page } = await api.read<{ notifications: Notification[] }>(
+        `/projections/${id}/notifications?limit=2&afterSequence=${after}`,
+      );
       if (page.length === 0) break;
       assert.ok(page.length <= 2);
       paged.push(...page);
@@ -36,7 +43,21 @@ test('notifications', async (t) => {
     assert.deepEqual(await poll(`&afterSequence=${Number.MAX_SAFE_INTEGER}`), []);
     assert.deepEqual(await poll('&key=y'), all.slice(3, 5));
     assert.deepEqual(await poll('&key=nothing'), []);
-    for (const query of ['afterSequence=-1', 'afterSequence=x', 'afterSequence=1e3', 'afterSequence=', 'afterSequence=9007199254740993', 'afterSequence=1&afterSequence=2', 'limit=0', 'limit=1001', 'waitSeconds=61', 'waitSeconds=-1', 'key=', 'key=%00', `key=${'k'.repeat(257)}`])
+    for (const query of [
+      'afterSequence=-1',
+      'afterSequence=x',
+      'afterSequence=1e3',
+      'afterSequence=',
+      'afterSequence=9007199254740993',
+      'afterSequence=1&afterSequence=2',
+      'limit=0',
+      'limit=1001',
+      'waitSeconds=61',
+      'waitSeconds=-1',
+      'key=',
+      'key=%00',
+      `key=${'k'.repeat(257)}`,
+    ])
       problem(await api.get(`/projections/${id}/notifications?${query}`), 400, 'INVALID_REQUEST');
     problem(await api.get('/projections/nothing/notifications'), 404, 'NOT_FOUND');
     assert.equal((await api.get(`/projections/${id}/notifications`, { key: null })).status, 401);
@@ -45,13 +66,22 @@ test('notifications', async (t) => {
   await t.test('a long poll waits for what comes, and no longer', async () => {
     const last = (await poll()).at(-1)?.sequence;
     const began = performance.now();
-    const waiting = api.read<{ notifications: Notification[] }>(`/projections/${id}/notifications?afterSequence=${last}&waitSeconds=30`);
+    const waiting = api.read<{ notifications: Notification[] }>(
+      `/projections/${id}/notifications?afterSequence=${last}&waitSeconds=30`,
+    );
     await add(1);
     assert.equal((await waiting).notifications.length, 1);
     assert.ok(performance.now() - began < 20_000);
     const newest = (await poll()).at(-1)?.sequence;
     const empty = performance.now();
-    assert.deepEqual((await api.read<{ notifications: unknown[] }>(`/projections/${id}/notifications?afterSequence=${newest}&waitSeconds=1`)).notifications, []);
+    assert.deepEqual(
+      (
+        await api.read<{ notifications: unknown[] }>(
+          `/projections/${id}/notifications?afterSequence=${newest}&waitSeconds=1`,
+        )
+      ).notifications,
+      [],
+    );
     assert.ok(performance.now() - empty >= 900);
   });
 
@@ -69,7 +99,11 @@ test('notifications', async (t) => {
       [`${service.url}/projections/%zz/stream`, headers, 400, 'INVALID_REQUEST'],
     ] as const) {
       const refused = await refusedUpgrade(path, given);
-      assert.deepEqual([refused.status, refused.problem['status'], refused.problem['code']], [status, status, code], path);
+      assert.deepEqual(
+        [refused.status, refused.problem['status'], refused.problem['code']],
+        [status, status, code],
+        path,
+      );
       assert.equal(typeof refused.problem['requestId'], 'string');
     }
     problem(await api.get(`/projections/${id}/stream`), 400, 'INVALID_REQUEST');
@@ -93,8 +127,14 @@ test('notifications', async (t) => {
     const answer = await api.get(`/projections/${id}/notifications?afterSequence=${last}`);
     assert.equal(answer.text, `{"notifications":[${socket.texts.join(',')}]}`);
     assert.deepEqual(events.texts, socket.texts);
-    assert.deepEqual(ofX.records, socket.records.filter(({ key }) => key === 'x'));
-    assert.deepEqual(elsewhere.records.map(({ projectionId }) => projectionId), Array.from({ length: 6 }, () => other));
+    assert.deepEqual(
+      ofX.records,
+      socket.records.filter(({ key }) => key === 'x'),
+    );
+    assert.deepEqual(
+      elsewhere.records.map(({ projectionId }) => projectionId),
+      Array.from({ length: 6 }, () => other),
+    );
     for (const { sequence, version, state, timestamp, aggregateId, aggregateType, projectionId } of socket.records) {
       assert.ok(Number.isInteger(sequence) && Number.isInteger(version) && typeof state === 'object');
       assert.deepEqual([typeof timestamp, aggregateId, aggregateType, projectionId], ['string', 'a-1', 'a', id]);
@@ -108,7 +148,13 @@ test('notifications', async (t) => {
     const cursors = [0, all[3]?.sequence, all.at(-2)?.sequence, all.at(-1)?.sequence];
     const writing = add(30);
     const sockets = await Promise.all(cursors.map((after) => openSocket(t, api, id, `?afterSequence=${after}`)));
-    const streams = await Promise.all(cursors.map((after, i) => (i % 2 === 0 ? openEvents(t, api, id, `?afterSequence=${after}`) : openEvents(t, api, id, '?afterSequence=0', { 'last-event-id': String(after) }))));
+    const streams = await Promise.all(
+      cursors.map((after, i) =>
+        i % 2 === 0
+          ? openEvents(t, api, id, `?afterSequence=${after}`)
+          : openEvents(t, api, id, '?afterSequence=0', { 'last-event-id': String(after) }),
+      ),
+    );
     await writing;
     const total = await api.notifications(id, all.length + 30);
     for (const [i, after] of cursors.entries())

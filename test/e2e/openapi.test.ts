@@ -11,15 +11,20 @@ type Paths = Readonly<Record<string, Readonly<Record<string, { readonly security
 /** Every `METHOD path` that the sources mount, in the words of OpenAPI. */
 function mounted(): string[] {
   const found = new Set<string>();
-  const add = (method: string, path: string): void => void found.add(`${method.toUpperCase()} ${path.replace(/:(\w+)/g, '{$1}')}`);
+  const add = (method: string, path: string): void =>
+    void found.add(`${method.toUpperCase()} ${path.replace(/:(\w+)/g, '{$1}')}`);
   const folder = join(ROOT, 'src', 'http');
   // The schema registry's interface is Confluent's, and described there.
-  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts') && !name.endsWith('schema-registry.ts'))) {
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.ts') && !name.endsWith('schema-registry.ts'),
+  )) {
     const source = readFileSync(join(folder, file), 'utf8');
-    for (const [, method = '', path = ''] of source.matchAll(/\brouter\.(get|post|put|delete)\(\s*'(\/[^']*)'/g)) add(method, path);
+    for (const [, method = '', path = ''] of source.matchAll(/\brouter\.(get|post|put|delete)\(\s*'(\/[^']*)'/g))
+      add(method, path);
     for (const part of source.split('resource(router, ').slice(1)) {
       const [, path = ''] = /^'(\/[^']*)'/.exec(part) ?? [];
-      for (const [, method = ''] of part.matchAll(/(?:^|[\s{,])(get|post|put|delete): (?:async )?\(/g)) add(method, path);
+      for (const [, method = ''] of part.matchAll(/(?:^|[\s{,])(get|post|put|delete): (?:async )?\(/g))
+        add(method, path);
     }
   }
   return [...found];
@@ -28,8 +33,10 @@ function mounted(): string[] {
 test('the description is the service', async (t) => {
   const service = await startService(t);
   const api = new Api(service, null);
-  const document = (await api.read<{ openapi: string; paths: Paths }>('/openapi.json'));
-  const operations = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));
+  const document = await api.read<{ openapi: string; paths: Paths }>('/openapi.json');
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
 
   await t.test('it is served as it is', () => {
     assert.equal(document.openapi, '3.1.0');
@@ -40,8 +47,14 @@ test('the description is the service', async (t) => {
     const routes = mounted();
     assert.ok(routes.length > 30, routes.join());
     // The list of the events of an aggregate whose id is "batch".
-    assert.deepEqual(routes.filter((route) => !operations.includes(route) && route !== 'GET /events/batch'), []);
-    assert.deepEqual(operations.filter((operation) => !routes.includes(operation)), []);
+    assert.deepEqual(
+      routes.filter((route) => !operations.includes(route) && route !== 'GET /events/batch'),
+      [],
+    );
+    assert.deepEqual(
+      operations.filter((operation) => !routes.includes(operation)),
+      [],
+    );
   });
 
   await t.test('every operation is there, asks for its key, and refuses other methods with Allow', async () => {
@@ -53,17 +66,37 @@ test('the description is the service', async (t) => {
         else success(answer, 200);
       }
       const used = Object.keys(methods).map((method) => method.toUpperCase());
-      const unused = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'].filter((method) => !used.includes(method) && !(path === '/events/batch' && method === 'GET'));
+      const unused = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'].filter(
+        (method) => !used.includes(method) && !(path === '/events/batch' && method === 'GET'),
+      );
       for (const method of unused) {
         const answer = await service.request(method, url, { key: null });
         problem(answer, 405, 'METHOD_NOT_ALLOWED');
-        for (const one of used) assert.ok(answer.headers.get('allow')?.split(', ').includes(one), `${method} ${path}: ${answer.headers.get('allow')}`);
+        for (const one of used)
+          assert.ok(
+            answer.headers.get('allow')?.split(', ').includes(one),
+            `${method} ${path}: ${answer.headers.get('allow')}`,
+          );
       }
     }
   });
 
   await t.test('what is not there is 404, and paths are taken by the letter', async () => {
-    for (const path of ['/', '/nothing', '/Events/x', '/events/', '/events/x/', '/events//x', '/health/', '/reducers/x', '/projections/x', '/admin', '/favicon.ico', '/v1/events', '/%2e%2e/events']) {
+    for (const path of [
+      '/',
+      '/nothing',
+      '/Events/x',
+      '/events/',
+      '/events/x/',
+      '/events//x',
+      '/health/',
+      '/reducers/x',
+      '/projections/x',
+      '/admin',
+      '/favicon.ico',
+      '/v1/events',
+      '/%2e%2e/events',
+    ]) {
       const answer = await service.request('GET', path, { key: null });
       assert.ok(answer.status === 404 || answer.status === 401 || answer.status === 405, `${path}: ${answer.status}`);
     }

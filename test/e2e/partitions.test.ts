@@ -20,12 +20,18 @@ public class JournalProjection : IProjection<Journal>
 let service: Service;
 let key = '';
 const closers: (() => Promise<void> | void)[] = [];
-const ask = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> => service.request(method, path, { key, headers, ...(body === undefined ? {} : { body }) });
-const append = (n: number, more: object = {}, headers: Record<string, string> = {}): Promise<Answer> => ask('POST', '/events', { aggregateId: `account-${n % ACCOUNTS}`, eventType: 'Paid', data: { n }, ...more }, headers);
+const ask = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> =>
+  service.request(method, path, { key, headers, ...(body === undefined ? {} : { body }) });
+const append = (n: number, more: object = {}, headers: Record<string, string> = {}): Promise<Answer> =>
+  ask('POST', '/events', { aggregateId: `account-${n % ACCOUNTS}`, eventType: 'Paid', data: { n }, ...more }, headers);
 
 before(async () => {
   service = await startService({ after: (closer: () => Promise<void> | void) => void closers.unshift(closer) });
-  const made = await service.post('/admin/tenants', { tenantId: 'wide', name: 'Wide', partitions: 4 }, { headers: { 'x-admin-key': ADMIN_KEY } });
+  const made = await service.post(
+    '/admin/tenants',
+    { tenantId: 'wide', name: 'Wide', partitions: 4 },
+    { headers: { 'x-admin-key': ADMIN_KEY } },
+  );
   assert.equal(made.status, 201, made.text);
   const { apiKey, partitions } = made.json<{ apiKey: string; partitions: number }>();
   assert.equal(partitions, 4);
@@ -52,33 +58,54 @@ test('a tenant of four partitions serves its clients as any other', async () => 
   assert.equal((await ask('POST', '/events', '{')).status, 400);
 
   const listed: string[] = [];
-  for (let cursor = ''; ; ) {
-    const page = (await ask('GET', `/aggregates?limit=7${cursor}`)).json<{ aggregates: { aggregateId: string; version: number }[]; nextCursor?: string }>();
+  for (let cursor = ''; ;) {
+    const page = (await ask('GET', `/aggregates?limit=7${cursor}`)).json<{
+      aggregates: { aggregateId: string; version: number }[];
+      nextCursor?: string;
+    }>();
     listed.push(...page.aggregates.map(({ aggregateId }) => aggregateId));
     if (page.nextCursor === undefined) break;
     cursor = `&cursor=${encodeURIComponent(page.nextCursor)}`;
   }
   assert.deepEqual(listed, Array.from({ length: ACCOUNTS }, (_, n) => `account-${n}`).sort());
-  const { aggregateTypes } = (await ask('GET', '/aggregate-types')).json<{ aggregateTypes: { aggregates: number }[] }>();
-  assert.deepEqual(aggregateTypes.map(({ aggregates }) => aggregates), [ACCOUNTS]);
+  const { aggregateTypes } = (await ask('GET', '/aggregate-types')).json<{
+    aggregateTypes: { aggregates: number }[];
+  }>();
+  assert.deepEqual(
+    aggregateTypes.map(({ aggregates }) => aggregates),
+    [ACCOUNTS],
+  );
   for (const aggregateId of listed) {
     const { events } = (await ask('GET', `/events/${aggregateId}`)).json<{ events: { version: number }[] }>();
     assert.equal(events.length, aggregateId === 'account-0' ? 11 : 10);
-    const state = (await ask('GET', `/aggregate-types/account/${aggregateId}/state`)).json<{ version: number; state: { entries: number } }>();
+    const state = (await ask('GET', `/aggregate-types/account/${aggregateId}/state`)).json<{
+      version: number;
+      state: { entries: number };
+    }>();
     assert.deepEqual([state.version, state.state.entries], [events.length, events.length]);
   }
   assert.equal((await ask('GET', '/events/account-none')).status, 404);
 
   const upload = new FormData();
   upload.append('file', new Blob([JOURNAL]), 'Journal.cs');
-  const { projectionId } = (await service.request('POST', '/projections/upload', { key, raw: upload })).json<{ projectionId: string }>();
-  const states = async (): Promise<{ order: string; count: number } | undefined> => (await ask('GET', `/projections/${projectionId}/states`)).json<{ states: { state: { order: string; count: number } }[] }>().states[0]?.state;
+  const { projectionId } = (await service.request('POST', '/projections/upload', { key, raw: upload })).json<{
+    projectionId: string;
+  }>();
+  const states = async (): Promise<{ order: string; count: number } | undefined> =>
+    (await ask('GET', `/projections/${projectionId}/states`)).json<{
+      states: { state: { order: string; count: number } }[];
+    }>().states[0]?.state;
   await until(async () => ((await states())?.count ?? 0) === 10 * ACCOUNTS + 1);
   await Promise.all(Array.from({ length: 2 * ACCOUNTS }, (_, n) => append(1000 + n)));
   await until(async () => ((await states())?.count ?? 0) === 12 * ACCOUNTS + 1);
   const before = await states();
-  const polled = (await ask('GET', `/projections/${projectionId}/notifications?afterSequence=0&limit=1000`)).json<{ notifications: { state: { count: number } }[] }>();
-  assert.deepEqual(polled.notifications.map(({ state }) => state.count), Array.from({ length: 2 * ACCOUNTS + 1 }, (_, n) => 10 * ACCOUNTS + 1 + n));
+  const polled = (await ask('GET', `/projections/${projectionId}/notifications?afterSequence=0&limit=1000`)).json<{
+    notifications: { state: { count: number } }[];
+  }>();
+  assert.deepEqual(
+    polled.notifications.map(({ state }) => state.count),
+    Array.from({ length: 2 * ACCOUNTS + 1 }, (_, n) => 10 * ACCOUNTS + 1 + n),
+  );
 
   // The same code once more: folded over history, it comes to the same order.
   const again = new FormData();
@@ -86,7 +113,10 @@ test('a tenant of four partitions serves its clients as any other', async () => 
   again.append('projectionId', projectionId);
   assert.equal((await service.request('POST', '/projections/upload', { key, raw: again })).status, 202);
   await until(async () => {
-    const { revision, build } = (await ask('GET', `/projections/${projectionId}/status`)).json<{ revision: number; build?: object }>();
+    const { revision, build } = (await ask('GET', `/projections/${projectionId}/status`)).json<{
+      revision: number;
+      build?: object;
+    }>();
     return revision === 2 && build === undefined;
   });
   assert.deepEqual(await states(), before);

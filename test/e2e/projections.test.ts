@@ -16,10 +16,23 @@ interface Projection {
   readonly createdAt: string;
   readonly compiledAt?: string;
   readonly build?: { readonly status: string };
-  readonly faults?: readonly { readonly key: string; readonly version: number; readonly message: string; readonly file: string; readonly line: number }[];
+  readonly faults?: readonly {
+    readonly key: string;
+    readonly version: number;
+    readonly message: string;
+    readonly file: string;
+    readonly line: number;
+  }[];
 }
 interface States {
-  readonly states: readonly { readonly key: string; readonly className: string; readonly state: unknown; readonly sequence: number; readonly lastModified: string; readonly fault?: { readonly version: number; readonly line: number } }[];
+  readonly states: readonly {
+    readonly key: string;
+    readonly className: string;
+    readonly state: unknown;
+    readonly sequence: number;
+    readonly lastModified: string;
+    readonly fault?: { readonly version: number; readonly line: number };
+  }[];
   readonly nextCursor?: string;
 }
 
@@ -27,27 +40,54 @@ test('projections', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   let service = await startService(t, { dataDirectory });
   let api = new Api(service);
-  const add = (aggregateId: string, key: string, n: number, eventType = 'Added'): ReturnType<Api['append']> => api.append(aggregateId, eventType, { key, n });
-  const states = async (id: string, query = ''): Promise<Record<string, unknown>> => Object.fromEntries((await api.read<States>(`/projections/${id}/states${query}`)).states.map(({ key, state }) => [key, state]));
-  const summary = ({ key, state, version, aggregateId, cause, className }: Notification): unknown[] => [key, state, aggregateId, version, className, cause];
+  const add = (aggregateId: string, key: string, n: number, eventType = 'Added'): ReturnType<Api['append']> =>
+    api.append(aggregateId, eventType, { key, n });
+  const states = async (id: string, query = ''): Promise<Record<string, unknown>> =>
+    Object.fromEntries(
+      (await api.read<States>(`/projections/${id}/states${query}`)).states.map(({ key, state }) => [key, state]),
+    );
+  const summary = ({ key, state, version, aggregateId, cause, className }: Notification): unknown[] => [
+    key,
+    state,
+    aggregateId,
+    version,
+    className,
+    cause,
+  ];
 
   let totalsId = '';
   await t.test('an upload is answered, compiled and built over the history, one notification a key', async () => {
-    for (const [id, key, n] of [['a-1', 'x', 1], ['b-1', 'y', 2], ['a-1', 'x', 3], ['a-2', 'x', 4]] as const) await add(id, key, n);
+    for (const [id, key, n] of [
+      ['a-1', 'x', 1],
+      ['b-1', 'y', 2],
+      ['a-1', 'x', 3],
+      ['a-2', 'x', 4],
+    ] as const)
+      await add(id, key, n);
     await api.append('a-1', 'NotForIt', {});
-    const answer = success(await api.upload('projections', { 'Totals.cs': totals() }), 202).json<Record<string, unknown>>();
+    const answer = success(await api.upload('projections', { 'Totals.cs': totals() }), 202).json<
+      Record<string, unknown>
+    >();
     assert.deepEqual(Object.keys(answer), ['success', 'projectionId', 'status', 'message']);
     assert.deepEqual([answer['success'], answer['status']], [true, 'compiling']);
     totalsId = String(answer['projectionId']);
     assert.match(totalsId, UUIDV7);
     const record = await api.compiled<Projection>('projections', totalsId);
-    assert.deepEqual([record.id, record.status, record.kind, record.revision, record.sse, record.webhook], [totalsId, 'compiled', 'projection', 1, false, undefined]);
-    assert.deepEqual(record.discovered, [{ className: 'Tests.Totals', stateTypeName: 'Tests.TotalsState', kind: 'projection' }]);
+    assert.deepEqual(
+      [record.id, record.status, record.kind, record.revision, record.sse, record.webhook],
+      [totalsId, 'compiled', 'projection', 1, false, undefined],
+    );
+    assert.deepEqual(record.discovered, [
+      { className: 'Tests.Totals', stateTypeName: 'Tests.TotalsState', kind: 'projection' },
+    ]);
     assert.match(record.createdAt, TIMESTAMP);
     assert.match(record.compiledAt ?? '', TIMESTAMP);
     await api.live(totalsId);
     const found = await api.notifications(totalsId, 2);
-    assert.deepEqual(found.map(summary).sort(), [['x', { total: 8 }, 'a-2', 1, 'Tests.Totals', 'build'], ['y', { total: 2 }, 'b-1', 1, 'Tests.Totals', 'build']]);
+    assert.deepEqual(found.map(summary).sort(), [
+      ['x', { total: 8 }, 'a-2', 1, 'Tests.Totals', 'build'],
+      ['y', { total: 2 }, 'b-1', 1, 'Tests.Totals', 'build'],
+    ]);
     for (const one of found) {
       assert.deepEqual([one.projectionId, one.aggregateType], [totalsId, one.aggregateId.slice(0, 1)]);
       assert.match(one.timestamp, TIMESTAMP);
@@ -58,11 +98,18 @@ test('projections', async (t) => {
 
   await t.test('live: one notification for each event and key whose state changed, also inside a batch', async () => {
     const before = (await api.notifications(totalsId, 2)).at(-1)?.sequence ?? 0;
-    const data = [['x', 1], ['x', 0], ['y', 5], ['x', 1]].map(([key, n]) => ({ eventType: 'Added', data: { key, n } }));
-    const batch = success(await api.post('/events/batch', { aggregateId: 'c-1', events: data }), 201).json<{ timestamp: string }>();
+    const data = [
+      ['x', 1],
+      ['x', 0],
+      ['y', 5],
+      ['x', 1],
+    ].map(([key, n]) => ({ eventType: 'Added', data: { key, n } }));
+    const batch = success(await api.post('/events/batch', { aggregateId: 'c-1', events: data }), 201).json<{
+      timestamp: string;
+    }>();
     await add('a-1', 'y', 0);
     await add('d-1', 'z', 0);
-    const found = (await api.notifications(totalsId, 4, `&afterSequence=${before}`));
+    const found = await api.notifications(totalsId, 4, `&afterSequence=${before}`);
     assert.deepEqual(found.map(summary), [
       ['x', { total: 9 }, 'c-1', 1, 'Tests.Totals', undefined],
       ['y', { total: 7 }, 'c-1', 3, 'Tests.Totals', undefined],
@@ -71,9 +118,20 @@ test('projections', async (t) => {
     ]);
     assert.equal(found[0]?.timestamp, batch.timestamp);
     const sequences = found.map(({ sequence }) => sequence);
-    assert.deepEqual(sequences, [...new Set(sequences)].sort((a, b) => a - b));
+    assert.deepEqual(
+      sequences,
+      [...new Set(sequences)].sort((a, b) => a - b),
+    );
     const { states: one } = await api.read<States>(`/projections/${totalsId}/states/x`);
-    assert.deepEqual(one, [{ key: 'x', className: 'Tests.Totals', state: { total: 10 }, sequence: found[2]?.sequence, lastModified: found[2]?.timestamp }]);
+    assert.deepEqual(one, [
+      {
+        key: 'x',
+        className: 'Tests.Totals',
+        state: { total: 10 },
+        sequence: found[2]?.sequence,
+        lastModified: found[2]?.timestamp,
+      },
+    ]);
     problem(await api.get(`/projections/${totalsId}/states/nothing`), 404, 'NOT_FOUND');
   });
 
@@ -84,42 +142,82 @@ test('projections', async (t) => {
     assert.equal((await api.notifications(totalsId, 1)).at(-1)?.state, null);
   });
 
-  await t.test('several classes of one upload share its id; a multi-key projection has a state for each key', async () => {
-    const id = await api.deployProjection({ 'Tags.cs': tags, 'Sums.cs': totals('Sums'), 'Doubles.cs': totals('Doubles', 2) });
-    const record = await api.read<Projection>(`/projections/${id}/status`);
-    assert.deepEqual(record.discovered?.map((one) => (one as { className: string }).className), ['Tests.Doubles', 'Tests.Sums', 'Tests.Tags']);
-    const last = (await api.notifications(id, 4)).at(-1)?.sequence ?? 0;
-    await api.append('e-1', 'Tagged', { key: 'x', n: 1, tags: ['x', 'new', 'x'] });
-    const found = await api.notifications(id, 4, `&afterSequence=${last}`);
-    assert.deepEqual(found.map(({ key, className, state }) => [key, className, state]), [
-      ['x', 'Tests.Doubles', { total: 22 }],
-      ['x', 'Tests.Sums', { total: 11 }],
-      ['x', 'Tests.Tags', { count: 1, tag: 'x' }],
-      ['new', 'Tests.Tags', { count: 1, tag: 'new' }],
-    ]);
-    const { states: ofX } = await api.read<States>(`/projections/${id}/states/x`);
-    assert.deepEqual(ofX.map(({ className, state }) => [className, state]), [['Tests.Doubles', { total: 22 }], ['Tests.Sums', { total: 11 }], ['Tests.Tags', { count: 1, tag: 'x' }]]);
-  });
+  await t.test(
+    'several classes of one upload share its id; a multi-key projection has a state for each key',
+    async () => {
+      const id = await api.deployProjection({
+        'Tags.cs': tags,
+        'Sums.cs': totals('Sums'),
+        'Doubles.cs': totals('Doubles', 2),
+      });
+      const record = await api.read<Projection>(`/projections/${id}/status`);
+      assert.deepEqual(
+        record.discovered?.map((one) => (one as { className: string }).className),
+        ['Tests.Doubles', 'Tests.Sums', 'Tests.Tags'],
+      );
+      const last = (await api.notifications(id, 4)).at(-1)?.sequence ?? 0;
+      await api.append('e-1', 'Tagged', { key: 'x', n: 1, tags: ['x', 'new', 'x'] });
+      const found = await api.notifications(id, 4, `&afterSequence=${last}`);
+      assert.deepEqual(
+        found.map(({ key, className, state }) => [key, className, state]),
+        [
+          ['x', 'Tests.Doubles', { total: 22 }],
+          ['x', 'Tests.Sums', { total: 11 }],
+          ['x', 'Tests.Tags', { count: 1, tag: 'x' }],
+          ['new', 'Tests.Tags', { count: 1, tag: 'new' }],
+        ],
+      );
+      const { states: ofX } = await api.read<States>(`/projections/${id}/states/x`);
+      assert.deepEqual(
+        ofX.map(({ className, state }) => [className, state]),
+        [
+          ['Tests.Doubles', { total: 22 }],
+          ['Tests.Sums', { total: 11 }],
+          ['Tests.Tags', { count: 1, tag: 'x' }],
+        ],
+      );
+    },
+  );
 
   await t.test('states are listed by prefix, page by page, with keys of any length', async () => {
-    const keys = ['page', 'page/a b', 'page/%2F', 'page/\u{1f600}', 'page/\uffee', `page/${'l'.repeat(251)}`, 'page/__proto__', 'pagf'];
+    const keys = [
+      'page',
+      'page/a b',
+      'page/%2F',
+      'page/\u{1f600}',
+      'page/\uffee',
+      `page/${'l'.repeat(251)}`,
+      'page/__proto__',
+      'pagf',
+    ];
     for (const [i, key] of keys.entries()) await add('f-1', key, i + 1);
     await until(async () => (await api.get(`/projections/${totalsId}/states/pagf`)).status === 200);
     const sorted = keys.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     for (const limit of [1, 3, 100]) {
       const found: string[] = [];
-      for (let cursor = ''; ; ) {
+      for (let cursor = ''; ;) {
         const page = await api.read<States>(`/projections/${totalsId}/states?prefix=page&limit=${limit}${cursor}`);
         found.push(...page.states.map(({ key }) => key));
         if (page.nextCursor === undefined) break;
         assert.equal(page.states.length, limit);
         cursor = `&cursor=${encodeURIComponent(page.nextCursor)}`;
       }
-      assert.deepEqual(found, sorted.filter((key) => key.startsWith('page')), `limit ${limit}`);
+      assert.deepEqual(
+        found,
+        sorted.filter((key) => key.startsWith('page')),
+        `limit ${limit}`,
+      );
     }
-    assert.deepEqual(Object.keys(await states(totalsId, `?prefix=${encodeURIComponent('page/\u{1f600}')}`)), ['page/\u{1f600}']);
-    for (const key of keys) assert.equal((await api.read<States>(`/projections/${totalsId}/states/${encodeURIComponent(key)}`)).states[0]?.key, key);
-    for (const query of ['limit=0', 'limit=1001', 'cursor=x', 'prefix=%00', 'prefix=a&prefix=b']) problem(await api.get(`/projections/${totalsId}/states?${query}`), 400, 'INVALID_REQUEST');
+    assert.deepEqual(Object.keys(await states(totalsId, `?prefix=${encodeURIComponent('page/\u{1f600}')}`)), [
+      'page/\u{1f600}',
+    ]);
+    for (const key of keys)
+      assert.equal(
+        (await api.read<States>(`/projections/${totalsId}/states/${encodeURIComponent(key)}`)).states[0]?.key,
+        key,
+      );
+    for (const query of ['limit=0', 'limit=1001', 'cursor=x', 'prefix=%00', 'prefix=a&prefix=b'])
+      problem(await api.get(`/projections/${totalsId}/states?${query}`), 400, 'INVALID_REQUEST');
   });
 
   await t.test('a throw stops its key alone, and is not pushed', async () => {
@@ -130,11 +228,20 @@ test('projections', async (t) => {
     await add('g-1', 'good', 1);
     await until(async () => (await api.get(`/projections/${totalsId}/states/good`)).status === 200);
     const found = await api.notifications(totalsId, 2, `&afterSequence=${last}`);
-    assert.deepEqual(found.map(({ key, state }) => [key, state]), [['bad', { total: 1 }], ['good', { total: 1 }]]);
+    assert.deepEqual(
+      found.map(({ key, state }) => [key, state]),
+      [
+        ['bad', { total: 1 }],
+        ['good', { total: 1 }],
+      ],
+    );
     const [bad] = (await api.read<States>(`/projections/${totalsId}/states/bad`)).states;
     assert.deepEqual([bad?.state, bad?.fault?.version, bad?.fault?.line], [{ total: 1 }, 2, 13]);
     const { faults } = await api.read<Projection>(`/projections/${totalsId}/status`);
-    assert.deepEqual(faults?.map(({ key, version, message, file, line }) => [key, version, message, file, line]), [['bad', 2, 'InvalidOperationException: boom at 2', 'Totals.cs', 13]]);
+    assert.deepEqual(
+      faults?.map(({ key, version, message, file, line }) => [key, version, message, file, line]),
+      [['bad', 2, 'InvalidOperationException: boom at 2', 'Totals.cs', 13]],
+    );
   });
 
   await t.test('a key that code may not give faults what it was given for, and nothing else', async () => {
@@ -143,7 +250,10 @@ test('projections', async (t) => {
     for (const key of ['', 'k'.repeat(257), 'a\u0001b']) await api.append('h-1', 'Added', { key, n: 1 });
     await api.append('h-1', 'Added', { key: 'fine', n: 1 });
     const found = await api.notifications(odd, 1, `&afterSequence=${last}`);
-    assert.deepEqual(found.map(({ key, state }) => [key, state]), [['fine', { total: 1 }]]);
+    assert.deepEqual(
+      found.map(({ key, state }) => [key, state]),
+      [['fine', { total: 1 }]],
+    );
   });
 
   await t.test('a redeploy keeps the id, counts up, and tells only what changed', async () => {
@@ -151,15 +261,28 @@ test('projections', async (t) => {
     const last = (await api.notifications(totalsId, 1)).at(-1)?.sequence ?? 0;
     problem(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: 'nothing' }), 404, 'NOT_FOUND');
     // Doubles what comes to an odd total; the others stay as they are.
-    const changed = totals().replace('new((state?.Total ?? 0) + n * 1)', 'new((state?.Total ?? 0) + (ResolveKey(e) == "x" ? 2 * n : n))');
-    const answer = success(await api.upload('projections', { 'Totals.cs': changed }, { projectionId: totalsId }), 202).json<{ projectionId: string }>();
+    const changed = totals().replace(
+      'new((state?.Total ?? 0) + n * 1)',
+      'new((state?.Total ?? 0) + (ResolveKey(e) == "x" ? 2 * n : n))',
+    );
+    const answer = success(
+      await api.upload('projections', { 'Totals.cs': changed }, { projectionId: totalsId }),
+      202,
+    ).json<{ projectionId: string }>();
     assert.equal(answer.projectionId, totalsId);
-    await until(async () => (await api.read<States>(`/projections/${totalsId}/states/x`)).states[0]?.sequence !== undefined && ((await states(totalsId))['x'] as { total: number }).total === 22);
+    await until(
+      async () =>
+        (await api.read<States>(`/projections/${totalsId}/states/x`)).states[0]?.sequence !== undefined &&
+        ((await states(totalsId))['x'] as { total: number }).total === 22,
+    );
     const record = await api.read<Projection>(`/projections/${totalsId}/status`);
     assert.deepEqual([record.status, record.revision], ['compiled', 2]);
     await api.live(totalsId);
     const found = await api.notifications(totalsId, 1, `&afterSequence=${last}`);
-    assert.deepEqual(found.map(({ key, state, cause }) => [key, state, cause]), [['x', { total: 22 }, 'redeploy']]);
+    assert.deepEqual(
+      found.map(({ key, state, cause }) => [key, state, cause]),
+      [['x', { total: 22 }, 'redeploy']],
+    );
     assert.deepEqual({ ...(await states(totalsId)), x: before['x'] }, before);
     // One that doesn't compile leaves the running one as it was.
     success(await api.upload('projections', { 'Totals.cs': 'class {' }, { projectionId: totalsId }), 202);
@@ -172,33 +295,78 @@ test('projections', async (t) => {
 
   await t.test('both forms of the config are the same', async () => {
     const config = { webhook: { url: 'http://127.0.0.1:9/hook' }, isolateSecret: true, sse: true };
-    for (const form of [config, { notifications: config }, { webhook: { ...config.webhook, isolateSecret: true }, sse: true }]) {
-      const answer = success(await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify(form) }), 202).json<{ projectionId: string; notifications: { webhook: { secret: string } } }>();
+    for (const form of [
+      config,
+      { notifications: config },
+      { webhook: { ...config.webhook, isolateSecret: true }, sse: true },
+    ]) {
+      const answer = success(
+        await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify(form) }),
+        202,
+      ).json<{ projectionId: string; notifications: { webhook: { secret: string } } }>();
       assert.match(answer.notifications.webhook.secret, /^whsec_[A-Za-z0-9+/]{32,}={0,2}$/);
-      assert.deepEqual(answer.notifications, { webhook: { enabled: true, secret: answer.notifications.webhook.secret, isolated: true }, sse: true });
+      assert.deepEqual(answer.notifications, {
+        webhook: { enabled: true, secret: answer.notifications.webhook.secret, isolated: true },
+        sse: true,
+      });
       const record = await api.compiled<Projection>('projections', answer.projectionId);
       assert.deepEqual([record.sse, record.webhook], [true, { url: config.webhook.url, isolated: true }]);
       success(await api.delete(`/projections/${answer.projectionId}`), 204);
     }
-    const plain = success(await api.upload('projections', { 'Totals.cs': totals() }, { config: '{}' }), 202).json<{ projectionId: string; notifications: object }>();
+    const plain = success(await api.upload('projections', { 'Totals.cs': totals() }, { config: '{}' }), 202).json<{
+      projectionId: string;
+      notifications: object;
+    }>();
     assert.deepEqual(plain.notifications, { webhook: { enabled: false }, sse: false });
     success(await api.delete(`/projections/${plain.projectionId}`), 204);
-    for (const bad of ['', 'x', '[]', 'null', '1', '{"a":1}', '{"notifications":{"a":1}}', '{"notifications":null}', '{"webhook":{}}', '{"webhook":{"url":1}}', '{"webhook":{"url":""}}', '{"sse":"true"}', '{"webhook":{"url":"http://x.test"},"isolateSecret":1}', '{"sse":true}x'])
+    for (const bad of [
+      '',
+      'x',
+      '[]',
+      'null',
+      '1',
+      '{"a":1}',
+      '{"notifications":{"a":1}}',
+      '{"notifications":null}',
+      '{"webhook":{}}',
+      '{"webhook":{"url":1}}',
+      '{"webhook":{"url":""}}',
+      '{"sse":"true"}',
+      '{"webhook":{"url":"http://x.test"},"isolateSecret":1}',
+      '{"sse":true}x',
+    ])
       problem(await api.upload('projections', { 'Totals.cs': totals() }, { config: bad }), 400, 'INVALID_REQUEST');
-    for (const url of ['x', 'ftp://example.com/', 'javascript:alert(1)', 'http://', 'http://user:pass@example.com/']) problem(await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify({ webhook: { url } }) }), 400, 'WEBHOOK_URL_REFUSED');
+    for (const url of ['x', 'ftp://example.com/', 'javascript:alert(1)', 'http://', 'http://user:pass@example.com/'])
+      problem(
+        await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify({ webhook: { url } }) }),
+        400,
+        'WEBHOOK_URL_REFUSED',
+      );
   });
 
   await t.test('what fails to compile says so', async () => {
-    const { projectionId } = success(await api.upload('projections', { 'Reducer.cs': sample('bank')['AccountReducer.cs'] ?? '', 'Events.cs': sample('bank')['Events.cs'] ?? '' }), 202).json<{ projectionId: string }>();
+    const { projectionId } = success(
+      await api.upload('projections', {
+        'Reducer.cs': sample('bank')['AccountReducer.cs'] ?? '',
+        'Events.cs': sample('bank')['Events.cs'] ?? '',
+      }),
+      202,
+    ).json<{ projectionId: string }>();
     const record = await api.compiled<Projection>('projections', projectionId);
     assert.equal(record.status, 'failed');
     assert.match(record.compilationError ?? '', /IProjection<T>/);
-    assert.deepEqual((await api.read<{ notifications: object[] }>(`/projections/${projectionId}/notifications`)).notifications, []);
+    assert.deepEqual(
+      (await api.read<{ notifications: object[] }>(`/projections/${projectionId}/notifications`)).notifications,
+      [],
+    );
     assert.deepEqual(await states(projectionId), {});
   });
 
   await t.test('after a kill all goes on from where it was', async () => {
-    const before = { states: (await api.get(`/projections/${totalsId}/states`)).text, notifications: (await api.get(`/projections/${totalsId}/notifications`)).text };
+    const before = {
+      states: (await api.get(`/projections/${totalsId}/states`)).text,
+      notifications: (await api.get(`/projections/${totalsId}/notifications`)).text,
+    };
     const added = await add('a-1', 'x', 10);
     await service.kill();
     service = await startService(t, { dataDirectory });
@@ -207,17 +375,25 @@ test('projections', async (t) => {
     const after = await api.get(`/projections/${totalsId}/notifications`);
     assert.ok(after.text.startsWith(before.notifications.slice(0, -2)), 'what was told stays as it was');
     const told = after.json<{ notifications: Notification[] }>().notifications;
-    assert.deepEqual(told.filter(({ aggregateId, version }) => aggregateId === 'a-1' && version === added.version).map(({ key, state }) => [key, state]), [['x', { total: 44 }]]);
+    assert.deepEqual(
+      told
+        .filter(({ aggregateId, version }) => aggregateId === 'a-1' && version === added.version)
+        .map(({ key, state }) => [key, state]),
+      [['x', { total: 44 }]],
+    );
     const others = (text: string): unknown => (JSON.parse(text) as States).states.filter(({ key }) => key !== 'x');
     assert.deepEqual(others((await api.get(`/projections/${totalsId}/states`)).text), others(before.states));
   });
 
   await t.test('a deleted projection is gone everywhere', async () => {
     success(await api.delete(`/projections/${totalsId}`), 204);
-    for (const path of ['status', 'states', 'states/x', 'notifications', 'sse', 'stream']) problem(await api.get(`/projections/${totalsId}/${path}`), 404, 'NOT_FOUND');
+    for (const path of ['status', 'states', 'states/x', 'notifications', 'sse', 'stream'])
+      problem(await api.get(`/projections/${totalsId}/${path}`), 404, 'NOT_FOUND');
     problem(await api.delete(`/projections/${totalsId}`), 404, 'NOT_FOUND');
     problem(await api.post(`/projections/${totalsId}/webhook/rotate`), 404, 'NOT_FOUND');
     problem(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: totalsId }), 404, 'NOT_FOUND');
-    assert.ok(!(await api.read<{ projections: Projection[] }>('/projections')).projections.some(({ id }) => id === totalsId));
+    assert.ok(
+      !(await api.read<{ projections: Projection[] }>('/projections')).projections.some(({ id }) => id === totalsId),
+    );
   });
 });

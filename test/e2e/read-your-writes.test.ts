@@ -13,7 +13,14 @@ test('what was answered is read', async (t) => {
   await t.test('events, states and aggregates right after each 201, under load', async () => {
     let stop = false;
     const load = Array.from({ length: 4 }, async (_, i) => {
-      for (let n = 0; !stop; n++) success(await api.post('/events/batch', { aggregateId: `load-${i}-${n % 7}`, events: Array.from({ length: 20 }, () => ({ eventType: 'A', data: { n, filling: 'x'.repeat(500) } })) }), 201);
+      for (let n = 0; !stop; n++)
+        success(
+          await api.post('/events/batch', {
+            aggregateId: `load-${i}-${n % 7}`,
+            events: Array.from({ length: 20 }, () => ({ eventType: 'A', data: { n, filling: 'x'.repeat(500) } })),
+          }),
+          201,
+        );
     });
     const client = async (id: string): Promise<void> => {
       for (let n = 1; n <= 40; n++) {
@@ -37,13 +44,24 @@ test('what was answered is read', async (t) => {
     }
     const changes = await api.notifications(projection, 200);
     assert.equal(changes.length, 200);
-    for (let i = 0; i < 5; i++) assert.deepEqual(changes.filter(({ key }) => key === `read-${i}`).map(({ state }) => (state as { total: number }).total), Array.from({ length: 40 }, (_, n) => n + 1));
+    for (let i = 0; i < 5; i++)
+      assert.deepEqual(
+        changes.filter(({ key }) => key === `read-${i}`).map(({ state }) => (state as { total: number }).total),
+        Array.from({ length: 40 }, (_, n) => n + 1),
+      );
   });
 
   await t.test('a batch is seen whole or not at all', async () => {
     let done = false;
     const writer = (async () => {
-      for (let n = 0; n < 25; n++) success(await api.post('/events/batch', { aggregateId: 'whole-1', events: Array.from({ length: 10 }, () => ({ eventType: 'A', data: {} })) }), 201);
+      for (let n = 0; n < 25; n++)
+        success(
+          await api.post('/events/batch', {
+            aggregateId: 'whole-1',
+            events: Array.from({ length: 10 }, () => ({ eventType: 'A', data: {} })),
+          }),
+          201,
+        );
       done = true;
     })();
     let before = 0;

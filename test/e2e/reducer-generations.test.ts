@@ -24,24 +24,42 @@ test('the reducers of a type', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   let service = await startService(t, { dataDirectory, env: { FOLD_DEADLINE_MS: '30000' } });
   let api = new Api(service);
-  const caughtUp = (type = 'redo'): Promise<void> => until(async () => (await api.read<{ catchUp: { status: string } }>(`/aggregate-types/${type}`)).catchUp.status === 'done');
-  const history = async (): Promise<Generation[]> => (await api.read<{ generations: Generation[] }>('/aggregate-types/redo/history')).generations;
-  const bind = async (reducerId: string): Promise<void> => void success(await api.put('/aggregate-types/redo', { reducerId }), 200);
+  const caughtUp = (type = 'redo'): Promise<void> =>
+    until(
+      async () =>
+        (await api.read<{ catchUp: { status: string } }>(`/aggregate-types/${type}`)).catchUp.status === 'done',
+    );
+  const history = async (): Promise<Generation[]> =>
+    (await api.read<{ generations: Generation[] }>('/aggregate-types/redo/history')).generations;
+  const bind = async (reducerId: string): Promise<void> =>
+    void success(await api.put('/aggregate-types/redo', { reducerId }), 200);
   const counts = async (): Promise<number[]> => {
-    const found = await Promise.all(Array.from({ length: AGGREGATES }, (_, i) => api.read<State>(`/aggregate-types/redo/redo-${i}/state`)));
+    const found = await Promise.all(
+      Array.from({ length: AGGREGATES }, (_, i) => api.read<State>(`/aggregate-types/redo/redo-${i}/state`)),
+    );
     return found.map(({ state, version }) => (state?.count ?? 0) / version);
   };
 
   let [first, second] = ['', ''];
   await t.test('the bindings of a type are told, and whether their states are there', async () => {
     problem(await api.get('/aggregate-types/redo/history'), 404, 'NO_REDUCER_BOUND');
-    for (let i = 0; i < AGGREGATES; i++) success(await api.post('/events/batch', { aggregateId: `redo-${i}`, events: Array.from({ length: EVENTS }, () => ({ eventType: 'A', data: {} })) }), 201);
+    for (let i = 0; i < AGGREGATES; i++)
+      success(
+        await api.post('/events/batch', {
+          aggregateId: `redo-${i}`,
+          events: Array.from({ length: EVENTS }, () => ({ eventType: 'A', data: {} })),
+        }),
+        201,
+      );
     first = await api.deployReducer({ 'Redo.cs': tally('redo') });
     await caughtUp();
     second = await api.deployReducer({ 'Redo.cs': tally('redo', 5) });
     await caughtUp();
     const [bound, kept, ...others] = await history();
-    assert.deepEqual([bound?.generation, bound?.reducerId, bound?.status, kept?.generation, kept?.reducerId, kept?.status, others], [2, second, 'bound', 1, first, 'kept', []]);
+    assert.deepEqual(
+      [bound?.generation, bound?.reducerId, bound?.status, kept?.generation, kept?.reducerId, kept?.status, others],
+      [2, second, 'bound', 1, first, 'kept', []],
+    );
     assert.equal(bound?.className, 'Tests.Tally');
     assert.match(bound.boundAt, TIMESTAMP);
     assert.deepEqual(new Set(await counts()), new Set([5]));
@@ -50,10 +68,15 @@ test('the reducers of a type', async (t) => {
   await t.test('back to one whose states are kept there is nothing to catch up with', async () => {
     await bind(first);
     // Nothing was appended since: there was not one commit to fold.
-    const { catchUp } = await api.read<{ catchUp: { status: string; eventsPerSecond: number } }>('/aggregate-types/redo');
+    const { catchUp } = await api.read<{ catchUp: { status: string; eventsPerSecond: number } }>(
+      '/aggregate-types/redo',
+    );
     assert.deepEqual(catchUp, { ...catchUp, status: 'done', eventsPerSecond: 0 });
     assert.deepEqual(new Set(await counts()), new Set([1]));
-    assert.deepEqual((await history()).map(({ status }) => status), ['bound', 'kept', 'gone']);
+    assert.deepEqual(
+      (await history()).map(({ status }) => status),
+      ['bound', 'kept', 'gone'],
+    );
   });
 
   await t.test('what came meanwhile is folded then, on demand and in a short catch-up', async () => {
@@ -99,16 +122,30 @@ test('the reducers of a type', async (t) => {
     assert.deepEqual(new Set(await counts()), new Set([5]));
     await bind(first);
     assert.deepEqual(new Set(await counts()), new Set([1]));
-    assert.deepEqual((await history()).slice(1).map(({ generation }) => generation), before.map(({ generation }) => generation));
+    assert.deepEqual(
+      (await history()).slice(1).map(({ generation }) => generation),
+      before.map(({ generation }) => generation),
+    );
   });
 
   await t.test('a type for which an upload has several classes is named, until one is bound', async () => {
-    const reducerId = await api.deployReducer({ 'One.cs': tally('shared', 1, 'One'), 'Two.cs': tally('shared', 2, 'Two'), 'Other.cs': tally('other', 1, 'Other') });
+    const reducerId = await api.deployReducer({
+      'One.cs': tally('shared', 1, 'One'),
+      'Two.cs': tally('shared', 2, 'Two'),
+      'Other.cs': tally('other', 1, 'Other'),
+    });
     interface Status {
-      readonly unboundTypes?: readonly { readonly aggregateType: string; readonly classNames: readonly string[]; readonly reason: string }[];
+      readonly unboundTypes?: readonly {
+        readonly aggregateType: string;
+        readonly classNames: readonly string[];
+        readonly reason: string;
+      }[];
     }
     const { unboundTypes } = await api.read<Status>(`/reducers/${reducerId}/status`);
-    assert.deepEqual(unboundTypes?.map(({ aggregateType, classNames }) => [aggregateType, classNames]), [['shared', ['Tests.One', 'Tests.Two']]]);
+    assert.deepEqual(
+      unboundTypes?.map(({ aggregateType, classNames }) => [aggregateType, classNames]),
+      [['shared', ['Tests.One', 'Tests.Two']]],
+    );
     assert.match(unboundTypes?.[0]?.reason ?? '', /PUT \/aggregate-types\/shared/);
     success(await api.put('/aggregate-types/shared', { reducerId, className: 'Tests.Two' }), 200);
     assert.equal((await api.read<Status>(`/reducers/${reducerId}/status`)).unboundTypes, undefined);
@@ -118,9 +155,18 @@ test('the reducers of a type', async (t) => {
     const refused = problem(await api.delete(`/reducers/${first}`), 409, 'REDUCER_BOUND');
     assert.match(refused.detail, /redo/);
     success(await api.delete(`/reducers/${second}`), 204);
-    for (const answer of [await api.get(`/reducers/${second}/status`), await api.delete(`/reducers/${second}`), await api.put('/aggregate-types/redo', { reducerId: second }), await api.delete('/reducers/nothing')]) problem(answer, 404, 'NOT_FOUND');
+    for (const answer of [
+      await api.get(`/reducers/${second}/status`),
+      await api.delete(`/reducers/${second}`),
+      await api.put('/aggregate-types/redo', { reducerId: second }),
+      await api.delete('/reducers/nothing'),
+    ])
+      problem(answer, 404, 'NOT_FOUND');
     const { reducers } = await api.read<{ reducers: { id: string }[] }>('/reducers');
-    assert.deepEqual(reducers.map(({ id }) => id).filter((id) => id === first || id === second), [first]);
+    assert.deepEqual(
+      reducers.map(({ id }) => id).filter((id) => id === first || id === second),
+      [first],
+    );
     assert.deepEqual(new Set(await counts()), new Set([1]));
   });
 });

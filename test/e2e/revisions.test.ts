@@ -25,7 +25,7 @@ interface Chosen {
 }
 
 /** Sums, but of what begins with `x` the double. */
-const doubled = totals().replace('n * 1', '(ResolveKey(e)!.StartsWith(\'x\') ? 2 * n : n)');
+const doubled = totals().replace('n * 1', "(ResolveKey(e)!.StartsWith('x') ? 2 * n : n)");
 
 test('the revisions of a projection', async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -33,17 +33,40 @@ test('the revisions of a projection', async (t) => {
   let api = new Api(service);
   const add = (key: string, n: number): ReturnType<Api['append']> => api.append(`a-${key}`, 'Added', { key, n });
   const states = async (id: string): Promise<Record<string, unknown>> =>
-    Object.fromEntries((await api.read<{ states: { key: string; state: { total: number } | null }[] }>(`/projections/${id}/states`)).states.map(({ key, state }) => [key, state?.total ?? null]));
-  const revisions = async (id: string): Promise<Revision[]> => (await api.read<{ revisions: Revision[] }>(`/projections/${id}/revisions`)).revisions;
-  const summary = async (id: string): Promise<unknown[]> => (await revisions(id)).map(({ revision, status, cause, of, changedKeys }) => [revision, status, cause, of, changedKeys]);
-  const isLive = (id: string, revision: number): Promise<void> => until(async () => (await api.read<{ live?: { revision: number } }>(`/projections/${id}/status`)).live?.revision === revision);
-  const told = (all: readonly Notification[]): unknown[] => all.map(({ key, state, cause }) => [key, (state as { total: number } | null)?.total ?? null, cause]);
+    Object.fromEntries(
+      (
+        await api.read<{ states: { key: string; state: { total: number } | null }[] }>(`/projections/${id}/states`)
+      ).states.map(({ key, state }) => [key, state?.total ?? null]),
+    );
+  const revisions = async (id: string): Promise<Revision[]> =>
+    (await api.read<{ revisions: Revision[] }>(`/projections/${id}/revisions`)).revisions;
+  const summary = async (id: string): Promise<unknown[]> =>
+    (await revisions(id)).map(({ revision, status, cause, of, changedKeys }) => [
+      revision,
+      status,
+      cause,
+      of,
+      changedKeys,
+    ]);
+  const isLive = (id: string, revision: number): Promise<void> =>
+    until(
+      async () =>
+        (await api.read<{ live?: { revision: number } }>(`/projections/${id}/status`)).live?.revision === revision,
+    );
+  const told = (all: readonly Notification[]): unknown[] =>
+    all.map(({ key, state, cause }) => [key, (state as { total: number } | null)?.total ?? null, cause]);
   const last = async (id: string): Promise<number> => (await api.notifications(id, 1)).at(-1)?.sequence ?? 0;
-  const rollback = async (id: string, body?: object): Promise<Chosen> => success(await api.post(`/projections/${id}/rollback`, body), 202).json<Chosen>();
+  const rollback = async (id: string, body?: object): Promise<Chosen> =>
+    success(await api.post(`/projections/${id}/rollback`, body), 202).json<Chosen>();
 
   let id = '';
   await t.test('there is nothing to roll back to at first', async () => {
-    for (const [key, n] of [['x1', 1], ['x2', 2], ['y', 3]] as const) await add(key, n);
+    for (const [key, n] of [
+      ['x1', 1],
+      ['x2', 2],
+      ['y', 3],
+    ] as const)
+      await add(key, n);
     id = await api.deployProjection({ 'Totals.cs': totals() });
     const [first] = await revisions(id);
     assert.deepEqual(await summary(id), [[1, 'live', 'upload', undefined, 3]]);
@@ -52,14 +75,23 @@ test('the revisions of a projection', async (t) => {
     problem(await api.post(`/projections/${id}/rollback`, { revision: 2 }), 404, 'NOT_FOUND');
     problem(await api.post(`/projections/${id}/rollback`, { revision: 0 }), 400, 'INVALID_REQUEST');
     problem(await api.delete(`/projections/${id}/build`), 409, 'NO_BUILD');
-    for (const [method, path] of [['get', 'revisions'], ['post', 'rollback'], ['post', 'rebuild'], ['delete', 'build']] as const) problem(await api[method](`/projections/nothing/${path}`), 404, 'NOT_FOUND');
+    for (const [method, path] of [
+      ['get', 'revisions'],
+      ['post', 'rollback'],
+      ['post', 'rebuild'],
+      ['delete', 'build'],
+    ] as const)
+      problem(await api[method](`/projections/nothing/${path}`), 404, 'NOT_FOUND');
   });
 
   await t.test('a rollback tells the keys that differ, and goes on from the states that were kept', async () => {
     success(await api.upload('projections', { 'Totals.cs': doubled }, { projectionId: id }), 202);
     await isLive(id, 2);
     assert.deepEqual(await states(id), { x1: 2, x2: 4, y: 3 });
-    assert.deepEqual(await summary(id), [[2, 'live', 'upload', undefined, 2], [1, 'kept', 'upload', undefined, 3]]);
+    assert.deepEqual(await summary(id), [
+      [2, 'live', 'upload', undefined, 2],
+      [1, 'kept', 'upload', undefined, 3],
+    ]);
     await add('x1', 10);
     await add('y', 10);
     await until(async () => (await states(id))['y'] === 13);
@@ -68,8 +100,15 @@ test('the revisions of a projection', async (t) => {
     assert.deepEqual([chosen.revision, chosen.of, chosen.status], [3, 1, 'building']);
     await isLive(id, 3);
     assert.deepEqual(await states(id), { x1: 11, x2: 2, y: 13 });
-    assert.deepEqual(told(await api.notifications(id, 2, `&afterSequence=${before}`)), [['x1', 11, 'rollback'], ['x2', 2, 'rollback']]);
-    assert.deepEqual(await summary(id), [[3, 'live', 'rollback', 1, 2], [2, 'kept', 'upload', undefined, 2], [1, 'gone', 'upload', undefined, 3]]);
+    assert.deepEqual(told(await api.notifications(id, 2, `&afterSequence=${before}`)), [
+      ['x1', 11, 'rollback'],
+      ['x2', 2, 'rollback'],
+    ]);
+    assert.deepEqual(await summary(id), [
+      [3, 'live', 'rollback', 1, 2],
+      [2, 'kept', 'upload', undefined, 2],
+      [1, 'gone', 'upload', undefined, 3],
+    ]);
     await add('x2', 1);
     await until(async () => (await states(id))['x2'] === 3);
     // The same request again changes nothing.
@@ -99,7 +138,10 @@ test('the revisions of a projection', async (t) => {
 
   await t.test('what fails to compile leaves the live one live, and the status shows both', async () => {
     success(await api.upload('projections', { 'Totals.cs': 'class {' }, { projectionId: id }), 202);
-    const record = await api.compiled<{ status: string; revision: number; live?: { revision: number } }>('projections', id);
+    const record = await api.compiled<{ status: string; revision: number; live?: { revision: number } }>(
+      'projections',
+      id,
+    );
     assert.deepEqual([record.status, record.revision, record.live?.revision], ['failed', 7, 6]);
     const [newest, before] = await revisions(id);
     assert.deepEqual([newest?.status, before?.status], ['failed', 'live']);
@@ -123,9 +165,20 @@ test('the revisions of a projection', async (t) => {
 
   await t.test('a build is called off by a newer upload, by a call, and by a rollback to what is live', async () => {
     // Longer than it takes to call it off: each event is looked at for a while, and what is far from the end is folded beside the live one.
-    const slow = doubled.replace('var n =', 'for (var i = 0L; i < 3_000_000; i++) if (i == e.Version - 100) break;\n        var n =');
-    for (let i = 0; i < 20; i++) success(await api.post('/events/batch', { aggregateId: `many-${i}`, events: Array.from({ length: 100 }, () => ({ eventType: 'Added', data: { key: `m${i}`, n: 1 } })) }), 201);
-    for (let i = 0; i < 24; i++) await Promise.all(Array.from({ length: 50 }, (_, n) => api.append(`one-${n}`, 'Added', { key: 'ones', n: 1 })));
+    const slow = doubled.replace(
+      'var n =',
+      'for (var i = 0L; i < 3_000_000; i++) if (i == e.Version - 100) break;\n        var n =',
+    );
+    for (let i = 0; i < 20; i++)
+      success(
+        await api.post('/events/batch', {
+          aggregateId: `many-${i}`,
+          events: Array.from({ length: 100 }, () => ({ eventType: 'Added', data: { key: `m${i}`, n: 1 } })),
+        }),
+        201,
+      );
+    for (let i = 0; i < 24; i++)
+      await Promise.all(Array.from({ length: 50 }, (_, n) => api.append(`one-${n}`, 'Added', { key: 'ones', n: 1 })));
     await until(async () => (await states(id))['ones'] === 1200);
     const upload = async (revision: number): Promise<void> => {
       success(await api.upload('projections', { 'Totals.cs': slow }, { projectionId: id }), 202);
@@ -134,7 +187,10 @@ test('the revisions of a projection', async (t) => {
     await upload(9);
     problem(await api.post(`/projections/${id}/rebuild`), 409, 'BUILD_UNDER_WAY');
     success(await api.delete(`/projections/${id}/build`), 204);
-    assert.deepEqual((await summary(id)).slice(0, 2), [[9, 'cancelled', 'upload', undefined, undefined], [8, 'live', 'rollback', 2, 2]]);
+    assert.deepEqual((await summary(id)).slice(0, 2), [
+      [9, 'cancelled', 'upload', undefined, undefined],
+      [8, 'live', 'rollback', 2, 2],
+    ]);
     await upload(10);
     const stays = success(await api.post(`/projections/${id}/rollback`, { revision: 8 }), 200).json<Chosen>();
     assert.deepEqual([stays.revision, stays.status], [8, 'live']);

@@ -6,7 +6,8 @@ import { Receiver, type Delivery } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
 import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
 
-const verify = (delivery: Delivery, secret: string): unknown => new Webhook(secret).verify(delivery.body, { ...delivery.headers });
+const verify = (delivery: Delivery, secret: string): unknown =>
+  new Webhook(secret).verify(delivery.body, { ...delivery.headers });
 
 test('webhooks', async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -15,9 +16,18 @@ test('webhooks', async (t) => {
   let api = new Api(service);
   let n = 0;
   const add = (key = 'x'): ReturnType<Api['append']> => api.append(`a-${key}`, 'Added', { key, n: ++n });
-  const deploy = async (path: string, isolateSecret: boolean | undefined): Promise<{ id: string; secret: string; isolated: boolean }> => {
+  const deploy = async (
+    path: string,
+    isolateSecret: boolean | undefined,
+  ): Promise<{ id: string; secret: string; isolated: boolean }> => {
     const config = { webhook: { url: receiver.url + path }, ...(isolateSecret === undefined ? {} : { isolateSecret }) };
-    const answer = success(await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify(config) }), 202).json<{ projectionId: string; notifications: { webhook: { enabled: boolean; secret: string; isolated: boolean } } }>();
+    const answer = success(
+      await api.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify(config) }),
+      202,
+    ).json<{
+      projectionId: string;
+      notifications: { webhook: { enabled: boolean; secret: string; isolated: boolean } };
+    }>();
     const { enabled, secret, isolated } = answer.notifications.webhook;
     assert.equal(enabled, true);
     assert.equal((await api.compiled<{ status: string }>('projections', answer.projectionId)).status, 'compiled');
@@ -27,7 +37,10 @@ test('webhooks', async (t) => {
   /** The delivery that an append to the key leads to. */
   const delivered = async (path: string, key = 'x'): Promise<Delivery> => {
     const { timestamp, version } = await add(key);
-    const found = (): Delivery | undefined => receiver.of(path).find(({ record }) => record.timestamp === timestamp && record.version === version && record.key === key);
+    const found = (): Delivery | undefined =>
+      receiver
+        .of(path)
+        .find(({ record }) => record.timestamp === timestamp && record.version === version && record.key === key);
     await until(() => found() !== undefined);
     return found() as Delivery;
   };
@@ -41,12 +54,21 @@ test('webhooks', async (t) => {
     assert.deepEqual([shared.isolated, second.isolated, isolated.isolated], [false, false, true]);
     assert.equal(second.secret, shared.secret);
     assert.notEqual(isolated.secret, shared.secret);
-    for (const [path, { id, secret }, wrong] of [['/shared', shared, isolated], ['/second', second, isolated], ['/isolated', isolated, shared]] as const) {
+    for (const [path, { id, secret }, wrong] of [
+      ['/shared', shared, isolated],
+      ['/second', second, isolated],
+      ['/isolated', isolated, shared],
+    ] as const) {
       const delivery = await delivered(path);
       verify(delivery, secret);
       assert.throws(() => verify(delivery, wrong.secret));
-      const answer = await api.get(`/projections/${id}/notifications?afterSequence=${delivery.record.sequence - 1}&limit=1`);
-      assert.equal(delivery.body, `{"type":"projection.state_changed","timestamp":"${delivery.record.timestamp}","data":${answer.text.slice('{"notifications":['.length, -2)}}`);
+      const answer = await api.get(
+        `/projections/${id}/notifications?afterSequence=${delivery.record.sequence - 1}&limit=1`,
+      );
+      assert.equal(
+        delivery.body,
+        `{"type":"projection.state_changed","timestamp":"${delivery.record.timestamp}","data":${answer.text.slice('{"notifications":['.length, -2)}}`,
+      );
       assert.deepEqual([delivery.headers['content-type'], delivery.record.projectionId], ['application/json', id]);
       assert.match(delivery.headers['webhook-id'] ?? '', /^msg_/);
       assert.ok(Math.abs(Number(delivery.headers['webhook-timestamp']) - Date.now() / 1000) < 60);
@@ -91,8 +113,14 @@ test('webhooks', async (t) => {
     problem(await api.post('/projections/nothing/webhook/rotate'), 404, 'NOT_FOUND');
     const secrets = [isolated.secret];
     for (let i = 0; i < 4; i++) {
-      const answer = success(await api.post(`/projections/${isolated.id}/webhook/rotate`), 200).json<{ projectionId: string; webhook: { secret: string; isolated: boolean } }>();
-      assert.deepEqual(answer, { projectionId: isolated.id, webhook: { secret: answer.webhook.secret, isolated: true } });
+      const answer = success(await api.post(`/projections/${isolated.id}/webhook/rotate`), 200).json<{
+        projectionId: string;
+        webhook: { secret: string; isolated: boolean };
+      }>();
+      assert.deepEqual(answer, {
+        projectionId: isolated.id,
+        webhook: { secret: answer.webhook.secret, isolated: true },
+      });
       secrets.push(answer.webhook.secret);
     }
     assert.equal(new Set(secrets).size, 5);
@@ -108,7 +136,8 @@ test('webhooks', async (t) => {
   await t.test('what was not delivered before a kill is delivered after it, under the same id', async () => {
     receiver.statuses.set('/isolated', 500);
     const { timestamp } = await add('late');
-    const attempts = (): Delivery[] => receiver.of('/isolated').filter(({ record }) => record.key === 'late' && record.timestamp === timestamp);
+    const attempts = (): Delivery[] =>
+      receiver.of('/isolated').filter(({ record }) => record.key === 'late' && record.timestamp === timestamp);
     await until(() => attempts().length === 1);
     assert.equal(attempts()[0]?.record.sequence, (await api.notifications(isolated.id, 1)).at(-1)?.sequence);
     await service.kill();
@@ -120,19 +149,28 @@ test('webhooks', async (t) => {
     assert.equal(second?.headers['webhook-id'], first?.headers['webhook-id']);
     assert.equal(second?.body, first?.body);
     verify(second as Delivery, isolated.secret);
-    await until(() => receiver.of('/shared').some(({ record }) => record.key === 'late' && record.timestamp === timestamp));
+    await until(() =>
+      receiver.of('/shared').some(({ record }) => record.key === 'late' && record.timestamp === timestamp),
+    );
   });
 
   await t.test('a redeploy with another URL moves the deliveries; one without config leaves them', async () => {
-    const redeploy = async (fields: Record<string, string>): Promise<{ notifications?: { webhook: { secret: string } } }> => {
-      const answer = success(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: isolated.id, ...fields }), 202).json<{ notifications?: { webhook: { secret: string } } }>();
+    const redeploy = async (
+      fields: Record<string, string>,
+    ): Promise<{ notifications?: { webhook: { secret: string } } }> => {
+      const answer = success(
+        await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: isolated.id, ...fields }),
+        202,
+      ).json<{ notifications?: { webhook: { secret: string } } }>();
       assert.equal((await api.compiled<{ status: string }>('projections', isolated.id)).status, 'compiled');
       await api.live(isolated.id);
       return answer;
     };
     assert.equal((await redeploy({})).notifications, undefined);
     verify(await delivered('/isolated'), isolated.secret);
-    const moved = await redeploy({ config: JSON.stringify({ webhook: { url: `${receiver.url}/moved`, isolateSecret: true } }) });
+    const moved = await redeploy({
+      config: JSON.stringify({ webhook: { url: `${receiver.url}/moved`, isolateSecret: true } }),
+    });
     assert.equal(moved.notifications?.webhook.secret, isolated.secret);
     verify(await delivered('/moved'), isolated.secret);
   });
@@ -141,7 +179,8 @@ test('webhooks', async (t) => {
     const gone = await deploy('/gone', true);
     receiver.statuses.set('/gone', 410);
     await add('gone');
-    const webhook = async (): Promise<{ disabledAt?: string }> => (await api.read<{ webhook: { disabledAt?: string } }>(`/projections/${gone.id}/status`)).webhook;
+    const webhook = async (): Promise<{ disabledAt?: string }> =>
+      (await api.read<{ webhook: { disabledAt?: string } }>(`/projections/${gone.id}/status`)).webhook;
     await until(async () => (await webhook()).disabledAt !== undefined);
     assert.match((await webhook()).disabledAt ?? '', TIMESTAMP);
     receiver.statuses.delete('/gone');
@@ -150,46 +189,98 @@ test('webhooks', async (t) => {
     await delivered('/shared', 'gone');
     assert.equal(receiver.of('/gone').length, count);
     // A redeploy that names it again gives it another chance.
-    success(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: gone.id, config: JSON.stringify({ webhook: { url: `${receiver.url}/gone`, isolateSecret: true } }) }), 202);
-    await until(async () => (await api.read<{ status: string; build?: object }>(`/projections/${gone.id}/status`)).status === 'compiled');
+    success(
+      await api.upload(
+        'projections',
+        { 'Totals.cs': totals() },
+        {
+          projectionId: gone.id,
+          config: JSON.stringify({ webhook: { url: `${receiver.url}/gone`, isolateSecret: true } }),
+        },
+      ),
+      202,
+    );
+    await until(
+      async () =>
+        (await api.read<{ status: string; build?: object }>(`/projections/${gone.id}/status`)).status === 'compiled',
+    );
     await api.live(gone.id);
     assert.equal((await webhook()).disabledAt, undefined);
     verify(await delivered('/gone', 'again'), gone.secret);
   });
 
-  await t.test('one that a later deployment adds gets what comes after it, also where the process is killed before its first delivery', async () => {
-    const { projectionId } = success(await api.upload('projections', { 'Totals.cs': totals() }), 202).json<{ projectionId: string }>();
-    await api.compiled('projections', projectionId);
-    await api.live(projectionId);
-    await add('later');
-    const before = (await api.notifications(projectionId, 1)).at(-1)?.sequence ?? 0;
-    assert.ok(before > 0);
-    receiver.statuses.set('/later', 503);
-    success(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId, config: JSON.stringify({ webhook: { url: `${receiver.url}/later` } }) }), 202);
-    await service.kill();
-    receiver.statuses.delete('/later');
-    service = await startService(t, { dataDirectory });
-    api = new Api(service);
-    await api.compiled('projections', projectionId);
-    await api.live(projectionId);
-    const first = await delivered('/later', 'later');
-    assert.ok(first.record.sequence > before);
-    assert.deepEqual(receiver.of('/later').filter(({ record }) => record.sequence <= before), []);
-  });
+  await t.test(
+    'one that a later deployment adds gets what comes after it, also where the process is killed before its first delivery',
+    async () => {
+      const { projectionId } = success(await api.upload('projections', { 'Totals.cs': totals() }), 202).json<{
+        projectionId: string;
+      }>();
+      await api.compiled('projections', projectionId);
+      await api.live(projectionId);
+      await add('later');
+      const before = (await api.notifications(projectionId, 1)).at(-1)?.sequence ?? 0;
+      assert.ok(before > 0);
+      receiver.statuses.set('/later', 503);
+      success(
+        await api.upload(
+          'projections',
+          { 'Totals.cs': totals() },
+          { projectionId, config: JSON.stringify({ webhook: { url: `${receiver.url}/later` } }) },
+        ),
+        202,
+      );
+      await service.kill();
+      receiver.statuses.delete('/later');
+      service = await startService(t, { dataDirectory });
+      api = new Api(service);
+      await api.compiled('projections', projectionId);
+      await api.live(projectionId);
+      const first = await delivered('/later', 'later');
+      assert.ok(first.record.sequence > before);
+      assert.deepEqual(
+        receiver.of('/later').filter(({ record }) => record.sequence <= before),
+        [],
+      );
+    },
+  );
 
   await t.test('private addresses are refused unless they are allowed', async () => {
     await service.stop();
     const strict = new Api(await startService(t, { dataDirectory, env: { WEBHOOK_ALLOW_PRIVATE: 'false' } }));
     const count = receiver.deliveries.length;
-    for (const host of ['127.0.0.1', 'localhost', '10.0.0.1', '192.168.1.1', '169.254.169.254', '[::1]', '[::ffff:7f00:1]', '2130706433', '0x7f.1', '0.0.0.0', '[fd00::1]', '100.64.0.1', 'nothing.invalid'])
-      problem(await strict.upload('projections', { 'Totals.cs': totals() }, { config: JSON.stringify({ webhook: { url: `http://${host}:${new URL(receiver.url).port}/ssrf` } }) }), 400, 'WEBHOOK_URL_REFUSED');
+    for (const host of [
+      '127.0.0.1',
+      'localhost',
+      '10.0.0.1',
+      '192.168.1.1',
+      '169.254.169.254',
+      '[::1]',
+      '[::ffff:7f00:1]',
+      '2130706433',
+      '0x7f.1',
+      '0.0.0.0',
+      '[fd00::1]',
+      '100.64.0.1',
+      'nothing.invalid',
+    ])
+      problem(
+        await strict.upload(
+          'projections',
+          { 'Totals.cs': totals() },
+          { config: JSON.stringify({ webhook: { url: `http://${host}:${new URL(receiver.url).port}/ssrf` } }) },
+        ),
+        400,
+        'WEBHOOK_URL_REFUSED',
+      );
     // What was uploaded while they were allowed is refused at the connect.
     const last = (await strict.notifications(shared.id, 1)).length;
     await strict.append('a-x', 'Added', { key: 'x', n: 1 });
     await strict.notifications(shared.id, last + 1);
     const failed = async (): Promise<number> => {
       const { text } = await strict.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } });
-      return Number(/^statefold_webhook_attempt_duration_seconds_count\{outcome="failed"\} (\d+)/m.exec(text)?.[1] ?? 0);
+      return Number(
+        /^statefold_webhook_attempt_duration_seconds_count\{outcome="failed"\} (\d+)/m.exec(text)?.[1] ?? 0,
+      );
     };
     await until(async () => (await failed()) > 0);
     assert.equal(receiver.deliveries.length, count);

@@ -14,7 +14,11 @@ const MEGABYTES = 96;
 test('2: the broker has a full disk', { skip: needsKafkaHome, timeout: 120_000 }, async (t) => {
   const disk = smallDisk(t, MEGABYTES);
   if (disk === undefined) return t.skip(NO_SMALL_DISK);
-  const scenario = await KafkaScenario.start(t, { seed: 64, dataDirectory: join(disk, 'kafka'), properties: { 'broker.heartbeat.interval.ms': 250, 'broker.session.timeout.ms': 1_000 } });
+  const scenario = await KafkaScenario.start(t, {
+    seed: 64,
+    dataDirectory: join(disk, 'kafka'),
+    properties: { 'broker.heartbeat.interval.ms': 250, 'broker.session.timeout.ms': 1_000 },
+  });
   const [node] = scenario.cluster.nodes;
   assert.ok(node);
   const balloon = join(disk, 'balloon');

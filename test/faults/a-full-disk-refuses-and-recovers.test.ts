@@ -17,7 +17,12 @@ test('a full disk refuses appends and recovers', async (t) => {
   const { history, load, world } = scenario;
   await scenario.begin();
   load.start();
-  const answered = (from: number, status: number): number => history.operations.slice(from).filter(({ request, outcome }) => request.kind === 'append' && outcome.kind === 'answered' && outcome.status === status).length;
+  const answered = (from: number, status: number): number =>
+    history.operations
+      .slice(from)
+      .filter(
+        ({ request, outcome }) => request.kind === 'append' && outcome.kind === 'answered' && outcome.status === status,
+      ).length;
   await until(() => answered(0, 201) > 100);
   for (let round = 0; round < 2; round++) {
     const from = history.operations.length;
@@ -27,12 +32,18 @@ test('a full disk refuses appends and recovers', async (t) => {
       fill(balloon);
       return answered(from, 503) > 20;
     });
-    const [aggregate] = (await world.service.get('/aggregates?limit=1')).json<{ aggregates: { aggregateId: string }[] }>().aggregates;
+    const [aggregate] = (await world.service.get('/aggregates?limit=1')).json<{
+      aggregates: { aggregateId: string }[];
+    }>().aggregates;
     assert.equal((await world.service.get(`/events/${aggregate?.aggregateId}`)).status, 200);
     const full = history.operations.length;
     rmSync(balloon);
     await until(() => answered(full, 201) > 50);
   }
   await scenario.prove();
-  assert.equal(history.operations.filter(({ outcome }) => outcome.kind === 'lost').length, 0, 'every request was answered');
+  assert.equal(
+    history.operations.filter(({ outcome }) => outcome.kind === 'lost').length,
+    0,
+    'every request was answered',
+  );
 });

@@ -7,7 +7,14 @@ import { kafkaForTests, needsKafka } from '../support/kafka.js';
 import { Scenario, step } from '../support/load-scenario.js';
 import { until } from '../support/service.js';
 
-const POINTS: readonly CrashPoint[] = ['before-log-write', 'after-log-write', 'after-ack', 'before-changes-write', 'after-changes-write', 'between-log-and-store'];
+const POINTS: readonly CrashPoint[] = [
+  'before-log-write',
+  'after-log-write',
+  'after-ack',
+  'before-changes-write',
+  'after-changes-write',
+  'between-log-and-store',
+];
 const TIMES = 60;
 
 test('a killed owner is succeeded', { skip: needsKafka }, async (t) => {
@@ -29,5 +36,7 @@ test('a killed owner is succeeded', { skip: needsKafka }, async (t) => {
     });
   const { log } = await scenario.prove();
   assert.ok(log.epochs > POINTS.length, `each successor claims the log: ${log.epochs} epochs`);
-  t.diagnostic(`${scenario.history.acknowledged} appends acknowledged, ${log.epochs} epochs, ${log.voids} void records`);
+  t.diagnostic(
+    `${scenario.history.acknowledged} appends acknowledged, ${log.epochs} epochs, ${log.voids} void records`,
+  );
 });

@@ -26,7 +26,11 @@ test('a paused owner acks nothing', { skip: needsKafka }, async (t) => {
     await until(() => history.acknowledged > before + 50);
     // What it has under way was decided in an epoch that is over.
     world.resume(zombie);
-    await until(async () => (await world.at(zombie).get('/events/nothing-of-that-name', { headers: { 'statefold-forwarded': '1' } })).status === 503);
+    await until(
+      async () =>
+        (await world.at(zombie).get('/events/nothing-of-that-name', { headers: { 'statefold-forwarded': '1' } }))
+          .status === 503,
+    );
   }
   const { log } = await scenario.prove();
   assert.ok(log.voids > 0, 'no record of a paused owner came after its epoch: nothing is proved');

@@ -18,7 +18,11 @@ test('a read store that is away', async (t) => {
     const due = history.acknowledged + count;
     await until(() => history.acknowledged >= due);
   };
-  const inStore = async (): Promise<number> => Number((await scenario.sql<{ n: string }>('SELECT count() AS n FROM events FINAL FORMAT JSONEachRow').catch(() => []))[0]?.n ?? 0);
+  const inStore = async (): Promise<number> =>
+    Number(
+      (await scenario.sql<{ n: string }>('SELECT count() AS n FROM events FINAL FORMAT JSONEachRow').catch(() => []))[0]
+        ?.n ?? 0,
+    );
   /** The engine takes rows that were acknowledged after now. */
   const follows = async (): Promise<void> => {
     const due = history.acknowledged + 20;
@@ -50,11 +54,16 @@ test('a read store that is away', async (t) => {
     const pid = await world.child(ENGINE);
     const directory = join(world.dataDirectory, 'clickhouse');
     process.kill(pid, 'SIGKILL');
-    for (const name of readdirSync(directory)) if (name !== 'password') rmSync(join(directory, name), { recursive: true, force: true });
+    for (const name of readdirSync(directory))
+      if (name !== 'password') rmSync(join(directory, name), { recursive: true, force: true });
     await more(20);
     await follows();
   });
 
   await scenario.prove();
-  assert.equal(history.operations.filter(({ outcome }) => outcome.kind === 'lost' || outcome.status >= 500).length, 0, 'no request was lost or refused');
+  assert.equal(
+    history.operations.filter(({ outcome }) => outcome.kind === 'lost' || outcome.status >= 500).length,
+    0,
+    'no request was lost or refused',
+  );
 });

@@ -10,7 +10,12 @@ const GATEWAY = 0;
 
 test('a rolling restart fails no request', { skip: needsKafka }, async (t) => {
   const { brokers } = await kafkaForTests();
-  const world = new ClusterWorld(t, { brokers, processes: 3, entry: GATEWAY, envOf: (process) => (process === GATEWAY ? { ROLES: 'gateway', FORWARD_DEADLINE_MS: '15000' } : {}) });
+  const world = new ClusterWorld(t, {
+    brokers,
+    processes: 3,
+    entry: GATEWAY,
+    envOf: (process) => (process === GATEWAY ? { ROLES: 'gateway', FORWARD_DEADLINE_MS: '15000' } : {}),
+  });
   const scenario = new Scenario(t, { seed: 5003 }, world);
   const { history, load } = scenario;
   await scenario.begin();

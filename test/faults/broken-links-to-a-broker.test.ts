@@ -11,7 +11,9 @@ test('2: half-open, cut and slow links', { skip: needsKafkaHome, timeout: 120_00
   assert.ok(proxy);
   const crawl = slow(proxy, 50);
   await scenario
-    .nemesis([halfOpen(proxy), cut(proxy), crawl], (fault) => (fault === crawl ? scenario.acknowledged(30) : scenario.unanswered(5)))
+    .nemesis([halfOpen(proxy), cut(proxy), crawl], (fault) =>
+      fault === crawl ? scenario.acknowledged(30) : scenario.unanswered(5),
+    )
     .run();
   await scenario.prove();
 });

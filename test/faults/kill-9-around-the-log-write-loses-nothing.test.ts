@@ -1,12 +1,19 @@
 // Invariants 1 to 7 and 9 to 13: the service dies around the write of a commit, of its changes, and of the local store.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 import type { CrashPoint } from '../support/faulty-service.js';
 import { Scenario, step } from '../support/load-scenario.js';
 
-const POINTS: readonly CrashPoint[] = ['before-log-write', 'after-log-write', 'after-ack', 'before-changes-write', 'after-changes-write', 'between-log-and-store'];
+const POINTS: readonly CrashPoint[] = [
+  'before-log-write',
+  'after-log-write',
+  'after-ack',
+  'before-changes-write',
+  'after-changes-write',
+  'between-log-and-store',
+];
 
 const quiet = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -35,7 +42,10 @@ test('kill -9 around the log write loses nothing', async (t) => {
         const checkpoint = await checkpointIn(world.copyOf('store'), 'default');
         // Behind it, but for the chance that the store was written in the turns between the acknowledgement and the kill.
         const end = (commits.at(-1)?.offset ?? 0) + 1;
-        assert.ok(checkpoint <= end, `the store is folded to ${checkpoint}, the log ends at ${end}: it holds what the log does not`);
+        assert.ok(
+          checkpoint <= end,
+          `the store is folded to ${checkpoint}, the log ends at ${end}: it holds what the log does not`,
+        );
       }
       await world.start(i + 1 < POINTS.length ? fuse(i + 1) : undefined);
       await scenario.load.stop();

@@ -16,5 +16,8 @@ test('kill -9 between the log and the read store leaves every row there once', a
       await scenario.load.stop();
     });
   const { rows, log } = await scenario.prove();
-  assert.equal(rows?.events.length, log.commits.reduce((sum, { events }) => sum + events.length, 0));
+  assert.equal(
+    rows?.events.length,
+    log.commits.reduce((sum, { events }) => sum + events.length, 0),
+  );
 });

@@ -33,7 +33,9 @@ test('kill -9 in a loop at random moments', async (t) => {
   const lost = history.operations.filter(({ outcome }) => outcome.kind === 'lost').length;
   assert.ok(lost > 0, 'no request was lost: the kills hit nothing');
   const warm = await scenario.prove();
-  t.diagnostic(`${history.operations.length} requests, ${lost} lost, ${warm.log.commits.length} commits, ${warm.log.changes.length} changes, ${warm.log.voids} void`);
+  t.diagnostic(
+    `${history.operations.length} requests, ${lost} lost, ${warm.log.commits.length} commits, ${warm.log.changes.length} changes, ${warm.log.voids} void`,
+  );
 
   await step(t, 'a cold replay gives the same', async () => {
     rmSync(join(world.dataDirectory, 'store'), { recursive: true });

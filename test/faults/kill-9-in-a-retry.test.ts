@@ -14,7 +14,8 @@ const BATCH = 500;
 const KILLS = 3;
 
 /** Instead of what ends a chain. */
-const throwing = (source: string): string => source.replace(`"${CLEARED}" ? null`, `"${BAD}" ? throw new InvalidOperationException("bad")`);
+const throwing = (source: string): string =>
+  source.replace(`"${CLEARED}" ? null`, `"${BAD}" ? throw new InvalidOperationException("bad")`);
 const PROJECTION = throwing(`namespace Faults;
 public sealed class Poisoned : IProjection<Chain>
 {
@@ -33,9 +34,14 @@ test('kill -9 in a retry and a skip', async (t) => {
   const scenario = Scenario.alone(t, { seed: 606 });
   const { world, load, history } = scenario;
   await scenario.begin('in-release:2');
-  const post = async (path: string, body: object = {}): Promise<{ status: number; text: string }> => world.service.request('POST', path, { body });
+  const post = async (path: string, body: object = {}): Promise<{ status: number; text: string }> =>
+    world.service.request('POST', path, { body });
   /** The process dies before it answers. */
-  const unanswered = (path: string, body?: object): Promise<void> => post(path, body).then(() => undefined, () => undefined);
+  const unanswered = (path: string, body?: object): Promise<void> =>
+    post(path, body).then(
+      () => undefined,
+      () => undefined,
+    );
   const get = async <T>(path: string): Promise<T> => {
     const answer = await world.service.get(path);
     assert.equal(answer.status, 200, answer.text);
@@ -43,19 +49,30 @@ test('kill -9 in a retry and a skip', async (t) => {
   };
 
   /** What the key and the aggregate are to be: all events but those that throw. */
-  const marks = [1, 2, 3].flatMap((part) => [...(part === 1 ? ['good'] : Array.from({ length: PARKED }, () => 'good')), ...(part === 3 ? [] : [BAD])]).map((eventType, i) => ({ eventType, mark: `z${i}` }));
+  const marks = [1, 2, 3]
+    .flatMap((part) => [
+      ...(part === 1 ? ['good'] : Array.from({ length: PARKED }, () => 'good')),
+      ...(part === 3 ? [] : [BAD]),
+    ])
+    .map((eventType, i) => ({ eventType, mark: `z${i}` }));
   const [first = 0, second = 0] = marks.flatMap(({ eventType }, i) => (eventType === BAD ? [i + 1] : []));
   const chains: Chain[] = [null];
   for (const { eventType, mark } of marks) if (eventType !== BAD) chains.push(chainAfter(chains.at(-1) ?? null, mark));
 
   let projectionId = '';
-  const key = async (): Promise<Standing> => (await get<{ states: readonly Standing[] }>(`/projections/${projectionId}/states/all`)).states[0] ?? { state: null };
+  const key = async (): Promise<Standing> =>
+    (await get<{ states: readonly Standing[] }>(`/projections/${projectionId}/states/all`)).states[0] ?? {
+      state: null,
+    };
   const aggregate = (): Promise<Standing> => get<Standing>('/aggregate-types/poison/poison-1/state');
-  const standsAt = async (standing: () => Promise<Standing>, version: number | undefined): Promise<void> => until(async () => (await standing()).fault?.version === version, 60_000);
+  const standsAt = async (standing: () => Promise<Standing>, version: number | undefined): Promise<void> =>
+    until(async () => (await standing()).fault?.version === version, 60_000);
 
   await step(t, 'a key and an aggregate stand at an event, with many behind it', async () => {
     await world.service.deploy('reducers', { 'reducer.cs': throwing(reducerOf('poison')['reducer.cs'] ?? '') });
-    projectionId = (await world.service.upload('projections', { 'poisoned.cs': PROJECTION })).json<{ projectionId: string }>().projectionId;
+    projectionId = (await world.service.upload('projections', { 'poisoned.cs': PROJECTION })).json<{
+      projectionId: string;
+    }>().projectionId;
     await until(async () => {
       const { status, build } = await get<{ status: string; build?: object }>(`/projections/${projectionId}/status`);
       assert.notEqual(status, 'failed');
@@ -65,7 +82,10 @@ test('kill -9 in a retry and a skip', async (t) => {
       const events = marks.slice(at, at + BATCH).map(({ eventType, mark }) => ({ eventType, mark, lane: 'poison' }));
       const request = { kind: 'append', command, aggregateId: 'poison-1', batch: true, events } as const;
       const outcome = await history.record(request, async () => {
-        const answer = await post('/events/batch', { aggregateId: 'poison-1', events: events.map(({ eventType, mark, lane }) => ({ eventType, data: { id: mark, lane } })) });
+        const answer = await post('/events/batch', {
+          aggregateId: 'poison-1',
+          events: events.map(({ eventType, mark, lane }) => ({ eventType, data: { id: mark, lane } })),
+        });
         return { status: answer.status, body: JSON.parse(answer.text) as Record<string, unknown> };
       });
       assert.equal(outcome.kind === 'answered' ? outcome.status : 0, 201);
@@ -84,7 +104,9 @@ test('kill -9 in a retry and a skip', async (t) => {
 
   await step(t, 'the service dies when some of the states are written: they are told once', async () => {
     await load.stop();
-    await scenario.crash('its own', () => unanswered(`/projections/${projectionId}/states/all/skip`, { version: second }));
+    await scenario.crash('its own', () =>
+      unanswered(`/projections/${projectionId}/states/all/skip`, { version: second }),
+    );
     await scenario.logOnlyGrew();
     await world.start();
     await standsAt(key, undefined);
@@ -110,7 +132,11 @@ test('kill -9 in a retry and a skip', async (t) => {
     const { version, state } = await aggregate();
     assert.equal(version, marks.length);
     assert.ok(sameChain(state, chains.at(-1) ?? null), JSON.stringify(state));
-    const refused = history.operations.slice(before).filter(({ request, outcome }) => request.kind === 'append' && (outcome.kind === 'lost' || outcome.status >= 500));
+    const refused = history.operations
+      .slice(before)
+      .filter(
+        ({ request, outcome }) => request.kind === 'append' && (outcome.kind === 'lost' || outcome.status >= 500),
+      );
     assert.deepEqual(refused, [], '18: an append needs no code: none was refused or lost');
   });
 
@@ -118,11 +144,16 @@ test('kill -9 in a retry and a skip', async (t) => {
     assert.ok(sameChain((await key()).state, chains.at(-1) ?? null));
     const told: { state: Chain; sequence: number; cause?: string }[] = [];
     for (;;) {
-      const { notifications } = await get<{ notifications: typeof told }>(`/projections/${projectionId}/notifications?limit=1000&afterSequence=${told.at(-1)?.sequence ?? 0}`);
+      const { notifications } = await get<{ notifications: typeof told }>(
+        `/projections/${projectionId}/notifications?limit=1000&afterSequence=${told.at(-1)?.sequence ?? 0}`,
+      );
       if (notifications.length === 0) break;
       told.push(...notifications);
     }
-    assert.deepEqual(told.map(({ state }) => state?.count), chains.slice(1).map((chain) => chain?.count));
+    assert.deepEqual(
+      told.map(({ state }) => state?.count),
+      chains.slice(1).map((chain) => chain?.count),
+    );
     assert.ok(told.every(({ state }, i) => sameChain(state, chains[i + 1] ?? null)));
     assert.deepEqual(new Set(told.slice(1).map(({ cause }) => cause)), new Set(['skip']));
   });

@@ -31,13 +31,21 @@ test('kill -9 in a rollback and a rebuild', async (t) => {
   const key = (i: number): string => `k${String(i).padStart(4, '0')}`;
   const add = async (n: number): Promise<void> => {
     for (let at = 0; at < KEYS; at += BATCH)
-      success(await api.post('/events/batch', { aggregateId: `a-${at}`, events: Array.from({ length: BATCH }, (_, i) => ({ eventType: 'Added', data: { key: key(at + i), n } })) }), 201);
+      success(
+        await api.post('/events/batch', {
+          aggregateId: `a-${at}`,
+          events: Array.from({ length: BATCH }, (_, i) => ({ eventType: 'Added', data: { key: key(at + i), n } })),
+        }),
+        201,
+      );
   };
   let id = '';
   const states = async (): Promise<ReadonlyMap<string, number>> => {
     const found = new Map<string, number>();
-    for (let cursor = ''; ; ) {
-      const page = await api.read<{ states: { key: string; state: { total: number } }[]; nextCursor?: string }>(`/projections/${id}/states?limit=1000${cursor}`);
+    for (let cursor = ''; ;) {
+      const page = await api.read<{ states: { key: string; state: { total: number } }[]; nextCursor?: string }>(
+        `/projections/${id}/states?limit=1000${cursor}`,
+      );
       for (const one of page.states) found.set(one.key, one.state.total);
       if (page.nextCursor === undefined) return found;
       cursor = `&cursor=${encodeURIComponent(page.nextCursor)}`;
@@ -46,12 +54,19 @@ test('kill -9 in a rollback and a rebuild', async (t) => {
   const told = async (): Promise<Notification[]> => {
     const all: Notification[] = [];
     for (;;) {
-      const { notifications } = await api.read<{ notifications: Notification[] }>(`/projections/${id}/notifications?limit=1000&afterSequence=${all.at(-1)?.sequence ?? 0}`);
+      const { notifications } = await api.read<{ notifications: Notification[] }>(
+        `/projections/${id}/notifications?limit=1000&afterSequence=${all.at(-1)?.sequence ?? 0}`,
+      );
       if (notifications.length === 0) return all;
       all.push(...notifications);
     }
   };
-  const isLive = (revision: number): Promise<void> => until(async () => (await api.read<{ live?: { revision: number } }>(`/projections/${id}/status`)).live?.revision === revision, 60_000);
+  const isLive = (revision: number): Promise<void> =>
+    until(
+      async () =>
+        (await api.read<{ live?: { revision: number } }>(`/projections/${id}/status`)).live?.revision === revision,
+      60_000,
+    );
   const hasAll = async (total: number): Promise<void> => {
     await until(async () => [...(await states()).values()].every((one) => one === total), 60_000);
     assert.equal((await states()).size, KEYS);
@@ -67,7 +82,10 @@ test('kill -9 in a rollback and a rebuild', async (t) => {
     return fresh;
   };
   const eachOnce = (fresh: readonly Notification[], cause: string, total: number): void => {
-    assert.deepEqual(fresh.map((one) => one.key), Array.from({ length: KEYS }, (_, i) => key(i)));
+    assert.deepEqual(
+      fresh.map((one) => one.key),
+      Array.from({ length: KEYS }, (_, i) => key(i)),
+    );
     for (const { state, cause: why } of fresh) assert.deepEqual([state, why], [{ total }, cause]);
   };
 
@@ -112,7 +130,12 @@ test('kill -9 in a rollback and a rebuild', async (t) => {
   });
 
   await step(t, 'a store that is lost comes to the same', async () => {
-    const revisions = async (): Promise<unknown[]> => (await api.read<{ revisions: { revision: number; status: string; changedKeys?: number }[] }>(`/projections/${id}/revisions`)).revisions.map(({ revision, status, changedKeys }) => [revision, status, changedKeys]);
+    const revisions = async (): Promise<unknown[]> =>
+      (
+        await api.read<{ revisions: { revision: number; status: string; changedKeys?: number }[] }>(
+          `/projections/${id}/revisions`,
+        )
+      ).revisions.map(({ revision, status, changedKeys }) => [revision, status, changedKeys]);
     const known = await revisions();
     await service.kill();
     rmSync(join(dataDirectory, 'store'), { recursive: true });

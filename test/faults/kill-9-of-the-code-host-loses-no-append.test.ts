@@ -32,13 +32,18 @@ test('kill -9 of the runner and of the compiler under load', async (t) => {
   });
 
   await step(t, 'the compiler, with a compilation under way', async () => {
-    const uploads = await Promise.all(Array.from({ length: 4 }, () => world.service.upload('reducers', reducerOf('other'))));
+    const uploads = await Promise.all(
+      Array.from({ length: 4 }, () => world.service.upload('reducers', reducerOf('other'))),
+    );
     const pid = await world.child(COMPILER);
     process.kill(pid, 'SIGKILL');
     for (const upload of uploads) {
       const { reducerId } = upload.json<{ reducerId: string }>();
       await until(async () => {
-        const { status, compilationError } = (await world.service.get(`/reducers/${reducerId}/status`)).json<{ status: string; compilationError?: string }>();
+        const { status, compilationError } = (await world.service.get(`/reducers/${reducerId}/status`)).json<{
+          status: string;
+          compilationError?: string;
+        }>();
         assert.notEqual(status, 'failed', compilationError);
         return status === 'compiled';
       });
@@ -47,6 +52,8 @@ test('kill -9 of the runner and of the compiler under load', async (t) => {
   });
 
   await scenario.prove();
-  const refused = history.operations.filter(({ request, outcome }) => request.kind === 'append' && (outcome.kind === 'lost' || outcome.status >= 500));
+  const refused = history.operations.filter(
+    ({ request, outcome }) => request.kind === 'append' && (outcome.kind === 'lost' || outcome.status >= 500),
+  );
   assert.deepEqual(refused, [], 'an append needs no code: none was refused or lost');
 });

@@ -10,7 +10,11 @@ import { until } from '../support/service.js';
 
 const PARTITIONS = 8;
 /** An aggregate that nobody has, of each partition. */
-const SAMPLES = Array.from({ length: PARTITIONS }, (_, partition) => Array.from({ length: 100 }, (_, n) => `nobody-${n}`).find((id) => partitionOf(id, PARTITIONS) === partition) ?? '');
+const SAMPLES = Array.from(
+  { length: PARTITIONS },
+  (_, partition) =>
+    Array.from({ length: 100 }, (_, n) => `nobody-${n}`).find((id) => partitionOf(id, PARTITIONS) === partition) ?? '',
+);
 
 test('one process, killed in a loop', async (t) => {
   const scenario = Scenario.alone(t, { seed: 6001, partitions: PARTITIONS, rows: true });
@@ -37,8 +41,15 @@ test('two processes on Kafka, each killed in its turn', { skip: needsKafka }, as
   await scenario.begin();
   // Asked for an aggregate of each partition, as another process would ask, both answer for some.
   await until(async () => {
-    const answers = await Promise.all([0, 1].flatMap((process) => SAMPLES.map((id) => world.at(process).get(`/events/${id}`, { headers: { 'statefold-forwarded': '1' } }))));
-    const owned = [0, 1].map((process) => answers.slice(process * PARTITIONS, (process + 1) * PARTITIONS).filter(({ status }) => status === 404).length);
+    const answers = await Promise.all(
+      [0, 1].flatMap((process) =>
+        SAMPLES.map((id) => world.at(process).get(`/events/${id}`, { headers: { 'statefold-forwarded': '1' } })),
+      ),
+    );
+    const owned = [0, 1].map(
+      (process) =>
+        answers.slice(process * PARTITIONS, (process + 1) * PARTITIONS).filter(({ status }) => status === 404).length,
+    );
     return owned.every((count) => count > 0) && owned.reduce((sum, count) => sum + count, 0) === PARTITIONS;
   });
   load.start();

@@ -11,7 +11,12 @@ const [GATEWAY, TASKS, NOTIFIER] = [0, 1, 2];
 
 test('roles apart', { skip: needsKafka }, async (t) => {
   const { brokers } = await kafkaForTests();
-  const world = new ClusterWorld(t, { brokers, processes: 3, entry: GATEWAY, envOf: (process) => ({ ROLES: ROLES[process] ?? '', FORWARD_DEADLINE_MS: '15000' }) });
+  const world = new ClusterWorld(t, {
+    brokers,
+    processes: 3,
+    entry: GATEWAY,
+    envOf: (process) => ({ ROLES: ROLES[process] ?? '', FORWARD_DEADLINE_MS: '15000' }),
+  });
   const scenario = new Scenario(t, { seed: 5010 }, world);
   const { history, load } = scenario;
   /** The sum of a metric over its labels. */
@@ -29,7 +34,11 @@ test('roles apart', { skip: needsKafka }, async (t) => {
 
   await step(t, 'webhooks and streams are the notifier’s, folding is the owner’s', async () => {
     await acknowledged(50);
-    await until(async () => (await metric(NOTIFIER, 'statefold_webhook_attempt_duration_seconds_count')) > 0 && (await metric(NOTIFIER, 'statefold_websocket_connections')) === 2);
+    await until(
+      async () =>
+        (await metric(NOTIFIER, 'statefold_webhook_attempt_duration_seconds_count')) > 0 &&
+        (await metric(NOTIFIER, 'statefold_websocket_connections')) === 2,
+    );
     for (const process of [GATEWAY, TASKS]) {
       assert.equal(await metric(process, 'statefold_webhook_attempt_duration_seconds_count'), 0);
       assert.equal(await metric(process, 'statefold_websocket_connections'), 0);
@@ -65,5 +74,7 @@ test('roles apart', { skip: needsKafka }, async (t) => {
   const { log, projections } = await scenario.prove();
   const deliveries = projections.flatMap(({ deliveries: its = [] }) => its).length;
   assert.ok(deliveries > 0);
-  t.diagnostic(`${history.acknowledged} appends acknowledged, ${deliveries} deliveries, ${log.epochs} epochs, ${log.voids} void records`);
+  t.diagnostic(
+    `${history.acknowledged} appends acknowledged, ${deliveries} deliveries, ${log.epochs} epochs, ${log.voids} void records`,
+  );
 });

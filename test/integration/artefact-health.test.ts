@@ -8,7 +8,7 @@ import { createTenant, deleteTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { ArtefactHealth, artefactFault, isFaulted, revive } from '../../src/deployments/artefact-health.js';
 import { tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
 import { ROOT } from '../support/service.js';
 import { LOGS } from '../support/two-logs.js';
@@ -18,71 +18,152 @@ const AT = '2026-01-01T00:00:00.000Z';
 
 async function opened(t: TestContext, log: Log, owner: string): Promise<FencedCatalog> {
   const onStopped = (error: Error): void => assert.fail(error);
-  const catalog = await FencedCatalog.open({ log, codec, artefacts: await LogArtefactStore.open({ log }), owner, logger: silentLogger, shared: true, onStopped });
+  const catalog = await FencedCatalog.open({
+    log,
+    codec,
+    artefacts: await LogArtefactStore.open({ log }),
+    owner,
+    logger: silentLogger,
+    shared: true,
+    onStopped,
+  });
   t.after(() => catalog.close());
   return catalog;
 }
 
-const strike = (unitId: string, message = 'overran', tenantId = 'acme'): { tenantId: string; unitId: string; className: string; message: string } => ({ tenantId, unitId, className: 'C', message });
+const strike = (
+  unitId: string,
+  message = 'overran',
+  tenantId = 'acme',
+): { tenantId: string; unitId: string; className: string; message: string } => ({
+  tenantId,
+  unitId,
+  className: 'C',
+  message,
+});
 
 for (const { name, skip, open } of LOGS) {
-  test(`on ${name}: processes count strikes together, within the window, and a revival begins anew`, { skip }, async (t) => {
-    const client = await open(t);
-    const catalogs = [await opened(t, client(), 'a'), await opened(t, client(), 'b')] as const;
-    const [a, b] = catalogs;
-    await createTenant(a, { tenantId: 'acme', name: 'Acme' });
-    await createTenant(a, { tenantId: 'other', name: 'Other' });
-    await a.put('reducer', 'r1', 0, { reducerId: 'r1', tenantId: 'acme', artefactId: 'art1', createdAt: AT, status: 'compiled' });
-    await a.put('binding', 'acme/order', 0, { tenantId: 'acme', aggregateType: 'order', reducerId: 'r1', className: 'C', boundAt: AT, generation: 1 });
-    await a.put('projection', 'p1', 0, { projectionId: 'p1', tenantId: 'acme', artefactId: 'art2', createdAt: AT, status: 'compiled', revision: 3, sse: false });
-    await b.refresh();
-    let now = Date.parse(AT);
-    const health = catalogs.map((catalog) => new ArtefactHealth({ catalog, strikes: 4, windowMs: 60_000, clock: { now: () => now }, logger: silentLogger }));
-    const settled = async (): Promise<void> => {
-      for (const one of health) await one.settled();
-      for (const catalog of catalogs) await catalog.refresh();
-    };
+  test(
+    `on ${name}: processes count strikes together, within the window, and a revival begins anew`,
+    { skip },
+    async (t) => {
+      const client = await open(t);
+      const catalogs = [await opened(t, client(), 'a'), await opened(t, client(), 'b')] as const;
+      const [a, b] = catalogs;
+      await createTenant(a, { tenantId: 'acme', name: 'Acme' });
+      await createTenant(a, { tenantId: 'other', name: 'Other' });
+      await a.put('reducer', 'r1', 0, {
+        reducerId: 'r1',
+        tenantId: 'acme',
+        artefactId: 'art1',
+        createdAt: AT,
+        status: 'compiled',
+      });
+      await a.put('binding', 'acme/order', 0, {
+        tenantId: 'acme',
+        aggregateType: 'order',
+        reducerId: 'r1',
+        className: 'C',
+        boundAt: AT,
+        generation: 1,
+      });
+      await a.put('projection', 'p1', 0, {
+        projectionId: 'p1',
+        tenantId: 'acme',
+        artefactId: 'art2',
+        createdAt: AT,
+        status: 'compiled',
+        revision: 3,
+        sse: false,
+      });
+      await b.refresh();
+      let now = Date.parse(AT);
+      const health = catalogs.map(
+        (catalog) =>
+          new ArtefactHealth({
+            catalog,
+            strikes: 4,
+            windowMs: 60_000,
+            clock: { now: () => now },
+            logger: silentLogger,
+          }),
+      );
+      const settled = async (): Promise<void> => {
+        for (const one of health) await one.settled();
+        for (const catalog of catalogs) await catalog.refresh();
+      };
 
-    // Those of long ago count no more; nor does what belongs to no code of the tenant's.
-    for (let i = 0; i < 3; i++) health[0]?.struck(strike('art1', 'long ago'));
-    for (const foreign of [strike('art9'), strike('art1', 'x', 'other'), strike('p9@1'), strike('p1@3', 'x', 'other')]) health[1]?.struck(foreign);
-    await settled();
-    now += 61_000;
-    for (let i = 0; i < 3; i++) health[i % 2]?.struck(strike('art1', `recent ${i}`));
-    await settled();
-    assert.deepEqual(catalogs.map((catalog) => isFaulted(catalog, 'art1')), [false, false]);
-    assert.deepEqual(a.list('artefact', undefined).map(({ id }) => id), ['art1']);
+      // Those of long ago count no more; nor does what belongs to no code of the tenant's.
+      for (let i = 0; i < 3; i++) health[0]?.struck(strike('art1', 'long ago'));
+      for (const foreign of [
+        strike('art9'),
+        strike('art1', 'x', 'other'),
+        strike('p9@1'),
+        strike('p1@3', 'x', 'other'),
+      ])
+        health[1]?.struck(foreign);
+      await settled();
+      now += 61_000;
+      for (let i = 0; i < 3; i++) health[i % 2]?.struck(strike('art1', `recent ${i}`));
+      await settled();
+      assert.deepEqual(
+        catalogs.map((catalog) => isFaulted(catalog, 'art1')),
+        [false, false],
+      );
+      assert.deepEqual(
+        a.list('artefact', undefined).map(({ id }) => id),
+        ['art1'],
+      );
 
-    // Two at once from two processes: none is lost, and one of them is the last.
-    for (const one of health) one.struck(strike('art1', 'the last'));
-    await settled();
-    const fault = artefactFault(b, 'art1');
-    assert.deepEqual([fault?.strikes, fault?.className, fault?.message], [4, 'C', 'the last']);
-    assert.deepEqual(artefactFault(a, 'art1'), fault);
-    assert.deepEqual(catalogs.map((catalog) => tenantDefinitions(catalog, 'acme').halted?.('art1')), [true, true]);
+      // Two at once from two processes: none is lost, and one of them is the last.
+      for (const one of health) one.struck(strike('art1', 'the last'));
+      await settled();
+      const fault = artefactFault(b, 'art1');
+      assert.deepEqual([fault?.strikes, fault?.className, fault?.message], [4, 'C', 'the last']);
+      assert.deepEqual(artefactFault(a, 'art1'), fault);
+      assert.deepEqual(
+        catalogs.map((catalog) => tenantDefinitions(catalog, 'acme').halted?.('art1')),
+        [true, true],
+      );
 
-    await revive(b, 'art1');
-    await a.refresh();
-    assert.deepEqual([isFaulted(a, 'art1'), artefactFault(a, 'art1'), tenantDefinitions(a, 'acme').bindings()[0]?.revivals], [false, undefined, 1]);
-    for (let i = 0; i < 3; i++) health[0]?.struck(strike('art1'));
-    await settled();
-    assert.equal(isFaulted(b, 'art1'), false);
+      await revive(b, 'art1');
+      await a.refresh();
+      assert.deepEqual(
+        [isFaulted(a, 'art1'), artefactFault(a, 'art1'), tenantDefinitions(a, 'acme').bindings()[0]?.revivals],
+        [false, undefined, 1],
+      );
+      for (let i = 0; i < 3; i++) health[0]?.struck(strike('art1'));
+      await settled();
+      assert.equal(isFaulted(b, 'art1'), false);
 
-    // Of a projection the revision is struck, also by what is run for a release of one of its keys.
-    for (const unitId of ['p1@3', 'p1@3@release', 'p1@3', 'p1@2', 'p1@3@release']) health[1]?.struck(strike(unitId));
-    await settled();
-    assert.deepEqual([isFaulted(a, 'p1@3'), isFaulted(a, 'p1@2')], [true, false]);
+      // Of a projection the revision is struck, also by what is run for a release of one of its keys.
+      for (const unitId of ['p1@3', 'p1@3@release', 'p1@3', 'p1@2', 'p1@3@release']) health[1]?.struck(strike(unitId));
+      await settled();
+      assert.deepEqual([isFaulted(a, 'p1@3'), isFaulted(a, 'p1@2')], [true, false]);
 
-    await deleteTenant(a, 'acme', () => Promise.resolve());
-    assert.deepEqual(a.list('artefact', undefined), []);
-  });
+      await deleteTenant(a, 'acme', () => Promise.resolve());
+      assert.deepEqual(a.list('artefact', undefined), []);
+    },
+  );
 
   test(`on ${name}: with no limit nothing is counted`, { skip }, async (t) => {
     const client = await open(t);
     const catalog = await opened(t, client(), 'a');
     await createTenant(catalog, { tenantId: 'acme', name: 'Acme' });
-    await catalog.put('reducer', 'r1', 0, { reducerId: 'r1', tenantId: 'acme', artefactId: 'art1', createdAt: AT, status: 'compiled' });
-    const health = new ArtefactHealth({ catalog, strikes: 0, windowMs: 60_000, clock: { now: () => Date.parse(AT) }, logger: silentLogger });
+    await catalog.put('reducer', 'r1', 0, {
+      reducerId: 'r1',
+      tenantId: 'acme',
+      artefactId: 'art1',
+      createdAt: AT,
+      status: 'compiled',
+    });
+    const health = new ArtefactHealth({
+      catalog,
+      strikes: 0,
+      windowMs: 60_000,
+      clock: { now: () => Date.parse(AT) },
+      logger: silentLogger,
+    });
     for (let i = 0; i < 50; i++) health.struck(strike('art1'));
     await health.settled();
     assert.equal(catalog.get('artefact', 'art1'), undefined);

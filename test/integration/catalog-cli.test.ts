@@ -39,7 +39,8 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
   };
 
   await t.test('tenants', async () => {
-    const [, tenantId, apiKey = ''] = /^tenantId {2}(\S+)\napiKey {4}(sf_\S+)\n$/.exec(await ok('tenants', 'create', 'acme')) ?? [];
+    const [, tenantId, apiKey = ''] =
+      /^tenantId {2}(\S+)\napiKey {4}(sf_\S+)\n$/.exec(await ok('tenants', 'create', 'acme')) ?? [];
     assert.equal(tenantId, 'acme');
     assert.deepEqual((await service.get('/auth/whoami', { key: apiKey })).json()['tenantId'], 'acme');
     const made = JSON.parse(await ok('tenants', 'create', 'Größe & Co.', '--json')) as Record<string, string>;
@@ -48,19 +49,27 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     await fails(/\(INVALID_REQUEST\)\n {2}\/tenantId must be/, 'tenants', 'create', '--id', 'not a name');
     await fails(/Give the tenant a name/, 'tenants', 'create');
     assert.match(await ok('tenants', 'list'), /^TENANT +NAME +CREATED\n[^]*^acme +acme +20\d\d-/m);
-    const ids = (JSON.parse(await ok('tenants', 'list', '--json')) as { tenantId: string }[]).map((tenant) => tenant.tenantId);
+    const ids = (JSON.parse(await ok('tenants', 'list', '--json')) as { tenantId: string }[]).map(
+      (tenant) => tenant.tenantId,
+    );
     assert.deepEqual(ids.toSorted(), [made['tenantId'], 'acme', 'default'].toSorted());
     await ok('tenants', 'delete', made['tenantId'] ?? '');
     await fails(/NOT_FOUND/, 'tenants', 'delete', made['tenantId'] ?? '');
   });
 
   await t.test('keys', async () => {
-    const { keyId = '', apiKey = '' } = JSON.parse(await ok('keys', 'create', 'acme', '--json')) as Record<string, string>;
+    const { keyId = '', apiKey = '' } = JSON.parse(await ok('keys', 'create', 'acme', '--json')) as Record<
+      string,
+      string
+    >;
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
     assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +-$`, 'm'));
     await ok('keys', 'revoke', 'acme', keyId);
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 401);
-    assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +20\\S+$`, 'm'));
+    assert.match(
+      await ok('keys', 'list', 'acme'),
+      new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +20\\S+$`, 'm'),
+    );
     await fails(/NOT_FOUND/, 'keys', 'revoke', 'default', keyId);
     await fails(/NOT_FOUND/, 'keys', 'list', 'nobody');
   });
@@ -68,8 +77,21 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
   await t.test('sql and the read store', async () => {
     await service.post('/events', { aggregateId: 'account-1', eventType: 'Opened', data: { amount: 12 } });
     await until(async () => /readStore +up/.test((await statefold(env, ['health'])).out));
-    await until(async () => (await statefold(env, ['sql', "SELECT count() FROM events WHERE tenant = 'default'", '--format', 'TabSeparated'])).out === '1\n');
-    assert.match(await ok('sql', 'SELECT aggregate_id, data.amount AS amount FROM events', '--format', 'PrettyCompact'), /account-1 +│ +12 +│/);
+    await until(
+      async () =>
+        (
+          await statefold(env, [
+            'sql',
+            "SELECT count() FROM events WHERE tenant = 'default'",
+            '--format',
+            'TabSeparated',
+          ])
+        ).out === '1\n',
+    );
+    assert.match(
+      await ok('sql', 'SELECT aggregate_id, data.amount AS amount FROM events', '--format', 'PrettyCompact'),
+      /account-1 +│ +12 +│/,
+    );
     assert.equal(await ok('sql', 'SELECT aggregate_id FROM events', '--json'), '{"aggregate_id":"account-1"}\n');
     assert.equal((await statefold(env, ['sql'], 'SELECT 1 AS one')).out, 'one\n1\n');
     await fails(/DB::Exception: .*nowhere/s, 'sql', 'SELECT * FROM nowhere');
@@ -78,16 +100,27 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     assert.equal(rows.length, 2_000_001);
     assert.equal(rows[1_999_999], '1999999');
     // An answer that fails halfway: what came is written, and the reason told.
-    const halfway = await statefold(env, ['sql', "SELECT throwIf(number = 3000000, 'too far') FROM numbers(4000000)", '--format', 'TabSeparated']);
+    const halfway = await statefold(env, [
+      'sql',
+      "SELECT throwIf(number = 3000000, 'too far') FROM numbers(4000000)",
+      '--format',
+      'TabSeparated',
+    ]);
     assert.equal(halfway.code, 1);
     assert.match(halfway.err, /too far/);
     assert.doesNotMatch(halfway.out, /__exception__/);
     assert.match(await ok('rebuild-read-store'), /rebuilt/);
-    await until(async () => (await statefold(env, ['sql', 'SELECT count() FROM events', '--format', 'TabSeparated'])).out === '1\n');
+    await until(
+      async () =>
+        (await statefold(env, ['sql', 'SELECT count() FROM events', '--format', 'TabSeparated'])).out === '1\n',
+    );
   });
 
   await t.test('a wrong admin key', async () => {
-    const { code, err } = await statefold({ ...env, STATEFOLD_ADMIN_KEY: 'another admin key'.replaceAll(' ', '-') + '-of-length' }, ['tenants', 'list']);
+    const { code, err } = await statefold(
+      { ...env, STATEFOLD_ADMIN_KEY: 'another admin key'.replaceAll(' ', '-') + '-of-length' },
+      ['tenants', 'list'],
+    );
     assert.equal(code, 1);
     assert.match(err, /refuses the admin key.*STATEFOLD_ADMIN_KEY/);
   });

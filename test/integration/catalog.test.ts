@@ -11,7 +11,7 @@ import { createKey, createTenant, deleteTenant, ensureDefaultTenant, revokeKey }
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 
 const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).catalog;
@@ -29,16 +29,34 @@ function openLog(t: TestContext): LmdbLog {
   return log;
 }
 
-async function openCatalog(t: TestContext, log: LmdbLog, options: { sweepAfter?: number; onStopped?: (error: Error) => void } = {}): Promise<FencedCatalog> {
+async function openCatalog(
+  t: TestContext,
+  log: LmdbLog,
+  options: { sweepAfter?: number; onStopped?: (error: Error) => void } = {},
+): Promise<FencedCatalog> {
   const artefacts = await LogArtefactStore.open({ log });
-  const catalog = await FencedCatalog.open({ log, codec, artefacts, owner: `owner-${++owners}`, logger: silentLogger, ...options });
+  const catalog = await FencedCatalog.open({
+    log,
+    codec,
+    artefacts,
+    owner: `owner-${++owners}`,
+    logger: silentLogger,
+    ...options,
+  });
   t.after(() => catalog.close());
   return catalog;
 }
 
-const everything = (catalog: FencedCatalog): object => KINDS.map((kind) => catalog.list(kind, undefined).map(({ id, version, value }) => ({ id, version, value })));
+const everything = (catalog: FencedCatalog): object =>
+  KINDS.map((kind) => catalog.list(kind, undefined).map(({ id, version, value }) => ({ id, version, value })));
 const code = (expected: string) => (error: unknown) => error instanceof StatefoldError && error.code === expected;
-const named = (tenantId: string, name: string): TenantEntity => ({ tenantId, name, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] });
+const named = (tenantId: string, name: string): TenantEntity => ({
+  tenantId,
+  name,
+  createdAt: '2026-01-01T00:00:00.000Z',
+  partitions: 1,
+  webhookSecrets: [],
+});
 
 test('of writes that replace the same version exactly one wins, and every reader finds the same', async (t) => {
   const log = openLog(t);
@@ -46,26 +64,41 @@ test('of writes that replace the same version exactly one wins, and every reader
   const changes: CatalogChange[] = [];
   catalog.onChange((change) => changes.push(change));
 
-  const created = await Promise.allSettled(Array.from({ length: 20 }, (_, i) => catalog.put('tenant', 'a', 0, named('a', `first ${i}`))));
+  const created = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, i) => catalog.put('tenant', 'a', 0, named('a', `first ${i}`))),
+  );
   assert.equal(created.filter(({ status }) => status === 'fulfilled').length, 1);
   for (const result of created) if (result.status === 'rejected') assert.ok(code('ALREADY_EXISTS')(result.reason));
-  const [winner] = created.map(({ status }, i) => (status === 'fulfilled' ? `first ${i}` : undefined)).filter((name) => name !== undefined);
+  const [winner] = created
+    .map(({ status }, i) => (status === 'fulfilled' ? `first ${i}` : undefined))
+    .filter((name) => name !== undefined);
   assert.equal(catalog.get('tenant', 'a')?.value.name, winner);
 
   // Updates race too, and none is lost.
-  await Promise.all(Array.from({ length: 50 }, () => catalog.update('tenant', 'a', (tenant) => ({ ...tenant, partitions: tenant.partitions + 1 }))));
-  assert.deepEqual({ ...catalog.get('tenant', 'a'), value: catalog.get('tenant', 'a')?.value.partitions }, { ...catalog.get('tenant', 'a'), version: 51, value: 51 });
+  await Promise.all(
+    Array.from({ length: 50 }, () =>
+      catalog.update('tenant', 'a', (tenant) => ({ ...tenant, partitions: tenant.partitions + 1 })),
+    ),
+  );
+  assert.deepEqual(
+    { ...catalog.get('tenant', 'a'), value: catalog.get('tenant', 'a')?.value.partitions },
+    { ...catalog.get('tenant', 'a'), version: 51, value: 51 },
+  );
   assert.equal((await catalog.update('tenant', 'a', () => undefined)).partitions, 51);
   assert.equal(catalog.get('tenant', 'a')?.version, 51);
 
   await assert.rejects(catalog.delete('tenant', 'a', 50), code('ALREADY_EXISTS'));
-  await assert.rejects(catalog.update('tenant', 'b', (tenant) => tenant), code('NOT_FOUND'));
+  await assert.rejects(
+    catalog.update('tenant', 'b', (tenant) => tenant),
+    code('NOT_FOUND'),
+  );
   await catalog.delete('tenant', 'a', 51);
   await catalog.put('tenant', 'a', 0, named('a', 'again'));
   assert.equal(catalog.get('tenant', 'a')?.version, 1);
 
   assert.equal(changes.length, 53);
-  for (const [i, change] of changes.entries()) assert.deepEqual(change.previous, changes[i - 1]?.value, 'each change follows the one before');
+  for (const [i, change] of changes.entries())
+    assert.deepEqual(change.previous, changes[i - 1]?.value, 'each change follows the one before');
   const before = everything(catalog);
   await catalog.close();
   await assert.rejects(catalog.put('tenant', 'c', 0, named('c', 'late')), code('UNAVAILABLE'));
@@ -84,7 +117,10 @@ test('a catalog that another process has taken over refuses writes and says so',
   await assert.rejects(first.put('tenant', 'c', 0, named('c', 'later')), code('UNAVAILABLE'));
   await second.close();
   const third = await openCatalog(t, log);
-  assert.deepEqual(third.list('tenant', undefined).map(({ value }) => value.name), ['one', 'from the new owner']);
+  assert.deepEqual(
+    third.list('tenant', undefined).map(({ value }) => value.name),
+    ['one', 'from the new owner'],
+  );
 });
 
 test('superseded records are erased, and what is left folds to the same catalog, also half erased', async (t) => {
@@ -108,7 +144,10 @@ test('superseded records are erased, and what is left folds to the same catalog,
   await log.clean();
   const records = await log.read(PARTITION, 0, 1 << 30);
   const values = records.filter(({ value, key }) => value !== null && !key.toString().startsWith('claim#'));
-  assert.ok(values.length <= 3 + 1 + 1, `three entities, one deletion, at most one in the last batch: ${values.length}`);
+  assert.ok(
+    values.length <= 3 + 1 + 1,
+    `three entities, one deletion, at most one in the last batch: ${values.length}`,
+  );
   const last = await openCatalog(t, log);
   assert.deepEqual(everything(last), before);
   await last.update('tenant', 't1', (tenant) => ({ ...tenant, name: 'goes on' }));
@@ -119,8 +158,12 @@ test('artefacts come back whole after a restart, are found by another process, a
   const log = openLog(t);
   const one = await LogArtefactStore.open({ log, cacheBytes: 300_000 });
   const other = await LogArtefactStore.open({ log });
-  const bytes = (length: number, seed: number): Buffer => Buffer.from(Uint8Array.from({ length }, (_, i) => (i * 31 + seed + (i >> 8)) & 0xff));
-  const cases = [0, 1, 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 3 * 1024 * 1024 + 17].map((length, seed) => ({ id: `artefact-${seed}`, content: bytes(length, seed) }));
+  const bytes = (length: number, seed: number): Buffer =>
+    Buffer.from(Uint8Array.from({ length }, (_, i) => (i * 31 + seed + (i >> 8)) & 0xff));
+  const cases = [0, 1, 256 * 1024 - 1, 256 * 1024, 256 * 1024 + 1, 3 * 1024 * 1024 + 17].map((length, seed) => ({
+    id: `artefact-${seed}`,
+    content: bytes(length, seed),
+  }));
   assert.equal(await one.get('artefact-0', 'sources'), undefined);
   await Promise.all(cases.map(({ id, content }) => one.put(id, 'sources', content)));
   await Promise.all(cases.map(({ id, content }) => one.put(id, 'assembly', content.subarray(1))));
@@ -147,18 +190,30 @@ test('an artefact that was not written to its end, or is damaged, is never hande
   const store = await LogArtefactStore.open({ log });
   await store.put('whole', 'sources', Buffer.alloc(600_000, 7));
   const chunks = await log.read(partition, 0, 1 << 30);
-  for (const { key, value } of chunks.slice(0, 2)) await log.append(partition, [{ key: Buffer.from(key.toString().replace('whole', 'torn')), value }]);
+  for (const { key, value } of chunks.slice(0, 2))
+    await log.append(partition, [{ key: Buffer.from(key.toString().replace('whole', 'torn')), value }]);
   assert.equal(await store.get('torn', 'sources'), undefined);
   const damaged = Buffer.from(chunks[0]?.value ?? Buffer.alloc(0));
   damaged[1000] = 8;
   await log.append(partition, [{ key: Buffer.from('damaged/sources/0'), value: damaged }]);
-  await assert.rejects((await LogArtefactStore.open({ log })).get('damaged', 'sources'), /damaged\/sources\/0 at offset 5 .* is damaged/);
+  await assert.rejects(
+    (await LogArtefactStore.open({ log })).get('damaged', 'sources'),
+    /damaged\/sources\/0 at offset 5 .* is damaged/,
+  );
 });
 
 test('tenants and keys: created, listed, revoked for good, and deleted with all that they have', async (t) => {
   const catalog = await openCatalog(t, openLog(t));
-  for (const tenantId of ['', '-a', 'A', 'a_b', 'a.b', 'ä', 'a'.repeat(65)]) await assert.rejects(createTenant(catalog, { tenantId }), code('INVALID_REQUEST'), tenantId);
-  for (const wrong of [{ name: '' }, { name: 'x'.repeat(257) }, { name: '\ud800' }, { partitions: 0 }, { partitions: 1.5 }]) await assert.rejects(createTenant(catalog, wrong), code('INVALID_REQUEST'));
+  for (const tenantId of ['', '-a', 'A', 'a_b', 'a.b', 'ä', 'a'.repeat(65)])
+    await assert.rejects(createTenant(catalog, { tenantId }), code('INVALID_REQUEST'), tenantId);
+  for (const wrong of [
+    { name: '' },
+    { name: 'x'.repeat(257) },
+    { name: '\ud800' },
+    { partitions: 0 },
+    { partitions: 1.5 },
+  ])
+    await assert.rejects(createTenant(catalog, wrong), code('INVALID_REQUEST'));
   assert.deepEqual(catalog.list('tenant', undefined), []);
 
   const acme = await createTenant(catalog, { tenantId: 'acme', name: 'Acme Inc.' });
@@ -171,19 +226,42 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   assert.ok(!JSON.stringify(everything(catalog)).includes(acme.apiKey));
 
   const second = await createKey(catalog, 'acme');
-  assert.deepEqual(catalog.list('key', 'acme').map(({ value }) => value.keyId), [acme.key.keyId, second.key.keyId]);
+  assert.deepEqual(
+    catalog.list('key', 'acme').map(({ value }) => value.keyId),
+    [acme.key.keyId, second.key.keyId],
+  );
   const revoked = await revokeKey(catalog, 'acme', acme.key.keyId);
   assert.ok(revoked.revokedAt !== undefined);
   assert.deepEqual(await revokeKey(catalog, 'acme', acme.key.keyId), revoked, 'again: as it is');
   assert.equal(catalog.keyByHash(hashApiKey(acme.apiKey))?.revokedAt, revoked.revokedAt);
-  for (const attempt of [() => revokeKey(catalog, other.tenant.tenantId, second.key.keyId), () => createKey(catalog, 'nobody'), () => deleteTenant(catalog, 'nobody', () => Promise.resolve())])
+  for (const attempt of [
+    () => revokeKey(catalog, other.tenant.tenantId, second.key.keyId),
+    () => createKey(catalog, 'nobody'),
+    () => deleteTenant(catalog, 'nobody', () => Promise.resolve()),
+  ])
     await assert.rejects(attempt, code('NOT_FOUND'));
 
   await catalog.artefacts.put('r1', 'sources', Buffer.from('class A {}'));
-  await catalog.put('reducer', 'r1', 0, { reducerId: 'r1', tenantId: 'acme', createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'r1', status: 'pending_compilation' });
-  await catalog.put('binding', 'acme/order', 0, { tenantId: 'acme', aggregateType: 'order', reducerId: 'r1', className: 'A', boundAt: '2026-01-01T00:00:00.000Z', generation: 1 });
+  await catalog.put('reducer', 'r1', 0, {
+    reducerId: 'r1',
+    tenantId: 'acme',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    artefactId: 'r1',
+    status: 'pending_compilation',
+  });
+  await catalog.put('binding', 'acme/order', 0, {
+    tenantId: 'acme',
+    aggregateType: 'order',
+    reducerId: 'r1',
+    className: 'A',
+    boundAt: '2026-01-01T00:00:00.000Z',
+    generation: 1,
+  });
   // The first attempt fails where data is removed: the keys are gone already, the tenant is not, and a repeat ends it.
-  await assert.rejects(deleteTenant(catalog, 'acme', () => Promise.reject(new Error('the disk is full'))), /disk is full/);
+  await assert.rejects(
+    deleteTenant(catalog, 'acme', () => Promise.reject(new Error('the disk is full'))),
+    /disk is full/,
+  );
   assert.equal(catalog.keyByHash(hashApiKey(second.apiKey)), undefined);
   assert.ok(catalog.get('tenant', 'acme') !== undefined);
   const removed: string[] = [];
@@ -204,7 +282,12 @@ test('the first start makes the default tenant and shows its key once; a key of 
   const again = await openCatalog(t, log);
   const fixed = 'a key that a script chose';
   assert.equal((await ensureDefaultTenant(again)).apiKey, undefined);
-  for (let i = 0; i < 2; i++) assert.deepEqual(await ensureDefaultTenant(again, fixed), { tenantId: 'default', apiKey: undefined, fixedKeyRevoked: false });
+  for (let i = 0; i < 2; i++)
+    assert.deepEqual(await ensureDefaultTenant(again, fixed), {
+      tenantId: 'default',
+      apiKey: undefined,
+      fixedKeyRevoked: false,
+    });
   assert.equal(again.list('key', 'default').length, 2);
   for (const key of [fixed, apiKey]) assert.equal(again.keyByHash(hashApiKey(key))?.tenantId, 'default');
 

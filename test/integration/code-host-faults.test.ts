@@ -4,7 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { FoldItem, Runner } from '../../src/code-host/code-host.js';
-import { compiled, compileRequest, event, fresh, noState, readable, readableChange } from '../contracts/code-host.contract.js';
+import {
+  compiled,
+  compileRequest,
+  event,
+  fresh,
+  noState,
+  readable,
+  readableChange,
+} from '../contracts/code-host.contract.js';
 import { type Fixture, openHost, type Process } from './code-host-fixture.js';
 
 const CODE = `namespace Test;
@@ -31,16 +39,21 @@ public sealed class SumReducer : IReducer<Sum>
 {
     public Sum? Apply(Sum? s, Event e) { Trouble.Make(e); return new((s?.Total ?? 0) + e.Version); }
 }`;
-const PROJECTIONS = CODE.replace('public sealed class SumReducer : IReducer<Sum>', 'public sealed class Sums : IMultiKeyProjection<Sum>').replace(
-  'public Sum? Apply(Sum? s, Event e) {',
-  `public IEnumerable<string> ResolveKeys(Event e)
+const PROJECTIONS =
+  CODE.replace(
+    'public sealed class SumReducer : IReducer<Sum>',
+    'public sealed class Sums : IMultiKeyProjection<Sum>',
+  ).replace(
+    'public Sum? Apply(Sum? s, Event e) {',
+    `public IEnumerable<string> ResolveKeys(Event e)
     {
         if (e.EventType.StartsWith("key-")) Trouble.Make(e with { EventType = e.EventType[4..] });
         return e.Data.GetProperty("keys").EnumerateArray().Select(k => k.GetString()!);
     }
     public Sum? Apply(Sum? s, Event e, string key) => Apply(s, key == "bad" ? e : e with { EventType = "fine" });
     public Sum? Apply(Sum? s, Event e) {`,
-) + `
+  ) +
+  `
 public sealed class Bystander : IProjection<Sum>
 {
     public string? ResolveKey(Event e) => "all";
@@ -51,7 +64,12 @@ const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
 const SHORT = { eventDeadlineMs: 400, batchDeadlineMs: 800, determinismChecks: 'off' } as const;
 
 const item = (aggregateId: string, types: readonly string[], baseVersion = 0, baseState = noState): FoldItem => ({
-  unit: UNIT, aggregateId, baseVersion, baseState, events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)), stateAt: [],
+  unit: UNIT,
+  aggregateId,
+  baseVersion,
+  baseState,
+  events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)),
+  stateAt: [],
 });
 const runners = ({ processes }: Fixture): Process[] => processes.filter(({ role }) => role === 'runner');
 
@@ -83,9 +101,16 @@ describe('tenant code that misbehaves', () => {
     it(`${type}: the event is a fault of its aggregate alone, what is around it goes on`, async () => {
       const runner = tenant(reducer);
       const before = fixture.strikes.length;
-      const outcomes = await runner.fold([item('a', ['x', 'x']), item('b', ['x', type, 'x']), item('c', ['x', 'x', 'x'])]);
+      const outcomes = await runner.fold([
+        item('a', ['x', 'x']),
+        item('b', ['x', type, 'x']),
+        item('c', ['x', 'x', 'x']),
+      ]);
       assert.deepEqual(outcomes.map(readable), [[[2, '{"total":3}']], [[1, '{"total":1}']], [[3, '{"total":6}']]]);
-      assert.deepEqual(outcomes.map(({ fault }) => fault?.message), [undefined, message, undefined]);
+      assert.deepEqual(
+        outcomes.map(({ fault }) => fault?.message),
+        [undefined, message, undefined],
+      );
       assert.deepEqual([outcomes[1]?.fault?.version, outcomes[1]?.fault?.eventId], [2, 'b@2']);
       assert.deepEqual(fixture.strikes.slice(before), [`Test.SumReducer: ${message}`]);
     });
@@ -97,10 +122,25 @@ describe('tenant code that misbehaves', () => {
 
   it('calls behind one that crashed are answered, in order', async () => {
     const runner = tenant(reducer);
-    const answers = await Promise.all([item('a', ['x']), item('b', ['exit']), item('c', ['x']), item('a', ['x'], 1, () => Buffer.from('{"total":1}')), item('d', ['throw'])].map((one) => runner.fold([one])));
-    assert.deepEqual(answers.map(([outcome]) => outcome?.fault?.message ?? readable(outcome)), [
-      [[1, '{"total":1}']], 'ended the process (exit code 3)', [[1, '{"total":1}']], [[2, '{"total":3}']], 'InvalidOperationException: no',
-    ]);
+    const answers = await Promise.all(
+      [
+        item('a', ['x']),
+        item('b', ['exit']),
+        item('c', ['x']),
+        item('a', ['x'], 1, () => Buffer.from('{"total":1}')),
+        item('d', ['throw']),
+      ].map((one) => runner.fold([one])),
+    );
+    assert.deepEqual(
+      answers.map(([outcome]) => outcome?.fault?.message ?? readable(outcome)),
+      [
+        [[1, '{"total":1}']],
+        'ended the process (exit code 3)',
+        [[1, '{"total":1}']],
+        [[2, '{"total":3}']],
+        'InvalidOperationException: no',
+      ],
+    );
   });
 
   for (const reply of ['each', 'last'] as const) {
@@ -110,18 +150,34 @@ describe('tenant code that misbehaves', () => {
       const asked: string[] = [];
       const changes = await runner.project({
         units: ['Test.Sums', 'Test.Bystander'].map((className) => ({ id: 'p@1', artefactId: 'artefact', className })),
-        events: [keyed(1, 'x', 'good', 'bad'), keyed(2, 'exit', 'good', 'bad', 'late'), keyed(3, 'x', 'bad'), keyed(4, 'key-exit', 'good'), keyed(5, 'key-exit', 'good'), keyed(6, 'x', 'good')],
+        events: [
+          keyed(1, 'x', 'good', 'bad'),
+          keyed(2, 'exit', 'good', 'bad', 'late'),
+          keyed(3, 'x', 'bad'),
+          keyed(4, 'key-exit', 'good'),
+          keyed(5, 'key-exit', 'good'),
+          keyed(6, 'x', 'good'),
+        ],
         stateOf: (unit, key) => (asked.push(`${unit} ${key}`), fresh(unit, key)),
         reply,
       });
       const each = (change: string): string[] => (reply === 'each' ? [change] : []);
       assert.deepEqual(changes.map(readableChange), [
-        ...each('0/0 good changed {"total":1}'), ...each('0/0 bad changed {"total":1}'), ...each('0/1 all changed {"total":1}'),
-        ...each('1/0 good changed {"total":3}'), '1/0 bad faulted {"total":1} (ended the process (exit code 3))', '1/0 late changed {"total":2}', ...each('1/1 all changed {"total":2}'),
-        '2/0 bad parked {"total":1}', ...each('2/1 all changed {"total":3}'),
-        "3/0 '' faulted null (ended the process (exit code 3))", ...each('3/1 all changed {"total":4}'),
-        "4/0 '' parked null", ...each('4/1 all changed {"total":5}'),
-        '5/0 good changed {"total":9}', '5/1 all changed {"total":6}',
+        ...each('0/0 good changed {"total":1}'),
+        ...each('0/0 bad changed {"total":1}'),
+        ...each('0/1 all changed {"total":1}'),
+        ...each('1/0 good changed {"total":3}'),
+        '1/0 bad faulted {"total":1} (ended the process (exit code 3))',
+        '1/0 late changed {"total":2}',
+        ...each('1/1 all changed {"total":2}'),
+        '2/0 bad parked {"total":1}',
+        ...each('2/1 all changed {"total":3}'),
+        "3/0 '' faulted null (ended the process (exit code 3))",
+        ...each('3/1 all changed {"total":4}'),
+        "4/0 '' parked null",
+        ...each('4/1 all changed {"total":5}'),
+        '5/0 good changed {"total":9}',
+        '5/1 all changed {"total":6}',
       ]);
       assert.equal(new Set(asked.slice(asked.length - 5)).size, 5);
     });
@@ -191,7 +247,10 @@ describe('processes that are killed', () => {
     const { host, close } = openHost({ compileDeadlineMs: 1 });
     const result = await host.compile(compileRequest('reducer', { 'code.cs': CODE }));
     await close();
-    assert.deepEqual(result.ok ? '' : result.compilationError, 'error SF0006: The compiler gave up: it took longer than 1 ms.');
+    assert.deepEqual(
+      result.ok ? '' : result.compilationError,
+      'error SF0006: The compiler gave up: it took longer than 1 ms.',
+    );
   });
 });
 
@@ -203,7 +262,9 @@ describe('a runner that speaks garbage, or does not start', () => {
   // Stands in for dotnet: answers the load, then whatever it is told to a fold.
   const fake = (name: string, answer: string): string => {
     const path = join(folder, name);
-    writeFileSync(path, `#!${process.execPath}
+    writeFileSync(
+      path,
+      `#!${process.execPath}
 const { Socket } = require('node:net');
 const socket = new Socket({ fd: 3 });
 const frame = (id, tag, payload = Buffer.alloc(0)) => {
@@ -225,7 +286,9 @@ socket.on('data', (chunk) => {
     if (tag === 5) socket.write(${answer});
   }
 });
-`, { mode: 0o755 });
+`,
+      { mode: 0o755 },
+    );
     return path;
   };
 
@@ -234,10 +297,14 @@ socket.on('data', (chunk) => {
     ['another-request', "frame(id + 7, 132, state('{}'))", /spoke garbage: an answer that nobody asked for/],
     ['another-tag', "frame(id, 133, state('{}'))", /spoke garbage: expected an answer 132/],
     ['cut-short', "frame(id, 132, state('{}').subarray(0, 8))", /spoke garbage: a frame ends/],
-    ['many', "frame(id, 132, Buffer.from([255, 255, 255, 255]))", /spoke garbage: a count is larger/],
+    ['many', 'frame(id, 132, Buffer.from([255, 255, 255, 255]))', /spoke garbage: a count is larger/],
     ['beyond', "frame(id, 132, state('{}', 2))", /spoke garbage: an index is out of range/],
-    ['no-json', "frame(id, 132, state('{\"a\":}'))", /spoke garbage: a state is not JSON/],
-    ['too-deep', "frame(id, 132, state('['.repeat(65) + ']'.repeat(65)))", /spoke garbage: a state is not JSON: nested deeper/],
+    ['no-json', 'frame(id, 132, state(\'{"a":}\'))', /spoke garbage: a state is not JSON/],
+    [
+      'too-deep',
+      "frame(id, 132, state('['.repeat(65) + ']'.repeat(65)))",
+      /spoke garbage: a state is not JSON: nested deeper/,
+    ],
     ['trailing', "frame(id, 132, Buffer.concat([state('{}'), Buffer.from('x')]))", /spoke garbage: a frame goes on/],
     ['missing-nonsense', 'frame(id, 131, Buffer.from([1, 9]))', /spoke garbage: an index is out of range/],
   ] as const) {
@@ -304,8 +371,12 @@ async function startParent(folder: string): Promise<{ readonly pid: number; read
     await fold(1, 'x');
     void fold(2, 'hang');
     setImmediate(() => console.log(processes.at(-1).pid));`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await new Promise<[Buffer]>((resolve) => child.stdout.once('data', (chunk: Buffer) => resolve([chunk])));
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = await new Promise<[Buffer]>((resolve) =>
+    child.stdout.once('data', (chunk: Buffer) => resolve([chunk])),
+  );
   return { pid: child.pid ?? 0, runner: Number(line.toString()) };
 }
 

@@ -1,7 +1,11 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type CodeHostObserver, DotnetCodeHost, type DotnetCodeHostOptions } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import {
+  type CodeHostObserver,
+  DotnetCodeHost,
+  type DotnetCodeHostOptions,
+} from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 
 /** The checkout, wherever the tests were compiled to. */
@@ -36,7 +40,10 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
   const observer: CodeHostObserver = {
     onProcessStart: (started) => {
       processes.push({ ...started, reason: undefined });
-      mostRunners = Math.max(mostRunners, processes.filter(({ role, reason }) => role === 'runner' && reason === undefined).length);
+      mostRunners = Math.max(
+        mostRunners,
+        processes.filter(({ role, reason }) => role === 'runner' && reason === undefined).length,
+      );
     },
     onProcessEnd: ({ pid, reason }) => {
       const process = processes.find((candidate) => candidate.pid === pid);

@@ -7,7 +7,15 @@ import { decodeCompiled, encodeCompile } from '../../src/code-host/dotnet/compil
 import { FrameReader } from '../../src/code-host/dotnet/frame-reader.js';
 import { FrameSplitter } from '../../src/code-host/dotnet/frame-splitter.js';
 import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
-import { decodeFolded, decodeMissingItems, decodeMissingKeys, decodeProjected, encodeFold, encodeProject, encodeState } from '../../src/code-host/dotnet/runner-codec.js';
+import {
+  decodeFolded,
+  decodeMissingItems,
+  decodeMissingKeys,
+  decodeProjected,
+  encodeFold,
+  encodeProject,
+  encodeState,
+} from '../../src/code-host/dotnet/runner-codec.js';
 import { type Frame, Tag, WireError } from '../../src/code-host/dotnet/wire.js';
 import { projectRoot } from './code-host-fixture.js';
 
@@ -15,8 +23,17 @@ interface GoldenFrame {
   readonly from: string;
   readonly hex: string;
 }
-type GoldenExchange = { readonly requestId: number; readonly frames: readonly GoldenFrame[]; readonly missing?: unknown; readonly answer: unknown } & (
-  | { readonly ask: 'fold'; readonly items: readonly (Omit<FoldItem, 'events' | 'baseState'> & { readonly events: readonly string[] })[]; readonly states: readonly string[] }
+type GoldenExchange = {
+  readonly requestId: number;
+  readonly frames: readonly GoldenFrame[];
+  readonly missing?: unknown;
+  readonly answer: unknown;
+} & (
+  | {
+      readonly ask: 'fold';
+      readonly items: readonly (Omit<FoldItem, 'events' | 'baseState'> & { readonly events: readonly string[] })[];
+      readonly states: readonly string[];
+    }
   | {
       readonly ask: 'project';
       readonly units: readonly ProjectionUnit[];
@@ -27,20 +44,38 @@ type GoldenExchange = { readonly requestId: number; readonly frames: readonly Go
 );
 interface Golden {
   readonly events: Readonly<Record<string, Readonly<Record<string, string | number | null>>>>;
-  readonly compile: { readonly requestId: number; readonly request: CompileRequest; readonly answer: unknown; readonly frames: readonly GoldenFrame[] };
+  readonly compile: {
+    readonly requestId: number;
+    readonly request: CompileRequest;
+    readonly answer: unknown;
+    readonly frames: readonly GoldenFrame[];
+  };
   readonly exchanges: readonly GoldenExchange[];
 }
 
 const golden = JSON.parse(readFileSync(join(projectRoot, 'schemas', 'frames', 'conversation.json'), 'utf8')) as Golden;
 const eventNamed = (name: string): HostEvent => {
-  const fields = Object.entries(golden.events[name] ?? assert.fail(name)).map(([field, value]) => [field, value ?? undefined] as const);
+  const fields = Object.entries(golden.events[name] ?? assert.fail(name)).map(
+    ([field, value]) => [field, value ?? undefined] as const,
+  );
   const event = Object.fromEntries(fields) as unknown as HostEvent & { data: string; metadata?: string };
-  return { ...event, eventId: name, data: Buffer.from(event.data), metadata: event.metadata === undefined ? undefined : Buffer.from(event.metadata) };
+  return {
+    ...event,
+    eventId: name,
+    data: Buffer.from(event.data),
+    metadata: event.metadata === undefined ? undefined : Buffer.from(event.metadata),
+  };
 };
 const bytes = (state: string | null): State => (state === null ? null : Buffer.from(state));
 /** States as the golden file has them: text. */
 const plain = (value: unknown): unknown =>
-  Buffer.isBuffer(value) ? value.toString() : Array.isArray(value) ? value.map(plain) : typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)])) : value;
+  Buffer.isBuffer(value)
+    ? value.toString()
+    : Array.isArray(value)
+      ? value.map(plain)
+      : typeof value === 'object' && value !== null
+        ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]))
+        : value;
 const writer = new FrameWriter();
 const written = (encode: () => void): string => (encode(), writer.end().toString('hex'));
 const split = (chunks: readonly Buffer[]): Frame[] => {
@@ -49,12 +84,16 @@ const split = (chunks: readonly Buffer[]): Frame[] => {
   for (const chunk of chunks) splitter.push(chunk);
   return frames;
 };
-const payload = (frame: GoldenFrame | undefined): Buffer => split([Buffer.from(frame?.hex ?? '', 'hex')])[0]?.payload ?? assert.fail('no frame');
+const payload = (frame: GoldenFrame | undefined): Buffer =>
+  split([Buffer.from(frame?.hex ?? '', 'hex')])[0]?.payload ?? assert.fail('no frame');
 
 describe('golden frames', () => {
   it('compile', () => {
     const { requestId, request, answer, frames } = golden.compile;
-    assert.equal(written(() => encodeCompile(writer, requestId, request, 'error')), frames[0]?.hex);
+    assert.equal(
+      written(() => encodeCompile(writer, requestId, request, 'error')),
+      frames[0]?.hex,
+    );
     assert.deepEqual(decodeCompiled(payload(frames[1]), request.kind), answer);
   });
 
@@ -64,15 +103,28 @@ describe('golden frames', () => {
       const sent = frames.filter(({ from }) => from === 'host').map(({ hex }) => hex);
       const received = frames.filter(({ from }) => from === 'runner');
       if (exchange.ask === 'fold') {
-        const items = exchange.items.map((item) => ({ ...item, events: item.events.map(eventNamed), baseState: () => assert.fail() }));
-        assert.equal(written(() => encodeFold(writer, requestId, items)), sent[0]);
+        const items = exchange.items.map((item) => ({
+          ...item,
+          events: item.events.map(eventNamed),
+          baseState: () => assert.fail(),
+        }));
+        assert.equal(
+          written(() => encodeFold(writer, requestId, items)),
+          sent[0],
+        );
         assert.deepEqual(decodeMissingItems(payload(received[0]), items.length), missing);
-        const states = (): void => (writer.begin(requestId, Tag.States), exchange.states.forEach((state) => encodeState(writer, Buffer.from(state))));
+        const states = (): void => (
+          writer.begin(requestId, Tag.States),
+          exchange.states.forEach((state) => encodeState(writer, Buffer.from(state)))
+        );
         assert.equal(written(states), sent[1]);
         assert.deepEqual(plain(decodeFolded(payload(received[1]), items, 1_000)), exchange.answer);
       } else {
         const frame = { units: exchange.units, events: exchange.events.map(eventNamed), reply: exchange.reply };
-        assert.equal(written(() => encodeProject(writer, requestId, frame)), sent[0]);
+        assert.equal(
+          written(() => encodeProject(writer, requestId, frame)),
+          sent[0],
+        );
         if (missing !== undefined) {
           assert.deepEqual(decodeMissingKeys(payload(received[0]), 1), missing);
           const states = (): void => {
@@ -94,7 +146,9 @@ describe('golden frames', () => {
     const stream = Buffer.concat(frames);
     const expected = split(frames);
     for (const size of [1, 2, 3, 7, 64, stream.length]) {
-      const chunks = Array.from({ length: Math.ceil(stream.length / size) }, (_, i) => stream.subarray(i * size, (i + 1) * size));
+      const chunks = Array.from({ length: Math.ceil(stream.length / size) }, (_, i) =>
+        stream.subarray(i * size, (i + 1) * size),
+      );
       assert.deepEqual(split(chunks), expected);
     }
     assert.throws(() => split([Buffer.from([4, 0, 0, 0, 0])]), WireError);
@@ -105,7 +159,8 @@ describe('golden frames', () => {
     const fold = golden.exchanges.find((exchange) => exchange.ask === 'fold') ?? assert.fail();
     const items = fold.items.map((item) => ({ ...item, events: item.events.map(eventNamed), baseState: () => null }));
     const whole = payload(fold.frames.at(-1));
-    for (let length = 0; length < whole.length; length++) assert.throws(() => decodeFolded(whole.subarray(0, length), items, 1_000), WireError);
+    for (let length = 0; length < whole.length; length++)
+      assert.throws(() => decodeFolded(whole.subarray(0, length), items, 1_000), WireError);
     assert.throws(() => decodeFolded(whole, items, 10), WireError, 'a state past the limit');
   });
 
@@ -114,7 +169,10 @@ describe('golden frames', () => {
     writer.begin(1, Tag.Fold);
     for (const number of numbers) writer.varUint(number);
     const reader = new FrameReader(Buffer.from(writer.end()).subarray(9));
-    assert.deepEqual(numbers.map(() => reader.varUint()), numbers);
+    assert.deepEqual(
+      numbers.map(() => reader.varUint()),
+      numbers,
+    );
     reader.finish();
     assert.throws(() => new FrameReader(Buffer.alloc(9, 0xff)).varUint(), WireError);
   });

@@ -23,10 +23,16 @@ describe('the samples', () => {
       const folder = join(projectRoot, 'samples', sample);
       fixture ??= openHost();
       const paths = files ?? readdirSync(folder).filter((path) => path.endsWith('.cs'));
-      const result = await fixture.host.compile({ kind, sources: paths.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') })) });
+      const result = await fixture.host.compile({
+        kind,
+        sources: paths.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') })),
+      });
       assert.ok(result.ok, result.ok ? '' : result.compilationError);
       assert.deepEqual(result.diagnostics, []);
-      assert.deepEqual(result.discovered.map((found) => found.className), expected);
+      assert.deepEqual(
+        result.discovered.map((found) => found.className),
+        expected,
+      );
     });
   }
 });

@@ -5,25 +5,53 @@ import { openHost, type Fixture } from './code-host-fixture.js';
 
 const times = (text: string, n: number): string => text.repeat(n);
 const each = (n: number, text: (i: number) => string): string => Array.from({ length: n }, (_, i) => text(i)).join('');
-const doubled = (n: number): string => `class A { const string C0 = "xxxxxxxxxxxxxxxx"; ${each(n, (i) => `const string C${i + 1} = C${i} + C${i};`)} public static string Get() => C${n}; }`;
-const REDUCER = 'public sealed record S(int N); public sealed class BombReducer : IReducer<S> { public S? Apply(S? s, Event e) => s; }\n';
+const doubled = (n: number): string =>
+  `class A { const string C0 = "xxxxxxxxxxxxxxxx"; ${each(n, (i) => `const string C${i + 1} = C${i} + C${i};`)} public static string Get() => C${n}; }`;
+const REDUCER =
+  'public sealed record S(int N); public sealed class BombReducer : IReducer<S> { public S? Apply(S? s, Event e) => s; }\n';
 
-const compile = ({ host }: Fixture, text: string, tenantId: string): Promise<CompileResult> => host.compile({ tenantId, kind: 'reducer', sources: [{ path: 'Bomb.cs', text: REDUCER + text }] });
-const errorOf = (result: CompileResult): string => (result.ok ? `it compiled, to ${result.assembly.length} bytes` : result.compilationError);
+const compile = ({ host }: Fixture, text: string, tenantId: string): Promise<CompileResult> =>
+  host.compile({ tenantId, kind: 'reducer', sources: [{ path: 'Bomb.cs', text: REDUCER + text }] });
+const errorOf = (result: CompileResult): string =>
+  result.ok ? `it compiled, to ${result.assembly.length} bytes` : result.compilationError;
 
 /** Refused in milliseconds, by the rule that the text names. */
 const REFUSED: Readonly<Record<string, readonly [source: string, error: RegExp]>> = {
-  'ten thousand brackets': [`class A { int X = ${times('(', 10_000)}1${times(')', 10_000)}; }`, /SF0005: The code is nested too deeply/],
+  'ten thousand brackets': [
+    `class A { int X = ${times('(', 10_000)}1${times(')', 10_000)}; }`,
+    /SF0005: The code is nested too deeply/,
+  ],
   'ten thousand blocks': [`class A { void M() { ${times('{', 10_000)}${times('}', 10_000)} } }`, /SF0005/],
   'types in types': [`${times('class A { ', 10_000)}${times('}', 10_000)}`, /SF0005/],
-  'conditions in conditions': [`class A { int X(bool b) => ${times('b ? 1 : ', 20_000)}1; }`, /CS8078: An expression is too long or complex/],
-  'generic classes that inherit from more of themselves': ['class A<T> : B<A<A<T>>> {} class B<T> : A<B<B<T>>> {} class C { A<int> x = new(); }', /CS0146: Circular base type/],
-  'a million errors': [`class A { void M() { ${times('x;', 500_000)} } }`, /SF0008: The sources have at least 300,001 words and signs, more than the limit of 300,000/],
-  'a switch of a hundred thousand arms': [`class A { int M(int x) { switch (x) { ${each(100_000, (i) => `case ${i}: return ${i};`)} } return 0; } }`, /SF0008/],
-  'a huge source': [times('class A0 { public int F(int x) => x * 2; }\n', 400_000), /SF0008: The sources have [\d,]+ bytes, more than the limit of 4,194,304/],
-  'a flood of directives': [times('#if A\n', 500_000), /Bomb\.cs: error SF0008: The file has 500,000 preprocessor directives, more than the limit of 10,000/],
+  'conditions in conditions': [
+    `class A { int X(bool b) => ${times('b ? 1 : ', 20_000)}1; }`,
+    /CS8078: An expression is too long or complex/,
+  ],
+  'generic classes that inherit from more of themselves': [
+    'class A<T> : B<A<A<T>>> {} class B<T> : A<B<B<T>>> {} class C { A<int> x = new(); }',
+    /CS0146: Circular base type/,
+  ],
+  'a million errors': [
+    `class A { void M() { ${times('x;', 500_000)} } }`,
+    /SF0008: The sources have at least 300,001 words and signs, more than the limit of 300,000/,
+  ],
+  'a switch of a hundred thousand arms': [
+    `class A { int M(int x) { switch (x) { ${each(100_000, (i) => `case ${i}: return ${i};`)} } return 0; } }`,
+    /SF0008/,
+  ],
+  'a huge source': [
+    times('class A0 { public int F(int x) => x * 2; }\n', 400_000),
+    /SF0008: The sources have [\d,]+ bytes, more than the limit of 4,194,304/,
+  ],
+  'a flood of directives': [
+    times('#if A\n', 500_000),
+    /Bomb\.cs: error SF0008: The file has 500,000 preprocessor directives, more than the limit of 10,000/,
+  ],
   'a name of a million letters': [`class ${times('N', 1_000_000)} { }`, /CS7013/],
-  'a constant past what a string can be': [doubled(40), /CS8095|SF0006: The compiler gave up: it ran out of its \d+ MiB of memory/],
+  'a constant past what a string can be': [
+    doubled(40),
+    /CS8095|SF0006: The compiler gave up: it ran out of its \d+ MiB of memory/,
+  ],
   'errors by the thousand': [`class A { void M() { ${times('x;', 20_000)} } }`, /CS0103[^]*… and \d{4,} more errors$/],
 };
 
@@ -32,14 +60,20 @@ const SLOW = `class A { string X = ${times('$"{', 5000)}1${times('}"', 5000)}; }
 
 /** Roslyn would take minutes, all memory or all of the stack: the process ends for it, and the error says of what. */
 const ENDED: Readonly<Record<string, readonly [source: string, error: RegExp]>> = {
-  'a type of exponentially many types': ['class A<T1,T2,T3> { class B : A<B,B,B> { B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B x; } }', /it took longer than 2,500 ms/],
+  'a type of exponentially many types': [
+    'class A<T1,T2,T3> { class B : A<B,B,B> { B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B.B x; } }',
+    /it took longer than 2,500 ms/,
+  ],
   'interpolations in interpolations': [SLOW, /it took longer than 2,500 ms/],
   'lambdas with exponentially many overloads': [
     `class A { void M(Func<int,int> f) {} void M(Func<string,string> f) {} void M(Func<long,long> f) {} void T() { ${times('M(x => { ', 16)}M(x => x);${times('return x; });', 16)} } }`,
     /it took longer than 2,500 ms|it ran out of its 256 MiB of memory/,
   ],
   'a constant of half a gigabyte': [doubled(23), /it ran out of its 256 MiB of memory|CS8095/],
-  'a hundred thousand signs': [`class A { int X = ${times('- ', 100_000)}1; }`, /the code is nested too deeply|CS8078|SF0005/],
+  'a hundred thousand signs': [
+    `class A { int X = ${times('- ', 100_000)}1; }`,
+    /the code is nested too deeply|CS8078|SF0005/,
+  ],
 };
 
 describe('compile bombs', () => {
@@ -64,7 +98,11 @@ describe('compile bombs', () => {
 
   it('that pass as code end their compiler in time; those who are known for it never have all compilers', async () => {
     const fixture = open({ compileDeadlineMs: 2_500, compilerHeapLimitBytes: 256 * 1024 * 1024 });
-    const results = await Promise.all(Object.entries(ENDED).map(async ([name, [source, error]], i) => [name, error, await compile(fixture, source, `bomber-${i}`)] as const));
+    const results = await Promise.all(
+      Object.entries(ENDED).map(
+        async ([name, [source, error]], i) => [name, error, await compile(fixture, source, `bomber-${i}`)] as const,
+      ),
+    );
     for (const [name, error, result] of results) assert.match(errorOf(result), error, name);
     const ended: string[] = [];
     const note = (name: string, result: CompileResult): void => void ended.push(`${name} ${String(result.ok)}`);
@@ -83,7 +121,12 @@ describe('compile bombs', () => {
       ended.push(name);
       assert.equal(result.ok, source === '', `${name}: ${errorOf(result)}`);
     };
-    await Promise.all([run('first bomb', SLOW, 'bomber'), run('second bomb', SLOW, 'bomber'), run('a neighbour', '', 'neighbour'), run('another', '', 'another')]);
+    await Promise.all([
+      run('first bomb', SLOW, 'bomber'),
+      run('second bomb', SLOW, 'bomber'),
+      run('a neighbour', '', 'neighbour'),
+      run('another', '', 'another'),
+    ]);
     assert.deepEqual(ended, ['a neighbour', 'another', 'first bomb', 'second bomb']);
   });
 });

@@ -41,7 +41,9 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     kafka = new Kafka({ clientId: 'connectors-test', brokers: [...brokers], logLevel: logLevel.NOTHING });
     const admin = kafka.admin();
     await admin.connect();
-    await admin.createTopics({ topics: Object.values(topics).map((topic) => ({ topic, numPartitions: 1, replicationFactor: 1 })) });
+    await admin.createTopics({
+      topics: Object.values(topics).map((topic) => ({ topic, numPartitions: 1, replicationFactor: 1 })),
+    });
     await admin.disconnect();
     connect = await startConnect({ directory, brokers, prefix });
   });
@@ -53,12 +55,28 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
   const apply = (...args: string[]): Promise<Answer> =>
     new Promise((resolve) => {
       const common = ['--tenant', TENANT, '--prefix', prefix, '--connect', connect.url];
-      execFile(process.execPath, [join(ROOT, 'connectors', 'apply.mjs'), ...common, ...args], (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }));
+      execFile(process.execPath, [join(ROOT, 'connectors', 'apply.mjs'), ...common, ...args], (error, stdout, stderr) =>
+        resolve({ code: error === null ? 0 : Number(error.code), text: stdout + stderr }),
+      );
     });
   /** With the sink and the converter that are to be had here. */
   const applied = (kind: 'events' | 'changes', ...args: string[]): Promise<Answer> => {
-    const set = { 'connector.class': 'dev.statefold.test.RowsConnector', file: files[kind], 'value.converter': 'org.apache.kafka.connect.json.JsonConverter', 'value.converter.schemas.enable': 'true' };
-    const places = ['--only', kind, '--clickhouse', 'http://clickhouse.invalid:8123', '--registry', 'http://registry.invalid:8081', '--replication', '1'];
+    const set = {
+      'connector.class': 'dev.statefold.test.RowsConnector',
+      file: files[kind],
+      'value.converter': 'org.apache.kafka.connect.json.JsonConverter',
+      'value.converter.schemas.enable': 'true',
+    };
+    const places = [
+      '--only',
+      kind,
+      '--clickhouse',
+      'http://clickhouse.invalid:8123',
+      '--registry',
+      'http://registry.invalid:8081',
+      '--replication',
+      '1',
+    ];
     return apply(...places, ...Object.entries(set).flatMap(([key, value]) => ['--set', `${key}=${value}`]), ...args);
   };
   const rows = (kind: 'events' | 'changes'): LandedRow[] =>
@@ -79,15 +97,28 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     const lost = await applied('events', '--set', `file=${join(directory, 'nowhere', 'events')}`, '--wait', '40');
     assert.equal(lost.code, 1);
     assert.match(lost.text, /statefold-acme-events: task 0 failed:\n.*there is no directory/s);
-    const unknown = await apply('--only', 'events', '--clickhouse', 'http://clickhouse.invalid:8123', '--registry', 'http://registry.invalid:8081');
+    const unknown = await apply(
+      '--only',
+      'events',
+      '--clickhouse',
+      'http://clickhouse.invalid:8123',
+      '--registry',
+      'http://registry.invalid:8081',
+    );
     assert.equal(unknown.code, 1);
     assert.match(unknown.text, /answered 400 to PUT .*Failed to find any class .*ClickHouseSinkConnector/s);
 
     const made = await applied('events');
-    assert.deepEqual(made, { code: 0, text: 'statefold-acme-events is there, and has this definition\nstatefold-acme-events runs with 1 task(s)\n' });
+    assert.deepEqual(made, {
+      code: 0,
+      text: 'statefold-acme-events is there, and has this definition\nstatefold-acme-events runs with 1 task(s)\n',
+    });
     const again = await applied('events');
     assert.deepEqual(again, made, 'the same again is no change');
-    const config = (await (await fetch(`${connect.url}/connectors/statefold-acme-events/config`)).json()) as Record<string, string>;
+    const config = (await (await fetch(`${connect.url}/connectors/statefold-acme-events/config`)).json()) as Record<
+      string,
+      string
+    >;
     assert.equal(config['password'], '${env:CLICKHOUSE_PASSWORD}', 'Connect does not show the password');
   });
 
@@ -131,9 +162,21 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
       assert.deepEqual(landed.map(comparable), expected[kind].map(comparable), kind);
       await land(endpoint, kind, landed);
     }
-    const [{ events } = { events: '' }] = await select<{ events: string }>(endpoint, `SELECT toString(count()) AS events FROM statefold_events WHERE tenant = '${TENANT}'`);
-    const [{ changes } = { changes: '' }] = await select<{ changes: string }>(endpoint, `SELECT toString(count()) AS changes FROM statefold_changes WHERE tenant = '${TENANT}'`);
-    assert.deepEqual({ events, changes }, { events: String(truth.commits.reduce((sum, { value }) => sum + value.events.length, 0)), changes: String(truth.changes.length) });
+    const [{ events } = { events: '' }] = await select<{ events: string }>(
+      endpoint,
+      `SELECT toString(count()) AS events FROM statefold_events WHERE tenant = '${TENANT}'`,
+    );
+    const [{ changes } = { changes: '' }] = await select<{ changes: string }>(
+      endpoint,
+      `SELECT toString(count()) AS changes FROM statefold_changes WHERE tenant = '${TENANT}'`,
+    );
+    assert.deepEqual(
+      { events, changes },
+      {
+        events: String(truth.commits.reduce((sum, { value }) => sum + value.events.length, 0)),
+        changes: String(truth.changes.length),
+      },
+    );
   });
 
   it('a record that can not be read stops the connector and is among the dead letters; it is passed when that is asked for', async () => {
@@ -142,7 +185,9 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     assert.ok(sample !== undefined);
     await send(topics.events, [Buffer.from('not a record'), sample]);
     const status = async (): Promise<string> => {
-      const { tasks } = (await (await fetch(`${connect.url}/connectors/statefold-acme-events/status`)).json()) as { tasks: { state: string }[] };
+      const { tasks } = (await (await fetch(`${connect.url}/connectors/statefold-acme-events/status`)).json()) as {
+        tasks: { state: string }[];
+      };
       return tasks.map(({ state }) => state).join();
     };
     await until('the task has stopped', async () => (await status()) === 'FAILED', 60_000);
@@ -160,7 +205,10 @@ describe('connectors', { skip: needsConnect, timeout: 240_000 }, () => {
     const removed = await apply('--delete');
     assert.deepEqual(removed, { code: 0, text: 'statefold-acme-events removed\nstatefold-acme-changes removed\n' });
     const again = await apply('--delete');
-    assert.deepEqual(again, { code: 0, text: 'statefold-acme-events is not there\nstatefold-acme-changes is not there\n' });
+    assert.deepEqual(again, {
+      code: 0,
+      text: 'statefold-acme-events is not there\nstatefold-acme-changes is not there\n',
+    });
     assert.deepEqual(await (await fetch(`${connect.url}/connectors`)).json(), []);
   });
 
@@ -191,4 +239,5 @@ async function simulatedClaim(): Promise<Buffer[]> {
 }
 
 /** Without what a row may leave out, and the time that the broker gave. */
-const comparable = ({ log_time: _, ...row }: LandedRow): LandedRow => Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));
+const comparable = ({ log_time: _, ...row }: LandedRow): LandedRow =>
+  Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null));

@@ -17,60 +17,314 @@ interface Case {
   readonly fine: readonly string[];
 }
 
-const error = (rule: string, refused: readonly string[], fine: readonly string[]): Case => ({ rule, severity: 'error', refused, fine });
-const warning = (rule: string, refused: readonly string[], fine: readonly string[]): Case => ({ rule, severity: 'warning', refused, fine });
+const error = (rule: string, refused: readonly string[], fine: readonly string[]): Case => ({
+  rule,
+  severity: 'error',
+  refused,
+  fine,
+});
+const warning = (rule: string, refused: readonly string[], fine: readonly string[]): Case => ({
+  rule,
+  severity: 'warning',
+  refused,
+  fine,
+});
 
 const CASES: readonly Case[] = [
   error(
     'SF1001',
     [
-      'var x = DateTime.⚡Now;', 'var x = DateTime.⚡UtcNow;', 'var x = DateTime.⚡Today;', 'var x = DateTimeOffset.⚡UtcNow.Year;', 'var x = System.Diagnostics.Stopwatch.⚡StartNew();',
-      'var x = Environment.⚡TickCount64;', 'var x = TimeProvider.⚡System;', 'Func<DateTime> f = () => DateTime.⚡UtcNow;', 'var x = new[] { 1 }.Select(_ => DateTime.⚡Now).Count();',
-      'Help(); ;; static void Help() { _ = DateTimeOffset.⚡Now; }', ';; public long At { get; } = DateTime.⚡UtcNow.Ticks;', '_ = $"{DateTime.⚡UtcNow:O}";',
+      'var x = DateTime.⚡Now;',
+      'var x = DateTime.⚡UtcNow;',
+      'var x = DateTime.⚡Today;',
+      'var x = DateTimeOffset.⚡UtcNow.Year;',
+      'var x = System.Diagnostics.Stopwatch.⚡StartNew();',
+      'var x = Environment.⚡TickCount64;',
+      'var x = TimeProvider.⚡System;',
+      'Func<DateTime> f = () => DateTime.⚡UtcNow;',
+      'var x = new[] { 1 }.Select(_ => DateTime.⚡Now).Count();',
+      'Help(); ;; static void Help() { _ = DateTimeOffset.⚡Now; }',
+      ';; public long At { get; } = DateTime.⚡UtcNow.Ticks;',
+      '_ = $"{DateTime.⚡UtcNow:O}";',
     ],
-    ['var x = e.Timestamp.UtcDateTime.AddDays(1);', 'var x = new DateTime(2026, 1, 1); var y = DateTimeOffset.UnixEpoch; var z = DateTime.MaxValue;', 'var x = nameof(DateTime.UtcNow);', 'var Now = 1; var x = new { Now };', 'var x = Clock.UtcNow; ;; static class Clock { public static int UtcNow => 1; }'],
+    [
+      'var x = e.Timestamp.UtcDateTime.AddDays(1);',
+      'var x = new DateTime(2026, 1, 1); var y = DateTimeOffset.UnixEpoch; var z = DateTime.MaxValue;',
+      'var x = nameof(DateTime.UtcNow);',
+      'var Now = 1; var x = new { Now };',
+      'var x = Clock.UtcNow; ;; static class Clock { public static int UtcNow => 1; }',
+    ],
   ),
-  error('SF1002', ['var x = ⚡new Random().Next();', 'var x = Random.⚡Shared.Next();', 'var x = System.Security.Cryptography.RandomNumberGenerator.⚡GetInt32(5);', 'using var x = System.Security.Cryptography.Aes.⚡Create();', 'var x = Path.⚡GetRandomFileName();', ';; sealed class ⚡Dice : Random { }'], ['var x = new Random((int)e.Version).Next();', 'var x = System.Security.Cryptography.SHA256.HashData("x"u8);']),
-  error('SF1003', ['var x = Guid.⚡NewGuid();', 'var x = Guid.⚡CreateVersion7();', 'Func<Guid> f = Guid.⚡NewGuid;'], ['var x = Guid.Parse(e.AggregateId); var y = new Guid(new byte[16]); var z = Guid.Empty;']),
-  error('SF1004', ['var x = File.⚡ReadAllText("/etc/passwd");', 'var x = ⚡new FileInfo("x");', 'var x = Directory.⚡GetCurrentDirectory();', 'using var x = ⚡new StreamReader("x");', 'using var x = ⚡new FileStream("x", FileMode.Open);', 'var x = Path.⚡GetTempPath();', 'using var x = ⚡new System.IO.Pipes.AnonymousPipeServerStream();', 'Func<string, bool> f = File.⚡Exists;'], ['var x = Path.GetExtension("a.b") + Path.Combine("a", "b");', 'using var x = new MemoryStream(); using var y = new StreamReader(x); using var z = new StringReader("a");', 'throw new FileNotFoundException("no");']),
-  error('SF1005', ['Console.⚡WriteLine("x");', 'var x = Console.⚡In;', 'Array.ForEach(new[] { "x" }, Console.⚡WriteLine);'], ['System.Diagnostics.Debug.WriteLine("x"); System.Diagnostics.Debug.Assert(true);']),
-  error('SF1006', ['using var x = ⚡new HttpClient();', 'var x = System.Net.Dns.⚡GetHostName();', 'using var x = ⚡new System.Net.Sockets.UdpClient();'], ['var x = System.Net.IPAddress.Parse("127.0.0.1"); var y = System.Net.WebUtility.UrlEncode("a"); var z = System.Net.HttpStatusCode.OK;']),
-  error('SF1007', ['var x = System.Diagnostics.Process.⚡Start("ls");', 'var x = System.Diagnostics.Process.⚡GetCurrentProcess();'], [';; sealed class Process { public static int Start() => 1; }']),
-  error('SF1008', ['var x = Environment.⚡GetEnvironmentVariable("HOME");', 'Environment.⚡Exit(1);', 'Environment.⚡FailFast("x");', 'var x = Environment.⚡MachineName;', 'var x = AppContext.⚡BaseDirectory;', 'GC.⚡Collect();', 'var x = e.Timestamp.⚡ToLocalTime();', 'var x = TimeZoneInfo.⚡Local;', 'var x = System.Runtime.InteropServices.RuntimeInformation.⚡OSDescription;', 'var x = AppDomain.⚡CurrentDomain;', 'var x = ⚡new System.Diagnostics.StackTrace();'], ['var x = Environment.NewLine; var y = TimeZoneInfo.Utc; var z = e.Timestamp.ToUniversalTime().ToOffset(TimeSpan.FromHours(2));']),
+  error(
+    'SF1002',
+    [
+      'var x = ⚡new Random().Next();',
+      'var x = Random.⚡Shared.Next();',
+      'var x = System.Security.Cryptography.RandomNumberGenerator.⚡GetInt32(5);',
+      'using var x = System.Security.Cryptography.Aes.⚡Create();',
+      'var x = Path.⚡GetRandomFileName();',
+      ';; sealed class ⚡Dice : Random { }',
+    ],
+    ['var x = new Random((int)e.Version).Next();', 'var x = System.Security.Cryptography.SHA256.HashData("x"u8);'],
+  ),
+  error(
+    'SF1003',
+    ['var x = Guid.⚡NewGuid();', 'var x = Guid.⚡CreateVersion7();', 'Func<Guid> f = Guid.⚡NewGuid;'],
+    ['var x = Guid.Parse(e.AggregateId); var y = new Guid(new byte[16]); var z = Guid.Empty;'],
+  ),
+  error(
+    'SF1004',
+    [
+      'var x = File.⚡ReadAllText("/etc/passwd");',
+      'var x = ⚡new FileInfo("x");',
+      'var x = Directory.⚡GetCurrentDirectory();',
+      'using var x = ⚡new StreamReader("x");',
+      'using var x = ⚡new FileStream("x", FileMode.Open);',
+      'var x = Path.⚡GetTempPath();',
+      'using var x = ⚡new System.IO.Pipes.AnonymousPipeServerStream();',
+      'Func<string, bool> f = File.⚡Exists;',
+    ],
+    [
+      'var x = Path.GetExtension("a.b") + Path.Combine("a", "b");',
+      'using var x = new MemoryStream(); using var y = new StreamReader(x); using var z = new StringReader("a");',
+      'throw new FileNotFoundException("no");',
+    ],
+  ),
+  error(
+    'SF1005',
+    ['Console.⚡WriteLine("x");', 'var x = Console.⚡In;', 'Array.ForEach(new[] { "x" }, Console.⚡WriteLine);'],
+    ['System.Diagnostics.Debug.WriteLine("x"); System.Diagnostics.Debug.Assert(true);'],
+  ),
+  error(
+    'SF1006',
+    [
+      'using var x = ⚡new HttpClient();',
+      'var x = System.Net.Dns.⚡GetHostName();',
+      'using var x = ⚡new System.Net.Sockets.UdpClient();',
+    ],
+    [
+      'var x = System.Net.IPAddress.Parse("127.0.0.1"); var y = System.Net.WebUtility.UrlEncode("a"); var z = System.Net.HttpStatusCode.OK;',
+    ],
+  ),
+  error(
+    'SF1007',
+    ['var x = System.Diagnostics.Process.⚡Start("ls");', 'var x = System.Diagnostics.Process.⚡GetCurrentProcess();'],
+    [';; sealed class Process { public static int Start() => 1; }'],
+  ),
+  error(
+    'SF1008',
+    [
+      'var x = Environment.⚡GetEnvironmentVariable("HOME");',
+      'Environment.⚡Exit(1);',
+      'Environment.⚡FailFast("x");',
+      'var x = Environment.⚡MachineName;',
+      'var x = AppContext.⚡BaseDirectory;',
+      'GC.⚡Collect();',
+      'var x = e.Timestamp.⚡ToLocalTime();',
+      'var x = TimeZoneInfo.⚡Local;',
+      'var x = System.Runtime.InteropServices.RuntimeInformation.⚡OSDescription;',
+      'var x = AppDomain.⚡CurrentDomain;',
+      'var x = ⚡new System.Diagnostics.StackTrace();',
+    ],
+    [
+      'var x = Environment.NewLine; var y = TimeZoneInfo.Utc; var z = e.Timestamp.ToUniversalTime().ToOffset(TimeSpan.FromHours(2));',
+    ],
+  ),
   error(
     'SF1009',
-    ['⚡new Thread(() => { }).Start();', 'Task.⚡Run(() => 1);', 'Parallel.⚡For(0, 1, _ => { });', 'Thread.⚡Sleep(1);', 'ThreadPool.⚡QueueUserWorkItem(_ => { });', 'using var x = ⚡new Timer(_ => { });', 'var x = new[] { 1 }.⚡AsParallel();', 'Task.⚡Delay(1).Wait();', 'var x = ⚡new ThreadLocal<int>();', 'using var x = ⚡new CancellationTokenSource(5);', ';; sealed class C { ~⚡C() { } }', 'Task.Factory.⚡StartNew(() => 1);'],
-    ['var n = 0; Interlocked.Increment(ref n); var t = Task.FromResult(1); CancellationToken.None.ThrowIfCancellationRequested();', ';; enum Thread { Sleep } static Thread T => Thread.Sleep;'],
+    [
+      '⚡new Thread(() => { }).Start();',
+      'Task.⚡Run(() => 1);',
+      'Parallel.⚡For(0, 1, _ => { });',
+      'Thread.⚡Sleep(1);',
+      'ThreadPool.⚡QueueUserWorkItem(_ => { });',
+      'using var x = ⚡new Timer(_ => { });',
+      'var x = new[] { 1 }.⚡AsParallel();',
+      'Task.⚡Delay(1).Wait();',
+      'var x = ⚡new ThreadLocal<int>();',
+      'using var x = ⚡new CancellationTokenSource(5);',
+      ';; sealed class C { ~⚡C() { } }',
+      'Task.Factory.⚡StartNew(() => 1);',
+    ],
+    [
+      'var n = 0; Interlocked.Increment(ref n); var t = Task.FromResult(1); CancellationToken.None.ThrowIfCancellationRequested();',
+      ';; enum Thread { Sleep } static Thread T => Thread.Sleep;',
+    ],
   ),
-  error('SF1010', ['Later().GetAwaiter().GetResult(); ;; static async Task<int> Later() { ⚡await Task.CompletedTask; return 1; }', ';; static async Task Later(IAsyncEnumerable<int> all) { ⚡await foreach (var one in all) { } }'], [';; static Task<int> Later() => Task.FromResult(1);', 'var await = 1; _ = await;']),
-  warning('SF1011', ['⚡lock (this) { }', 'Monitor.⚡Enter(this);', 'var x = ⚡new Lock();', 'using var x = ⚡new SemaphoreSlim(1);'], ['var locks = 1; _ = locks;']),
-  error('SF1012', [';; [System.Runtime.InteropServices.DllImport("libc")] static extern int ⚡getpid();', 'var x = System.Runtime.InteropServices.Marshal.⚡AllocHGlobal(5);', 'var x = System.Runtime.CompilerServices.Unsafe.⚡As<string>(e);', 'var x = System.Runtime.InteropServices.GCHandle.⚡Alloc(e);'], ['Span<int> x = stackalloc int[4]; x[0] = 1;', 'var x = System.Runtime.InteropServices.MemoryMarshal.AsBytes("a".AsSpan()).Length;']),
-  error('SF1013', ['var x = System.Reflection.Assembly.⚡Load("x");', 'var x = Type.⚡GetType("System.Console");', 'var x = System.Reflection.Assembly.⚡GetExecutingAssembly();', 'System.Linq.Expressions.Expression<Func<int>> x = () => 1; x.⚡Compile();', 'var x = ⚡new System.Runtime.Loader.AssemblyLoadContext("x");'], ['var x = typeof(State).Name + e.GetType().FullName;']),
-  warning('SF1014', ['var x = typeof(State).GetMethod("ToString")!.⚡Invoke(e, null);', 'var x = Activator.⚡CreateInstance(typeof(object));', 'Func<int> f = () => 1; f.⚡DynamicInvoke();', 'dynamic x = e; _ = ⚡x.Version;'], ['Func<int> f = () => 1; f.Invoke();', 'var x = typeof(State).GetProperties().Length;']),
+  error(
+    'SF1010',
+    [
+      'Later().GetAwaiter().GetResult(); ;; static async Task<int> Later() { ⚡await Task.CompletedTask; return 1; }',
+      ';; static async Task Later(IAsyncEnumerable<int> all) { ⚡await foreach (var one in all) { } }',
+    ],
+    [';; static Task<int> Later() => Task.FromResult(1);', 'var await = 1; _ = await;'],
+  ),
+  warning(
+    'SF1011',
+    ['⚡lock (this) { }', 'Monitor.⚡Enter(this);', 'var x = ⚡new Lock();', 'using var x = ⚡new SemaphoreSlim(1);'],
+    ['var locks = 1; _ = locks;'],
+  ),
+  error(
+    'SF1012',
+    [
+      ';; [System.Runtime.InteropServices.DllImport("libc")] static extern int ⚡getpid();',
+      'var x = System.Runtime.InteropServices.Marshal.⚡AllocHGlobal(5);',
+      'var x = System.Runtime.CompilerServices.Unsafe.⚡As<string>(e);',
+      'var x = System.Runtime.InteropServices.GCHandle.⚡Alloc(e);',
+    ],
+    [
+      'Span<int> x = stackalloc int[4]; x[0] = 1;',
+      'var x = System.Runtime.InteropServices.MemoryMarshal.AsBytes("a".AsSpan()).Length;',
+    ],
+  ),
+  error(
+    'SF1013',
+    [
+      'var x = System.Reflection.Assembly.⚡Load("x");',
+      'var x = Type.⚡GetType("System.Console");',
+      'var x = System.Reflection.Assembly.⚡GetExecutingAssembly();',
+      'System.Linq.Expressions.Expression<Func<int>> x = () => 1; x.⚡Compile();',
+      'var x = ⚡new System.Runtime.Loader.AssemblyLoadContext("x");',
+    ],
+    ['var x = typeof(State).Name + e.GetType().FullName;'],
+  ),
+  warning(
+    'SF1014',
+    [
+      'var x = typeof(State).GetMethod("ToString")!.⚡Invoke(e, null);',
+      'var x = Activator.⚡CreateInstance(typeof(object));',
+      'Func<int> f = () => 1; f.⚡DynamicInvoke();',
+      'dynamic x = e; _ = ⚡x.Version;',
+    ],
+    ['Func<int> f = () => 1; f.Invoke();', 'var x = typeof(State).GetProperties().Length;'],
+  ),
   error(
     'SF1015',
-    [';; static int ⚡count;', ';; public static string? ⚡Last { get; set; }', ';; static int Count { get; } = 1; static int ⚡other;', ';; [ThreadStatic] static int ⚡mine;', ';; static event Action? ⚡Changed;', ';; sealed class Memory { internal static Dictionary<string, int> ⚡Seen = []; }', ';; public static int ⚡Field { get; private set; }', ';; static int ⚡Half { get => field; set => field = value; }'],
-    [';; const int Max = 1; static readonly int Min = 0; static int Zero { get; } = 0; static int One => 1; int unused = 1; int U => unused;', ';; static readonly Dictionary<string, int> Weights = new() { ["a"] = 1 }; static readonly string[] Names = ["a", "b"];', 'static int Local(int x) => x; _ = Local(1);'],
+    [
+      ';; static int ⚡count;',
+      ';; public static string? ⚡Last { get; set; }',
+      ';; static int Count { get; } = 1; static int ⚡other;',
+      ';; [ThreadStatic] static int ⚡mine;',
+      ';; static event Action? ⚡Changed;',
+      ';; sealed class Memory { internal static Dictionary<string, int> ⚡Seen = []; }',
+      ';; public static int ⚡Field { get; private set; }',
+      ';; static int ⚡Half { get => field; set => field = value; }',
+    ],
+    [
+      ';; const int Max = 1; static readonly int Min = 0; static int Zero { get; } = 0; static int One => 1; int unused = 1; int U => unused;',
+      ';; static readonly Dictionary<string, int> Weights = new() { ["a"] = 1 }; static readonly string[] Names = ["a", "b"];',
+      'static int Local(int x) => x; _ = Local(1);',
+    ],
   ),
   error(
     'SF1016',
-    ['Seen.⚡Add(e.AggregateId, 1); ;; static readonly Dictionary<string, int> Seen = [];', '⚡Seen["x"] = 1; ;; static readonly Dictionary<string, int> Seen = [];', '⚡Counts[0]++; ;; static readonly int[] Counts = new int[4];', 'var all = All; all.⚡Add(1); ;; static readonly List<int> All = [];', '⚡Held.N += 1; ;; static readonly Box Held = new(); sealed class Box { public int N; }', 'Held.⚡More(); ;; static readonly Box Held = new(); sealed class Box { int n; public int N => n; public void More() => Inner(); void Inner() => n++; }', 'var x = Dice.⚡Next(); ;; static readonly Random Dice = new(5);', 'Array.⚡Sort(Names); ;; static readonly string[] Names = ["b", "a"];', 'Text.⚡Append("x"); ;; static System.Text.StringBuilder Text { get; } = new();', 'Interlocked.Increment(ref ⚡Counts[0]); ;; static readonly int[] Counts = new int[4];', 'Store.All?.⚡Clear(); ;; static class Store { public static readonly List<int>? All = []; }', 'Seen.⚡GetOrAdd("x", 1); ;; static readonly System.Collections.Concurrent.ConcurrentDictionary<string, int> Seen = new();'],
-    ['var x = Weights["a"] + (Names.Contains("b") ? 1 : 0) + Array.IndexOf(Names, "a"); foreach (var name in Names) x += name.Length; ;; static readonly Dictionary<string, int> Weights = new() { ["a"] = 1 }; static readonly string[] Names = ["a", "b"];', 'var copy = Names.ToList(); copy.Add("x"); copy.Sort(); ;; static readonly string[] Names = ["b"];', ';; static readonly List<int> All = []; static ThingReducer() { All.Add(1); }', 'var x = Options.PropertyNameCaseInsensitive; var y = System.Text.Json.JsonSerializer.Serialize(1, Options); ;; static readonly System.Text.Json.JsonSerializerOptions Options = new() { WriteIndented = true };', 'var own = new List<int>(); own.Add(1); own[0]++; ;; static readonly Box Held = new(1); sealed record Box(int N); static Box More => Held with { N = Held.N + 1 };', 'var x = string.Empty.Insert(0, "a"); var y = Set.Add(1); ;; static readonly System.Collections.Immutable.ImmutableList<int> Set = [];'],
+    [
+      'Seen.⚡Add(e.AggregateId, 1); ;; static readonly Dictionary<string, int> Seen = [];',
+      '⚡Seen["x"] = 1; ;; static readonly Dictionary<string, int> Seen = [];',
+      '⚡Counts[0]++; ;; static readonly int[] Counts = new int[4];',
+      'var all = All; all.⚡Add(1); ;; static readonly List<int> All = [];',
+      '⚡Held.N += 1; ;; static readonly Box Held = new(); sealed class Box { public int N; }',
+      'Held.⚡More(); ;; static readonly Box Held = new(); sealed class Box { int n; public int N => n; public void More() => Inner(); void Inner() => n++; }',
+      'var x = Dice.⚡Next(); ;; static readonly Random Dice = new(5);',
+      'Array.⚡Sort(Names); ;; static readonly string[] Names = ["b", "a"];',
+      'Text.⚡Append("x"); ;; static System.Text.StringBuilder Text { get; } = new();',
+      'Interlocked.Increment(ref ⚡Counts[0]); ;; static readonly int[] Counts = new int[4];',
+      'Store.All?.⚡Clear(); ;; static class Store { public static readonly List<int>? All = []; }',
+      'Seen.⚡GetOrAdd("x", 1); ;; static readonly System.Collections.Concurrent.ConcurrentDictionary<string, int> Seen = new();',
+    ],
+    [
+      'var x = Weights["a"] + (Names.Contains("b") ? 1 : 0) + Array.IndexOf(Names, "a"); foreach (var name in Names) x += name.Length; ;; static readonly Dictionary<string, int> Weights = new() { ["a"] = 1 }; static readonly string[] Names = ["a", "b"];',
+      'var copy = Names.ToList(); copy.Add("x"); copy.Sort(); ;; static readonly string[] Names = ["b"];',
+      ';; static readonly List<int> All = []; static ThingReducer() { All.Add(1); }',
+      'var x = Options.PropertyNameCaseInsensitive; var y = System.Text.Json.JsonSerializer.Serialize(1, Options); ;; static readonly System.Text.Json.JsonSerializerOptions Options = new() { WriteIndented = true };',
+      'var own = new List<int>(); own.Add(1); own[0]++; ;; static readonly Box Held = new(1); sealed record Box(int N); static Box More => Held with { N = Held.N + 1 };',
+      'var x = string.Empty.Insert(0, "a"); var y = Set.Add(1); ;; static readonly System.Collections.Immutable.ImmutableList<int> Set = [];',
+    ],
   ),
   error(
     'SF1017',
-    ['⚡count++; ;; int count;', '⚡last = e; ;; Event? last;', '⚡Count += 1; ;; int Count { get; set; }', 'seen.⚡Add(e.AggregateId); ;; readonly HashSet<string> seen = [];', '⚡seen["x"] = 1; ;; readonly Dictionary<string, int> seen = [];', 'Note(); ;; int count; void Note() => ⚡count = 1;', 'memory.⚡Put(1); ;; readonly Memory memory = new(); sealed class Memory { int n; public void Put(int x) => n = x; public int N => n; }', '(⚡a, var b) = (1, 2); ;; int a; int A => a;', 'var x = ⚡lazy ??= "x"; ;; string? lazy;', 'var all = seen; all.⚡Clear(); ;; readonly List<int> seen = [];'],
+    [
+      '⚡count++; ;; int count;',
+      '⚡last = e; ;; Event? last;',
+      '⚡Count += 1; ;; int Count { get; set; }',
+      'seen.⚡Add(e.AggregateId); ;; readonly HashSet<string> seen = [];',
+      '⚡seen["x"] = 1; ;; readonly Dictionary<string, int> seen = [];',
+      'Note(); ;; int count; void Note() => ⚡count = 1;',
+      'memory.⚡Put(1); ;; readonly Memory memory = new(); sealed class Memory { int n; public void Put(int x) => n = x; public int N => n; }',
+      '(⚡a, var b) = (1, 2); ;; int a; int A => a;',
+      'var x = ⚡lazy ??= "x"; ;; string? lazy;',
+      'var all = seen; all.⚡Clear(); ;; readonly List<int> seen = [];',
+    ],
     [
       'var x = weights["a"]; ;; readonly Dictionary<string, int> weights = []; public ThingReducer() { weights.Add("a", 1); weights["b"] = 2; }',
-      's ??= new State(""); s.Notes.Add("x"); s.Count++; s.Grow();', 'var local = new State(""); local.Count = 1; var changed = local with { Text = "y" };',
+      's ??= new State(""); s.Notes.Add("x"); s.Count++; s.Grow();',
+      'var local = new State(""); local.Count = 1; var changed = local with { Text = "y" };',
       ';; sealed class Own : IReducer<Own> { public int N { get; set; } public Own? Apply(Own? own, Event e) { own ??= new(); own.Add(); own.N++; return own; } void Add() => N++; }',
       'var b = new Builder(); b.Add(1); ;; sealed class Builder { readonly List<int> all = []; int n; public void Add(int x) { all.Add(x); n++; } public int N => n; }',
     ],
   ),
-  error('SF1018', ['var x = e.AggregateId.⚡GetHashCode();', 'var x = HashCode.⚡Combine(1, 2);', 'var x = e.⚡GetHashCode();', 'var x = System.Runtime.CompilerServices.RuntimeHelpers.⚡GetHashCode(e);', 'var x = StringComparer.Ordinal.⚡GetHashCode("a");', 'var x = new object().⚡GetHashCode();'], ['var x = e.Version.GetHashCode() + 5.GetHashCode() + Guid.Empty.GetHashCode() + DayOfWeek.Friday.GetHashCode();', ';; sealed class Id { public string Text = ""; public override int GetHashCode() => HashCode.Combine(Text, Text.GetHashCode()); public override bool Equals(object? o) => o is Id i && i.Text == Text; }', 'var x = new Dictionary<string, int>(StringComparer.Ordinal); x["a"] = 1;', ';; sealed record Pair(string A, string B);']),
-  warning('SF1019', ['var x = double.⚡Parse("1.5");', 'var x = decimal.⚡TryParse("1.5", out _);', 'var x = DateTime.⚡Parse("2026-01-01");', 'var x = 1.5.⚡ToString();', 'var x = e.Timestamp.⚡ToString();', 'var x = Convert.⚡ToDouble("1.5");', 'var x = $"{⚡e.Timestamp}";', 'var x = System.Globalization.CultureInfo.⚡CurrentCulture;', 'var n = 1.5m; var x = $"{⚡n}";'], ['var c = System.Globalization.CultureInfo.InvariantCulture; var x = double.Parse("1.5", c) + 1.5.ToString(c) + DateTime.Parse("2026-01-01", c);', 'var x = int.Parse("1") + e.Version.ToString() + $"{e.Version} {e.Timestamp:O}" + e.Timestamp.ToString("yyyy-MM-dd");', 'throw new InvalidOperationException($"{1.5m} is too much");', 'var x = FormattableString.Invariant($"{1.5}") + string.Create(System.Globalization.CultureInfo.InvariantCulture, $"{1.5}");']),
-  warning('SF1020', ['var x = "a".⚡ToUpper();', 'var x = string.⚡Compare("a", "b");', 'var x = "a".⚡CompareTo("b");', 'var x = "a".⚡StartsWith("b");', 'var x = "a".⚡IndexOf("b");'], ['var x = "a".ToUpperInvariant() + string.CompareOrdinal("a", "b") + "a".StartsWith("b", StringComparison.Ordinal) + "a".StartsWith(\'b\') + "a".IndexOf(\'b\') + "a".Contains("b") + ("a" == "b") + string.Compare("a", "b", StringComparison.Ordinal);']),
-  warning('SF1021', ['var d = new Dictionary<string, int>(); d.⚡Remove("a");', 'var h = new HashSet<int>(); h.⚡ExceptWith([1]);', 'foreach (var x in ⚡Table) { } ;; static readonly System.Collections.Immutable.ImmutableDictionary<string, int> Table = System.Collections.Immutable.ImmutableDictionary<string, int>.Empty;'], ['var d = new SortedDictionary<string, int>(); d.Remove("a"); var l = new List<int>(); l.Remove(1);', 'var d = new Dictionary<string, int> { ["a"] = 1 }; foreach (var (k, v) in d) { } var h = new HashSet<int>(); foreach (var x in h.Order()) { }']),
+  error(
+    'SF1018',
+    [
+      'var x = e.AggregateId.⚡GetHashCode();',
+      'var x = HashCode.⚡Combine(1, 2);',
+      'var x = e.⚡GetHashCode();',
+      'var x = System.Runtime.CompilerServices.RuntimeHelpers.⚡GetHashCode(e);',
+      'var x = StringComparer.Ordinal.⚡GetHashCode("a");',
+      'var x = new object().⚡GetHashCode();',
+    ],
+    [
+      'var x = e.Version.GetHashCode() + 5.GetHashCode() + Guid.Empty.GetHashCode() + DayOfWeek.Friday.GetHashCode();',
+      ';; sealed class Id { public string Text = ""; public override int GetHashCode() => HashCode.Combine(Text, Text.GetHashCode()); public override bool Equals(object? o) => o is Id i && i.Text == Text; }',
+      'var x = new Dictionary<string, int>(StringComparer.Ordinal); x["a"] = 1;',
+      ';; sealed record Pair(string A, string B);',
+    ],
+  ),
+  warning(
+    'SF1019',
+    [
+      'var x = double.⚡Parse("1.5");',
+      'var x = decimal.⚡TryParse("1.5", out _);',
+      'var x = DateTime.⚡Parse("2026-01-01");',
+      'var x = 1.5.⚡ToString();',
+      'var x = e.Timestamp.⚡ToString();',
+      'var x = Convert.⚡ToDouble("1.5");',
+      'var x = $"{⚡e.Timestamp}";',
+      'var x = System.Globalization.CultureInfo.⚡CurrentCulture;',
+      'var n = 1.5m; var x = $"{⚡n}";',
+    ],
+    [
+      'var c = System.Globalization.CultureInfo.InvariantCulture; var x = double.Parse("1.5", c) + 1.5.ToString(c) + DateTime.Parse("2026-01-01", c);',
+      'var x = int.Parse("1") + e.Version.ToString() + $"{e.Version} {e.Timestamp:O}" + e.Timestamp.ToString("yyyy-MM-dd");',
+      'throw new InvalidOperationException($"{1.5m} is too much");',
+      'var x = FormattableString.Invariant($"{1.5}") + string.Create(System.Globalization.CultureInfo.InvariantCulture, $"{1.5}");',
+    ],
+  ),
+  warning(
+    'SF1020',
+    [
+      'var x = "a".⚡ToUpper();',
+      'var x = string.⚡Compare("a", "b");',
+      'var x = "a".⚡CompareTo("b");',
+      'var x = "a".⚡StartsWith("b");',
+      'var x = "a".⚡IndexOf("b");',
+    ],
+    [
+      'var x = "a".ToUpperInvariant() + string.CompareOrdinal("a", "b") + "a".StartsWith("b", StringComparison.Ordinal) + "a".StartsWith(\'b\') + "a".IndexOf(\'b\') + "a".Contains("b") + ("a" == "b") + string.Compare("a", "b", StringComparison.Ordinal);',
+    ],
+  ),
+  warning(
+    'SF1021',
+    [
+      'var d = new Dictionary<string, int>(); d.⚡Remove("a");',
+      'var h = new HashSet<int>(); h.⚡ExceptWith([1]);',
+      'foreach (var x in ⚡Table) { } ;; static readonly System.Collections.Immutable.ImmutableDictionary<string, int> Table = System.Collections.Immutable.ImmutableDictionary<string, int>.Empty;',
+    ],
+    [
+      'var d = new SortedDictionary<string, int>(); d.Remove("a"); var l = new List<int>(); l.Remove(1);',
+      'var d = new Dictionary<string, int> { ["a"] = 1 }; foreach (var (k, v) in d) { } var h = new HashSet<int>(); foreach (var x in h.Order()) { }',
+    ],
+  ),
 ];
 
 const HEAD = 7;
@@ -91,7 +345,8 @@ ${/\bthrow new\b[^;]*;$/.test(body) ? '' : '        return s;'}
 `;
 }
 
-const named = (name: string, texts: readonly string[]): Record<string, string> => Object.fromEntries(texts.map((text, i) => [`${name}-${i}.cs`, text]));
+const named = (name: string, texts: readonly string[]): Record<string, string> =>
+  Object.fromEntries(texts.map((text, i) => [`${name}-${i}.cs`, text]));
 
 interface Place {
   readonly code: string;
@@ -102,36 +357,67 @@ const placeOf = ({ code, line, column }: Diagnostic): Place => ({ code, line, co
 
 describe('determinism', () => {
   const hosts: Partial<Record<DeterminismChecks, Fixture>> = {};
-  const host = (checks: DeterminismChecks): Fixture['host'] => (hosts[checks] ??= openHost({ determinismChecks: checks })).host;
+  const host = (checks: DeterminismChecks): Fixture['host'] =>
+    (hosts[checks] ??= openHost({ determinismChecks: checks })).host;
   after(() => Promise.all(Object.values(hosts).map((fixture) => fixture.close())));
-  const compile = (checks: DeterminismChecks, files: Readonly<Record<string, string>>, kind: 'reducer' | 'projection' = 'reducer'): Promise<CompileResult> =>
+  const compile = (
+    checks: DeterminismChecks,
+    files: Readonly<Record<string, string>>,
+    kind: 'reducer' | 'projection' = 'reducer',
+  ): Promise<CompileResult> =>
     host(checks).compile({ kind, sources: Object.entries(files).map(([path, text]) => ({ path, text })) });
 
   for (const { rule, severity, refused, fine } of CASES) {
     it(`${rule}: ${refused[0]?.replace('⚡', '').split(';;')[0]?.trim() || refused[0]?.replace('⚡', '')}`, async () => {
       const marked = refused.map(fileOf);
       const expected = marked.map((text) => ({ code: rule, ...placeOfMark(text) }));
-      const result = await compile('error', { ...named('refused', marked.map((text) => text.replace('⚡', ''))), ...named('fine', fine.map((text, i) => fileOf(text, refused.length + i))) });
-      const told = (file: string): Place[] => result.diagnostics.filter((one) => one.file === file && one.code.startsWith('SF')).map(placeOf);
-      assert.equal(result.diagnostics.find(({ code, severity: how }) => how === 'error' && code.startsWith('CS')), undefined, 'the snippets are C#');
+      const result = await compile('error', {
+        ...named(
+          'refused',
+          marked.map((text) => text.replace('⚡', '')),
+        ),
+        ...named(
+          'fine',
+          fine.map((text, i) => fileOf(text, refused.length + i)),
+        ),
+      });
+      const told = (file: string): Place[] =>
+        result.diagnostics.filter((one) => one.file === file && one.code.startsWith('SF')).map(placeOf);
+      assert.equal(
+        result.diagnostics.find(({ code, severity: how }) => how === 'error' && code.startsWith('CS')),
+        undefined,
+        'the snippets are C#',
+      );
       refused.forEach((text, i) => assert.deepEqual(told(`refused-${i}.cs`), [expected[i]], text));
       fine.forEach((text, i) => assert.deepEqual(told(`fine-${i}.cs`), [], text));
       assert.equal(result.ok, severity === 'warning');
       for (const one of result.diagnostics.filter(({ code }) => code === rule)) {
         assert.equal(one.severity, severity);
-        assert.match(one.message, new RegExp(`^'.+' .+\\. .+\\. See docs/reference/determinism\\.md#${rule.toLowerCase()}\\.$`));
+        assert.match(
+          one.message,
+          new RegExp(`^'.+' .+\\. .+\\. See docs/reference/determinism\\.md#${rule.toLowerCase()}\\.$`),
+        );
       }
     });
   }
 
   it('every rule has its section in the reference, with the severity that it has', () => {
     const text = readFileSync(join(projectRoot, 'docs', 'reference', 'determinism.md'), 'utf8');
-    const sections = [...text.matchAll(/^### (SF1\d{3})$\n+(Error|Warning)\./gm)].map(([, rule, severity]) => `${rule} ${severity?.toLowerCase()}`);
-    assert.deepEqual(sections, CASES.map(({ rule, severity }) => `${rule} ${severity}`));
+    const sections = [...text.matchAll(/^### (SF1\d{3})$\n+(Error|Warning)\./gm)].map(
+      ([, rule, severity]) => `${rule} ${severity?.toLowerCase()}`,
+    );
+    assert.deepEqual(
+      sections,
+      CASES.map(({ rule, severity }) => `${rule} ${severity}`),
+    );
   });
 
   it('is told as a compiler does, also of a helper class in a file of its own', async () => {
-    const result = await compile('error', { 'src/Thing.cs': fileOf('_ = Helper.Stamp();', 0), 'src/Helper.cs': 'namespace N0;\npublic static class Helper\n{\n    public static long Stamp() => DateTimeOffset.UtcNow.Ticks;\n}\n' });
+    const result = await compile('error', {
+      'src/Thing.cs': fileOf('_ = Helper.Stamp();', 0),
+      'src/Helper.cs':
+        'namespace N0;\npublic static class Helper\n{\n    public static long Stamp() => DateTimeOffset.UtcNow.Ticks;\n}\n',
+    });
     assert.ok(!result.ok);
     assert.equal(
       result.compilationError,
@@ -140,16 +426,26 @@ describe('determinism', () => {
   });
 
   it('a pragma hides a warning, and no error', async () => {
-    const result = await compile('error', { 'a.cs': `#pragma warning disable\n#pragma warning disable SF1001, SF1020\n${fileOf('_ = DateTime.UtcNow; _ = "a".ToUpper();', 0)}` });
-    assert.deepEqual(result.diagnostics.map(({ severity, code, line }) => [severity, code, line]), [['error', 'SF1001', HEAD + 2]]);
-    const silenced = await compile('error', { 'a.cs': `#pragma warning disable SF1020\n${fileOf('_ = "a".ToUpper();', 0)}` });
+    const result = await compile('error', {
+      'a.cs': `#pragma warning disable\n#pragma warning disable SF1001, SF1020\n${fileOf('_ = DateTime.UtcNow; _ = "a".ToUpper();', 0)}`,
+    });
+    assert.deepEqual(
+      result.diagnostics.map(({ severity, code, line }) => [severity, code, line]),
+      [['error', 'SF1001', HEAD + 2]],
+    );
+    const silenced = await compile('error', {
+      'a.cs': `#pragma warning disable SF1020\n${fileOf('_ = "a".ToUpper();', 0)}`,
+    });
     assert.deepEqual([silenced.ok, silenced.diagnostics], [true, []]);
   });
 
   it('can be told only, or not looked for', async () => {
     const file = { 'a.cs': fileOf('_ = DateTime.UtcNow;', 0) };
     const told = await compile('warn', file);
-    assert.deepEqual([told.ok, told.diagnostics.map(({ severity, code }) => `${severity} ${code}`)], [true, ['warning SF1001']]);
+    assert.deepEqual(
+      [told.ok, told.diagnostics.map(({ severity, code }) => `${severity} ${code}`)],
+      [true, ['warning SF1001']],
+    );
     const ignored = await compile('off', file);
     assert.deepEqual([ignored.ok, ignored.diagnostics], [true, []]);
   });
@@ -157,7 +453,11 @@ describe('determinism', () => {
   it('ordinary code passes without a word: what the tests upload', async () => {
     const reducers = await compile('error', { 'a.cs': tally('a'), 'b.cs': goldenReducer });
     assert.deepEqual([reducers.ok, reducers.diagnostics], [true, []]);
-    const projections = await compile('error', { 'a.cs': totals(), 'b.cs': tags, 'c.cs': goldenProjection }, 'projection');
+    const projections = await compile(
+      'error',
+      { 'a.cs': totals(), 'b.cs': tags, 'c.cs': goldenProjection },
+      'projection',
+    );
     assert.deepEqual([projections.ok, projections.diagnostics], [true, []]);
   });
 

@@ -23,18 +23,45 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-async function ask({ apiKey }: EdgePair, node: EdgeNode, path: string, { method = 'GET', body, headers = {} }: Asked = {}): Promise<Answer> {
+async function ask(
+  { apiKey }: EdgePair,
+  node: EdgeNode,
+  path: string,
+  { method = 'GET', body, headers = {} }: Asked = {},
+): Promise<Answer> {
   const json: Record<string, string> = typeof body === 'string' ? { 'Content-Type': 'application/json' } : {};
-  const response = await fetch(node.url + path, { method, headers: { 'X-API-Key': apiKey, ...json, ...headers }, ...(body === undefined ? {} : { body }) });
+  const response = await fetch(node.url + path, {
+    method,
+    headers: { 'X-API-Key': apiKey, ...json, ...headers },
+    ...(body === undefined ? {} : { body }),
+  });
   const text = await response.text();
-  return { status: response.status, headers: response.headers, text, body: text.startsWith('{') ? (JSON.parse(text) as Answer['body']) : {} };
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: text.startsWith('{') ? (JSON.parse(text) as Answer['body']) : {},
+  };
 }
 
-const append = (pair: EdgePair, node: EdgeNode, event: object, headers: Readonly<Record<string, string>> = {}): Promise<Answer> =>
-  ask(pair, node, '/events', { method: 'POST', body: JSON.stringify({ eventType: 'Noted', data: {}, ...event }), headers });
+const append = (
+  pair: EdgePair,
+  node: EdgeNode,
+  event: object,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answer> =>
+  ask(pair, node, '/events', {
+    method: 'POST',
+    body: JSON.stringify({ eventType: 'Noted', data: {}, ...event }),
+    headers,
+  });
 
 /** The data and versions of an aggregate, as its owner has them. */
-async function events(pair: EdgePair, node: EdgeNode, aggregateId: string): Promise<readonly { readonly data: { readonly n: number }; readonly version: number }[]> {
+async function events(
+  pair: EdgePair,
+  node: EdgeNode,
+  aggregateId: string,
+): Promise<readonly { readonly data: { readonly n: number }; readonly version: number }[]> {
   const { body } = await ask(pair, node, `/events/${aggregateId}?limit=10000`);
   return body['events'] as readonly { data: { n: number }; version: number }[];
 }
@@ -46,22 +73,53 @@ test('every kind of request is answered by the owner, whichever process it comes
     const name = node === a ? 'note-a' : 'note-b';
     const first = await append(pair, node, { aggregateId: name, expectedVersion: 0 });
     assert.deepEqual([first.status, first.body['version'], first.body['aggregateId']], [201, 1, name]);
-    const batch = await ask(pair, node, '/events/batch', { method: 'POST', body: JSON.stringify({ aggregateId: name, events: [{ eventType: 'T', data: { f: 1 } }, { eventType: 'T', data: {} }] }) });
+    const batch = await ask(pair, node, '/events/batch', {
+      method: 'POST',
+      body: JSON.stringify({
+        aggregateId: name,
+        events: [
+          { eventType: 'T', data: { f: 1 } },
+          { eventType: 'T', data: {} },
+        ],
+      }),
+    });
     assert.deepEqual([batch.status, batch.body['startVersion'], batch.body['endVersion']], [201, 2, 3]);
-    const conflict = await ask(pair, node, '/events?includeConflicts=true', { method: 'POST', body: JSON.stringify({ aggregateId: name, eventType: 'T', data: {}, expectedVersion: 2 }) });
-    assert.deepEqual([conflict.status, conflict.body['code'], conflict.body['currentVersion'], (conflict.body['conflicts'] as object[]).length], [409, 'VERSION_CONFLICT', 3, 1]);
+    const conflict = await ask(pair, node, '/events?includeConflicts=true', {
+      method: 'POST',
+      body: JSON.stringify({ aggregateId: name, eventType: 'T', data: {}, expectedVersion: 2 }),
+    });
+    assert.deepEqual(
+      [
+        conflict.status,
+        conflict.body['code'],
+        conflict.body['currentVersion'],
+        (conflict.body['conflicts'] as object[]).length,
+      ],
+      [409, 'VERSION_CONFLICT', 3, 1],
+    );
     const listing = await ask(pair, node, `/events/${name}`, { headers: { 'X-Request-Id': 'mine-1' } });
-    assert.deepEqual([listing.status, (listing.body['events'] as object[]).length, listing.headers.get('x-request-id')], [200, 3, 'mine-1']);
-    assert.equal((await ask(pair, node, `/events/${name}`, { method: 'HEAD' })).headers.get('content-length'), String(Buffer.byteLength(listing.text)));
+    assert.deepEqual(
+      [listing.status, (listing.body['events'] as object[]).length, listing.headers.get('x-request-id')],
+      [200, 3, 'mine-1'],
+    );
+    assert.equal(
+      (await ask(pair, node, `/events/${name}`, { method: 'HEAD' })).headers.get('content-length'),
+      String(Buffer.byteLength(listing.text)),
+    );
     assert.equal((await ask(pair, node, '/aggregates?type=note')).status, 200);
     assert.equal((await ask(pair, node, '/auth/whoami')).body['tenantId'], TENANT);
     assert.equal((await ask(pair, node, '/events/none')).status, 404);
     assert.equal((await ask(pair, node, '/projections/none/status')).body['code'], 'NOT_FOUND');
     assert.equal((await ask(pair, node, '/nowhere')).status, 404);
-    for (const mode of ['retry', 'skip']) assert.equal((await ask(pair, node, `/aggregate-types/note/${name}/${mode}`, { method: 'POST' })).body['code'], 'NO_REDUCER_BOUND');
+    for (const mode of ['retry', 'skip'])
+      assert.equal(
+        (await ask(pair, node, `/aggregate-types/note/${name}/${mode}`, { method: 'POST' })).body['code'],
+        'NO_REDUCER_BOUND',
+      );
     assert.equal((await ask(pair, node, '/events', { method: 'PUT' })).headers.get('allow'), 'POST, OPTIONS');
     assert.equal((await ask(pair, node, '/webhooks/rotate', { method: 'POST' })).status, 200);
-    for (const path of ['/events/a', '/aggregates', '/projections/x/sse']) assert.equal((await ask(pair, node, path, { headers: { 'X-API-Key': 'wrong' } })).status, 401, path);
+    for (const path of ['/events/a', '/aggregates', '/projections/x/sse'])
+      assert.equal((await ask(pair, node, path, { headers: { 'X-API-Key': 'wrong' } })).status, 401, path);
     assert.equal((await append(pair, node, { aggregateId: name }, { 'X-API-Key': 'wrong' })).status, 401);
     assert.equal((await append(pair, node, { aggregateId: name }, { 'Content-Type': 'text/plain' })).status, 415);
 
@@ -75,7 +133,10 @@ test('every kind of request is answered by the owner, whichever process it comes
 
     const large = await append(pair, node, { aggregateId: name, data: { x: 'x'.repeat(1_100_000) } });
     assert.deepEqual([large.status, large.body['code']], [413, 'PAYLOAD_TOO_LARGE']);
-    const chunked = await rawRequest(node.url, `POST /events HTTP/1.1\r\nHost: x\r\nX-API-Key: ${pair.apiKey}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n${'x'.repeat(0x200000)}\r\n0\r\n\r\n`);
+    const chunked = await rawRequest(
+      node.url,
+      `POST /events HTTP/1.1\r\nHost: x\r\nX-API-Key: ${pair.apiKey}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n${'x'.repeat(0x200000)}\r\n0\r\n\r\n`,
+    );
     assert.equal(chunked.status, 413);
     const huge = new FormData();
     huge.append('file', new Blob([Buffer.alloc(7_000_000, 0x20)]), 'A.cs');
@@ -89,8 +150,13 @@ test('every kind of request is answered by the owner, whichever process it comes
 test('requests in a pipeline are answered in order through the gateway', async (t) => {
   const pair = await edgePair(t);
   await append(pair, pair.b, { aggregateId: 'pipe-0' });
-  const headers = [['X-API-Key', pair.apiKey], ['Content-Type', 'application/json']] as const;
-  const posts = [1, 2, 3].map((n) => requestBytes('POST', '/events', headers, JSON.stringify({ aggregateId: `pipe-${n}`, eventType: 'T', data: { n } })));
+  const headers = [
+    ['X-API-Key', pair.apiKey],
+    ['Content-Type', 'application/json'],
+  ] as const;
+  const posts = [1, 2, 3].map((n) =>
+    requestBytes('POST', '/events', headers, JSON.stringify({ aggregateId: `pipe-${n}`, eventType: 'T', data: { n } })),
+  );
   const last = requestBytes('GET', '/events/pipe-0', [...headers, ['Connection', 'close']]);
   const { hostname, port } = new URL(pair.a.url);
   const socket = connect(Number(port), hostname);
@@ -98,8 +164,14 @@ test('requests in a pipeline are answered in order through the gateway', async (
   let text = '';
   socket.on('data', (chunk: Buffer) => (text += chunk.toString()));
   await once(socket, 'close');
-  assert.deepEqual([...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status), ['201', '201', '201', '200']);
-  assert.deepEqual([...text.matchAll(/"aggregateId":"(pipe-\d)"/g)].map(([, id]) => id), ['pipe-1', 'pipe-2', 'pipe-3', 'pipe-0']);
+  assert.deepEqual(
+    [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status),
+    ['201', '201', '201', '200'],
+  );
+  assert.deepEqual(
+    [...text.matchAll(/"aggregateId":"(pipe-\d)"/g)].map(([, id]) => id),
+    ['pipe-1', 'pipe-2', 'pipe-3', 'pipe-0'],
+  );
 });
 
 test('a tenant without an owner is waited for, and then answered 503', async (t) => {
@@ -128,7 +200,10 @@ test('processes that take each other for the owner refuse to send a request on t
   const looped = await append(pair, a, { aggregateId: 'loop-1' });
   assert.deepEqual([looped.status, looped.body['code']], [503, 'UNAVAILABLE']);
   assert.match(String(looped.body['detail']), /nothing was done/);
-  assert.ok(a.retries.length > 1 && a.retries.length < 12 && a.retries.every((why) => why === 'not_owner'), a.retries.join());
+  assert.ok(
+    a.retries.length > 1 && a.retries.length < 12 && a.retries.every((why) => why === 'not_owner'),
+    a.retries.join(),
+  );
   assert.equal(b.retries.length, 0);
   const marked = await append(pair, a, { aggregateId: 'loop-1' }, { 'Statefold-Forwarded': '1' });
   assert.deepEqual([marked.status, marked.headers.get('statefold-not-owner')], [503, '1']);
@@ -139,16 +214,22 @@ test('processes that take each other for the owner refuse to send a request on t
   assert.equal((await rotated).status, 200);
 });
 
-test('the id of a command is the gateway\'s alone, and has its shape', async (t) => {
+test("the id of a command is the gateway's alone, and has its shape", async (t) => {
   const pair = await edgePair(t);
   const { b } = pair;
   const id = '01900000-0000-7000-8000-000000000001';
-  for (const [n, version] of [[1, 1], [2, 2]] as const) {
+  for (const [n, version] of [
+    [1, 1],
+    [2, 2],
+  ] as const) {
     const plain = await append(pair, b, { aggregateId: 'id-1', data: { n } }, { 'Statefold-Command-Id': id });
     assert.deepEqual([plain.status, plain.body['version']], [201, version]);
   }
   const sent = { 'Statefold-Forwarded': '1', 'Statefold-Command-Id': id };
-  const [once_, twice] = [await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent), await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent)];
+  const [once_, twice] = [
+    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent),
+    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent),
+  ];
   assert.deepEqual([once_.status, once_.body['version'], twice.body['eventId']], [201, 3, once_.body['eventId']]);
   assert.equal((await append(pair, b, { aggregateId: 'id-1' }, { ...sent, 'Statefold-Command-Id': 'x' })).status, 400);
 });
@@ -162,7 +243,11 @@ test('while the owner changes under load no request fails, and each append is st
   const load = Array.from({ length: clients }, async (_, client) => {
     const node = client % 2 === 0 ? a : b;
     for (let n = 0; n < each; n++) {
-      const answer = await append(pair, node, { aggregateId: `flip-${client}`, data: { n }, ...(client % 4 < 2 ? { expectedVersion: n } : {}) });
+      const answer = await append(pair, node, {
+        aggregateId: `flip-${client}`,
+        data: { n },
+        ...(client % 4 < 2 ? { expectedVersion: n } : {}),
+      });
       assert.equal(answer.status, 201, `${client}/${n}: ${answer.text}`);
       assert.equal(answer.body['version'], n + 1);
       const read = await ask(pair, node === a ? b : a, `/events/flip-${client}?fromVersion=${n + 1}`);
@@ -186,7 +271,10 @@ test('while the owner changes under load no request fails, and each append is st
   const owner = a.ownership.ownerOf() === 'self' ? a : b;
   for (let client = 0; client < clients; client++) {
     const stored = await events(pair, owner, `flip-${client}`);
-    assert.deepEqual(stored.map(({ data, version }) => [data.n, version]), Array.from({ length: each }, (_, n) => [n, n + 1]));
+    assert.deepEqual(
+      stored.map(({ data, version }) => [data.n, version]),
+      Array.from({ length: each }, (_, n) => [n, n + 1]),
+    );
   }
 });
 
@@ -202,7 +290,10 @@ test('an owner that dies with an append stored and not answered: the next one an
   };
   const answer = await append(pair, a, { aggregateId: 'torn-1', data: { n: 1 } });
   assert.deepEqual([answer.status, answer.body['version']], [201, 2]);
-  assert.deepEqual((await events(pair, a, 'torn-1')).map(({ data }) => data.n), [0, 1]);
+  assert.deepEqual(
+    (await events(pair, a, 'torn-1')).map(({ data }) => data.n),
+    [0, 1],
+  );
   assert.deepEqual([b.counts.appends, a.counts.appends], [2, 1]);
 });
 
@@ -235,7 +326,13 @@ test('a client that reads slowly holds the owner back, and gets every byte', asy
   const { a, b } = pair;
   const data = { x: 'x'.repeat(9_000) };
   for (let i = 0; i < 40; i++) {
-    const answer = await ask(pair, a, '/events/batch', { method: 'POST', body: JSON.stringify({ aggregateId: 'slow-1', events: Array.from({ length: 100 }, () => ({ eventType: 'T', data })) }) });
+    const answer = await ask(pair, a, '/events/batch', {
+      method: 'POST',
+      body: JSON.stringify({
+        aggregateId: 'slow-1',
+        events: Array.from({ length: 100 }, () => ({ eventType: 'T', data })),
+      }),
+    });
     assert.equal(answer.status, 201);
   }
   const whole = (await ask(pair, b, '/events/slow-1?limit=10000')).text;
@@ -272,24 +369,36 @@ interface Stream {
 function sse(t: TestContext, { apiKey }: EdgePair, node: EdgeNode): Stream {
   let body = '';
   const stream: Stream = { sequences: [], status: 0, ended: false, close: () => asked.destroy() };
-  const asked = httpRequest(`${node.url}/projections/${PROJECTION}/sse?afterSequence=0`, { headers: { 'X-API-Key': apiKey }, agent: false }, (response) => {
-    stream.status = response.statusCode ?? 0;
-    response.on('data', (chunk: Buffer) => {
-      body += chunk.toString();
-      stream.sequences.splice(0, Number.POSITIVE_INFINITY, ...[...body.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id)));
-    });
-    response.on('end', () => (stream.ended = true)).on('error', () => undefined);
-  });
+  const asked = httpRequest(
+    `${node.url}/projections/${PROJECTION}/sse?afterSequence=0`,
+    { headers: { 'X-API-Key': apiKey }, agent: false },
+    (response) => {
+      stream.status = response.statusCode ?? 0;
+      response.on('data', (chunk: Buffer) => {
+        body += chunk.toString();
+        stream.sequences.splice(
+          0,
+          Number.POSITIVE_INFINITY,
+          ...[...body.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id)),
+        );
+      });
+      response.on('end', () => (stream.ended = true)).on('error', () => undefined);
+    },
+  );
   asked.on('error', () => undefined).end();
   t.after(() => asked.destroy());
   return stream;
 }
 
 function socketOf(t: TestContext, { apiKey }: EdgePair, node: EdgeNode, query = '?afterSequence=0') {
-  const socket = new WebSocket(`${node.url.replace('http', 'ws')}/projections/${PROJECTION}/stream${query}`, { headers: { 'x-api-key': apiKey } });
+  const socket = new WebSocket(`${node.url.replace('http', 'ws')}/projections/${PROJECTION}/stream${query}`, {
+    headers: { 'x-api-key': apiKey },
+  });
   t.after(() => socket.terminate());
   const state = { socket, sequences: [] as number[], code: 0, refused: 0 };
-  socket.on('message', (text: Buffer) => state.sequences.push((JSON.parse(text.toString()) as { sequence: number }).sequence));
+  socket.on('message', (text: Buffer) =>
+    state.sequences.push((JSON.parse(text.toString()) as { sequence: number }).sequence),
+  );
   socket.on('close', (code) => (state.code = code));
   socket.on('unexpected-response', (_asked, response) => (state.refused = response.statusCode ?? 0));
   socket.on('error', () => undefined);
@@ -300,7 +409,11 @@ test('notifications come through the gateway on every channel, and follow the ow
   const pair = await edgePair(t, { projection: true });
   const { a, b } = pair;
   const poll = async (after: number, wait = 0): Promise<number[]> => {
-    const { body } = await ask(pair, a, `/projections/${PROJECTION}/notifications?afterSequence=${after}&waitSeconds=${wait}`);
+    const { body } = await ask(
+      pair,
+      a,
+      `/projections/${PROJECTION}/notifications?afterSequence=${after}&waitSeconds=${wait}`,
+    );
     return (body['notifications'] as { sequence: number }[]).map(({ sequence }) => sequence);
   };
   for (let n = 0; n < 20; n++) assert.equal((await append(pair, a, { aggregateId: 'tally-1' })).status, 201);
@@ -326,7 +439,9 @@ test('notifications come through the gateway on every channel, and follow the ow
   await until(() => b.hub.followers === 2 && a.counts.tunnels === 0);
 
   const bad = socketOf(t, { ...pair, apiKey: 'wrong' }, a);
-  const missing = new WebSocket(`${a.url.replace('http', 'ws')}/projections/none/stream`, { headers: { 'x-api-key': pair.apiKey } }).on('error', () => undefined);
+  const missing = new WebSocket(`${a.url.replace('http', 'ws')}/projections/none/stream`, {
+    headers: { 'x-api-key': pair.apiKey },
+  }).on('error', () => undefined);
   const [, refusal] = (await once(missing, 'unexpected-response')) as [unknown, IncomingMessage];
   assert.equal(refusal.statusCode, 404);
   await until(() => bad.refused === 401);
@@ -354,7 +469,11 @@ test('a gateway that ends lets go of the streams that go through it, at once', a
   await append(pair, a, { aggregateId: 'tally-1' });
   const [stream, socket] = [sse(t, pair, a), socketOf(t, pair, a)];
   await until(() => [stream, socket].every(({ sequences }) => sequences.length === 1));
-  const poll = ask(pair, a, `/projections/${PROJECTION}/notifications?afterSequence=${socket.sequences[0]}&waitSeconds=60`);
+  const poll = ask(
+    pair,
+    a,
+    `/projections/${PROJECTION}/notifications?afterSequence=${socket.sequences[0]}&waitSeconds=60`,
+  );
   await until(() => b.hub.followers === 3);
   const began = performance.now();
   await a.edge.close();
@@ -370,11 +489,20 @@ test('what another process wrote to the catalog a moment ago is known here', asy
   for (let i = 0; i < 20; i++) {
     const [near, far] = i % 2 === 0 ? [a, b] : [b, a];
     const { apiKey } = await createTenant(near.catalog, { tenantId: `other-${i}` });
-    const asked = i % 4 < 2 ? append({ ...pair, apiKey }, far, { aggregateId: 'x-1' }) : ask({ ...pair, apiKey }, far, '/auth/whoami');
+    const asked =
+      i % 4 < 2
+        ? append({ ...pair, apiKey }, far, { aggregateId: 'x-1' })
+        : ask({ ...pair, apiKey }, far, '/auth/whoami');
     assert.ok([200, 201].includes((await asked).status), String(i));
-    const admin = await ask(pair, near, `/admin/tenants/other-${i}/keys`, { method: 'POST', headers: { 'X-Admin-Key': ADMIN_KEY } });
+    const admin = await ask(pair, near, `/admin/tenants/other-${i}/keys`, {
+      method: 'POST',
+      headers: { 'X-Admin-Key': ADMIN_KEY },
+    });
     assert.equal(admin.status, 201);
-    assert.equal((await ask(pair, far, `/admin/tenants/other-${i}`, { headers: { 'X-Admin-Key': ADMIN_KEY } })).status, 200);
+    assert.equal(
+      (await ask(pair, far, `/admin/tenants/other-${i}`, { headers: { 'X-Admin-Key': ADMIN_KEY } })).status,
+      200,
+    );
     const artefact = { tenantId: TENANT, createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'a' };
     await a.catalog.put('reducer', `r-${i}`, 0, { ...artefact, reducerId: `r-${i}`, status: 'pending_compilation' });
     assert.equal((await ask(pair, b, `/reducers/r-${i}/status`)).status, 200);
@@ -389,7 +517,9 @@ test('a flood of keys that nobody made costs one query of the catalog at a time'
   b.hold.queries = new Promise((resolve) => (release = resolve));
   b.edge.server.on('request', () => arrived++);
   const before = b.counts.catalogQueries;
-  const flood = Promise.all(Array.from({ length: 200 }, (_, i) => ask(pair, b, '/auth/whoami', { headers: { 'X-API-Key': `sf_bad_${i}` } })));
+  const flood = Promise.all(
+    Array.from({ length: 200 }, (_, i) => ask(pair, b, '/auth/whoami', { headers: { 'X-API-Key': `sf_bad_${i}` } })),
+  );
   const good = ask(pair, b, '/auth/whoami');
   await until(() => arrived === 201);
   assert.equal((await good).status, 200, 'who has a key does not wait');
@@ -404,7 +534,10 @@ test('a tenant is deleted by its owner', async (t) => {
   const { a, b } = pair;
   await createTenant(a.catalog, { tenantId: 'gone' });
   assert.equal((await ask(pair, a, '/admin/tenants/gone', { method: 'DELETE' })).status, 401);
-  assert.equal((await ask(pair, a, '/admin/tenants/gone', { method: 'DELETE', headers: { 'X-Admin-Key': ADMIN_KEY } })).status, 204);
+  assert.equal(
+    (await ask(pair, a, '/admin/tenants/gone', { method: 'DELETE', headers: { 'X-Admin-Key': ADMIN_KEY } })).status,
+    204,
+  );
   assert.deepEqual([a.removed, b.removed], [[], ['gone']]);
   assert.equal((await ask(pair, a, '/admin/tenants/gone', { headers: { 'X-Admin-Key': ADMIN_KEY } })).status, 404);
 });

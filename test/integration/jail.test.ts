@@ -10,9 +10,14 @@ import { tally } from '../support/csharp.js';
 import { ADMIN_KEY, ROOT, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 
 const PATH = process.env['PATH'] ?? '';
-const DOTNET = PATH.split(delimiter).map((folder) => join(folder, 'dotnet')).find(existsSync) ?? 'dotnet';
+const DOTNET =
+  PATH.split(delimiter)
+    .map((folder) => join(folder, 'dotnet'))
+    .find(existsSync) ?? 'dotnet';
 const cleanups: (() => unknown)[] = [];
-const context = { after: (cleanup: () => unknown): void => void cleanups.push(cleanup) } as Parameters<typeof temporaryDirectory>[0];
+const context = { after: (cleanup: () => unknown): void => void cleanups.push(cleanup) } as Parameters<
+  typeof temporaryDirectory
+>[0];
 
 /** A `dotnet` that is the real one, but answers the check of the jail as another machine would. */
 function machine(check: string): string {
@@ -24,12 +29,16 @@ function machine(check: string): string {
 }
 
 const NO_LANDLOCK = 'echo "jail: this kernel has no landlock" >&2; exit 70';
-const SENTENCE = /^No uploaded code is run here, because it could not be jailed \(this kernel has no landlock\): use Linux 5\.13 or newer with landlock on, or start the service with --unsafe-no-sandbox \(UNSAFE_NO_SANDBOX=true\) if you trust everyone who can upload\.$/m;
+const SENTENCE =
+  /^No uploaded code is run here, because it could not be jailed \(this kernel has no landlock\): use Linux 5\.13 or newer with landlock on, or start the service with --unsafe-no-sandbox \(UNSAFE_NO_SANDBOX=true\) if you trust everyone who can upload\.$/m;
 
-const detected = (folder: string): Jail => jailOf({ dotnet: 'dotnet', searchPath: `${folder}${delimiter}${PATH}`, assembliesDir: join(ROOT, 'dist', 'dotnet') });
+const detected = (folder: string): Jail =>
+  jailOf({ dotnet: 'dotnet', searchPath: `${folder}${delimiter}${PATH}`, assembliesDir: join(ROOT, 'dist', 'dotnet') });
 
 async function upload(service: Service): Promise<{ status: string; compilationError?: string }> {
-  const { reducerId } = (await service.upload('reducers', { 'Tally.cs': tally('tally') })).json<{ reducerId: string }>();
+  const { reducerId } = (await service.upload('reducers', { 'Tally.cs': tally('tally') })).json<{
+    reducerId: string;
+  }>();
   let record = { status: '' };
   await until(async () => {
     record = (await service.get(`/reducers/${reducerId}/status`)).json();
@@ -81,7 +90,10 @@ describe('without a jail', () => {
   it('what the launcher says of the machine is the reason', () => {
     assert.deepEqual(detected(machine(NO_LANDLOCK)), { kind: 'refused', reason: 'this kernel has no landlock' });
     assert.deepEqual(detected(machine('kill -9 $$')), { kind: 'refused', reason: 'the launcher ended with SIGKILL' });
-    assert.deepEqual(detected(machine('echo landlock 7; exit 1')), { kind: 'refused', reason: 'the launcher ended with 1' });
+    assert.deepEqual(detected(machine('echo landlock 7; exit 1')), {
+      kind: 'refused',
+      reason: 'the launcher ended with 1',
+    });
   });
 });
 
@@ -104,9 +116,18 @@ describe('users of jailed processes', () => {
     assert.equal(users.take(), 1_900_000_007);
   });
 
-  it('stay the service’s own where another one can’t read what it needs, which is said', { skip: process.geteuid?.() === 0 ? false : 'needs root' }, () => {
-    const jail = detected(machine('if [ "$3" != - ]; then echo "jail: no such folder" >&2; exit 72; fi; echo landlock 3; exit 0'));
-    assert.equal(jail.kind, 'jailed');
-    assert.match(describeJail(jail), /^Uploaded code is jailed \(landlock 3, seccomp\), as this user, because another user can't start it here \(no such folder\)/);
-  });
+  it(
+    'stay the service’s own where another one can’t read what it needs, which is said',
+    { skip: process.geteuid?.() === 0 ? false : 'needs root' },
+    () => {
+      const jail = detected(
+        machine('if [ "$3" != - ]; then echo "jail: no such folder" >&2; exit 72; fi; echo landlock 3; exit 0'),
+      );
+      assert.equal(jail.kind, 'jailed');
+      assert.match(
+        describeJail(jail),
+        /^Uploaded code is jailed \(landlock 3, seccomp\), as this user, because another user can't start it here \(no such folder\)/,
+      );
+    },
+  );
 });

@@ -14,7 +14,8 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
   const world = new ClusterWorld(t, { brokers: kafka.brokers, processes: 2 });
   await world.start();
   const both = [world.at(0), world.at(1)];
-  const topics = async (): Promise<string[]> => (await kafka.tool('kafka-topics', ['--list'])).split('\n').filter((topic) => topic.startsWith(`${world.prefix}.`));
+  const topics = async (): Promise<string[]> =>
+    (await kafka.tool('kafka-topics', ['--list'])).split('\n').filter((topic) => topic.startsWith(`${world.prefix}.`));
   const newTenant = async (tenantId: string, through: Service): Promise<string> => {
     const answer = await through.post('/admin/tenants', { tenantId, name: tenantId }, admin);
     assert.equal(answer.status, 201, answer.text);
@@ -37,7 +38,9 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
       const other = both[(i + 1) % 2] as Service;
       const answer = await other.post('/events', EVENT, { key });
       assert.deepEqual([answer.status, answer.json()['version']], [201, 1], answer.text);
-      for (const [n, one] of both.entries()) if ((await one.get('/events/account-1', { key, headers: { 'statefold-forwarded': '1' } })).status === 200) owners.add(n);
+      for (const [n, one] of both.entries())
+        if ((await one.get('/events/account-1', { key, headers: { 'statefold-forwarded': '1' } })).status === 200)
+          owners.add(n);
     }
     assert.deepEqual([...owners].sort(), [0, 1], 'all tenants are one process’s: nothing is proved');
   });
@@ -65,20 +68,39 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
     await until(async () => (await topics()).every((topic) => !topic.includes('.leaving.')));
   });
 
-  await t.test('a process with another master key, or a topic with other settings, does not start, and the sentence says what to do', async () => {
-    const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
-      spawnSync(process.execPath, [PROGRAM, 'serve'], {
-        cwd: ROOT,
-        encoding: 'utf8',
-        timeout: 60_000,
-        env: { PATH: process.env['PATH'], PORT: '0', STATEFOLD_DATA_DIR: temporaryDirectory(t), STATEFOLD_API_KEY: API_KEY, KAFKA_BROKERS: kafka.brokers.join(','), KAFKA_TOPIC_PREFIX: world.prefix, ...env },
-      });
-    const stranger = started({ STATEFOLD_MASTER_KEY: 'another-master-key-than-all-the-others-have' });
-    assert.equal(stranger.status, 1);
-    assert.match(String(stranger.stderr), /begun with another master key: set STATEFOLD_MASTER_KEY/);
-    await kafka.tool('kafka-configs', ['--alter', '--entity-type', 'topics', '--entity-name', `${world.prefix}.catalog`, '--add-config', 'cleanup.policy=delete,retention.ms=1000']);
-    const careless = started({ STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all' });
-    assert.equal(careless.status, 1);
-    assert.match(String(careless.stderr), new RegExp(`${world.prefix}\\.catalog.*cleanup\\.policy`));
-  });
+  await t.test(
+    'a process with another master key, or a topic with other settings, does not start, and the sentence says what to do',
+    async () => {
+      const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
+        spawnSync(process.execPath, [PROGRAM, 'serve'], {
+          cwd: ROOT,
+          encoding: 'utf8',
+          timeout: 60_000,
+          env: {
+            PATH: process.env['PATH'],
+            PORT: '0',
+            STATEFOLD_DATA_DIR: temporaryDirectory(t),
+            STATEFOLD_API_KEY: API_KEY,
+            KAFKA_BROKERS: kafka.brokers.join(','),
+            KAFKA_TOPIC_PREFIX: world.prefix,
+            ...env,
+          },
+        });
+      const stranger = started({ STATEFOLD_MASTER_KEY: 'another-master-key-than-all-the-others-have' });
+      assert.equal(stranger.status, 1);
+      assert.match(String(stranger.stderr), /begun with another master key: set STATEFOLD_MASTER_KEY/);
+      await kafka.tool('kafka-configs', [
+        '--alter',
+        '--entity-type',
+        'topics',
+        '--entity-name',
+        `${world.prefix}.catalog`,
+        '--add-config',
+        'cleanup.policy=delete,retention.ms=1000',
+      ]);
+      const careless = started({ STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all' });
+      assert.equal(careless.status, 1);
+      assert.match(String(careless.stderr), new RegExp(`${world.prefix}\\.catalog.*cleanup\\.policy`));
+    },
+  );
 });

@@ -39,64 +39,139 @@ async function simulatedLog(seed: number): Promise<SimulatedLog> {
   return { tenant, events, changes, truth };
 }
 
-it('1, 5, 8, 9: the views over landed records hold the accepted ones, and no void one', { timeout: 120_000 }, async (context) => {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  await makeLandingTables(endpoint);
+it(
+  '1, 5, 8, 9: the views over landed records hold the accepted ones, and no void one',
+  { timeout: 120_000 },
+  async (context) => {
+    const engine = startEngine(context);
+    await engine.ready(60_000);
+    const endpoint = engine.endpoint();
+    assert.ok(endpoint !== undefined);
+    await makeLandingTables(endpoint);
 
-  let voids = 0;
-  const logs: SimulatedLog[] = [];
-  for (let seed = 1; seed <= SEEDS; seed++) {
-    const log = await simulatedLog(seed);
-    voids += log.truth.voids;
-    logs.push(log);
-  }
-  const [events, changes] = [logs.flatMap((log) => log.events), logs.flatMap((log) => log.changes)];
-  // Connect delivers at least once, and in the order of the partitions' offsets: the last half comes twice.
-  for (const rows of [events, events.slice(events.length / 2)]) await land(endpoint, 'events', rows);
-  for (const rows of [changes, changes.slice(changes.length / 2)]) await land(endpoint, 'changes', rows);
-  assert.ok(voids > SEEDS, `only ${voids} records were void`);
+    let voids = 0;
+    const logs: SimulatedLog[] = [];
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const log = await simulatedLog(seed);
+      voids += log.truth.voids;
+      logs.push(log);
+    }
+    const [events, changes] = [logs.flatMap((log) => log.events), logs.flatMap((log) => log.changes)];
+    // Connect delivers at least once, and in the order of the partitions' offsets: the last half comes twice.
+    for (const rows of [events, events.slice(events.length / 2)]) await land(endpoint, 'events', rows);
+    for (const rows of [changes, changes.slice(changes.length / 2)]) await land(endpoint, 'changes', rows);
+    assert.ok(voids > SEEDS, `only ${voids} records were void`);
 
-  const eventRows = await select<{ tenant: string; aggregate_id: string; version: string; event_id: string; data_raw: string; log_offset: string }>(
-    endpoint,
-    'SELECT tenant, aggregate_id, version, event_id, data_raw, log_offset FROM statefold_events ORDER BY tenant, log_offset, version',
-  );
-  const changeRows = await select<{ tenant: string; projection_id: string; sequence: string; key: string; state_raw: string | null }>(
-    endpoint,
-    'SELECT tenant, projection_id, sequence, key, state_raw FROM statefold_changes ORDER BY tenant, sequence',
-  );
-  const of = (rows: readonly { readonly tenant: string }[], tenant: string): object[] => normalized(rows.filter((row) => row.tenant === tenant));
-  for (const { tenant, truth } of logs) {
-    const expected = truth.commits.flatMap(({ offset, value, eventIds }) =>
-      value.events.map(({ data }, i) => ({ tenant, aggregate_id: value.aggregateId, version: String(value.baseVersion + i + 1), event_id: eventIds[i] ?? '', data_raw: data.toString(), log_offset: String(offset) })),
+    const eventRows = await select<{
+      tenant: string;
+      aggregate_id: string;
+      version: string;
+      event_id: string;
+      data_raw: string;
+      log_offset: string;
+    }>(
+      endpoint,
+      'SELECT tenant, aggregate_id, version, event_id, data_raw, log_offset FROM statefold_events ORDER BY tenant, log_offset, version',
     );
-    assert.deepEqual(of(eventRows, tenant), expected, `events of seed ${tenant}`);
-    const expectedChanges = truth.changes.map(({ sequence, value }) => ({ tenant, projection_id: value.projectionId, sequence: String(sequence), key: value.key, state_raw: value.state?.toString() ?? null }));
-    assert.deepEqual(of(changeRows, tenant), expectedChanges, `changes of seed ${tenant}`);
-  }
-  assert.ok(eventRows.length > 10 * SEEDS && changeRows.length > SEEDS, 'there was something to compare');
-});
+    const changeRows = await select<{
+      tenant: string;
+      projection_id: string;
+      sequence: string;
+      key: string;
+      state_raw: string | null;
+    }>(
+      endpoint,
+      'SELECT tenant, projection_id, sequence, key, state_raw FROM statefold_changes ORDER BY tenant, sequence',
+    );
+    const of = (rows: readonly { readonly tenant: string }[], tenant: string): object[] =>
+      normalized(rows.filter((row) => row.tenant === tenant));
+    for (const { tenant, truth } of logs) {
+      const expected = truth.commits.flatMap(({ offset, value, eventIds }) =>
+        value.events.map(({ data }, i) => ({
+          tenant,
+          aggregate_id: value.aggregateId,
+          version: String(value.baseVersion + i + 1),
+          event_id: eventIds[i] ?? '',
+          data_raw: data.toString(),
+          log_offset: String(offset),
+        })),
+      );
+      assert.deepEqual(of(eventRows, tenant), expected, `events of seed ${tenant}`);
+      const expectedChanges = truth.changes.map(({ sequence, value }) => ({
+        tenant,
+        projection_id: value.projectionId,
+        sequence: String(sequence),
+        key: value.key,
+        state_raw: value.state?.toString() ?? null,
+      }));
+      assert.deepEqual(of(changeRows, tenant), expectedChanges, `changes of seed ${tenant}`);
+    }
+    assert.ok(eventRows.length > 10 * SEEDS && changeRows.length > SEEDS, 'there was something to compare');
+  },
+);
 
 /** 64-bit numbers as text, whether ClickHouse quotes them or not. */
-const normalized = (rows: readonly object[]): object[] => rows.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === 'number' ? String(value) : (value as unknown)])));
+const normalized = (rows: readonly object[]): object[] =>
+  rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        typeof value === 'number' ? String(value) : (value as unknown),
+      ]),
+    ),
+  );
 
 const CLAIM: ClaimBody = { kind: 'Claim', value: { rules: 1 } };
 
 function commit(aggregateId: string, baseVersion: number, count: number): EventsBody {
-  const events = Array.from({ length: count }, (_, i) => ({ eventId: Buffer.alloc(16, i), eventType: 'E', data: Buffer.from('{}') }));
-  const value = { commandId: 'c', keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType: 'acc', baseVersion, timestamp: 0, correlationId: null, causationId: null, metadata: null, events };
+  const events = Array.from({ length: count }, (_, i) => ({
+    eventId: Buffer.alloc(16, i),
+    eventType: 'E',
+    data: Buffer.from('{}'),
+  }));
+  const value = {
+    commandId: 'c',
+    keyed: false,
+    requestHash: Buffer.alloc(0),
+    aggregateId,
+    aggregateType: 'acc',
+    baseVersion,
+    timestamp: 0,
+    correlationId: null,
+    causationId: null,
+    metadata: null,
+    events,
+  };
   return { kind: 'Commit', value };
 }
 
 function change(projectionId: string, inputOffset: number, inputIndex: number): ChangesBody {
-  const value = { projectionId, revision: 1, className: 'C', key: 'k', inputOffset, inputIndex, eventId: 'e', aggregateId: 'a', aggregateType: 'acc', version: 1, timestamp: 0, cause: null, state: null, fault: null };
+  const value = {
+    projectionId,
+    revision: 1,
+    className: 'C',
+    key: 'k',
+    inputOffset,
+    inputIndex,
+    eventId: 'e',
+    aggregateId: 'a',
+    aggregateType: 'acc',
+    version: 1,
+    timestamp: 0,
+    cause: null,
+    state: null,
+    fault: null,
+  };
   return { kind: 'Change', value };
 }
 
 /** Records that a correct process never writes, and that each clause of the views is there for. */
-const HOSTILE: readonly (readonly [epoch: number, owner: string, events: EventsBody | ClaimBody, changes: ChangesBody | ClaimBody])[] = [
+const HOSTILE: readonly (readonly [
+  epoch: number,
+  owner: string,
+  events: EventsBody | ClaimBody,
+  changes: ChangesBody | ClaimBody,
+])[] = [
   [1, 'A', commit('x', 0, 1), change('p', 0, 0)], // before any claim
   [1, 'A', CLAIM, CLAIM],
   [1, 'A', commit('x', 0, 2), change('p', 2, 0)],
@@ -114,39 +189,59 @@ const HOSTILE: readonly (readonly [epoch: number, owner: string, events: EventsB
   [2, 'B', commit('x', 4, 1), change('p', 4, 1)],
 ];
 
-it('8, 9: each clause of the views keeps out what readers of the log keep out', { timeout: 60_000 }, async (context) => {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  await makeLandingTables(endpoint);
+it(
+  '8, 9: each clause of the views keeps out what readers of the log keep out',
+  { timeout: 60_000 },
+  async (context) => {
+    const engine = startEngine(context);
+    await engine.ready(60_000);
+    const endpoint = engine.endpoint();
+    assert.ok(endpoint !== undefined);
+    await makeLandingTables(endpoint);
 
-  const heads = new Map<string, Head>();
-  const inputs = new Map<string, readonly [number, number]>();
-  const expected = { events: [] as number[], changes: [] as number[] };
-  let [eventsState, changesState] = [EMPTY_FENCE, EMPTY_FENCE];
-  for (const [offset, [epoch, owner, events, changes]] of HOSTILE.entries()) {
-    const fence: Fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
-    const event = foldRecord<EventsBody>(eventsState, offset, { fence, body: events }, (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value));
-    eventsState = event.state;
-    if (event.verdict === 'accepted' && events.kind === 'Commit') {
-      heads.set(events.value.aggregateId, headAfter(events.value));
-      expected.events.push(...events.value.events.map(() => offset));
+    const heads = new Map<string, Head>();
+    const inputs = new Map<string, readonly [number, number]>();
+    const expected = { events: [] as number[], changes: [] as number[] };
+    let [eventsState, changesState] = [EMPTY_FENCE, EMPTY_FENCE];
+    for (const [offset, [epoch, owner, events, changes]] of HOSTILE.entries()) {
+      const fence: Fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
+      const event = foldRecord<EventsBody>(
+        eventsState,
+        offset,
+        { fence, body: events },
+        (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
+      );
+      eventsState = event.state;
+      if (event.verdict === 'accepted' && events.kind === 'Commit') {
+        heads.set(events.value.aggregateId, headAfter(events.value));
+        expected.events.push(...events.value.events.map(() => offset));
+      }
+      const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, ({ value }) => {
+        const [lastOffset, lastIndex] = inputs.get(value.projectionId) ?? [-1, -1];
+        return value.inputOffset > lastOffset || (value.inputOffset === lastOffset && value.inputIndex > lastIndex);
+      });
+      changesState = changed.state;
+      if (changed.verdict === 'accepted' && changes.kind === 'Change') {
+        inputs.set(changes.value.projectionId, [changes.value.inputOffset, changes.value.inputIndex]);
+        expected.changes.push(offset);
+      }
+      await land(endpoint, 'events', [landedEvent({ topic: 'statefold.h.events', offset }, { fence, body: events })]);
+      await land(endpoint, 'changes', [
+        landedChange({ topic: 'statefold.h.changes', offset }, { fence, body: changes }),
+      ]);
     }
-    const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, ({ value }) => {
-      const [lastOffset, lastIndex] = inputs.get(value.projectionId) ?? [-1, -1];
-      return value.inputOffset > lastOffset || (value.inputOffset === lastOffset && value.inputIndex > lastIndex);
-    });
-    changesState = changed.state;
-    if (changed.verdict === 'accepted' && changes.kind === 'Change') {
-      inputs.set(changes.value.projectionId, [changes.value.inputOffset, changes.value.inputIndex]);
-      expected.changes.push(offset);
-    }
-    await land(endpoint, 'events', [landedEvent({ topic: 'statefold.h.events', offset }, { fence, body: events })]);
-    await land(endpoint, 'changes', [landedChange({ topic: 'statefold.h.changes', offset }, { fence, body: changes })]);
-  }
-  assert.deepEqual(expected, { events: [2, 2, 6, 10, 11, 14], changes: [2, 6, 10, 11, 14] }, 'what the fold says');
-  const events = await select<{ log_offset: string | number }>(endpoint, 'SELECT log_offset FROM statefold_events ORDER BY log_offset, version');
-  const changes = await select<{ sequence: string | number }>(endpoint, 'SELECT sequence FROM statefold_changes ORDER BY sequence');
-  assert.deepEqual({ events: events.map((row) => Number(row.log_offset)), changes: changes.map((row) => Number(row.sequence)) }, expected);
-});
+    assert.deepEqual(expected, { events: [2, 2, 6, 10, 11, 14], changes: [2, 6, 10, 11, 14] }, 'what the fold says');
+    const events = await select<{ log_offset: string | number }>(
+      endpoint,
+      'SELECT log_offset FROM statefold_events ORDER BY log_offset, version',
+    );
+    const changes = await select<{ sequence: string | number }>(
+      endpoint,
+      'SELECT sequence FROM statefold_changes ORDER BY sequence',
+    );
+    assert.deepEqual(
+      { events: events.map((row) => Number(row.log_offset)), changes: changes.map((row) => Number(row.sequence)) },
+      expected,
+    );
+  },
+);

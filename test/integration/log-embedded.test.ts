@@ -11,24 +11,28 @@ import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendRefusedError, type Log, type LogRecord, type PartitionRef } from '../../src/log/log.js';
 import { logContract } from '../contracts/log.contract.js';
 
-logContract('lmdb', () => {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
-  let now = Date.now();
-  const open = (): LmdbLog => new LmdbLog({ path, now: () => now });
-  let log = open();
-  return Promise.resolve({
-    log,
-    upkeep: { advance: (milliseconds) => void (now += milliseconds), clean: () => log.clean() },
-    reopen: async (): Promise<Log> => {
-      await log.close();
-      return (log = open());
-    },
-    dispose: async () => {
-      await log.close();
-      rmSync(path, { recursive: true, force: true });
-    },
-  });
-}, { upkeep: true });
+logContract(
+  'lmdb',
+  () => {
+    const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+    let now = Date.now();
+    const open = (): LmdbLog => new LmdbLog({ path, now: () => now });
+    let log = open();
+    return Promise.resolve({
+      log,
+      upkeep: { advance: (milliseconds) => void (now += milliseconds), clean: () => log.clean() },
+      reopen: async (): Promise<Log> => {
+        await log.close();
+        return (log = open());
+      },
+      dispose: async () => {
+        await log.close();
+        rmSync(path, { recursive: true, force: true });
+      },
+    });
+  },
+  { upkeep: true },
+);
 
 const of = (partition: number): PartitionRef => ({ topic: 'events', partition });
 
@@ -41,38 +45,47 @@ async function readAll(log: Log, ref: PartitionRef): Promise<LogRecord[]> {
   }
 }
 
-it('2: kill -9 in the middle of appends loses nothing that was acknowledged, and leaves no gap', { timeout: 60_000 }, async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
-  const script = fileURLToPath(new URL('../support/log-appender.js', import.meta.url));
-  let acknowledged = 0;
-  for (let round = 1; round <= 3; round++) {
-    const child = spawn(process.execPath, [script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
-    t.after(() => child.kill('SIGKILL'));
-    const exit = once(child, 'exit');
-    const lines: string[] = [];
-    for await (const line of createInterface({ input: child.stdout })) {
-      lines.push(line);
-      if (lines.length === 150 * round) child.kill('SIGKILL');
-    }
-    assert.deepEqual((await exit)[1], 'SIGKILL');
+it(
+  '2: kill -9 in the middle of appends loses nothing that was acknowledged, and leaves no gap',
+  { timeout: 60_000 },
+  async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+    t.after(() => rmSync(path, { recursive: true, force: true }));
+    const script = fileURLToPath(new URL('../support/log-appender.js', import.meta.url));
+    let acknowledged = 0;
+    for (let round = 1; round <= 3; round++) {
+      const child = spawn(process.execPath, [script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+      t.after(() => child.kill('SIGKILL'));
+      const exit = once(child, 'exit');
+      const lines: string[] = [];
+      for await (const line of createInterface({ input: child.stdout })) {
+        lines.push(line);
+        if (lines.length === 150 * round) child.kill('SIGKILL');
+      }
+      assert.deepEqual((await exit)[1], 'SIGKILL');
 
-    const log = new LmdbLog({ path });
-    const stored = [await readAll(log, of(0)), await readAll(log, of(1))];
-    stored.forEach((records, partition) => {
-      assert.deepEqual(records.map(({ offset }) => offset), records.map((_, i) => i), `partition ${partition} is dense`);
-    });
-    for (const line of lines) {
-      const [partition = 0, base = 0, count = 0] = line.split(' ').map(Number);
-      const call = line.split(' ')[3] ?? '';
-      for (let j = 0; j < count; j++) assert.equal(stored[partition]?.[base + j]?.key.toString(), `${call}.${j}`, `acknowledged: ${line}`);
+      const log = new LmdbLog({ path });
+      const stored = [await readAll(log, of(0)), await readAll(log, of(1))];
+      stored.forEach((records, partition) => {
+        assert.deepEqual(
+          records.map(({ offset }) => offset),
+          records.map((_, i) => i),
+          `partition ${partition} is dense`,
+        );
+      });
+      for (const line of lines) {
+        const [partition = 0, base = 0, count = 0] = line.split(' ').map(Number);
+        const call = line.split(' ')[3] ?? '';
+        for (let j = 0; j < count; j++)
+          assert.equal(stored[partition]?.[base + j]?.key.toString(), `${call}.${j}`, `acknowledged: ${line}`);
+      }
+      assert.ok((stored[0]?.length ?? 0) + (stored[1]?.length ?? 0) > acknowledged);
+      acknowledged = (stored[0]?.length ?? 0) + (stored[1]?.length ?? 0);
+      for (const partition of [0, 1]) assert.equal(await log.endOffset(of(partition)), stored[partition]?.length);
+      await log.close();
     }
-    assert.ok((stored[0]?.length ?? 0) + (stored[1]?.length ?? 0) > acknowledged);
-    acknowledged = (stored[0]?.length ?? 0) + (stored[1]?.length ?? 0);
-    for (const partition of [0, 1]) assert.equal(await log.endOffset(of(partition)), stored[partition]?.length);
-    await log.close();
-  }
-});
+  },
+);
 
 /** A file system of `megabytes`, or why there is none. */
 function smallDisk(megabytes: number): { path: string; remove(): void } | string {
@@ -91,45 +104,59 @@ function smallDisk(megabytes: number): { path: string; remove(): void } | string
   };
 }
 
-it('2, 3: a full disk refuses appends, reads go on, and appends go on when there is space again', { timeout: 60_000 }, async (t) => {
-  const disk = smallDisk(8);
-  if (typeof disk === 'string') return t.skip(disk);
-  t.after(() => disk.remove());
-  const path = join(disk.path, 'log');
-  mkdirSync(path);
-  const ballast = join(disk.path, 'ballast');
-  writeFileSync(ballast, Buffer.alloc(3 * 1024 * 1024));
-  const log = new LmdbLog({ path, reserveBytes: 1024 * 1024 });
-  t.after(() => log.close());
-  await log.ensureTopics([{ topic: 'events', partitions: 2, cleanup: { policy: 'tombstones' } }]);
+it(
+  '2, 3: a full disk refuses appends, reads go on, and appends go on when there is space again',
+  { timeout: 60_000 },
+  async (t) => {
+    const disk = smallDisk(8);
+    if (typeof disk === 'string') return t.skip(disk);
+    t.after(() => disk.remove());
+    const path = join(disk.path, 'log');
+    mkdirSync(path);
+    const ballast = join(disk.path, 'ballast');
+    writeFileSync(ballast, Buffer.alloc(3 * 1024 * 1024));
+    const log = new LmdbLog({ path, reserveBytes: 1024 * 1024 });
+    t.after(() => log.close());
+    await log.ensureTopics([{ topic: 'events', partitions: 2, cleanup: { policy: 'tombstones' } }]);
 
-  const value = Buffer.alloc(100_000, 'x');
-  const acknowledged: string[] = [];
-  let failure: unknown;
-  let call = 0;
-  for (; failure === undefined; call++) {
-    assert.ok(call < 200, 'the disk fills');
-    try {
-      const { baseOffset } = await log.append(of(0), [{ key: Buffer.from(`k${call}`), value }]);
-      assert.equal(baseOffset, acknowledged.length);
-      acknowledged.push(`k${call}`);
-    } catch (error) {
-      failure = error;
+    const value = Buffer.alloc(100_000, 'x');
+    const acknowledged: string[] = [];
+    let failure: unknown;
+    let call = 0;
+    for (; failure === undefined; call++) {
+      assert.ok(call < 200, 'the disk fills');
+      try {
+        const { baseOffset } = await log.append(of(0), [{ key: Buffer.from(`k${call}`), value }]);
+        assert.equal(baseOffset, acknowledged.length);
+        acknowledged.push(`k${call}`);
+      } catch (error) {
+        failure = error;
+      }
     }
-  }
-  assert.ok(failure instanceof AppendRefusedError, failure instanceof Error ? failure.message : 'no error');
-  // More of them, while it is full: on two partitions, and at once.
-  const more = await Promise.allSettled([0, 1, 0, 1].map((partition, i) => log.append(of(partition), [{ key: Buffer.from(`m${i}`), value }])));
-  assert.ok(more.every(({ status }) => status === 'rejected'));
-  // Long after: a disk is full for hours, and each refusal leaves the process as it was.
-  for (let i = 0; i < 2000; i++) await assert.rejects(log.append(of(0), [{ key: Buffer.from('again'), value }]), AppendRefusedError);
-  assert.deepEqual((await readAll(log, of(0))).map(({ key }) => key.toString()), acknowledged, 'what was acknowledged, and nothing that was refused');
+    assert.ok(failure instanceof AppendRefusedError, failure instanceof Error ? failure.message : 'no error');
+    // More of them, while it is full: on two partitions, and at once.
+    const more = await Promise.allSettled(
+      [0, 1, 0, 1].map((partition, i) => log.append(of(partition), [{ key: Buffer.from(`m${i}`), value }])),
+    );
+    assert.ok(more.every(({ status }) => status === 'rejected'));
+    // Long after: a disk is full for hours, and each refusal leaves the process as it was.
+    for (let i = 0; i < 2000; i++)
+      await assert.rejects(log.append(of(0), [{ key: Buffer.from('again'), value }]), AppendRefusedError);
+    assert.deepEqual(
+      (await readAll(log, of(0))).map(({ key }) => key.toString()),
+      acknowledged,
+      'what was acknowledged, and nothing that was refused',
+    );
 
-  unlinkSync(ballast);
-  for (let i = 0; i < 5; i++) {
-    const { baseOffset } = await log.append(of(i % 2), [{ key: Buffer.from(`after${i}`), value }]);
-    if (i % 2 === 0) acknowledged.push(`after${i}`);
-    assert.equal(baseOffset, i % 2 === 0 ? acknowledged.length - 1 : (i - 1) / 2);
-  }
-  assert.deepEqual((await readAll(log, of(0))).map(({ key }) => key.toString()), acknowledged);
-});
+    unlinkSync(ballast);
+    for (let i = 0; i < 5; i++) {
+      const { baseOffset } = await log.append(of(i % 2), [{ key: Buffer.from(`after${i}`), value }]);
+      if (i % 2 === 0) acknowledged.push(`after${i}`);
+      assert.equal(baseOffset, i % 2 === 0 ? acknowledged.length - 1 : (i - 1) / 2);
+    }
+    assert.deepEqual(
+      (await readAll(log, of(0))).map(({ key }) => key.toString()),
+      acknowledged,
+    );
+  },
+);

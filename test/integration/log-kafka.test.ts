@@ -7,18 +7,22 @@ import { logContract } from '../contracts/log.contract.js';
 import { freshPrefix, kafkaForTests, needsKafka, startKafka } from '../support/kafka.js';
 
 function contractOn(name: string, brokers: () => Promise<readonly string[]>): void {
-  logContract(name, async () => {
-    const options = { brokers: await brokers(), prefix: freshPrefix() };
-    let log = new KafkaLog(options);
-    return {
-      log,
-      reopen: async (): Promise<Log> => {
-        await log.close();
-        return (log = new KafkaLog(options));
-      },
-      dispose: () => log.close(),
-    };
-  }, { upkeep: false });
+  logContract(
+    name,
+    async () => {
+      const options = { brokers: await brokers(), prefix: freshPrefix() };
+      let log = new KafkaLog(options);
+      return {
+        log,
+        reopen: async (): Promise<Log> => {
+          await log.close();
+          return (log = new KafkaLog(options));
+        },
+        dispose: () => log.close(),
+      };
+    },
+    { upkeep: false },
+  );
 }
 
 if (needsKafka === false) contractOn('kafka', async () => (await kafkaForTests()).brokers);

@@ -7,10 +7,10 @@ import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { uuidv7 } from '../../src/core/ids.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { ROOT, temporaryDirectory, until } from '../support/service.js';
 
 const TALLY = `public record Tally(long Total);
@@ -26,7 +26,13 @@ async function world(t: TestContext) {
   const directory = temporaryDirectory(t);
   const clock = { at: Date.parse('2026-01-01T00:00:00Z'), now: (): number => clock.at };
   const log = new LmdbLog({ path: join(directory, 'log'), now: () => clock.at });
-  const codeHost = new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  const codeHost = new DotnetCodeHost({
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(ROOT, 'dist', 'dotnet'),
+    workDir: join(directory, 'work'),
+    logger: silentLogger,
+  });
   t.after(() => Promise.all([log.close(), codeHost.close()]));
   const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: TALLY }] });
   assert.ok(compiled.ok);
@@ -39,8 +45,19 @@ async function world(t: TestContext) {
   const open = async (): Promise<{ task: TenantTask; close(): Promise<void> }> => {
     const store = new LocalStore({ path: join(directory, 'store'), logger: silentLogger });
     const task = new TenantTask({
-      tenantId: 'acme', log, codecs: loadCodecs(join(ROOT, 'schemas', 'avro')), store, codeHost, definitions, owner: uuidv7(), clock, logger: silentLogger,
-      idempotencyWindow: 1000, changesRetentionMs: RETENTION, foldDeadlineMs: 1000, onStopped: () => undefined,
+      tenantId: 'acme',
+      log,
+      codecs: loadCodecs(join(ROOT, 'schemas', 'avro')),
+      store,
+      codeHost,
+      definitions,
+      owner: uuidv7(),
+      clock,
+      logger: silentLogger,
+      idempotencyWindow: 1000,
+      changesRetentionMs: RETENTION,
+      foldDeadlineMs: 1000,
+      onStopped: () => undefined,
     });
     await task.open();
     return { task, close: async () => (await task.close(), store.close()) };
@@ -50,8 +67,16 @@ async function world(t: TestContext) {
 
 const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
   task.append({
-    commandId: uuidv7(), keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType: undefined, expectedVersion: 'any',
-    correlationId: undefined, causationId: undefined, metadata: undefined, events: [{ eventType: 'Counted', data: Buffer.from('{}') }],
+    commandId: uuidv7(),
+    keyed: false,
+    requestHash: Buffer.alloc(0),
+    aggregateId,
+    aggregateType: undefined,
+    expectedVersion: 'any',
+    correlationId: undefined,
+    causationId: undefined,
+    metadata: undefined,
+    events: [{ eventType: 'Counted', data: Buffer.from('{}') }],
   });
 
 const totals = async (task: TenantTask): Promise<Record<string, string>> => {
@@ -73,15 +98,25 @@ for (const kept of ['some', 'none'] as const)
     const reopened = await open(); // its claim is the youngest record of the changes
     await reopened.close();
     await log.clean();
-    assert.ok((await log.startOffset({ topic: 'statefold.acme.changes', partition: 0 })) > 0, 'retention took the oldest changes');
+    assert.ok(
+      (await log.startOffset({ topic: 'statefold.acme.changes', partition: 0 })) > 0,
+      'retention took the oldest changes',
+    );
     loseStore();
 
     const again = await open();
     const end = await log.endOffset({ topic: 'statefold.acme.changes', partition: 0 });
     await until(() => again.task.projectionLag === 0);
     assert.deepEqual(await totals(again.task), before);
-    assert.equal(await log.endOffset({ topic: 'statefold.acme.changes', partition: 0 }), end, 'no change was written again');
-    await assert.rejects(Promise.resolve().then(() => again.task.changes.read('p', 0, 10)), (error: unknown) => error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED');
+    assert.equal(
+      await log.endOffset({ topic: 'statefold.acme.changes', partition: 0 }),
+      end,
+      'no change was written again',
+    );
+    await assert.rejects(
+      Promise.resolve().then(() => again.task.changes.read('p', 0, 10)),
+      (error: unknown) => error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED',
+    );
 
     const head = again.task.changes.head();
     await append(again.task, 'a-1');

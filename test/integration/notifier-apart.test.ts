@@ -11,8 +11,17 @@ interface Changed {
   readonly key: string;
 }
 
-async function ask<T>({ apiKey }: EdgePair, node: EdgeNode, path: string, body?: object): Promise<{ status: number; body: T }> {
-  const response = await fetch(node.url + path, { method: body === undefined ? 'GET' : 'POST', headers: { 'X-API-Key': apiKey, 'Content-Type': 'application/json' }, ...(body && { body: JSON.stringify(body) }) });
+async function ask<T>(
+  { apiKey }: EdgePair,
+  node: EdgeNode,
+  path: string,
+  body?: object,
+): Promise<{ status: number; body: T }> {
+  const response = await fetch(node.url + path, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { 'X-API-Key': apiKey, 'Content-Type': 'application/json' },
+    ...(body && { body: JSON.stringify(body) }),
+  });
   return { status: response.status, body: (await response.json()) as T };
 }
 
@@ -22,19 +31,29 @@ const append = async (pair: EdgePair, node: EdgeNode, aggregateId: string): Prom
 };
 
 const poll = async (pair: EdgePair, node: EdgeNode, after: number, more = ''): Promise<readonly Changed[]> => {
-  const { status, body } = await ask<{ notifications: Changed[] }>(pair, node, `/projections/${PROJECTION}/notifications?limit=1000&afterSequence=${after}${more}`);
+  const { status, body } = await ask<{ notifications: Changed[] }>(
+    pair,
+    node,
+    `/projections/${PROJECTION}/notifications?limit=1000&afterSequence=${after}${more}`,
+  );
   assert.equal(status, 200);
   return body.notifications;
 };
 
 /** Follows over WebSocket, and connects again where it was. */
-function stream(pair: EdgePair, node: EdgeNode): { readonly received: Changed[]; readonly connections: () => number; stop(): void } {
+function stream(
+  pair: EdgePair,
+  node: EdgeNode,
+): { readonly received: Changed[]; readonly connections: () => number; stop(): void } {
   const received: Changed[] = [];
   let connections = 0;
   let stopped = false;
   let socket: WebSocket | undefined;
   const connect = (): void => {
-    socket = new WebSocket(`${node.url.replace('http', 'ws')}/projections/${PROJECTION}/stream?afterSequence=${received.at(-1)?.sequence ?? 0}`, { headers: { 'X-API-Key': pair.apiKey } });
+    socket = new WebSocket(
+      `${node.url.replace('http', 'ws')}/projections/${PROJECTION}/stream?afterSequence=${received.at(-1)?.sequence ?? 0}`,
+      { headers: { 'X-API-Key': pair.apiKey } },
+    );
     socket.on('open', () => connections++);
     socket.on('error', () => undefined);
     socket.on('message', (data: Buffer) => {
@@ -101,7 +120,13 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
   assert.equal((await waiting)[0]?.sequence, sent);
 
   // The notifier takes the tenant, loses it again, and then the roles change places; under load each time.
-  for (const [owner, notifier] of [[a, a], [b, a], [a, b], [b, b], [b, a]] as const) {
+  for (const [owner, notifier] of [
+    [a, a],
+    [b, a],
+    [a, b],
+    [b, b],
+    [b, a],
+  ] as const) {
     const loading = load(30);
     cast(pair, owner, notifier);
     await loading;
@@ -109,13 +134,27 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     const other = notifier === a ? b : a;
     await until(() => notifier.hub.followers === 2 && other.hub.followers === 0);
     assert.equal(owner.registry.active(TENANT)?.status, 'RUNNING');
-    if (owner !== notifier) await until(() => notifier.registry.standby(TENANT)?.status === 'FOLLOWING' && notifier.registry.active(TENANT) === undefined);
+    if (owner !== notifier)
+      await until(
+        () =>
+          notifier.registry.standby(TENANT)?.status === 'FOLLOWING' && notifier.registry.active(TENANT) === undefined,
+      );
   }
   const all = await poll(pair, a, 0);
-  assert.deepEqual(all.map(({ sequence }) => sequence), [...all.map(({ sequence }) => sequence)].sort((x, y) => x - y));
+  assert.deepEqual(
+    all.map(({ sequence }) => sequence),
+    [...all.map(({ sequence }) => sequence)].sort((x, y) => x - y),
+  );
   assert.equal(all.length, sent);
-  for (const { received } of streams) assert.deepEqual(received.map(({ sequence, key, state }) => [sequence, key, state.total]), all.map(({ sequence, key, state }) => [sequence, key, state.total]));
-  assert.ok(streams.every(({ connections }) => connections() >= 3), 'they were sent to the other notifier');
+  for (const { received } of streams)
+    assert.deepEqual(
+      received.map(({ sequence, key, state }) => [sequence, key, state.total]),
+      all.map(({ sequence, key, state }) => [sequence, key, state.total]),
+    );
+  assert.ok(
+    streams.every(({ connections }) => connections() >= 3),
+    'they were sent to the other notifier',
+  );
 });
 
 test('a copy that lags answers nothing of the past: a poll has what was seen elsewhere, a live stream begins after it', async (t) => {
@@ -125,7 +164,11 @@ test('a copy that lags answers nothing of the past: a poll has what was seen els
   assert.deepEqual(await poll(pair, b, 0), []);
   assert.equal(a.registry.standby(TENANT)?.status, 'FOLLOWING');
   const seen = async (sequence: number): Promise<void> =>
-    until(async () => (await ask<{ states: { sequence: number }[] }>(pair, b, `/projections/${PROJECTION}/states`)).body.states.some((row) => row.sequence === sequence));
+    until(async () =>
+      (await ask<{ states: { sequence: number }[] }>(pair, b, `/projections/${PROJECTION}/states`)).body.states.some(
+        (row) => row.sequence === sequence,
+      ),
+    );
   let release: () => void = () => undefined;
   a.hold.following = new Promise((resolve) => (release = resolve));
   const first: number[] = [];
@@ -134,14 +177,20 @@ test('a copy that lags answers nothing of the past: a poll has what was seen els
   for (const sequence of [1, 2, 3]) {
     await append(pair, b, 'tally-1');
     await seen(sequence);
-    if (sequence < 3) assert.deepEqual((await poll(pair, b, sequence - 1)).map((one) => one.sequence), [sequence]);
+    if (sequence < 3)
+      assert.deepEqual(
+        (await poll(pair, b, sequence - 1)).map((one) => one.sequence),
+        [sequence],
+      );
   }
   const events = await fetch(`${b.url}/projections/${PROJECTION}/sse`, { headers: { 'X-API-Key': pair.apiKey } });
   const reader = (events.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
   t.after(() => reader.cancel());
   await append(pair, b, 'tally-1');
   await seen(4);
-  const socket = new WebSocket(`${b.url.replace('http', 'ws')}/projections/${PROJECTION}/stream`, { headers: { 'X-API-Key': pair.apiKey } });
+  const socket = new WebSocket(`${b.url.replace('http', 'ws')}/projections/${PROJECTION}/stream`, {
+    headers: { 'X-API-Key': pair.apiKey },
+  });
   sockets.push(socket);
   socket.on('message', (data: Buffer) => void first.push((JSON.parse(data.toString()) as Changed).sequence));
   await until(() => socket.readyState === WebSocket.OPEN);
@@ -172,23 +221,39 @@ test('a copy for notifications that can not follow any more is replaced, and its
 });
 
 test('a process without the role gateway serves other processes and its probes, and tells clients so', async (t) => {
-  const pair = await edgePair(t, { projection: true, envOf: { a: {}, b: { KAFKA_BROKERS: 'kafka:9092', ROLES: 'tasks,notifier' } } });
+  const pair = await edgePair(t, {
+    projection: true,
+    envOf: { a: {}, b: { KAFKA_BROKERS: 'kafka:9092', ROLES: 'tasks,notifier' } },
+  });
   const { a, b } = pair;
   await append(pair, a, 'tally-1');
   assert.equal((await ask(pair, a, '/events/tally-1')).status, 200);
-  for (const path of ['/events/tally-1', '/projections', '/auth/whoami', '/openapi.json', '/admin/tenants', '/nothing']) {
+  for (const path of [
+    '/events/tally-1',
+    '/projections',
+    '/auth/whoami',
+    '/openapi.json',
+    '/admin/tenants',
+    '/nothing',
+  ]) {
     const { status, body } = await ask<{ code: string; detail: string }>(pair, b, path);
     assert.deepEqual([status, body.code], [503, 'UNAVAILABLE'], path);
     assert.match(body.detail, /takes no requests of clients/);
   }
-  const refused = await ask<{ code: string }>(pair, b, '/events', { aggregateId: 'tally-1', eventType: 'Counted', data: {} });
+  const refused = await ask<{ code: string }>(pair, b, '/events', {
+    aggregateId: 'tally-1',
+    eventType: 'Counted',
+    data: {},
+  });
   assert.deepEqual([refused.status, refused.body.code], [503, 'UNAVAILABLE']);
   assert.equal((await ask(pair, b, '/health')).status, 200);
   assert.equal((await ask(pair, b, '/health/ready')).status, 200);
   const metrics = await fetch(`${b.url}/metrics`);
   assert.equal(metrics.status, 401, 'it is there, for the admin');
   const status = await new Promise<number | undefined>((resolve) => {
-    const socket = new WebSocket(`${b.url.replace('http', 'ws')}/projections/${PROJECTION}/stream`, { headers: { 'X-API-Key': pair.apiKey } });
+    const socket = new WebSocket(`${b.url.replace('http', 'ws')}/projections/${PROJECTION}/stream`, {
+      headers: { 'X-API-Key': pair.apiKey },
+    });
     socket.on('unexpected-response', (_request, response) => {
       resolve(response.statusCode);
       socket.terminate();

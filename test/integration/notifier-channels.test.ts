@@ -10,13 +10,24 @@ import { Authenticator, type Principal } from '../../src/http/auth.js';
 import { notificationRoutes } from '../../src/http/routes/notifications.js';
 import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
 import { StreamServer } from '../../src/http/websocket/stream-server.js';
-import { ConnectionQuota } from '../../src/notifier/connection-quota.js';
-import { ChangeHub } from '../../src/notifier/hub.js';
-import { change, ListFeed, ListTenants, listening, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
+import { ConnectionQuota } from '../../src/http/connection-quota.js';
+import { ChangeHub } from '../../src/feed/hub.js';
+import {
+  change,
+  ListFeed,
+  ListTenants,
+  listening,
+  ManualTimers,
+  MapCatalog,
+  until,
+} from '../support/notifier-world.js';
 
 const KEY = { 'x-api-key': 'key-of-t1' };
 
-async function world(t: TestContext, options: { tailSize?: number; perTenant?: number; maxBufferedBytes?: number } = {}) {
+async function world(
+  t: TestContext,
+  options: { tailSize?: number; perTenant?: number; maxBufferedBytes?: number } = {},
+) {
   const feed = new ListFeed(options.tailSize);
   const tenants = new ListTenants();
   tenants.activate('t1', feed);
@@ -38,9 +49,14 @@ async function world(t: TestContext, options: { tailSize?: number; perTenant?: n
   const streams = new StreamServer({ ...shared, logger: silentLogger });
   const app = express();
   app.use(polling.router, sse.router);
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => answerError(response, error, 'r'));
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
+    answerError(response, error, 'r'),
+  );
   const server = createServer(app);
-  server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => void streams.handleUpgrade(request, socket, head));
+  server.on(
+    'upgrade',
+    (request: IncomingMessage, socket: Socket, head: Buffer) => void streams.handleUpgrade(request, socket, head),
+  );
   const port = await listening(server);
   const close = async (): Promise<void> => {
     polling.close();
@@ -54,7 +70,12 @@ async function world(t: TestContext, options: { tailSize?: number; perTenant?: n
   const poll = async (query: string, id = 'p1', headers: Record<string, string> = KEY) => {
     const response = await fetch(`http://127.0.0.1:${port}/projections/${id}/notifications${query}`, { headers });
     const text = await response.text();
-    const body = JSON.parse(text) as { notifications: { sequence: number; key: string }[]; cursor?: number; code?: string; oldestSequence?: number };
+    const body = JSON.parse(text) as {
+      notifications: { sequence: number; key: string }[];
+      cursor?: number;
+      code?: string;
+      oldestSequence?: number;
+    };
     return { status: response.status, text, body, sequences: () => body.notifications.map(({ sequence }) => sequence) };
   };
   return { feed, tenants, catalog, timers, hub, polling, streams, port, poll, close };
@@ -62,10 +83,27 @@ async function world(t: TestContext, options: { tailSize?: number; perTenant?: n
 type World = Awaited<ReturnType<typeof world>>;
 
 /** A client that answers pings as long as `pong` says so, and remembers what it got. */
-function stream(t: TestContext, w: World, query = '', options: { pong?: boolean; headers?: Record<string, string>; id?: string } = {}) {
-  const socket = new WebSocket(`ws://127.0.0.1:${w.port}/projections/${options.id ?? 'p1'}/stream${query}`, { headers: options.headers ?? KEY });
+function stream(
+  t: TestContext,
+  w: World,
+  query = '',
+  options: { pong?: boolean; headers?: Record<string, string>; id?: string } = {},
+) {
+  const socket = new WebSocket(`ws://127.0.0.1:${w.port}/projections/${options.id ?? 'p1'}/stream${query}`, {
+    headers: options.headers ?? KEY,
+  });
   t.after(() => socket.terminate());
-  const state = { socket, opened: false, texts: [] as string[], sequences: [] as number[], pings: 0, code: 0, reason: '', status: 0, refusal: '' };
+  const state = {
+    socket,
+    opened: false,
+    texts: [] as string[],
+    sequences: [] as number[],
+    pings: 0,
+    code: 0,
+    reason: '',
+    status: 0,
+    refusal: '',
+  };
   socket.on('open', () => (state.opened = true));
   socket.on('message', (data) => {
     const text = (data as Buffer).toString('utf8');
@@ -83,7 +121,9 @@ function stream(t: TestContext, w: World, query = '', options: { pong?: boolean;
     state.reason = reason.toString();
   });
   socket.on('unexpected-response', (_request, response) => {
-    response.on('data', (chunk: Buffer) => (state.refusal += chunk.toString())).on('end', () => (state.status = response.statusCode ?? 0));
+    response
+      .on('data', (chunk: Buffer) => (state.refusal += chunk.toString()))
+      .on('end', () => (state.status = response.statusCode ?? 0));
   });
   socket.on('error', () => undefined);
   return state;
@@ -91,16 +131,31 @@ function stream(t: TestContext, w: World, query = '', options: { pong?: boolean;
 
 /** An SSE reader: whole events as [id, event, data]. */
 function events(t: TestContext, w: World, query = '', headers: Record<string, string> = KEY, id = 'p1') {
-  const state = { status: 0, body: '', ended: false, headers: {} as IncomingMessage['headers'], events: () => [] as { id: number; data: string }[] };
-  const request = get({ port: w.port, host: '127.0.0.1', path: `/projections/${id}/sse${query}`, headers, agent: false }, (response) => {
-    state.status = response.statusCode ?? 0;
-    state.headers = response.headers;
-    response.on('data', (chunk: Buffer) => (state.body += chunk.toString())).on('end', () => (state.ended = true)).on('error', () => undefined);
-  });
+  const state = {
+    status: 0,
+    body: '',
+    ended: false,
+    headers: {} as IncomingMessage['headers'],
+    events: () => [] as { id: number; data: string }[],
+  };
+  const request = get(
+    { port: w.port, host: '127.0.0.1', path: `/projections/${id}/sse${query}`, headers, agent: false },
+    (response) => {
+      state.status = response.statusCode ?? 0;
+      state.headers = response.headers;
+      response
+        .on('data', (chunk: Buffer) => (state.body += chunk.toString()))
+        .on('end', () => (state.ended = true))
+        .on('error', () => undefined);
+    },
+  );
   request.on('error', () => undefined);
   t.after(() => request.destroy());
   state.events = () =>
-    [...state.body.matchAll(/^id: (\d+)\nevent: state_changed\ndata: (.*)\n\n/gm)].map((match) => ({ id: Number(match[1]), data: match[2] as string }));
+    [...state.body.matchAll(/^id: (\d+)\nevent: state_changed\ndata: (.*)\n\n/gm)].map((match) => ({
+      id: Number(match[1]),
+      data: match[2] as string,
+    }));
   return state;
 }
 
@@ -114,20 +169,41 @@ test('12: polling, WebSocket and SSE carry the same records, byte for byte', asy
   const { text } = await w.poll('');
   const records = live.texts.map((message) => message.replace('{"type":"state_changed",', '{'));
   assert.equal(text, `{"notifications":[${records.join(',')}]}`);
-  assert.deepEqual(sse.events().map(({ data }) => data), records);
-  assert.deepEqual(sse.events().map(({ id }) => id), [3, 6]);
+  assert.deepEqual(
+    sse.events().map(({ data }) => data),
+    records,
+  );
+  assert.deepEqual(
+    sse.events().map(({ id }) => id),
+    [3, 6],
+  );
   assert.equal(sse.headers['content-type'], 'text/event-stream; charset=utf-8');
   const fields = JSON.parse(live.texts[0] as string) as Record<string, unknown>;
-  for (const field of ['type', 'projectionId', 'aggregateId', 'aggregateType', 'version', 'state', 'sequence', 'timestamp', 'key']) assert.ok(field in fields, field);
+  for (const field of [
+    'type',
+    'projectionId',
+    'aggregateId',
+    'aggregateType',
+    'version',
+    'state',
+    'sequence',
+    'timestamp',
+    'key',
+  ])
+    assert.ok(field in fields, field);
 });
 
 test('13: a resume under concurrent appends has no gap and no repetition, on a WebSocket and over SSE, also where the tail does not reach', async (t) => {
   const w = await world(t, { tailSize: 20, maxBufferedBytes: 2_000 });
   let sequence = 0;
-  const accept = (count: number): void => w.feed.accept(...Array.from({ length: count }, () => change((sequence += 2))));
+  const accept = (count: number): void =>
+    w.feed.accept(...Array.from({ length: count }, () => change((sequence += 2))));
   accept(200);
   const sockets = [0, 50, 399, 400].map((after) => ({ after, got: stream(t, w, `?afterSequence=${after}`) }));
-  const readers = [{ after: 120, got: events(t, w, '?afterSequence=120') }, { after: 300, got: events(t, w, '?afterSequence=5', { ...KEY, 'Last-Event-ID': '300' }) }];
+  const readers = [
+    { after: 120, got: events(t, w, '?afterSequence=120') },
+    { after: 300, got: events(t, w, '?afterSequence=5', { ...KEY, 'Last-Event-ID': '300' }) },
+  ];
   for (let i = 0; i < 100; i++) {
     accept(1 + (i % 3));
     await new Promise((resolve) => setImmediate(resolve));
@@ -139,7 +215,10 @@ test('13: a resume under concurrent appends has no gap and no repetition, on a W
   }
   for (const { after, got } of readers) {
     await until(() => got.events().at(-1)?.id === sequence, `all after ${after}`);
-    assert.deepEqual(got.events().map(({ id }) => id), expected(after));
+    assert.deepEqual(
+      got.events().map(({ id }) => id),
+      expected(after),
+    );
   }
 });
 
@@ -164,7 +243,10 @@ test('polling pages, filters by key, waits for a change and ends with the client
   assert.deepEqual((await late).sequences(), []);
 
   const abort = new AbortController();
-  const gone = fetch(`http://127.0.0.1:${w.port}/projections/p1/notifications?afterSequence=255&waitSeconds=60`, { headers: KEY, signal: abort.signal });
+  const gone = fetch(`http://127.0.0.1:${w.port}/projections/p1/notifications?afterSequence=255&waitSeconds=60`, {
+    headers: KEY,
+    signal: abort.signal,
+  });
   await until(() => w.hub.followers === 1, 'it waits');
   abort.abort();
   await assert.rejects(gone);
@@ -180,7 +262,19 @@ test('bad cursors are 400, trimmed ones 410 with the oldest, foreign and unknown
   const w = await world(t, { tailSize: 1 });
   w.feed.accept(change(1), change(2), change(3), change(4));
   w.feed.trimmed = 2;
-  for (const query of ['?afterSequence=-1', '?afterSequence=1.5', '?afterSequence=', '?afterSequence=abc', '?afterSequence=9007199254740993', '?afterSequence=1&afterSequence=2', '?limit=0', '?limit=1001', '?waitSeconds=61', '?key=', '?key=%00']) {
+  for (const query of [
+    '?afterSequence=-1',
+    '?afterSequence=1.5',
+    '?afterSequence=',
+    '?afterSequence=abc',
+    '?afterSequence=9007199254740993',
+    '?afterSequence=1&afterSequence=2',
+    '?limit=0',
+    '?limit=1001',
+    '?waitSeconds=61',
+    '?key=',
+    '?key=%00',
+  ]) {
     const { status, body } = await w.poll(query);
     assert.deepEqual([status, body.code], [400, 'INVALID_REQUEST'], query);
   }
@@ -204,12 +298,22 @@ test('bad cursors are 400, trimmed ones 410 with the oldest, foreign and unknown
   for (const [query, options, status] of refusals) {
     const refused = stream(t, w, query, options);
     await until(() => refused.status !== 0, `${query} ${options.id ?? ''}`);
-    assert.deepEqual([refused.status, (JSON.parse(refused.refusal) as { status: number }).status], [status, status], query);
+    assert.deepEqual(
+      [refused.status, (JSON.parse(refused.refusal) as { status: number }).status],
+      [status, status],
+      query,
+    );
   }
   assert.equal(w.streams.connections, 0);
 
   w.catalog.addProjection('t1', 'quiet');
-  for (const [query, headers, id, status] of [['', KEY, 'quiet', 404], ['', KEY, 'foreign', 404], ['?afterSequence=1', KEY, 'p1', 410], ['', { ...KEY, 'last-event-id': 'x' }, 'p1', 400], ['', {}, 'p1', 401]] as const) {
+  for (const [query, headers, id, status] of [
+    ['', KEY, 'quiet', 404],
+    ['', KEY, 'foreign', 404],
+    ['?afterSequence=1', KEY, 'p1', 410],
+    ['', { ...KEY, 'last-event-id': 'x' }, 'p1', 400],
+    ['', {}, 'p1', 401],
+  ] as const) {
     const refused = events(t, w, query, headers, id);
     await until(() => refused.ended, `${id} ${query}`);
     assert.equal(refused.status, status, `${id} ${query}`);
@@ -255,7 +359,10 @@ test('a slow reader holds a bounded buffer, gets everything when it reads on, an
   assert.ok(process.memoryUsage().arrayBuffers - before < 8 * 1024 * 1024, 'what is not read is not encoded');
   slow.socket.resume();
   await until(() => slow.sequences.length === 1_000, 'it catches up', 20_000);
-  assert.deepEqual(slow.sequences, Array.from({ length: 1_000 }, (_, i) => i + 1));
+  assert.deepEqual(
+    slow.sequences,
+    Array.from({ length: 1_000 }, (_, i) => i + 1),
+  );
 
   slow.socket.pause();
   for (let i = 1_001; i <= 1_400; i++) w.feed.accept(change(i, { state }));
@@ -277,8 +384,20 @@ test('what a client sends besides pongs closes its socket: other messages, binar
     ['null', (socket) => socket.send('null'), 1008],
     ['binary', (socket) => socket.send(Buffer.from('{"type":"pong"}')), 1008],
     ['too long', (socket) => socket.send('x'.repeat(5_000)), 1009],
-    ['a flood of pongs', (socket) => { for (let i = 0; i < 40; i++) socket.send('{"type":"pong"}'); }, 1008],
-    ['a flood of pings', (socket) => { for (let i = 0; i < 40; i++) socket.ping(); }, 1008],
+    [
+      'a flood of pongs',
+      (socket) => {
+        for (let i = 0; i < 40; i++) socket.send('{"type":"pong"}');
+      },
+      1008,
+    ],
+    [
+      'a flood of pings',
+      (socket) => {
+        for (let i = 0; i < 40; i++) socket.ping();
+      },
+      1008,
+    ],
   ];
   for (const [what, act, code] of cases) {
     const client = stream(t, w);
@@ -293,7 +412,9 @@ test('what a client sends besides pongs closes its socket: other messages, binar
   raw.on('error', () => undefined);
   let answer = '';
   raw.on('data', (chunk) => (answer += chunk.toString('latin1')));
-  raw.write('GET /projections/p1/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nX-API-Key: key-of-t1\r\n\r\n');
+  raw.write(
+    'GET /projections/p1/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nX-API-Key: key-of-t1\r\n\r\n',
+  );
   await until(() => answer.startsWith('HTTP/1.1 101'), 'the upgrade');
   const ping = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
   raw.write(Buffer.concat(Array.from({ length: 1_000 }, () => ping)));

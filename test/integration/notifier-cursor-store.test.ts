@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendRefusedError } from '../../src/log/log.js';
-import { LogCursorStore } from '../../src/notifier/log-cursor-store.js';
+import { LogCursorStore } from '../../src/webhooks/log-cursor-store.js';
 import { ManualTimers, until } from '../support/notifier-world.js';
 
 test('the latest save of each endpoint is there after a restart, in few appends, also when appends failed meanwhile', async (t) => {

@@ -1,15 +1,30 @@
 // A tenant of four partitions: one order over all of them, whoever owns which, and states that depend on nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { partitionKey } from '../../src/cluster/slots.js';
+import { partitionKey } from '../../src/core/slots.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { partitionOf } from '../../src/core/murmur2.js';
 import { AppendIndefiniteError, type Log } from '../../src/log/log.js';
-import { writeSnapshot } from '../../src/tasks/snapshots/snapshot-writer.js';
-import type { TenantTask } from '../../src/tasks/tenant-task.js';
-import { changesTopic, eventsTopic, snapshotsTopicSpec } from '../../src/tasks/topics.js';
-import { append, appendAll, assign, chainCode, changesOf, codecs, Node, orderRef, PARTITIONS, readAll, statesOf, tell, TENANT, truthOf } from '../support/partition-world.js';
+import { writeSnapshot } from '../../src/snapshots/snapshot-writer.js';
+import type { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { changesTopic, eventsTopic, snapshotsTopicSpec } from '../../src/log/topics.js';
+import {
+  append,
+  appendAll,
+  assign,
+  chainCode,
+  changesOf,
+  codecs,
+  Node,
+  orderRef,
+  PARTITIONS,
+  readAll,
+  statesOf,
+  tell,
+  TENANT,
+  truthOf,
+} from '../support/partition-world.js';
 import { until } from '../support/service.js';
 import { LOGS } from '../support/two-logs.js';
 
@@ -17,7 +32,13 @@ const OTHER_STATE = /another state/;
 
 /** All that was acknowledged is folded. */
 async function settled(log: Log, tenant: TenantTask): Promise<void> {
-  await until(async () => tenant.status === 'RUNNING' && tenant.projectionLag === 0 && (await truthOf(log)).unplaced === 0 && tenant.projectionBuild('p') === undefined);
+  await until(
+    async () =>
+      tenant.status === 'RUNNING' &&
+      tenant.projectionLag === 0 &&
+      (await truthOf(log)).unplaced === 0 &&
+      tenant.projectionBuild('p') === undefined,
+  );
 }
 
 /** A Log of which a part is held up, or never answers. */
@@ -41,43 +62,51 @@ async function holds(log: Log, results: readonly AppendResult[]): Promise<void> 
     versions.set(aggregateId, baseVersion + events.length);
   }
   const placed = new Set(commits.map(({ aggregateId, baseVersion }) => `${aggregateId}@${baseVersion + 1}`));
-  for (const { aggregateId, startVersion } of results) assert.ok(placed.has(`${aggregateId}@${startVersion}`), `2: ${aggregateId}@${startVersion}`);
+  for (const { aggregateId, startVersion } of results)
+    assert.ok(placed.has(`${aggregateId}@${startVersion}`), `2: ${aggregateId}@${startVersion}`);
 }
 
 for (const { name, skip, open } of LOGS) {
-  test(`on ${name}, 1, 9, 11: live states are those of a rebuild, of a cold start, and of the log by itself`, { skip }, async (t) => {
-    const client = await open(t);
-    const log = client();
-    const code = await chainCode(t);
-    const node = new Node(t, log, code);
-    await assign([node], [node, node, node, node]);
-    const tenant = await node.tenant();
-    const results = await appendAll([node], 0, 600);
-    await settled(log, tenant);
-    const { states } = await truthOf(log);
-    assert.deepEqual(await statesOf(tenant), states);
-    await holds(log, results);
-    const live = await changesOf(tenant);
+  test(
+    `on ${name}, 1, 9, 11: live states are those of a rebuild, of a cold start, and of the log by itself`,
+    { skip },
+    async (t) => {
+      const client = await open(t);
+      const log = client();
+      const code = await chainCode(t);
+      const node = new Node(t, log, code);
+      await assign([node], [node, node, node, node]);
+      const tenant = await node.tenant();
+      const results = await appendAll([node], 0, 600);
+      await settled(log, tenant);
+      const { states } = await truthOf(log);
+      assert.deepEqual(await statesOf(tenant), states);
+      await holds(log, results);
+      const live = await changesOf(tenant);
 
-    code.revision = 2;
-    for (const target of code.projections()) tenant.deploy(target);
-    await appendAll([node], 600, 700);
-    await settled(log, tenant);
-    const { states: later } = await truthOf(log);
-    assert.deepEqual(await statesOf(tenant), later);
-    const all = await changesOf(tenant);
-    assert.deepEqual(all.slice(0, live.length), live);
-    assert.ok(all.every((change) => change.includes(' live ')), 'a rebuild by the same code changes nothing');
+      code.revision = 2;
+      for (const target of code.projections()) tenant.deploy(target);
+      await appendAll([node], 600, 700);
+      await settled(log, tenant);
+      const { states: later } = await truthOf(log);
+      assert.deepEqual(await statesOf(tenant), later);
+      const all = await changesOf(tenant);
+      assert.deepEqual(all.slice(0, live.length), live);
+      assert.ok(
+        all.every((change) => change.includes(' live ')),
+        'a rebuild by the same code changes nothing',
+      );
 
-    await node.close();
-    const cold = new Node(t, client(), code);
-    await assign([cold], [cold, cold, cold, cold]);
-    const again = await cold.tenant();
-    await settled(log, again);
-    assert.deepEqual(await statesOf(again), later);
-    assert.deepEqual(await changesOf(again), all);
-    assert.ok(!cold.warnings.some((warning) => OTHER_STATE.test(warning)), cold.warnings.join());
-  });
+      await node.close();
+      const cold = new Node(t, client(), code);
+      await assign([cold], [cold, cold, cold, cold]);
+      const again = await cold.tenant();
+      await settled(log, again);
+      assert.deepEqual(await statesOf(again), later);
+      assert.deepEqual(await changesOf(again), all);
+      assert.ok(!cold.warnings.some((warning) => OTHER_STATE.test(warning)), cold.warnings.join());
+    },
+  );
 
   test(`on ${name}, 2, 8, 11: partitions that change their owners under load keep one order`, { skip }, async (t) => {
     const client = await open(t);
@@ -86,7 +115,12 @@ for (const { name, skip, open } of LOGS) {
     const [a, b] = [new Node(t, client(), code), new Node(t, client(), code)];
     const nodes = [a, b];
     await assign(nodes, [a, b, a, b]);
-    const assignments = [[a, a, b, b], [b, a, b, a], [b, b, b, b], [a, b, b, a]] as const;
+    const assignments = [
+      [a, a, b, b],
+      [b, a, b, a],
+      [b, b, b, b],
+      [a, b, b, a],
+    ] as const;
     const results: AppendResult[] = [];
     for (const [round, owners] of assignments.entries()) {
       const load = Promise.all(
@@ -114,7 +148,10 @@ for (const { name, skip, open } of LOGS) {
     }
     const primary = await a.tenant();
     await settled(log, primary);
-    assert.equal(new Set(results.flatMap(({ eventIds }) => eventIds)).size, results.flatMap(({ eventIds }) => eventIds).length);
+    assert.equal(
+      new Set(results.flatMap(({ eventIds }) => eventIds)).size,
+      results.flatMap(({ eventIds }) => eventIds).length,
+    );
     await holds(log, results);
     const { states, commits } = await truthOf(log);
     assert.equal(commits.length, 480);
@@ -123,7 +160,7 @@ for (const { name, skip, open } of LOGS) {
 
     // All aggregates are listed, in pages, at the tenant's own task; a state is answered where the aggregate is.
     const listed: string[] = [];
-    for (let cursor: string | undefined; ; ) {
+    for (let cursor: string | undefined; ;) {
       const page = await primary.listAggregates({ aggregateType: 'account', limit: 10, cursor });
       listed.push(...page.aggregates.map(({ aggregateId }) => aggregateId));
       if ((cursor = page.nextCursor) === undefined) break;
@@ -131,13 +168,21 @@ for (const { name, skip, open } of LOGS) {
     assert.deepEqual(listed, [...new Set(commits.map(({ aggregateId }) => aggregateId))].sort());
     assert.deepEqual(await primary.aggregateTypes(), [{ aggregateType: 'account', aggregates: listed.length }]);
     await until(() => primary.catchUp('account')?.status === 'done');
-    const versions = new Map(commits.map(({ aggregateId, baseVersion, events }) => [aggregateId, baseVersion + events.length]));
+    const versions = new Map(
+      commits.map(({ aggregateId, baseVersion, events }) => [aggregateId, baseVersion + events.length]),
+    );
     const here = await primary.aggregateStates(listed, 0);
     for (const aggregateId of listed) {
-      const owner = nodes.find(({ ownership }) => ownership.ownerOf(partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS))) === 'self') ?? assert.fail();
+      const owner =
+        nodes.find(
+          ({ ownership }) => ownership.ownerOf(partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS))) === 'self',
+        ) ?? assert.fail();
       const { version, state } = await (await owner.home(aggregateId)).aggregateState('account', aggregateId);
       const copy = here.find((row) => row.aggregateId === aggregateId);
-      assert.deepEqual([version, copy?.version, copy?.state?.toString()], [versions.get(aggregateId), version, state?.toString()]);
+      assert.deepEqual(
+        [version, copy?.version, copy?.state?.toString()],
+        [versions.get(aggregateId), version, state?.toString()],
+      );
     }
 
     await Promise.all(nodes.map((node) => node.close()));
@@ -146,7 +191,11 @@ for (const { name, skip, open } of LOGS) {
     await settled(log, await cold.tenant());
     assert.deepEqual(await statesOf(await cold.tenant()), states);
     const changed = await changesOf(await cold.tenant());
-    assert.equal(changed.length, 2 * commits.reduce((sum, { events }) => sum + events.length, 0), '11: each effect once, on both keys');
+    assert.equal(
+      changed.length,
+      2 * commits.reduce((sum, { events }) => sum + events.length, 0),
+      '11: each effect once, on both keys',
+    );
   });
 }
 
@@ -165,7 +214,10 @@ test('on the embedded log, 8, 9, 11: a standby of the tenant follows all partiti
   const standby = b.registry.standby(TENANT) ?? assert.fail('there is no standby');
   // All but the last input that has a change: what is past it only a promotion can know.
   await until(() => standby.changes.head() === owner.changes.head() && standby.projectionLag <= 1);
-  await assert.rejects(standby.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }), (error: unknown) => error instanceof StatefoldError && error.retryable);
+  await assert.rejects(
+    standby.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }),
+    (error: unknown) => error instanceof StatefoldError && error.retryable,
+  );
   tell(nodes, [b, b, b, b]);
   const successor = await b.tenant();
   assert.equal(successor, standby);
@@ -188,7 +240,8 @@ test('on the embedded log, 9: each partition has snapshots of its own, from whic
   // So all is in its store.
   await node.registry.close();
   await log.ensureTopics([snapshotsTopicSpec(TENANT, PARTITIONS)]);
-  for (let partition = 0; partition < PARTITIONS; partition++) await writeSnapshot(log, node.archive, partitionKey(TENANT, partition), () => false);
+  for (let partition = 0; partition < PARTITIONS; partition++)
+    await writeSnapshot(log, node.archive, partitionKey(TENANT, partition), () => false);
   await node.close();
   const other = new Node(t, log, code);
   await assign([other], [other, other, other, other]);
@@ -201,7 +254,7 @@ test('on the embedded log, 9: each partition has snapshots of its own, from whic
   assert.ok(!other.warnings.some((warning) => OTHER_STATE.test(warning)), other.warnings.join());
 });
 
-test('on the embedded log, 2, 11: a tenant\'s own task that ends between partitions and their order, and between the order and its changes', async (t) => {
+test("on the embedded log, 2, 11: a tenant's own task that ends between partitions and their order, and between the order and its changes", async (t) => {
   const client = await (LOGS[0] ?? assert.fail()).open(t);
   const log = client();
   const code = await chainCode(t);
@@ -210,7 +263,14 @@ test('on the embedded log, 2, 11: a tenant\'s own task that ends between partiti
   const silent = new Promise<never>((_, reject) => (cut = reject));
   silent.catch(() => undefined);
   t.after(() => cut(new AppendIndefiniteError('the connection is gone')));
-  const [a, b] = [new Node(t, altered(log, { append: (to, records) => (mute.has(to.topic) ? silent : log.append(to, records)) }), code), new Node(t, log, code)];
+  const [a, b] = [
+    new Node(
+      t,
+      altered(log, { append: (to, records) => (mute.has(to.topic) ? silent : log.append(to, records)) }),
+      code,
+    ),
+    new Node(t, log, code),
+  ];
   const nodes = [a, b];
   await assign(nodes, [a, b, a, a]);
   const results = await appendAll(nodes, 0, 120);
@@ -245,7 +305,10 @@ test('on the embedded log, 9: order records that come twice, late, or from a for
   let attempts = 0;
   const place = (partition: number, through: number): Promise<unknown> => {
     const recordId = `former:${attempts++}`;
-    const value = codecs.order.encode({ epoch: 0, owner: 'former', recordId, expectedOffset: 0, previous: '' }, { kind: 'Through', value: { partition, through } });
+    const value = codecs.order.encode(
+      { epoch: 0, owner: 'former', recordId, expectedOffset: 0, previous: '' },
+      { kind: 'Through', value: { partition, through } },
+    );
     return log.append(orderRef, [{ key: Buffer.from(recordId), value }]);
   };
   const results: AppendResult[] = [];
@@ -265,7 +328,9 @@ test('on the embedded log, 9: order records that come twice, late, or from a for
   const { states } = await truthOf(log);
   assert.deepEqual(await statesOf(tenant), states);
   const all = await changesOf(tenant);
-  const moved = (await readAll(log, orderRef)).filter(({ value }) => value !== null && codecs.order.decode(value)?.fence.owner === 'former').length;
+  const moved = (await readAll(log, orderRef)).filter(
+    ({ value }) => value !== null && codecs.order.decode(value)?.fence.owner === 'former',
+  ).length;
   assert.ok(moved > 40);
   await node.close();
   const cold = new Node(t, log, code);
@@ -283,7 +348,12 @@ test('on the embedded log, 9, 11: projections wait for a partition that is place
   let release!: () => void;
   const held = new Promise<void>((resolve) => (release = resolve));
   let holding = false;
-  const slow = altered(log, { read: async (of, from, maxBytes, waitMs) => (holding && of.topic.endsWith('.events') && of.partition === 1 ? (await held, log.read(of, from, maxBytes, waitMs)) : log.read(of, from, maxBytes, waitMs)) });
+  const slow = altered(log, {
+    read: async (of, from, maxBytes, waitMs) =>
+      holding && of.topic.endsWith('.events') && of.partition === 1
+        ? (await held, log.read(of, from, maxBytes, waitMs))
+        : log.read(of, from, maxBytes, waitMs),
+  });
   const [a, b] = [new Node(t, slow, code), new Node(t, log, code)];
   await assign([a, b], [a, b, a, a]);
   await appendAll([a, b], 0, 60);
@@ -293,7 +363,10 @@ test('on the embedded log, 9, 11: projections wait for a partition that is place
   const results = await appendAll([a, b], 60, 180);
   // Somebody places what the primary does not have yet, and it places its own after that.
   const end = await log.endOffset({ topic: eventsTopic(TENANT), partition: 1 });
-  const value = codecs.order.encode({ epoch: 0, owner: 'other', recordId: 'other:1', expectedOffset: 0, previous: '' }, { kind: 'Through', value: { partition: 1, through: end } });
+  const value = codecs.order.encode(
+    { epoch: 0, owner: 'other', recordId: 'other:1', expectedOffset: 0, previous: '' },
+    { kind: 'Through', value: { partition: 1, through: end } },
+  );
   await log.append(orderRef, [{ key: Buffer.from('other:1'), value }]);
   results.push(...(await appendAll([a, b], 180, 240)));
   await until(async () => (await truthOf(log)).commits.length > 200);

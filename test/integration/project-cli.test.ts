@@ -27,15 +27,28 @@ test('a project is made, builds without a network, and its fixtures run without 
   assert.match(again.err, /my-shop is not empty/);
 
   await t.test('it builds, with no source of packages but its own folder', async () => {
-    const env = { ...process.env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1', http_proxy: 'http://127.0.0.1:1', https_proxy: 'http://127.0.0.1:1' };
-    const { stdout } = await promisify(execFile)('dotnet', ['build', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false', '-warnaserror'], { cwd: folder, env });
+    const env = {
+      ...process.env,
+      DOTNET_CLI_TELEMETRY_OPTOUT: '1',
+      DOTNET_NOLOGO: '1',
+      http_proxy: 'http://127.0.0.1:1',
+      https_proxy: 'http://127.0.0.1:1',
+    };
+    const { stdout } = await promisify(execFile)(
+      'dotnet',
+      ['build', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false', '-warnaserror'],
+      { cwd: folder, env },
+    );
     assert.match(stdout, /MyShop\.dll/);
   });
 
   await t.test('its fixtures pass', async () => {
     const { code, out, err } = await run('test', 'my-shop');
     assert.equal(code, 0, out + err);
-    assert.match(out, /fixtures\/customers\.json\n {2}✔ .*\nfixtures\/order\.json\n {2}✔ an order adds up its lines \(.* ms\)\n {2}✔ .*\n\n3 passed\n$/);
+    assert.match(
+      out,
+      /fixtures\/customers\.json\n {2}✔ .*\nfixtures\/order\.json\n {2}✔ an order adds up its lines \(.* ms\)\n {2}✔ .*\n\n3 passed\n$/,
+    );
   });
 
   await t.test('one that fails shows the difference, and where the code stopped', async () => {
@@ -43,8 +56,14 @@ test('a project is made, builds without a network, and its fixtures run without 
     edit(join(folder, 'fixtures', 'order.json'), 'A line on an order that is Paid', 'something else');
     const { code, out } = await run('test', 'my-shop', '--only', 'order.json');
     assert.equal(code, 1);
-    assert.match(out, /✖ an order adds up its lines.*\n {6}order-1: - expected \+ actual\n[\s\S]*\n {6}- {3}"total": 1600\n {6}\+ {3}"total": 1250\n/);
-    assert.match(out, /stopped at version 3, but not with "something else":\n {6}OrderReducer\.cs\(3\d\): error in MyShop\.OrderReducer: InvalidOperationException: A line on an order that is Paid\.\n {9}3\d \| /);
+    assert.match(
+      out,
+      /✖ an order adds up its lines.*\n {6}order-1: - expected \+ actual\n[\s\S]*\n {6}- {3}"total": 1600\n {6}\+ {3}"total": 1250\n/,
+    );
+    assert.match(
+      out,
+      /stopped at version 3, but not with "something else":\n {6}OrderReducer\.cs\(3\d\): error in MyShop\.OrderReducer: InvalidOperationException: A line on an order that is Paid\.\n {9}3\d \| /,
+    );
     assert.match(out, /\n2 failed\n$/);
   });
 
@@ -52,10 +71,17 @@ test('a project is made, builds without a network, and its fixtures run without 
     edit(join(folder, 'Customers.cs'), 'e.Timestamp)', 'DateTimeOffset.UtcNow)');
     const clock = await run('test', 'my-shop');
     assert.equal(clock.code, 2);
-    assert.match(clock.out, /^Customers\.cs\(8,142\): error SF1001: 'DateTimeOffset\.UtcNow' reads the clock.*\n {4}8 \| {5}public Customer\? Apply.*\n {6}\| +\^\n1 error\n$/);
+    assert.match(
+      clock.out,
+      /^Customers\.cs\(8,142\): error SF1001: 'DateTimeOffset\.UtcNow' reads the clock.*\n {4}8 \| {5}public Customer\? Apply.*\n {6}\| +\^\n1 error\n$/,
+    );
     edit(join(folder, 'Customers.cs'), 'DateTimeOffset.UtcNow)', 'now)');
     const broken = await run('test', 'my-shop');
-    assert.deepEqual([broken.code, /error CS0103: The name 'now' does not exist/.test(broken.out)], [2, true], broken.out);
+    assert.deepEqual(
+      [broken.code, /error CS0103: The name 'now' does not exist/.test(broken.out)],
+      [2, true],
+      broken.out,
+    );
   });
 
   await t.test('a project of one kind has only that', async () => {

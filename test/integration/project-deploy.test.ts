@@ -15,15 +15,19 @@ function edit(path: string, from: string, to: string): void {
 test('a project is deployed, changed, looked back at and rolled back', async (t) => {
   const cwd = temporaryDirectory(t);
   const service = await startService(t);
-  const run = (...args: string[]): Promise<CliOutcome> => statefold({ STATEFOLD_URL: service.url, STATEFOLD_API_KEY: API_KEY }, cwd, ...args);
+  const run = (...args: string[]): Promise<CliOutcome> =>
+    statefold({ STATEFOLD_URL: service.url, STATEFOLD_API_KEY: API_KEY }, cwd, ...args);
   const ok = async (...args: string[]): Promise<string> => {
     const { code, out, err } = await run(...args);
     assert.equal(code, 0, out + err);
     return out;
   };
-  const append = async (aggregateId: string, eventType: string, data: object): Promise<void> => assert.equal((await service.post('/events', { aggregateId, eventType, data })).status, 201);
-  const order = async (): Promise<unknown> => (await service.get('/aggregate-types/order/order-1/state')).json()['state'];
-  const customer = async (id: string): Promise<unknown> => (await service.get(`/projections/${id}/states/Ada`)).json<{ states: { state: unknown }[] }>().states[0]?.state;
+  const append = async (aggregateId: string, eventType: string, data: object): Promise<void> =>
+    assert.equal((await service.post('/events', { aggregateId, eventType, data })).status, 201);
+  const order = async (): Promise<unknown> =>
+    (await service.get('/aggregate-types/order/order-1/state')).json()['state'];
+  const customer = async (id: string): Promise<unknown> =>
+    (await service.get(`/projections/${id}/states/Ada`)).json<{ states: { state: unknown }[] }>().states[0]?.state;
   const folder = join(cwd, 'shop');
   await ok('new', 'shop');
   await append('order-1', 'Placed', { customer: 'Ada' });
@@ -37,7 +41,10 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     assert.match(out, /^order +- +Shop\.OrderReducer +folds 3 aggregates$/m);
     assert.match(out, /^projection Shop\.Customers\n {2}a new one, which is built over the history$/m);
     assert.match(out, /^Shop\.OrderReducer +3 +0 +1 +2 +0 +1 \(before: 0\)$/m, 'tried over the stored history');
-    assert.match(out, /^ {2}OrderReducer\.cs\(\d+\): order-3 stops at version 1 of order-3: InvalidOperationException: Paid on an order that was never placed\.$/m);
+    assert.match(
+      out,
+      /^ {2}OrderReducer\.cs\(\d+\): order-3 stops at version 1 of order-3: InvalidOperationException: Paid on an order that was never placed\.$/m,
+    );
     assert.equal((await service.get('/aggregate-types/order')).status, 404);
     const unasked = await run('deploy', 'shop', '--no-dry-run');
     assert.deepEqual([unasked.code, unasked.err], [1, 'Nobody is here to be asked: say --yes.\n']);
@@ -46,11 +53,20 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
 
   let projectionId = '';
   await t.test('a deployment ends when all is caught up', async () => {
-    const deployed = JSON.parse(await ok('--json', 'deploy', 'shop', '--yes', '--no-dry-run')) as { projectionId: string; reducerId: string; deployed: boolean };
+    const deployed = JSON.parse(await ok('--json', 'deploy', 'shop', '--yes', '--no-dry-run')) as {
+      projectionId: string;
+      reducerId: string;
+      deployed: boolean;
+    };
     assert.equal(deployed.deployed, true);
     ({ projectionId } = deployed);
-    assert.deepEqual(await order(), { customer: 'Ada', status: 'Open', total: 700, lines: [{ product: 'tea', quantity: 2, price: 350 }] });
-    assert.equal((await customer(projectionId) as { orders: number }).orders, 2);
+    assert.deepEqual(await order(), {
+      customer: 'Ada',
+      status: 'Open',
+      total: 700,
+      lines: [{ product: 'tea', quantity: 2, price: 350 }],
+    });
+    assert.equal(((await customer(projectionId)) as { orders: number }).orders, 2);
     assert.equal((await service.get('/aggregate-types/order')).json()['reducerId'], deployed.reducerId);
   });
 
@@ -59,19 +75,28 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     edit(join(folder, 'Customers.cs'), '?? 0) + 1', '?? 0) + 10');
     const out = await ok('deploy', 'shop', '--yes');
     assert.match(out, /^order +Shop\.OrderReducer since 20\S+ +Shop\.OrderReducer +folds 3 aggregates$/m);
-    assert.match(out, new RegExp(`^projection Shop\\.Customers\\n {2}${projectionId}: revision 2 is built beside the live one`, 'm'));
+    assert.match(
+      out,
+      new RegExp(`^projection Shop\\.Customers\\n {2}${projectionId}: revision 2 is built beside the live one`, 'm'),
+    );
     assert.match(out, /^Shop\.OrderReducer +3 +1 +2 +0 +0 +1$/m);
     assert.match(out, /^Shop\.Customers +1 +1 +0 +0 +0 +0$/m);
-    assert.match(out, /\norder: caught up, 1 aggregate stopped by an event: see \/aggregate-types\/order\/faults\n[\s\S]*\nprojection: revision 2 is live\n$/);
-    assert.equal((await order() as { total: number }).total, 1400);
-    assert.equal((await customer(projectionId) as { orders: number }).orders, 20);
+    assert.match(
+      out,
+      /\norder: caught up, 1 aggregate stopped by an event: see \/aggregate-types\/order\/faults\n[\s\S]*\nprojection: revision 2 is live\n$/,
+    );
+    assert.equal(((await order()) as { total: number }).total, 1400);
+    assert.equal(((await customer(projectionId)) as { orders: number }).orders, 20);
   });
 
   await t.test('what does not compile is not uploaded', async () => {
     edit(join(folder, 'Events.cs'), 'string Customer', 'strin Customer');
     const { code, out } = await run('deploy', 'shop', '--yes');
     assert.equal(code, 2);
-    assert.match(out, /^Events\.cs\(4,\d+\): error CS0246: .*\n {4}4 \| public sealed record Placed\(strin Customer\);\n {6}\| +\^\n1 error\n$/);
+    assert.match(
+      out,
+      /^Events\.cs\(4,\d+\): error CS0246: .*\n {4}4 \| public sealed record Placed\(strin Customer\);\n {6}\| +\^\n1 error\n$/,
+    );
     edit(join(folder, 'Events.cs'), 'strin Customer', 'string Customer');
     assert.equal((await service.get('/reducers')).json<{ reducers: unknown[] }>().reducers.length, 2);
   });
@@ -80,24 +105,37 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     const all = await ok('history');
     assert.match(all, /^order +Shop\.OrderReducer +20\S+ +\S+$/m);
     assert.match(all, new RegExp(`^Shop\\.Customers +2 +compiled +${projectionId}$`, 'm'));
-    assert.match(await ok('history', 'order'), /^GENERATION[^\n]*\n2 +bound +Shop\.OrderReducer +20\S+ +\S+\n1 +kept +Shop\.OrderReducer +20\S+ +\S+\n$/);
+    assert.match(
+      await ok('history', 'order'),
+      /^GENERATION[^\n]*\n2 +bound +Shop\.OrderReducer +20\S+ +\S+\n1 +kept +Shop\.OrderReducer +20\S+ +\S+\n$/,
+    );
     assert.match(await ok('history', 'Customers'), /^REVISION[^\n]*\n2 +live +upload[^\n]*\n1 +kept +upload[^\n]*\n$/);
     assert.equal((JSON.parse(await ok('--json', 'history', projectionId)) as unknown[]).length, 2);
     const unknown = await run('history', 'nothing');
-    assert.deepEqual([unknown.code, /neither an aggregate type with a reducer nor a projection/.test(unknown.err)], [1, true]);
+    assert.deepEqual(
+      [unknown.code, /neither an aggregate type with a reducer nor a projection/.test(unknown.err)],
+      [1, true],
+    );
   });
 
   await t.test('rollback goes back to what was before, and ends when that is caught up', async () => {
-    assert.match(await ok('rollback', 'order', '--yes'), /^order: back to Shop\.OrderReducer of 20[\s\S]*order: caught up, 1 aggregate stopped by an event: \S+ \S+\n$/);
-    assert.equal((await order() as { total: number }).total, 700);
+    assert.match(
+      await ok('rollback', 'order', '--yes'),
+      /^order: back to Shop\.OrderReducer of 20[\s\S]*order: caught up, 1 aggregate stopped by an event: \S+ \S+\n$/,
+    );
+    assert.equal(((await order()) as { total: number }).total, 700);
     assert.match(await ok('rollback', 'Customers', '--yes'), /is live/);
-    assert.equal((await customer(projectionId) as { orders: number }).orders, 2);
+    assert.equal(((await customer(projectionId)) as { orders: number }).orders, 2);
     const unknown = await run('rollback', 'order', '--to', 'nothing', '--yes');
     assert.deepEqual([unknown.code, /was never bound to order/.test(unknown.err)], [1, true]);
   });
 
   await t.test('a key that is refused is told', async () => {
-    const { code, err } = await statefold({ STATEFOLD_URL: service.url, STATEFOLD_API_KEY: 'not-a-key-of-this-service' }, cwd, 'history');
+    const { code, err } = await statefold(
+      { STATEFOLD_URL: service.url, STATEFOLD_API_KEY: 'not-a-key-of-this-service' },
+      cwd,
+      'history',
+    );
     assert.deepEqual([code, /refuses the API key: set STATEFOLD_API_KEY/.test(err)], [1, true]);
   });
 });

@@ -25,9 +25,13 @@ describe("the embedded engine's process", () => {
       engine.start();
       await engine.ready(60_000);
       console.log(engine.pid);`;
-    const parent = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', code], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     context.after(() => void parent.kill('SIGKILL'));
-    const pid = await new Promise<number>((resolve) => createInterface({ input: parent.stdout }).once('line', (line) => resolve(Number(line))));
+    const pid = await new Promise<number>((resolve) =>
+      createInterface({ input: parent.stdout }).once('line', (line) => resolve(Number(line))),
+    );
     assert.ok(isAlive(pid));
     parent.kill('SIGKILL');
     await until('the engine has ended', () => !isAlive(pid), 10_000);

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { after } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
-import { ClickHouseReadStore, type ClickHouseReadStoreOptions } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
+import {
+  ClickHouseReadStore,
+  type ClickHouseReadStoreOptions,
+} from '../../src/read-store/clickhouse/clickhouse-read-store.js';
 import { EmbeddedEngine, type EmbeddedEngineOptions } from '../../src/read-store/embedded/embedded-engine.js';
 
 export const SCHEMAS = join(process.cwd(), 'schemas', 'clickhouse');
@@ -31,14 +34,30 @@ export function temporaryDirectory(cleanUp: CleanUp): string {
 
 export function startEngine(cleanUp: CleanUp, options: Partial<EmbeddedEngineOptions> = {}): EmbeddedEngine {
   const directory = options.directory ?? temporaryDirectory(cleanUp);
-  const engine = new EmbeddedEngine({ directory, port: 0, password: undefined, memoryLimitBytes: 1024 ** 3, logger: silentLogger, ...options });
+  const engine = new EmbeddedEngine({
+    directory,
+    port: 0,
+    password: undefined,
+    memoryLimitBytes: 1024 ** 3,
+    logger: silentLogger,
+    ...options,
+  });
   cleanUp.after(() => engine.stop());
   engine.start();
   return engine;
 }
 
-export function openStore(cleanUp: CleanUp, engine: EmbeddedEngine, options: Partial<ClickHouseReadStoreOptions> = {}): ClickHouseReadStore {
-  const store = new ClickHouseReadStore({ endpoint: () => engine.endpoint(), schemaDirectory: SCHEMAS, logger: silentLogger, ...options });
+export function openStore(
+  cleanUp: CleanUp,
+  engine: EmbeddedEngine,
+  options: Partial<ClickHouseReadStoreOptions> = {},
+): ClickHouseReadStore {
+  const store = new ClickHouseReadStore({
+    endpoint: () => engine.endpoint(),
+    schemaDirectory: SCHEMAS,
+    logger: silentLogger,
+    ...options,
+  });
   cleanUp.after(() => store.close());
   return store;
 }
@@ -46,10 +65,20 @@ export function openStore(cleanUp: CleanUp, engine: EmbeddedEngine, options: Par
 export async function rowsOf<T>(store: ClickHouseReadStore, sql: string): Promise<T[]> {
   let text = '';
   for await (const chunk of await store.query(sql, 'JSONEachRow')) text += String(chunk);
-  return text === '' ? [] : text.trimEnd().split('\n').map((line) => JSON.parse(line) as T);
+  return text === ''
+    ? []
+    : text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as T);
 }
 
 /** Polls until the condition holds. @throws after the deadline, with what was waited for. */
-export async function until(what: string, condition: () => boolean | Promise<boolean>, deadlineMs = 30_000): Promise<void> {
-  for (const end = Date.now() + deadlineMs; !(await condition()); await delay(20)) if (Date.now() > end) throw new Error(`${what}: not within ${deadlineMs} ms`);
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  deadlineMs = 30_000,
+): Promise<void> {
+  for (const end = Date.now() + deadlineMs; !(await condition()); await delay(20))
+    if (Date.now() > end) throw new Error(`${what}: not within ${deadlineMs} ms`);
 }

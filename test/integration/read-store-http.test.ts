@@ -17,12 +17,20 @@ describe("the embedded engine's HTTP interface", () => {
     endpoint = ready;
   });
 
-  const ask = (body: string | Buffer | undefined, parameters: Record<string, string> = {}, init: RequestInit = {}): Promise<Response> =>
+  const ask = (
+    body: string | Buffer | undefined,
+    parameters: Record<string, string> = {},
+    init: RequestInit = {},
+  ): Promise<Response> =>
     fetch(`${endpoint.url}/?${new URLSearchParams(parameters).toString()}`, {
       method: 'POST',
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
       ...init,
-      headers: { 'X-ClickHouse-User': endpoint.user, 'X-ClickHouse-Key': endpoint.password, ...(init.headers as Record<string, string> | undefined) },
+      headers: {
+        'X-ClickHouse-User': endpoint.user,
+        'X-ClickHouse-Key': endpoint.password,
+        ...(init.headers as Record<string, string> | undefined),
+      },
     });
   const text = async (body: string, parameters: Record<string, string> = {}): Promise<string> => {
     const answer = await ask(body, parameters);
@@ -33,7 +41,9 @@ describe("the embedded engine's HTTP interface", () => {
 
   it('answers its owner alone, by header, Basic or parameters', async () => {
     const { url, user, password } = endpoint;
-    const basic = (credentials: string): RequestInit => ({ headers: { Authorization: `Basic ${Buffer.from(credentials).toString('base64')}` } });
+    const basic = (credentials: string): RequestInit => ({
+      headers: { Authorization: `Basic ${Buffer.from(credentials).toString('base64')}` },
+    });
     assert.equal((await fetch(`${url}/?query=SELECT+1`, basic(`${user}:${password}`))).status, 200);
     assert.equal((await fetch(`${url}/?query=SELECT+1&user=${user}&password=${password}`)).status, 200);
     for (const [request, status, code] of [
@@ -56,9 +66,28 @@ describe("the embedded engine's HTTP interface", () => {
     assert.equal(await text('SELECT number FROM numbers(2)'), '0\n1\n');
     assert.equal(await text('SELECT 1 AS a', { default_format: 'JSONEachRow' }), '{"a":1}\n');
     assert.equal(await text('SELECT 1 AS a FORMAT CSVWithNames', { default_format: 'JSON' }), '"a"\n1\n');
-    assert.equal(await text("SELECT {n:Int32} + 1, {s:String}, getSetting('max_threads')", { param_n: '5', param_s: "it's", max_threads: '1' }), "6\tit\\'s\t1\n");
-    assert.equal(await text("SELECT getSetting('max_threads') > 0, currentDatabase()", { database: 'system' }), '1\tsystem\n');
-    for (const sql of ['SHOW DATABASES', 'DESCRIBE TABLE system.one', 'EXPLAIN SELECT 1', 'EXISTS TABLE system.one', 'WITH 1 AS x SELECT x', '(SELECT 1)', 'SHOW TABLES FROM system']) assert.notEqual(await text(sql), '', sql);
+    assert.equal(
+      await text("SELECT {n:Int32} + 1, {s:String}, getSetting('max_threads')", {
+        param_n: '5',
+        param_s: "it's",
+        max_threads: '1',
+      }),
+      "6\tit\\'s\t1\n",
+    );
+    assert.equal(
+      await text("SELECT getSetting('max_threads') > 0, currentDatabase()", { database: 'system' }),
+      '1\tsystem\n',
+    );
+    for (const sql of [
+      'SHOW DATABASES',
+      'DESCRIBE TABLE system.one',
+      'EXPLAIN SELECT 1',
+      'EXISTS TABLE system.one',
+      'WITH 1 AS x SELECT x',
+      '(SELECT 1)',
+      'SHOW TABLES FROM system',
+    ])
+      assert.notEqual(await text(sql), '', sql);
     assert.equal(await text('SELECT 1 WHERE 0'), '');
     const answer = await ask('SELECT 1 AS a', { query_id: 'mine', default_format: 'JSON' });
     assert.equal(answer.headers.get('x-clickhouse-query-id'), 'mine');
@@ -85,7 +114,9 @@ describe("the embedded engine's HTTP interface", () => {
     assert.equal((await ask('SELECT 1', { nope: '1' })).headers.get('x-clickhouse-exception-code'), '115');
     assert.equal((await ask('SELECT 1', { compress: '1' })).status, 501);
     assert.equal((await ask(`SELECT '${'x'.repeat(1024 * 1024)}'`)).status, 413);
-    const readonly = await fetch(`${endpoint.url}/?query=CREATE+TABLE+x+(a+Int8)+ENGINE=Memory&user=${endpoint.user}&password=${endpoint.password}`);
+    const readonly = await fetch(
+      `${endpoint.url}/?query=CREATE+TABLE+x+(a+Int8)+ENGINE=Memory&user=${endpoint.user}&password=${endpoint.password}`,
+    );
     assert.equal(readonly.headers.get('x-clickhouse-exception-code'), '164');
   });
 
@@ -94,11 +125,23 @@ describe("the embedded engine's HTTP interface", () => {
     await text('{"a":1,"b":"ü"}\n', { query: 'INSERT INTO rows_in FORMAT JSONEachRow' });
     await text("INSERT INTO rows_in (a, b) VALUES (2, 'FORMAT'), (3, ';')");
     await text('INSERT INTO rows_in SETTINGS max_threads = 1 FORMAT TSV\n4\tx\n');
-    assert.equal((await ask(gzipSync('5,"zip"\n'), { query: 'INSERT INTO rows_in FORMAT CSV' }, { headers: { 'Content-Encoding': 'gzip' } })).status, 200);
+    assert.equal(
+      (
+        await ask(
+          gzipSync('5,"zip"\n'),
+          { query: 'INSERT INTO rows_in FORMAT CSV' },
+          { headers: { 'Content-Encoding': 'gzip' } },
+        )
+      ).status,
+      200,
+    );
     const native = Buffer.from(await (await ask("SELECT 6::UInt32 AS a, 'native' AS b FORMAT Native")).arrayBuffer());
     assert.equal((await ask(native, { query: 'INSERT INTO rows_in FORMAT Native' })).status, 200);
     await text("INSERT INTO rows_in SELECT 7, 'select'");
-    assert.equal(await text('SELECT a, b FROM rows_in ORDER BY a FORMAT CSV'), '1,"ü"\n2,"FORMAT"\n3,";"\n4,"x"\n5,"zip"\n6,"native"\n7,"select"\n');
+    assert.equal(
+      await text('SELECT a, b FROM rows_in ORDER BY a FORMAT CSV'),
+      '1,"ü"\n2,"FORMAT"\n3,";"\n4,"x"\n5,"zip"\n6,"native"\n7,"select"\n',
+    );
     const bad = await ask('{"a":"x"}', { query: 'INSERT INTO rows_in FORMAT JSONEachRow' });
     assert.equal(bad.status, 400);
     assert.doesNotMatch(await bad.text(), /spool|rows-/);
@@ -114,18 +157,28 @@ describe("the embedded engine's HTTP interface", () => {
     }
     assert.equal(head, '"number"\n');
     assert.equal(bytes, 9 + 38_888_890);
-    const small = await ask("SELECT repeat('x', 1000)", { enable_http_compression: '1' }, { headers: { 'Accept-Encoding': 'gzip' } });
+    const small = await ask(
+      "SELECT repeat('x', 1000)",
+      { enable_http_compression: '1' },
+      { headers: { 'Accept-Encoding': 'gzip' } },
+    );
     assert.equal(small.headers.get('content-encoding'), 'gzip');
     assert.equal((await small.text()).length, 1_001);
     // A document format in one piece, though it leaves the engine in many.
-    const document = (await (await ask('SELECT number FROM numbers(200000) FORMAT JSON')).json()) as { rows: number; data: unknown[] };
+    const document = (await (await ask('SELECT number FROM numbers(200000) FORMAT JSON')).json()) as {
+      rows: number;
+      data: unknown[];
+    };
     assert.deepEqual([document.rows, document.data.length], [200_000, 200_000]);
   });
 
   it('breaks off an answer that fails halfway, with the exception', async () => {
     const client = createClient({ url: endpoint.url, username: endpoint.user, password: endpoint.password });
     try {
-      const result = await client.query({ query: 'SELECT throwIf(number = 3000000) FROM numbers(10000000)', format: 'JSONEachRow' });
+      const result = await client.query({
+        query: 'SELECT throwIf(number = 3000000) FROM numbers(10000000)',
+        format: 'JSONEachRow',
+      });
       await assert.rejects(async () => {
         for await (const _ of result.stream());
       }, /non-zero|aborted|terminated|exception/i);
@@ -136,9 +189,20 @@ describe("the embedded engine's HTTP interface", () => {
 
   it('cancels the statement of a client that has gone, and lets inserts pass analysts by', async () => {
     await text('CREATE TABLE busy (a UInt32) ENGINE = MergeTree ORDER BY a');
-    const running = async (): Promise<number> => Number(await text("SELECT count() FROM system.processes WHERE query LIKE '%sipHash64(number)%' AND query NOT LIKE '%processes%'", { workload: 'statefold' }));
+    const running = async (): Promise<number> =>
+      Number(
+        await text(
+          "SELECT count() FROM system.processes WHERE query LIKE '%sipHash64(number)%' AND query NOT LIKE '%processes%'",
+          { workload: 'statefold' },
+        ),
+      );
     const controller = new AbortController();
-    const heavy = Array.from({ length: 6 }, () => ask('SELECT max(sipHash64(number)) FROM numbers(100000000000)', {}, { signal: controller.signal }).then(() => 'answered', () => 'gone'));
+    const heavy = Array.from({ length: 6 }, () =>
+      ask('SELECT max(sipHash64(number)) FROM numbers(100000000000)', {}, { signal: controller.signal }).then(
+        () => 'answered',
+        () => 'gone',
+      ),
+    );
     await until('four of six run', async () => (await running()) === 4);
     assert.equal(await text('INSERT INTO busy FORMAT TSV\n1\n'), '');
     controller.abort();

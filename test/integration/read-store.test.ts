@@ -36,8 +36,18 @@ describe('a ClickHouse server (CLICKHOUSE_URL)', () => {
     once(async () => {
       let rejections = 0;
       const url = new URL(server);
-      const endpoint = { url: url.origin, user: decodeURIComponent(url.username) || 'default', password: decodeURIComponent(url.password), database: `statefold_test_${Date.now()}` };
-      const store = new ClickHouseReadStore({ endpoint: () => endpoint, schemaDirectory: SCHEMAS, logger: silentLogger, onRowRejected: () => rejections++ });
+      const endpoint = {
+        url: url.origin,
+        user: decodeURIComponent(url.username) || 'default',
+        password: decodeURIComponent(url.password),
+        database: `statefold_test_${Date.now()}`,
+      };
+      const store = new ClickHouseReadStore({
+        endpoint: () => endpoint,
+        schemaDirectory: SCHEMAS,
+        logger: silentLogger,
+        onRowRejected: () => rejections++,
+      });
       cleanUp.after(async () => {
         for await (const _ of await store.query(`DROP DATABASE IF EXISTS ${endpoint.database}`, 'TSV'));
         await store.close();

@@ -35,9 +35,15 @@ public sealed class SumReducer : IReducer<Sum>
 
 const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
 const item = (aggregateId: string, types: readonly string[], baseVersion = 0, baseState = noState): FoldItem => ({
-  unit: UNIT, aggregateId, baseVersion, baseState, events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)), stateAt: [],
+  unit: UNIT,
+  aggregateId,
+  baseVersion,
+  baseState,
+  events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)),
+  stateAt: [],
 });
-const live = ({ processes }: Fixture): Process[] => processes.filter(({ role, reason }) => role === 'runner' && reason === undefined);
+const live = ({ processes }: Fixture): Process[] =>
+  processes.filter(({ role, reason }) => role === 'runner' && reason === undefined);
 const LONG = { eventDeadlineMs: 60_000, batchDeadlineMs: 60_000, turnMs: 20 };
 
 let code: Promise<Buffer> | undefined;
@@ -50,7 +56,9 @@ async function compileOnce(): Promise<Buffer> {
   }
 }
 
-async function host(options: Parameters<typeof openHost>[0]): Promise<{ readonly fixture: Fixture; readonly tenant: (id: string) => Runner; readonly most: () => number }> {
+async function host(
+  options: Parameters<typeof openHost>[0],
+): Promise<{ readonly fixture: Fixture; readonly tenant: (id: string) => Runner; readonly most: () => number }> {
   const assembly = await (code ??= compileOnce());
   const fixture = openHost({ ...LONG, ...options });
   const tenant = (id: string): Runner => {
@@ -67,10 +75,17 @@ describe('the places of runners', () => {
     try {
       for (let round = 0; round < 3; round++) {
         const outcomes = await Promise.all(
-          Array.from({ length: 20 }, (_, n) => tenant(`t${n}`).fold([item(`a${n}`, ['x'], round, () => Buffer.from(`{"total":${(round * (round + 1)) / 2}}`))])),
+          Array.from({ length: 20 }, (_, n) =>
+            tenant(`t${n}`).fold([
+              item(`a${n}`, ['x'], round, () => Buffer.from(`{"total":${(round * (round + 1)) / 2}}`)),
+            ]),
+          ),
         );
         const total = ((round + 1) * (round + 2)) / 2;
-        assert.deepEqual(outcomes.map(([outcome]) => [readable(outcome as FoldOutcome), outcome?.fault]), outcomes.map(() => [[[round + 1, `{"total":${total}}`]], undefined]));
+        assert.deepEqual(
+          outcomes.map(([outcome]) => [readable(outcome as FoldOutcome), outcome?.fault]),
+          outcomes.map(() => [[[round + 1, `{"total":${total}}`]], undefined]),
+        );
       }
       assert.ok(most() <= 3, `${most()} runners at once`);
       assert.deepEqual(fixture.strikes, []);
@@ -87,7 +102,10 @@ describe('the places of runners', () => {
     try {
       for (const id of ['old', 'young', 'new']) await tenant(id).fold([item('a', ['x'])]);
       await until(() => live(fixture).length <= 2);
-      assert.deepEqual(live(fixture).map(({ tenantId }) => tenantId), ['young', 'new']);
+      assert.deepEqual(
+        live(fixture).map(({ tenantId }) => tenantId),
+        ['young', 'new'],
+      );
     } finally {
       await fixture.close();
     }
@@ -101,13 +119,17 @@ describe('the places of runners', () => {
         let calls = 0;
         // Two ahead: the runner is never without a call.
         const lanes = ['x', 'y', 'z'].map(async (lane) => {
-          for (let version = 0; !stop; version++, calls++) await tenant(id).fold([item(`${lane}`, ['x'], version, () => Buffer.from('{"total":0}'))]);
+          for (let version = 0; !stop; version++, calls++)
+            await tenant(id).fold([item(`${lane}`, ['x'], version, () => Buffer.from('{"total":0}'))]);
         });
         await Promise.all(lanes);
         return calls;
       });
       await until(() => live(fixture).length === 2);
-      for (let n = 0; n < 3; n++) assert.deepEqual(readable((await tenant(`late-${n}`).fold([item('a', ['x'])]))[0] as FoldOutcome), [[1, '{"total":1}']]);
+      for (let n = 0; n < 3; n++)
+        assert.deepEqual(readable((await tenant(`late-${n}`).fold([item('a', ['x'])]))[0] as FoldOutcome), [
+          [1, '{"total":1}'],
+        ]);
       stop = true;
       for (const calls of await Promise.all(busy)) assert.ok(calls > 0);
       assert.ok(fixture.processes.some(({ reason }) => reason === 'made room'));
@@ -157,7 +179,9 @@ describe('what a runner may take', () => {
         let version = 0;
         while (fixture.strikes.length < 2 && version < 2000) {
           const total = (version * (version + 1)) / 2;
-          const [outcome] = await tenant('t').fold([item('a', [type], version, () => Buffer.from(`{"total":${total}}`))]);
+          const [outcome] = await tenant('t').fold([
+            item('a', [type], version, () => Buffer.from(`{"total":${total}}`)),
+          ]);
           assert.equal(outcome?.fault, undefined);
           assert.deepEqual(readable(outcome as FoldOutcome), [[version + 1, `{"total":${total + version + 1}}`]]);
           version++;

@@ -9,48 +9,82 @@ import { createKey, createTenant } from '../../src/catalog/tenants.js';
 import { hashApiKey } from '../../src/catalog/keys.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import { AppendIndefiniteError, type Log } from '../../src/log/log.js';
 import { ROOT, until } from '../support/service.js';
 import { LOGS } from '../support/two-logs.js';
 
 const codec = loadCodecs(join(ROOT, 'schemas', 'avro')).catalog;
 
-async function opened(t: TestContext, log: Log, owner: string, more: { sweepAfter?: number } = {}): Promise<FencedCatalog> {
+async function opened(
+  t: TestContext,
+  log: Log,
+  owner: string,
+  more: { sweepAfter?: number } = {},
+): Promise<FencedCatalog> {
   const onStopped = (error: Error): void => assert.fail(error);
-  const catalog = await FencedCatalog.open({ log, codec, artefacts: await LogArtefactStore.open({ log }), owner, logger: silentLogger, shared: true, onStopped, ...more });
+  const catalog = await FencedCatalog.open({
+    log,
+    codec,
+    artefacts: await LogArtefactStore.open({ log }),
+    owner,
+    logger: silentLogger,
+    shared: true,
+    onStopped,
+    ...more,
+  });
   t.after(() => catalog.close());
   return catalog;
 }
 
-const named = (tenantId: string, name: string): TenantEntity => ({ tenantId, name, createdAt: '2026-01-01T00:00:00.000Z', partitions: 1, webhookSecrets: [] });
+const named = (tenantId: string, name: string): TenantEntity => ({
+  tenantId,
+  name,
+  createdAt: '2026-01-01T00:00:00.000Z',
+  partitions: 1,
+  webhookSecrets: [],
+});
 
 for (const { name, skip, open } of LOGS) {
-  test(`on ${name}: what one process wrote another has after a refresh, and hears of by itself`, { skip }, async (t) => {
-    const client = await open(t);
-    const [a, b] = [await opened(t, client(), 'a'), await opened(t, client(), 'b')];
-    const heard: string[] = [];
-    b.onChange(({ kind, id }) => heard.push(`${kind} ${id}`));
-    await createTenant(a, { tenantId: 'acme', name: 'Acme' });
-    const { apiKey } = await createKey(a, 'acme');
-    await b.refresh();
-    assert.equal(b.keyByHash(hashApiKey(apiKey))?.tenantId, 'acme');
-    await b.put('tenant', 'beta', 0, named('beta', 'Beta'));
-    await until(() => a.get('tenant', 'beta') !== undefined);
-    assert.ok(heard.includes('tenant acme') && heard.includes('tenant beta'));
-    await assert.rejects(a.put('tenant', 'beta', 0, named('beta', 'Another')), (error: unknown) => error instanceof StatefoldError && error.code === 'ALREADY_EXISTS');
-  });
+  test(
+    `on ${name}: what one process wrote another has after a refresh, and hears of by itself`,
+    { skip },
+    async (t) => {
+      const client = await open(t);
+      const [a, b] = [await opened(t, client(), 'a'), await opened(t, client(), 'b')];
+      const heard: string[] = [];
+      b.onChange(({ kind, id }) => heard.push(`${kind} ${id}`));
+      await createTenant(a, { tenantId: 'acme', name: 'Acme' });
+      const { apiKey } = await createKey(a, 'acme');
+      await b.refresh();
+      assert.equal(b.keyByHash(hashApiKey(apiKey))?.tenantId, 'acme');
+      await b.put('tenant', 'beta', 0, named('beta', 'Beta'));
+      await until(() => a.get('tenant', 'beta') !== undefined);
+      assert.ok(heard.includes('tenant acme') && heard.includes('tenant beta'));
+      await assert.rejects(
+        a.put('tenant', 'beta', 0, named('beta', 'Another')),
+        (error: unknown) => error instanceof StatefoldError && error.code === 'ALREADY_EXISTS',
+      );
+    },
+  );
 
   test(`on ${name}: three processes that write at once lose no update and hold nobody up`, { skip }, async (t) => {
     const client = await open(t);
-    const catalogs = [await opened(t, client(), 'a', { sweepAfter: 8 }), await opened(t, client(), 'b', { sweepAfter: 8 }), await opened(t, client(), 'c', { sweepAfter: 8 })];
+    const catalogs = [
+      await opened(t, client(), 'a', { sweepAfter: 8 }),
+      await opened(t, client(), 'b', { sweepAfter: 8 }),
+      await opened(t, client(), 'c', { sweepAfter: 8 }),
+    ];
     const [first] = catalogs;
     await first?.put('tenant', 'acme', 0, named('acme', 'Acme'));
     await Promise.all(catalogs.map((catalog) => catalog.refresh()));
     const started = performance.now();
-    await Promise.all(catalogs.map(async (catalog) => {
-      for (let i = 0; i < 50; i++) await catalog.update('tenant', 'acme', (tenant) => ({ ...tenant, partitions: tenant.partitions + 1 }));
-    }));
+    await Promise.all(
+      catalogs.map(async (catalog) => {
+        for (let i = 0; i < 50; i++)
+          await catalog.update('tenant', 'acme', (tenant) => ({ ...tenant, partitions: tenant.partitions + 1 }));
+      }),
+    );
     t.diagnostic(`150 racing updates of one entity by three processes: ${Math.round(performance.now() - started)} ms`);
     for (const catalog of catalogs) {
       await catalog.refresh();
@@ -61,37 +95,49 @@ for (const { name, skip, open } of LOGS) {
     assert.equal(cold.get('tenant', 'acme')?.value.partitions, 151);
   });
 
-  test(`on ${name}: a log that is away for a while: writes are answered, and the catalog goes on when it is back`, { skip }, async (t) => {
-    const connected = await open(t);
-    const log = connected();
-    // The catalog's own timers hold no process up.
-    const alive = setInterval(() => undefined, 1000);
-    t.after(() => clearInterval(alive));
-    let away = false;
-    const reached = <T>(work: () => Promise<T>): Promise<T> => (away ? Promise.reject(new Error('connection refused')) : work());
-    const client: Log = {
-      ensureTopics: (specs) => log.ensureTopics(specs),
-      deleteTopic: (topic) => log.deleteTopic(topic),
-      append: (to, records) => (away ? Promise.reject(new AppendIndefiniteError('connection refused')) : log.append(to, records)),
-      endOffset: (of) => reached(() => log.endOffset(of)),
-      startOffset: (of) => reached(() => log.startOffset(of)),
-      read: (of, from, bytes, waitMs) => reached(() => log.read(of, from, bytes, waitMs)),
-      readAt: (of, offsets) => reached(() => log.readAt(of, offsets)),
-      reportPositions: () => undefined,
-      close: () => Promise.resolve(),
-    };
-    const [a, b] = [await opened(t, client, 'a'), await opened(t, connected(), 'b')];
-    await a.put('tenant', 'one', 0, named('one', 'One'));
-    await b.put('tenant', 'two', 0, named('two', 'Two'));
-    await until(() => a.get('tenant', 'two') !== undefined); // so that its next write begins with a claim
-    away = true;
-    await assert.rejects(a.put('tenant', 'three', 0, named('three', 'Three')), (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
-    await assert.rejects(a.refresh(), (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
-    away = false;
-    await b.put('tenant', 'four', 0, named('four', 'Four'));
-    await until(() => a.get('tenant', 'four') !== undefined);
-    await a.put('tenant', 'three', 0, named('three', 'Three'));
-    await b.refresh();
-    assert.equal(b.get('tenant', 'three')?.value.name, 'Three');
-  });
+  test(
+    `on ${name}: a log that is away for a while: writes are answered, and the catalog goes on when it is back`,
+    { skip },
+    async (t) => {
+      const connected = await open(t);
+      const log = connected();
+      // The catalog's own timers hold no process up.
+      const alive = setInterval(() => undefined, 1000);
+      t.after(() => clearInterval(alive));
+      let away = false;
+      const reached = <T>(work: () => Promise<T>): Promise<T> =>
+        away ? Promise.reject(new Error('connection refused')) : work();
+      const client: Log = {
+        ensureTopics: (specs) => log.ensureTopics(specs),
+        deleteTopic: (topic) => log.deleteTopic(topic),
+        append: (to, records) =>
+          away ? Promise.reject(new AppendIndefiniteError('connection refused')) : log.append(to, records),
+        endOffset: (of) => reached(() => log.endOffset(of)),
+        startOffset: (of) => reached(() => log.startOffset(of)),
+        read: (of, from, bytes, waitMs) => reached(() => log.read(of, from, bytes, waitMs)),
+        readAt: (of, offsets) => reached(() => log.readAt(of, offsets)),
+        reportPositions: () => undefined,
+        close: () => Promise.resolve(),
+      };
+      const [a, b] = [await opened(t, client, 'a'), await opened(t, connected(), 'b')];
+      await a.put('tenant', 'one', 0, named('one', 'One'));
+      await b.put('tenant', 'two', 0, named('two', 'Two'));
+      await until(() => a.get('tenant', 'two') !== undefined); // so that its next write begins with a claim
+      away = true;
+      await assert.rejects(
+        a.put('tenant', 'three', 0, named('three', 'Three')),
+        (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
+      );
+      await assert.rejects(
+        a.refresh(),
+        (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
+      );
+      away = false;
+      await b.put('tenant', 'four', 0, named('four', 'Four'));
+      await until(() => a.get('tenant', 'four') !== undefined);
+      await a.put('tenant', 'three', 0, named('three', 'Three'));
+      await b.refresh();
+      assert.equal(b.get('tenant', 'three')?.value.name, 'Three');
+    },
+  );
 }

@@ -12,7 +12,12 @@ interface Totals {
   readonly sum: number;
 }
 const totalsOf = async (store: ClickHouseReadStore, tenant: string): Promise<Totals | undefined> =>
-  (await rowsOf<Totals>(store, `SELECT count()::UInt32 AS n, uniqExact(aggregate_id, version)::UInt32 AS keys, sum(data.n::UInt32)::UInt32 AS sum FROM events FINAL WHERE tenant = '${tenant}'`))[0];
+  (
+    await rowsOf<Totals>(
+      store,
+      `SELECT count()::UInt32 AS n, uniqExact(aggregate_id, version)::UInt32 AS keys, sum(data.n::UInt32)::UInt32 AS sum FROM events FINAL WHERE tenant = '${tenant}'`,
+    )
+  )[0];
 
 describe('faults between the sink and its engine', { concurrency: false }, () => {
   it('kill -9 of the engine in mid-insert, again and again: no row is lost or doubled', async (context) => {
@@ -21,24 +26,45 @@ describe('faults between the sink and its engine', { concurrency: false }, () =>
     const store = openStore(context, engine, { deadlineMs: 10_000 });
     const source = new ListedLog('t');
     let blocks = 0;
-    const sink = new Sink({ store, logger: silentLogger, delayMs: 5, maxBytes: 512 * 1024, backoffMs: { first: 20, last: 200 }, observer: { block: () => void blocks++ } });
+    const sink = new Sink({
+      store,
+      logger: silentLogger,
+      delayMs: 5,
+      maxBytes: 512 * 1024,
+      backoffMs: { first: 20, last: 200 },
+      observer: { block: () => void blocks++ },
+    });
     context.after(() => sink.close());
     sink.attach(source);
     const PER_ROUND = 4_000;
     let total = 0;
     for (let round = 0; round < 4; round++) {
-      for (let i = 0; i < PER_ROUND / 10; i++) source.append(`a-${i % 50}`, Array.from({ length: 10 }, () => `{"n":${++total}}`));
+      for (let i = 0; i < PER_ROUND / 10; i++)
+        source.append(
+          `a-${i % 50}`,
+          Array.from({ length: 10 }, () => `{"n":${++total}}`),
+        );
       const begun = blocks;
       source.announce();
       await until('blocks are being written', () => blocks > begun);
       const { pid } = engine;
       assert.ok(pid !== undefined);
       process.kill(pid, 'SIGKILL');
-      await until('another engine took over', () => engine.pid !== undefined && engine.pid !== pid && engine.state === 'READY', 60_000);
+      await until(
+        'another engine took over',
+        () => engine.pid !== undefined && engine.pid !== pid && engine.state === 'READY',
+        60_000,
+      );
     }
     await sink.flush('t', { events: source.end }, 60_000);
     assert.deepEqual(await totalsOf(store, 't'), { n: total, keys: total, sum: (total * (total + 1)) / 2 });
-    assert.deepEqual(await rowsOf(store, "SELECT sum(state.count::UInt32)::UInt32 AS n FROM aggregate_states FINAL WHERE tenant = 't'"), [{ n: total }]);
+    assert.deepEqual(
+      await rowsOf(
+        store,
+        "SELECT sum(state.count::UInt32)::UInt32 AS n FROM aggregate_states FINAL WHERE tenant = 't'",
+      ),
+      [{ n: total }],
+    );
   });
 
   it('SIGSTOP of the engine: calls end at their deadline, the engine is replaced, the sink catches up', async (context) => {
@@ -47,7 +73,13 @@ describe('faults between the sink and its engine', { concurrency: false }, () =>
     await engine.ready(60_000);
     const store = openStore(context, engine, { deadlineMs: 1_000 });
     const source = new ListedLog('t');
-    const sink = new Sink({ store, logger: silentLogger, delayMs: 5, backoffMs: { first: 20, last: 200 }, observer: { storeAvailable: (available) => void seen.push(available) } });
+    const sink = new Sink({
+      store,
+      logger: silentLogger,
+      delayMs: 5,
+      backoffMs: { first: 20, last: 200 },
+      observer: { storeAvailable: (available) => void seen.push(available) },
+    });
     context.after(() => sink.close());
     source.append('a', ['{"n":1}']);
     sink.attach(source);

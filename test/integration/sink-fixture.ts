@@ -65,7 +65,18 @@ export class ListedLog implements SinkSource {
       state: Buffer.from(state),
       timestamp: 1_700_000_000_000 + sequence,
       cause: undefined,
-      fault: fault ? { eventId: 'e', aggregateId: 'a', version: sequence, className: 'P', message: 'no', file: null, line: null, at: '2026-01-01T00:00:00.000Z' } : undefined,
+      fault: fault
+        ? {
+            eventId: 'e',
+            aggregateId: 'a',
+            version: sequence,
+            className: 'P',
+            message: 'no',
+            file: null,
+            line: null,
+            at: '2026-01-01T00:00:00.000Z',
+          }
+        : undefined,
     });
   }
 
@@ -84,23 +95,44 @@ export class ListedLog implements SinkSource {
       bytes += commit.events.reduce((sum, event) => sum + event.data.length + 64, 64);
     }
     const last = commits.at(-1);
-    return Promise.resolve({ commits, next: last === undefined || last === this.commits.at(-1) ? Math.max(from, this.#offset) : last.offset + 1 });
+    return Promise.resolve({
+      commits,
+      next: last === undefined || last === this.commits.at(-1) ? Math.max(from, this.#offset) : last.offset + 1,
+    });
   }
 
   readChanges(from: number): ReturnType<SinkSource['readChanges']> {
     this.reads.changes.push(from);
-    return Promise.resolve({ changes: this.changes.filter(({ sequence }) => sequence >= from), next: Math.max(from, this.changes.length === 0 ? 0 : this.changesEnd) });
+    return Promise.resolve({
+      changes: this.changes.filter(({ sequence }) => sequence >= from),
+      next: Math.max(from, this.changes.length === 0 ? 0 : this.changesEnd),
+    });
   }
 
-  aggregateStates(aggregateIds: readonly string[], through: number, lastOnly = false): ReturnType<SinkSource['aggregateStates']> {
+  aggregateStates(
+    aggregateIds: readonly string[],
+    through: number,
+    lastOnly = false,
+  ): ReturnType<SinkSource['aggregateStates']> {
     if (this.statesFault === 'hang') return new Promise(() => undefined);
     if (this.statesFault === 'reject') return Promise.reject(new Error('the fold is away'));
-    const later = new Set(lastOnly ? this.commits.filter(({ offset }) => offset >= through).map(({ aggregateId }) => aggregateId) : []);
+    const later = new Set(
+      lastOnly ? this.commits.filter(({ offset }) => offset >= through).map(({ aggregateId }) => aggregateId) : [],
+    );
     return Promise.resolve(
-      aggregateIds.filter((aggregateId) => !later.has(aggregateId)).map((aggregateId) => {
-        const version = this.#versions.get(aggregateId) ?? 0;
-        return { aggregateId, aggregateType: 'account', version, state: Buffer.from(`{"count":${version},"revision":${this.revision}}`), lastModified: 1, logOffset: this.revision * 2 ** 40 + through };
-      }),
+      aggregateIds
+        .filter((aggregateId) => !later.has(aggregateId))
+        .map((aggregateId) => {
+          const version = this.#versions.get(aggregateId) ?? 0;
+          return {
+            aggregateId,
+            aggregateType: 'account',
+            version,
+            state: Buffer.from(`{"count":${version},"revision":${this.revision}}`),
+            lastModified: 1,
+            logOffset: this.revision * 2 ** 40 + through,
+          };
+        }),
     );
   }
 

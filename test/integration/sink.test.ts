@@ -29,29 +29,65 @@ describe('the sink, into a real engine', () => {
     return sink;
   };
   const eventsOf = (tenant: string): Promise<{ id: string; v: number; data: string; meta: string | null }[]> =>
-    rowsOf(store, `SELECT aggregate_id AS id, toUInt32(version) AS v, hex(data_raw) AS data, hex(metadata_raw) AS meta FROM events FINAL WHERE tenant = '${tenant}' ORDER BY id, v`);
+    rowsOf(
+      store,
+      `SELECT aggregate_id AS id, toUInt32(version) AS v, hex(data_raw) AS data, hex(metadata_raw) AS meta FROM events FINAL WHERE tenant = '${tenant}' ORDER BY id, v`,
+    );
   const statesOf = (tenant: string): Promise<{ id: string; n: number }[]> =>
-    rowsOf(store, `SELECT aggregate_id AS id, state.count::UInt32 AS n FROM aggregate_states FINAL WHERE tenant = '${tenant}' ORDER BY id`);
+    rowsOf(
+      store,
+      `SELECT aggregate_id AS id, state.count::UInt32 AS n FROM aggregate_states FINAL WHERE tenant = '${tenant}' ORDER BY id`,
+    );
   const hex = (text: string): string => Buffer.from(text).toString('hex').toUpperCase();
 
   it('copies events, states and changes byte for byte, the watermarks last', async (context) => {
     const source = log();
     for (const { json } of NASTY) source.append('a', [json, '{}'], json);
     source.append('b', ['{"x":1}']);
-    for (const [key, state, fault] of [['k', '{"n":1}', false], ['l', '{"n":1}', false], ['k', '{"n":1.0}', false], ['k', '{"n":1.0}', true]] as const) source.change(key, state, fault);
+    for (const [key, state, fault] of [
+      ['k', '{"n":1}', false],
+      ['l', '{"n":1}', false],
+      ['k', '{"n":1.0}', false],
+      ['k', '{"n":1.0}', true],
+    ] as const)
+      source.change(key, state, fault);
     const sink = open(context);
     sink.attach(source);
     await sink.flush(source.tenantId, { events: source.end, changes: source.changesEnd });
     const read = await eventsOf(source.tenantId);
+    assert.deepEqual(read, [
+      ...NASTY.flatMap(({ json }, i) =>
+        [json, '{}'].map((data, j) => ({ id: 'a', v: 2 * i + j + 1, data: hex(data), meta: hex(json) })),
+      ),
+      { id: 'b', v: 1, data: hex('{"x":1}'), meta: null },
+    ]);
+    assert.deepEqual(await statesOf(source.tenantId), [
+      { id: 'a', n: 2 * NASTY.length },
+      { id: 'b', n: 1 },
+    ]);
     assert.deepEqual(
-      read,
-      [...NASTY.flatMap(({ json }, i) => [json, '{}'].map((data, j) => ({ id: 'a', v: 2 * i + j + 1, data: hex(data), meta: hex(json) }))), { id: 'b', v: 1, data: hex('{"x":1}'), meta: null }],
+      await rowsOf(
+        store,
+        `SELECT key, state_raw FROM projection_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY key`,
+      ),
+      [
+        { key: 'k', state_raw: '{"n":1.0}' },
+        { key: 'l', state_raw: '{"n":1}' },
+      ],
     );
-    assert.deepEqual(await statesOf(source.tenantId), [{ id: 'a', n: 2 * NASTY.length }, { id: 'b', n: 1 }]);
-    assert.deepEqual(await rowsOf(store, `SELECT key, state_raw FROM projection_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY key`), [{ key: 'k', state_raw: '{"n":1.0}' }, { key: 'l', state_raw: '{"n":1}' }]);
     // The fault is no change of state.
-    assert.deepEqual(await rowsOf(store, `SELECT groupArray(toUInt32(sequence)) AS s FROM (SELECT sequence FROM notifications FINAL WHERE tenant = '${source.tenantId}' ORDER BY sequence)`), [{ s: [1, 2, 3] }]);
-    assert.deepEqual(await store.watermarks(source.tenantId), { events: source.end, states: source.end, changes: source.changesEnd });
+    assert.deepEqual(
+      await rowsOf(
+        store,
+        `SELECT groupArray(toUInt32(sequence)) AS s FROM (SELECT sequence FROM notifications FINAL WHERE tenant = '${source.tenantId}' ORDER BY sequence)`,
+      ),
+      [{ s: [1, 2, 3] }],
+    );
+    assert.deepEqual(await store.watermarks(source.tenantId), {
+      events: source.end,
+      states: source.end,
+      changes: source.changesEnd,
+    });
   });
 
   it('goes on from the watermark after a restart, and reads nothing of what is there', async (context) => {
@@ -77,14 +113,26 @@ describe('the sink, into a real engine', () => {
     bad.statesFault = 'reject';
     hung.statesFault = 'hang';
     for (const source of [bad, hung, good]) source.append('a', ['{}']);
-    const sink = open(context, { sourceDeadlineMs: 6_000, observer: { streamFailed: (tenantId, stream) => void failed.push(`${tenantId} ${stream}`) } });
+    const sink = open(context, {
+      sourceDeadlineMs: 6_000,
+      observer: { streamFailed: (tenantId, stream) => void failed.push(`${tenantId} ${stream}`) },
+    });
     for (const source of [bad, hung, good]) sink.attach(source);
     await sink.flush(good.tenantId, { events: good.end }, 5_000);
-    await until("the bad tenant's events are in", async () => (await store.watermarks(bad.tenantId)).events === bad.end);
-    await until("the hung tenant's events are in", async () => (await store.watermarks(hung.tenantId)).events === hung.end);
+    await until(
+      "the bad tenant's events are in",
+      async () => (await store.watermarks(bad.tenantId)).events === bad.end,
+    );
+    await until(
+      "the hung tenant's events are in",
+      async () => (await store.watermarks(hung.tenantId)).events === hung.end,
+    );
     assert.equal((await store.watermarks(bad.tenantId)).states, 0);
     assert.ok(failed.includes(`${bad.tenantId} states`));
-    await assert.rejects(sink.flush(bad.tenantId, { events: bad.end }, 100), (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE');
+    await assert.rejects(
+      sink.flush(bad.tenantId, { events: bad.end }, 100),
+      (error) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
+    );
     bad.statesFault = hung.statesFault = undefined;
     await sink.flush(bad.tenantId, { events: bad.end });
     await sink.flush(hung.tenantId, { events: hung.end });
@@ -105,7 +153,10 @@ describe('the sink, into a real engine', () => {
     const reads = sources.map((source) => source.reads.commits.length);
     // Longer than the delay of many rounds: a sink that polls would read again.
     await delay(300);
-    assert.deepEqual(sources.map((source) => source.reads.commits.length), reads);
+    assert.deepEqual(
+      sources.map((source) => source.reads.commits.length),
+      reads,
+    );
     assert.deepEqual(sink.status(), { tenants: 40, behind: 0, oldestMs: 0, storeAvailable: true });
   });
 
@@ -113,7 +164,11 @@ describe('the sink, into a real engine', () => {
     const source = log();
     source.append('a', ['{}']);
     source.append('b', ['{}']);
-    const revisions = (): Promise<{ id: string; r: number }[]> => rowsOf(store, `SELECT aggregate_id AS id, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`);
+    const revisions = (): Promise<{ id: string; r: number }[]> =>
+      rowsOf(
+        store,
+        `SELECT aggregate_id AS id, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`,
+      );
     const first = open(context);
     first.attach(source);
     await first.flush(source.tenantId, { events: source.end });
@@ -125,24 +180,36 @@ describe('the sink, into a real engine', () => {
     const second = open(context);
     second.attach(source);
     await until('the states of the next binding are in', async () => (await revisions()).every(({ r }) => r === 2));
-    assert.deepEqual(await revisions(), [{ id: 'a', r: 2 }, { id: 'b', r: 2 }]);
+    assert.deepEqual(await revisions(), [
+      { id: 'a', r: 2 },
+      { id: 'b', r: 2 },
+    ]);
     assert.equal((await store.watermarks(source.tenantId)).events, source.end);
     await second.remove(source.tenantId);
-    assert.deepEqual([await revisions(), await store.watermarks(source.tenantId)], [[], { events: 0, states: 0, changes: 0 }]);
+    assert.deepEqual(
+      [await revisions(), await store.watermarks(source.tenantId)],
+      [[], { events: 0, states: 0, changes: 0 }],
+    );
   });
 
   it('tells each state once, and not with every page, where states are told anew, and those of later commits as they come', async (context) => {
     const source = log();
     const told: number[] = [];
     // Pages of 64 KiB.
-    const sink = open(context, { maxBytes: 3 * 65_536, observer: { block: (table, rows) => void (table === 'aggregate_states' && told.push(rows)) } });
+    const sink = open(context, {
+      maxBytes: 3 * 65_536,
+      observer: { block: (table, rows) => void (table === 'aggregate_states' && told.push(rows)) },
+    });
     const rowsTold = (): number => told.splice(0).reduce((sum, rows) => sum + rows, 0);
     const data = `{"text":"${'x'.repeat(8192)}"}`;
     const appendPages = (ids: readonly string[]): void => {
       for (let i = 0; i < 10; i++) for (const id of ids) source.append(id, [data]);
     };
     const states = (): Promise<{ id: string; n: number; r: number }[]> =>
-      rowsOf(store, `SELECT aggregate_id AS id, state.count::UInt32 AS n, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`);
+      rowsOf(
+        store,
+        `SELECT aggregate_id AS id, state.count::UInt32 AS n, state.revision::UInt32 AS r FROM aggregate_states FINAL WHERE tenant = '${source.tenantId}' ORDER BY id`,
+      );
     const pagesRead = (): number => new Set(source.reads.commits.splice(0).filter((from) => from < source.end)).size;
     source.append('old', [data]);
     appendPages(['a', 'b', 'c', 'd']);
@@ -170,10 +237,18 @@ describe('the sink, into a real engine', () => {
     };
     source.revision = 1;
     source.announce();
-    await until('the states of the new binding are in', async () => (await store.watermarks(source.tenantId)).states === 2 ** 40 + source.end);
+    await until(
+      'the states of the new binding are in',
+      async () => (await store.watermarks(source.tenantId)).states === 2 ** 40 + source.end,
+    );
     assert.ok(pagesRead() > 6);
     assert.equal(rowsTold(), 6, 'after a binding');
-    const newest = [{ id: 'a', n: 10, r: 1 }, { id: 'b', n: 11, r: 1 }, { id: 'c', n: 10, r: 1 }, { id: 'd', n: 10, r: 1 }];
+    const newest = [
+      { id: 'a', n: 10, r: 1 },
+      { id: 'b', n: 11, r: 1 },
+      { id: 'c', n: 10, r: 1 },
+      { id: 'd', n: 10, r: 1 },
+    ];
     assert.deepEqual(await states(), [...newest, { id: 'new', n: 10, r: 1 }, { id: 'old', n: 11, r: 1 }]);
 
     await live();
@@ -187,12 +262,18 @@ describe('the sink, into a real engine', () => {
     source.append('b', ['{}', '{}']);
     const sink = open(context);
     sink.attach(source);
-    await until('the events are in, and nothing is left to be done', async () => (await store.watermarks(source.tenantId)).events === source.end && sink.status().behind === 0);
+    await until(
+      'the events are in, and nothing is left to be done',
+      async () => (await store.watermarks(source.tenantId)).events === source.end && sink.status().behind === 0,
+    );
     assert.deepEqual(await statesOf(source.tenantId), [], 'the page ends past the catch-up');
     source.through = Infinity;
     source.announce();
     await sink.flush(source.tenantId, { events: source.end });
-    assert.deepEqual(await statesOf(source.tenantId), [{ id: 'a', n: 1 }, { id: 'b', n: 2 }]);
+    assert.deepEqual(await statesOf(source.tenantId), [
+      { id: 'a', n: 1 },
+      { id: 'b', n: 2 },
+    ]);
   });
 
   it('drops and fills again one tenant, and takes nothing from another', async (context) => {
@@ -204,10 +285,19 @@ describe('the sink, into a real engine', () => {
       sink.attach(source);
       await sink.flush(source.tenantId, { events: source.end, changes: source.changesEnd });
     }
-    for await (const _ of await store.query(`INSERT INTO events (tenant, aggregate_id, version) VALUES ('${one.tenantId}', 'stray', 1)`, 'TSV'));
+    for await (const _ of await store.query(
+      `INSERT INTO events (tenant, aggregate_id, version) VALUES ('${one.tenantId}', 'stray', 1)`,
+      'TSV',
+    ));
     await sink.rebuild(one.tenantId);
     await sink.flush(one.tenantId, { events: one.end, changes: one.changesEnd });
-    assert.deepEqual((await eventsOf(one.tenantId)).map(({ id, v }) => [id, v]), [['a', 1], ['a', 2]]);
+    assert.deepEqual(
+      (await eventsOf(one.tenantId)).map(({ id, v }) => [id, v]),
+      [
+        ['a', 1],
+        ['a', 2],
+      ],
+    );
     assert.deepEqual(await statesOf(one.tenantId), [{ id: 'a', n: 2 }]);
     assert.equal((await eventsOf(two.tenantId)).length, 2);
     sink.detach(one.tenantId);

@@ -3,11 +3,11 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { Owner } from '../../src/cluster/ownership.js';
-import { slotOf } from '../../src/cluster/slots.js';
+import type { Owner } from '../../src/placement/ownership.js';
+import { slotOf } from '../../src/core/slots.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
-import { SlotGroup, type SlotGroupOptions } from '../../src/log/kafka/slot-group.js';
+import { SlotGroup, type SlotGroupOptions } from '../../src/placement/kafka/slot-group.js';
 import { freshPrefix, needsKafkaHome, type KafkaCluster } from '../support/kafka.js';
 import { until } from '../support/service.js';
 import { startKafkaBehindProxies, type TcpProxy } from '../support/tcp-proxy.js';
@@ -16,13 +16,17 @@ const SLOTS = 64;
 const SESSION_MS = 3000;
 /** One tenant of each slot, by slot. */
 const TENANTS: string[] = [];
-for (let n = 0; TENANTS.filter((one) => one !== undefined).length < SLOTS; n++) TENANTS[slotOf(`tenant-${n}`, SLOTS)] ??= `tenant-${n}`;
+for (let n = 0; TENANTS.filter((one) => one !== undefined).length < SLOTS; n++)
+  TENANTS[slotOf(`tenant-${n}`, SLOTS)] ??= `tenant-${n}`;
 
 describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
   let kafka: KafkaCluster & { readonly proxies: readonly TcpProxy[] };
   const closing: (() => unknown)[] = [];
   before(async () => {
-    kafka = await startKafkaBehindProxies({ after: (close) => closing.unshift(close as () => unknown) }, { properties: { 'group.min.session.timeout.ms': 1000 } });
+    kafka = await startKafkaBehindProxies(
+      { after: (close) => closing.unshift(close as () => unknown) },
+      { properties: { 'group.min.session.timeout.ms': 1000 } },
+    );
   });
   after(async () => {
     for (const close of closing) await close();
@@ -31,21 +35,45 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
   async function freshTopic(): Promise<string> {
     const prefix = freshPrefix();
     const log = new KafkaLog({ brokers: kafka.brokers, prefix });
-    await log.ensureTopics([{ topic: 'statefold.slots', partitions: SLOTS, cleanup: { policy: 'delete', retentionMs: 86_400_000 } }]);
+    await log.ensureTopics([
+      { topic: 'statefold.slots', partitions: SLOTS, cleanup: { policy: 'delete', retentionMs: 86_400_000 } },
+    ]);
     await log.close();
     return prefix;
   }
 
   /** A member that has joined and is closed with the test. */
-  async function member(t: TestContext, prefix: string, processId: string, more: Partial<SlotGroupOptions> = {}): Promise<SlotGroup> {
-    const group = await SlotGroup.open({ brokers: kafka.brokers, clientId: processId, connectTimeoutMs: 2000, prefix, processId, url: `http://${processId}`, tasks: true, notifier: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger, ...more });
+  async function member(
+    t: TestContext,
+    prefix: string,
+    processId: string,
+    more: Partial<SlotGroupOptions> = {},
+  ): Promise<SlotGroup> {
+    const group = await SlotGroup.open({
+      brokers: kafka.brokers,
+      clientId: processId,
+      connectTimeoutMs: 2000,
+      prefix,
+      processId,
+      url: `http://${processId}`,
+      tasks: true,
+      notifier: true,
+      sessionTimeoutMs: SESSION_MS,
+      logger: silentLogger,
+      ...more,
+    });
     t.after(() => group.close());
     await group.join();
     return group;
   }
 
   async function startProcess(t: TestContext, prefix: string, processId: string): Promise<ChildProcess> {
-    const child = fork(fileURLToPath(new URL('slot-group-process.js', import.meta.url)), [kafka.brokers.join(','), prefix, processId, String(SESSION_MS)]);
+    const child = fork(fileURLToPath(new URL('slot-group-process.js', import.meta.url)), [
+      kafka.brokers.join(','),
+      prefix,
+      processId,
+      String(SESSION_MS),
+    ]);
     t.after(() => child.kill('SIGKILL'));
     const [said] = (await once(child, 'message')) as unknown[];
     assert.equal(said, 'joined');
@@ -80,9 +108,15 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     // It sees it as the others do, and forwards.
     await until(() => agreed({ a, b, c }));
     t.diagnostic(`a member that leaves: known by all after ${Math.round(performance.now() - left)} ms`);
-    assert.deepEqual(TENANTS.map((tenant) => ownerName(a, 'a', tenant)), owned.map((name, slot) => (name === 'c' ? standby[slot] : name)));
+    assert.deepEqual(
+      TENANTS.map((tenant) => ownerName(a, 'a', tenant)),
+      owned.map((name, slot) => (name === 'c' ? standby[slot] : name)),
+    );
     await c.close();
-    assert.deepEqual(TENANTS.map((tenant) => ownerName(c, 'c', tenant)), TENANTS.map((tenant) => ownerName(a, 'a', tenant)));
+    assert.deepEqual(
+      TENANTS.map((tenant) => ownerName(c, 'c', tenant)),
+      TENANTS.map((tenant) => ownerName(a, 'a', tenant)),
+    );
     // The end of a member that had nothing changes nothing.
     const joinedAt = performance.now();
     const joining = member(t, prefix, 'd');
@@ -96,7 +130,10 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
   it('a gateway knows the map, and gets no slots', async (t) => {
     const prefix = await freshTopic();
     const gateway = await member(t, prefix, 'gateway', { tasks: false, notifier: false });
-    assert.deepEqual(TENANTS.map((tenant) => gateway.ownerOf(tenant)), TENANTS.map(() => undefined));
+    assert.deepEqual(
+      TENANTS.map((tenant) => gateway.ownerOf(tenant)),
+      TENANTS.map(() => undefined),
+    );
     const a = await member(t, prefix, 'a');
     await until(() => agreed({ a, gateway }));
     assert.deepEqual(shares({ a, gateway }), { a: SLOTS, gateway: 0 });
@@ -121,17 +158,26 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     await until(() => TENANTS.every((tenant) => n.notifies(tenant)));
     for (const tenant of TENANTS) {
       assert.equal(n.notifierOf(tenant), 'self');
-      for (const other of [a, b, gateway]) assert.deepEqual([other.notifies(tenant), other.notifierOf(tenant)], [false, url('n')]);
+      for (const other of [a, b, gateway])
+        assert.deepEqual([other.notifies(tenant), other.notifierOf(tenant)], [false, url('n')]);
     }
     let changes = 0;
     gateway.onChange(() => changes++);
     await n.leave();
     // Nobody has the role: streams are the owner's, and webhooks wait.
-    await until(() => Object.values(groups).every((group) => TENANTS.every((tenant) => !group.notifies(tenant))) && changes === 1);
-    for (const tenant of TENANTS) for (const group of Object.values(groups)) assert.deepEqual(group.notifierOf(tenant), group.ownerOf(tenant));
+    await until(
+      () => Object.values(groups).every((group) => TENANTS.every((tenant) => !group.notifies(tenant))) && changes === 1,
+    );
+    for (const tenant of TENANTS)
+      for (const group of Object.values(groups)) assert.deepEqual(group.notifierOf(tenant), group.ownerOf(tenant));
     const c = await member(t, prefix, 'c');
-    await until(() => agreed({ a, b, c }) && total({ a, b, c }) === SLOTS && TENANTS.every((tenant) => c.notifies(tenant)));
-    assert.ok(TENANTS.some((tenant) => c.ownerOf(tenant) === 'self') && TENANTS.some((tenant) => c.standsBy(tenant)), 'as owner, as standby, or as neither');
+    await until(
+      () => agreed({ a, b, c }) && total({ a, b, c }) === SLOTS && TENANTS.every((tenant) => c.notifies(tenant)),
+    );
+    assert.ok(
+      TENANTS.some((tenant) => c.ownerOf(tenant) === 'self') && TENANTS.some((tenant) => c.standsBy(tenant)),
+      'as owner, as standby, or as neither',
+    );
   });
 
   it('a process that is killed loses its slots to their standbys after the session timeout', async (t) => {
@@ -145,7 +191,9 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     const killed = performance.now();
     await until(() => agreed({ a, b }));
     const took = performance.now() - killed;
-    t.diagnostic(`a member that is killed: known by all after ${Math.round(took)} ms, with a session timeout of ${SESSION_MS} ms`);
+    t.diagnostic(
+      `a member that is killed: known by all after ${Math.round(took)} ms, with a session timeout of ${SESSION_MS} ms`,
+    );
     assert.ok(took > SESSION_MS / 2, `not before the session timeout: ${took}`);
     assert.deepEqual(shares({ a, b }), { a: SLOTS / 2, b: SLOTS / 2 });
     for (const tenant of standbyOfA) assert.equal(a.ownerOf(tenant), 'self');
@@ -174,7 +222,11 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
 
   it('converges after a storm of joins and leaves', async (t) => {
     const prefix = await freshTopic();
-    const steady: Record<string, SlotGroup> = { a: await member(t, prefix, 'a'), b: await member(t, prefix, 'b'), c: await member(t, prefix, 'c') };
+    const steady: Record<string, SlotGroup> = {
+      a: await member(t, prefix, 'a'),
+      b: await member(t, prefix, 'b'),
+      c: await member(t, prefix, 'c'),
+    };
     await until(() => agreed(steady));
     const started = performance.now();
     for (let n = 0; n < 20; n++) {
@@ -197,13 +249,23 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
     const [node] = kafka.nodes;
     await node?.kill('SIGKILL');
     // Without the group's word it has no slots of its own any more; those of others stay theirs.
-    await until(() => TENANTS.every((tenant, slot) => (before[slot] === 'a' ? groups.a.ownerOf(tenant) === undefined : ownerName(groups.a, 'a', tenant) === 'b')));
+    await until(() =>
+      TENANTS.every((tenant, slot) =>
+        before[slot] === 'a' ? groups.a.ownerOf(tenant) === undefined : ownerName(groups.a, 'a', tenant) === 'b',
+      ),
+    );
     await until(() => warnings.length > 0);
     await node?.start();
     const serves = performance.now();
     await until(() => agreed(groups));
-    t.diagnostic(`a broker that was restarted: all members are back ${Math.round(performance.now() - serves)} ms after it serves`);
-    assert.deepEqual(TENANTS.map((tenant) => ownerName(groups.a, 'a', tenant)), before, 'no slot moved');
+    t.diagnostic(
+      `a broker that was restarted: all members are back ${Math.round(performance.now() - serves)} ms after it serves`,
+    );
+    assert.deepEqual(
+      TENANTS.map((tenant) => ownerName(groups.a, 'a', tenant)),
+      before,
+      'no slot moved',
+    );
     assert.deepEqual(Object.values(shares({ ...groups, c: await member(t, prefix, 'c') })).length, 3);
   });
 
@@ -227,7 +289,18 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
   });
 
   it('says what is wrong: no such topic, no such broker, a session timeout that the broker does not allow', async (t) => {
-    const options = { brokers: kafka.brokers, clientId: 'a', connectTimeoutMs: 2000, prefix: 'nothing', processId: 'a', url: 'http://a', tasks: true, notifier: true, sessionTimeoutMs: SESSION_MS, logger: silentLogger };
+    const options = {
+      brokers: kafka.brokers,
+      clientId: 'a',
+      connectTimeoutMs: 2000,
+      prefix: 'nothing',
+      processId: 'a',
+      url: 'http://a',
+      tasks: true,
+      notifier: true,
+      sessionTimeoutMs: SESSION_MS,
+      logger: silentLogger,
+    };
     await assert.rejects(SlotGroup.open(options), /no topic nothing\.slots/);
     await assert.rejects(SlotGroup.open({ ...options, brokers: ['127.0.0.1:1'] }), /127\.0\.0\.1:1.*ECONNREFUSED/);
     await assert.rejects(member(t, await freshTopic(), 'a', { sessionTimeoutMs: 500 }), /session timeout/);
@@ -250,10 +323,16 @@ function agreed(groups: Readonly<Record<string, SlotGroup>>): boolean {
 
 /** How many slots each has by its own word. */
 function shares(groups: Readonly<Record<string, SlotGroup>>): Record<string, number> {
-  return Object.fromEntries(Object.entries(groups).map(([name, group]) => [name, TENANTS.filter((tenant) => group.ownerOf(tenant) === 'self').length]));
+  return Object.fromEntries(
+    Object.entries(groups).map(([name, group]) => [
+      name,
+      TENANTS.filter((tenant) => group.ownerOf(tenant) === 'self').length,
+    ]),
+  );
 }
 
-const total = (groups: Readonly<Record<string, SlotGroup>>): number => Object.values(shares(groups)).reduce((sum, count) => sum + count, 0);
+const total = (groups: Readonly<Record<string, SlotGroup>>): number =>
+  Object.values(shares(groups)).reduce((sum, count) => sum + count, 0);
 
 function logged(): [string[], Logger] {
   const warnings: string[] = [];

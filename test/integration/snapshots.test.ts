@@ -7,21 +7,43 @@ import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import type { Log, LogRecord, NewRecord } from '../../src/log/log.js';
-import { CHUNK_BYTES, decodeManifest, decodeRecord, encodeManifest, readKey } from '../../src/tasks/snapshots/snapshot-format.js';
-import { writeSnapshot } from '../../src/tasks/snapshots/snapshot-writer.js';
-import type { FoldedSoFar } from '../../src/tasks/snapshots/snapshots.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
-import type { TenantTask } from '../../src/tasks/tenant-task.js';
-import { snapshotsTopicSpec } from '../../src/tasks/topics.js';
+import {
+  CHUNK_BYTES,
+  decodeManifest,
+  decodeRecord,
+  encodeManifest,
+  readKey,
+} from '../../src/snapshots/snapshot-format.js';
+import { writeSnapshot } from '../../src/snapshots/snapshot-writer.js';
+import type { FoldedSoFar } from '../../src/snapshots/snapshots.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
+import type { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { snapshotsTopicSpec } from '../../src/log/topics.js';
 import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { temporaryDirectory, until } from '../support/service.js';
-import { append, appendAll, bank, changesRef, eventsRef, keyOf, Machine, saving, snapshotsRef, statesOf, TENANT } from '../support/snapshot-world.js';
+import {
+  append,
+  appendAll,
+  bank,
+  changesRef,
+  eventsRef,
+  keyOf,
+  Machine,
+  saving,
+  snapshotsRef,
+  statesOf,
+  TENANT,
+} from '../support/snapshot-world.js';
 
 const COMMITS = 30_000;
 const TAIL = 700;
 
-const LOGS: readonly { readonly name: string; readonly skip: string | false; readonly open: (t: TestContext) => Promise<Log> | Log }[] = [
+const LOGS: readonly {
+  readonly name: string;
+  readonly skip: string | false;
+  readonly open: (t: TestContext) => Promise<Log> | Log;
+}[] = [
   { name: 'the embedded log', skip: false, open: (t) => embedded(t) },
   { name: 'Kafka', skip: needsKafka, open: (t) => kafka(t) },
 ];
@@ -55,7 +77,10 @@ describe('a machine without a local store', () => {
       const pushed: Change[] = [];
       before.changes.subscribe((changes) => void pushed.push(...changes));
       const written: number[] = [];
-      const snapshots = former.snapshots(log, { afterRecords: 40_000, observer: { wrote: (bytes) => void written.push(bytes) } });
+      const snapshots = former.snapshots(log, {
+        afterRecords: 40_000,
+        observer: { wrote: (bytes) => void written.push(bytes) },
+      });
       snapshots.watch(before);
       const answers = await appendAll(before, 0, COMMITS);
       await folded(before);
@@ -72,20 +97,34 @@ describe('a machine without a local store', () => {
       const next = new Machine(t, definitions);
       await next.snapshots(log).restore(TENANT);
       const restored = next.checkpoint();
-      assert.ok(restored !== undefined && restored.events.position > 0 && restored.events.position <= COMMITS + 1, 'the section was filled');
+      assert.ok(
+        restored !== undefined && restored.events.position > 0 && restored.events.position <= COMMITS + 1,
+        'the section was filled',
+      );
       const after = await next.open(log);
       const repeated: Change[] = [];
       after.changes.subscribe((changes) => void repeated.push(...changes));
       await folded(after);
       assert.deepEqual(await statesOf(after), left);
       assert.ok((await after.faults.countOfProjection('p')) > 0, 'faults are part of it');
-      assert.equal(await log.endOffset(changesRef), changesEnd + 1, 'nothing but the claim was written: no change again');
+      assert.equal(
+        await log.endOffset(changesRef),
+        changesEnd + 1,
+        'nothing but the claim was written: no change again',
+      );
       assert.ok(repeated.every(({ sequence }) => sequence > (sequences.at(-1) ?? 0)));
-      assert.deepEqual((await after.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence), pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence));
+      assert.deepEqual(
+        (await after.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence),
+        pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence),
+      );
 
       for (const i of [0, 500, 10_000, COMMITS + TAIL - 10]) {
         const again = await append(after, i, keyOf(i));
-        assert.deepEqual([again.eventIds, again.startVersion, again.timestamp], [answers[i]?.eventIds, answers[i]?.startVersion, answers[i]?.timestamp], 'the command is known');
+        assert.deepEqual(
+          [again.eventIds, again.startVersion, again.timestamp],
+          [answers[i]?.eventIds, answers[i]?.startVersion, answers[i]?.timestamp],
+          'the command is known',
+        );
       }
       const head = after.changes.head();
       await append(after, 1);
@@ -113,7 +152,10 @@ describe('a machine without a local store', () => {
 });
 
 /** A tenant with 300 commits, a snapshot at each hundred, and one to spare. */
-async function three(t: TestContext, opened: Log | Promise<Log> = embedded(t)): Promise<{ log: Log; machine: Machine; task: TenantTask; positions: number[] }> {
+async function three(
+  t: TestContext,
+  opened: Log | Promise<Log> = embedded(t),
+): Promise<{ log: Log; machine: Machine; task: TenantTask; positions: number[] }> {
   const log = await opened;
   const machine = new Machine(t);
   const task = await machine.open(log);
@@ -136,7 +178,8 @@ const stored = (machine: Machine, position: number): Promise<void> =>
 
 /** The log, with what `alter` makes of the records of the topic of snapshots. */
 function altered(log: Log, alter: (record: LogRecord) => LogRecord, ends: Partial<Record<string, number>> = {}): Log {
-  const change = async (read: Promise<LogRecord[]>, topic: string): Promise<LogRecord[]> => (topic === snapshotsRef.topic ? (await read).map(alter) : read);
+  const change = async (read: Promise<LogRecord[]>, topic: string): Promise<LogRecord[]> =>
+    topic === snapshotsRef.topic ? (await read).map(alter) : read;
   return {
     ensureTopics: (specs) => log.ensureTopics(specs),
     deleteTopic: (topic) => log.deleteTopic(topic),
@@ -155,7 +198,8 @@ const flip = (record: LogRecord, at: number): LogRecord => {
   value[at < 0 ? value.length + at : at] = (value.at(at) ?? 0) ^ 1;
   return { ...record, value };
 };
-const idsOf = (all: readonly LogRecord[]): string[] => all.filter(({ key, value }) => value !== null && readKey(key).n === undefined).map(({ key }) => readKey(key).id);
+const idsOf = (all: readonly LogRecord[]): string[] =>
+  all.filter(({ key, value }) => value !== null && readKey(key).n === undefined).map(({ key }) => readKey(key).id);
 
 describe('what is odd about a snapshot', () => {
   /** Where a new machine stands after it was restored from the log. */
@@ -167,8 +211,17 @@ describe('what is odd about a snapshot', () => {
     const entries = [...machine.store.section(TENANT).range('', '\u{10ffff}')].length;
     if (position === undefined) assert.equal(entries, 0, 'what could not be used left nothing');
     const task = await machine.open(log);
-    const { events } = await task.listEvents({ aggregateId: 'account-7', fromVersion: undefined, toVersion: undefined, limit: 100, direction: 'forward' });
-    assert.deepEqual(events.map(({ version }) => version), Array.from({ length: 2 }, (_, i) => i + 1));
+    const { events } = await task.listEvents({
+      aggregateId: 'account-7',
+      fromVersion: undefined,
+      toVersion: undefined,
+      limit: 100,
+      direction: 'forward',
+    });
+    assert.deepEqual(
+      events.map(({ version }) => version),
+      Array.from({ length: 2 }, (_, i) => i + 1),
+    );
     await machine.close();
     return position;
   };
@@ -181,7 +234,12 @@ describe('what is odd about a snapshot', () => {
   it('a damaged chunk: the one before is taken, also one that is erased and not yet gone; all of them: the log is folded', async (t) => {
     const { log, positions } = await three(t);
     const [first, second, third] = idsOf(await records(log));
-    const damaged = (...ids: (string | undefined)[]): Log => altered(log, (record) => (ids.includes(readKey(record.key).id) && readKey(record.key).n === 0 && record.value !== null ? flip(record, -1) : record));
+    const damaged = (...ids: (string | undefined)[]): Log =>
+      altered(log, (record) =>
+        ids.includes(readKey(record.key).id) && readKey(record.key).n === 0 && record.value !== null
+          ? flip(record, -1)
+          : record,
+      );
     assert.equal(await restoredTo(t, damaged(third)), positions[1]);
     assert.equal(await restoredTo(t, damaged(second, third)), positions[0]);
     assert.equal(await restoredTo(t, damaged(first, second, third)), undefined);
@@ -190,7 +248,9 @@ describe('what is odd about a snapshot', () => {
   it('a chunk that is not there, or not whole', async (t) => {
     const { log, positions } = await three(t);
     const third = idsOf(await records(log))[2];
-    const missing = altered(log, (record) => (readKey(record.key).id === third && readKey(record.key).n === 0 ? { ...record, value: null } : record));
+    const missing = altered(log, (record) =>
+      readKey(record.key).id === third && readKey(record.key).n === 0 ? { ...record, value: null } : record,
+    );
     assert.equal(await restoredTo(t, missing), positions[1]);
   });
 
@@ -200,20 +260,42 @@ describe('what is odd about a snapshot', () => {
     const [last] = await log.readAt(snapshotsRef, [end - 1]);
     const manifest = decodeManifest(decodeRecord(last?.value ?? Buffer.alloc(0)));
     assert.ok(manifest);
-    const other = (change: object): Log => altered(log, (record) => (record.offset === end - 1 ? { ...record, value: encodeManifest({ ...manifest, ...change }) } : record));
+    const other = (change: object): Log =>
+      altered(log, (record) =>
+        record.offset === end - 1 ? { ...record, value: encodeManifest({ ...manifest, ...change }) } : record,
+      );
     assert.equal(await restoredTo(t, other({})), positions[2]);
     assert.equal(await restoredTo(t, other({ sha256: '00'.repeat(32) })), positions[1]);
-    assert.equal(await restoredTo(t, other({ storeFormat: manifest.storeFormat + 1 })), positions[1], 'of another version of the local store');
+    assert.equal(
+      await restoredTo(t, other({ storeFormat: manifest.storeFormat + 1 })),
+      positions[1],
+      'of another version of the local store',
+    );
     const { events } = manifest.checkpoint;
-    assert.equal(await restoredTo(t, other({ checkpoint: { ...manifest.checkpoint, events: { ...events, lastRecordId: 'another' } } })), positions[1], 'of another log');
+    assert.equal(
+      await restoredTo(
+        t,
+        other({ checkpoint: { ...manifest.checkpoint, events: { ...events, lastRecordId: 'another' } } }),
+      ),
+      positions[1],
+      'of another log',
+    );
   });
 
   it('a manifest of a newer format, or a damaged one', async (t) => {
     const { log, positions } = await three(t);
     const end = await log.endOffset(snapshotsRef);
-    const newer = altered(log, (record) => (record.offset === end - 1 ? { ...record, value: Buffer.from(record.value ?? []).fill(2, 1, 2) } : record));
+    const newer = altered(log, (record) =>
+      record.offset === end - 1 ? { ...record, value: Buffer.from(record.value ?? []).fill(2, 1, 2) } : record,
+    );
     assert.equal(await restoredTo(t, newer), positions[1]);
-    assert.equal(await restoredTo(t, altered(log, (record) => (record.offset === end - 1 ? flip(record, -2) : record))), positions[1]);
+    assert.equal(
+      await restoredTo(
+        t,
+        altered(log, (record) => (record.offset === end - 1 ? flip(record, -2) : record)),
+      ),
+      positions[1],
+    );
   });
 
   it('it is ahead of a log that lost its end', async (t) => {
@@ -233,15 +315,38 @@ describe('what is odd about a snapshot', () => {
       await appendAll(task, 300, 301);
       await stored(machine, await log.endOffset(eventsRef));
       const kept = idsOf(await records(log)).at(-1) ?? '';
-      const brokenAt = (last: (what: NewRecord) => boolean): Log => ({ ...altered(log, (record) => record), append: (to, what) => (what.some(last) ? Promise.reject(new Error('the process ends')) : log.append(to, what)) });
-      await assert.rejects(writeSnapshot(brokenAt(({ value }) => value === null), machine.archive, TENANT, () => false), /the process ends/);
+      const brokenAt = (last: (what: NewRecord) => boolean): Log => ({
+        ...altered(log, (record) => record),
+        append: (to, what) => (what.some(last) ? Promise.reject(new Error('the process ends')) : log.append(to, what)),
+      });
+      await assert.rejects(
+        writeSnapshot(
+          brokenAt(({ value }) => value === null),
+          machine.archive,
+          TENANT,
+          () => false,
+        ),
+        /the process ends/,
+      );
       assert.equal(readKey((await records(log)).at(-1)?.key ?? Buffer.alloc(0)).n, 0, 'a chunk is the last record');
       assert.equal(await restoredTo(t, log), positions[2]);
-      await assert.rejects(writeSnapshot(brokenAt(({ key, value }) => value !== null && readKey(key).n === undefined), machine.archive, TENANT, () => false), /the process ends/);
+      await assert.rejects(
+        writeSnapshot(
+          brokenAt(({ key, value }) => value !== null && readKey(key).n === undefined),
+          machine.archive,
+          TENANT,
+          () => false,
+        ),
+        /the process ends/,
+      );
       assert.equal((await records(log)).at(-1)?.value, null, 'a tombstone is the last record');
       assert.equal(await restoredTo(t, log), positions[2]);
       const { id } = await writeSnapshot(log, machine.archive, TENANT, () => false);
-      assert.deepEqual(liveKeys(await records(log)), [`${kept}/0`, `${kept}/manifest`, `${id}/0`, `${id}/manifest`], 'two whole ones are kept');
+      assert.deepEqual(
+        liveKeys(await records(log)),
+        [`${kept}/0`, `${kept}/manifest`, `${id}/0`, `${id}/manifest`],
+        'two whole ones are kept',
+      );
     });
 
   it('the process died while it was loaded: nothing of it is left', async (t) => {
@@ -253,11 +358,15 @@ describe('what is odd about a snapshot', () => {
     const [first] = await log.readAt(snapshotsRef, [manifest.first]);
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
-    const loading = machine.archive.load(TENANT, manifest, (async function* () {
-      yield first?.value ?? Buffer.alloc(0);
-      await held;
-      throw new Error('the log is away');
-    })());
+    const loading = machine.archive.load(
+      TENANT,
+      manifest,
+      (async function* () {
+        yield first?.value ?? Buffer.alloc(0);
+        await held;
+        throw new Error('the log is away');
+      })(),
+    );
     await until(() => {
       machine.store.refresh();
       return machine.checkpoint() !== undefined;
@@ -266,7 +375,10 @@ describe('what is odd about a snapshot', () => {
     // What is on the disk now is what a crash would leave: another process opens it.
     const successor = new LocalStore({ path: machine.path, logger: silentLogger });
     assert.equal(new PartitionTables(successor.section(TENANT)).checkpoint(), undefined);
-    assert.deepEqual([successor.isLoading(TENANT), [...successor.section(TENANT).range('', '\u{10ffff}')].length], [false, 0]);
+    assert.deepEqual(
+      [successor.isLoading(TENANT), [...successor.section(TENANT).range('', '\u{10ffff}')].length],
+      [false, 0],
+    );
     await successor.close();
     go();
     await assert.rejects(loading, /the log is away/);
@@ -289,7 +401,12 @@ describe('writing snapshots', () => {
     const { log, positions } = await three(t);
     assert.deepEqual(positions, [101, 201, 301]);
     const [first, second, third] = idsOf(await records(log));
-    assert.deepEqual(liveKeys(await records(log)), [`${second}/0`, `${second}/manifest`, `${third}/0`, `${third}/manifest`]);
+    assert.deepEqual(liveKeys(await records(log)), [
+      `${second}/0`,
+      `${second}/manifest`,
+      `${third}/0`,
+      `${third}/manifest`,
+    ]);
     await (log as LmdbLog).clean();
     const kept = await records(log);
     assert.ok(kept.every(({ key, value }) => value === null || readKey(key).id !== first));
@@ -304,21 +421,32 @@ describe('writing snapshots', () => {
     await stored(machine, await log.endOffset(eventsRef));
     const keys = liveKeys(await records(log));
     const meanwhile = saving(machine.archive, async (chunk) => {
-      await log.append(snapshotsRef, [{ key: Buffer.from('other/0'), value: Buffer.from('a chunk of another process') }]);
+      await log.append(snapshotsRef, [
+        { key: Buffer.from('other/0'), value: Buffer.from('a chunk of another process') },
+      ]);
       return chunk;
     });
-    await assert.rejects(writeSnapshot(log, meanwhile, TENANT, () => false), /another process/);
+    await assert.rejects(
+      writeSnapshot(log, meanwhile, TENANT, () => false),
+      /another process/,
+    );
     const left = liveKeys(await records(log));
     assert.deepEqual(left.slice(0, keys.length + 1), [...keys, 'other/0']);
   });
 
   it('stops when the task does, and when the disk has nothing newer', async (t) => {
     const { log, machine, task } = await three(t);
-    await assert.rejects(writeSnapshot(log, machine.archive, TENANT, () => false), /already/);
+    await assert.rejects(
+      writeSnapshot(log, machine.archive, TENANT, () => false),
+      /already/,
+    );
     await appendAll(task, 300, 301);
     await stored(machine, await log.endOffset(eventsRef));
     const end = await log.endOffset(snapshotsRef);
-    await assert.rejects(writeSnapshot(log, machine.archive, TENANT, () => true), /not served here/);
+    await assert.rejects(
+      writeSnapshot(log, machine.archive, TENANT, () => true),
+      /not served here/,
+    );
     assert.equal(await log.endOffset(snapshotsRef), end);
   });
 
@@ -335,7 +463,10 @@ describe('writing snapshots', () => {
     await stored(successor, await log.endOffset(eventsRef));
     const newer = await writeSnapshot(log, successor.archive, TENANT, () => false);
     const late = altered(log, (record) => record, { [snapshotsRef.topic]: end });
-    await assert.rejects(writeSnapshot(late, machine.archive, TENANT, () => false), /another process/);
+    await assert.rejects(
+      writeSnapshot(late, machine.archive, TENANT, () => false),
+      /another process/,
+    );
     const next = new Machine(t);
     await next.snapshots(log).restore(TENANT);
     assert.equal(next.checkpoint()?.events.position, newer.checkpoint.events.position);
@@ -351,16 +482,33 @@ describe('writing snapshots', () => {
       new PartitionTables(section).setCheckpoint({ events: position, changes: position, projected: 100 });
       await section.flush();
     }
-    const so: Record<string, FoldedSoFar | undefined> = { standby: undefined, small: { records: 199, bytes: 999 }, many: { records: 200, bytes: 0 }, heavy: { records: 60, bytes: 1000 }, last: { records: 250, bytes: 0 } };
+    const so: Record<string, FoldedSoFar | undefined> = {
+      standby: undefined,
+      small: { records: 199, bytes: 999 },
+      many: { records: 200, bytes: 0 },
+      heavy: { records: 60, bytes: 1000 },
+      last: { records: 250, bytes: 0 },
+    };
     const snapshots = machine.snapshots(log, { afterRecords: 200, afterBytes: 1000, everyMs: 5 });
-    for (const name of names) snapshots.watch({ section: name, get folded() { return so[name]; } });
-    const count = (name: string): Promise<number> => log.endOffset({ topic: `statefold.${name}.snapshots`, partition: 0 }).catch(() => 0);
+    for (const name of names)
+      snapshots.watch({
+        section: name,
+        get folded() {
+          return so[name];
+        },
+      });
+    const count = (name: string): Promise<number> =>
+      log.endOffset({ topic: `statefold.${name}.snapshots`, partition: 0 }).catch(() => 0);
     // In their turn: when the last has one, the others were looked at.
     await until(async () => (await count('last')) === 2);
     assert.deepEqual(await Promise.all(names.map(count)), [0, 0, 2, 2, 2]);
     const advance = async (name: string, at: number): Promise<void> => {
       const section = machine.store.section(name);
-      new PartitionTables(section).setCheckpoint({ events: { ...position, position: at }, changes: position, projected: at });
+      new PartitionTables(section).setCheckpoint({
+        events: { ...position, position: at },
+        changes: position,
+        projected: at,
+      });
       await section.flush();
     };
     // The last one of each held 200 records: 200 more are due for one, 99 of whatever weight for none.

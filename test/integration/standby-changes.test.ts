@@ -1,7 +1,7 @@
 // The changes of a tenant where it is followed, for whoever notifies of it: those of the owner, through takeovers in both directions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TenantTask } from '../../src/tasks/tenant-task.js';
+import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { LOGS } from '../support/two-logs.js';
 import { appendAll, bank, Machine } from '../support/snapshot-world.js';
 import { until } from '../support/service.js';
@@ -36,7 +36,7 @@ function heardBy(task: TenantTask): { readonly since: number; readonly sequences
 /** All sequences past a cursor, of every projection and with its faults. */
 async function accepted(task: TenantTask, after: number): Promise<readonly number[]> {
   const sequences: number[] = [];
-  for (let next = after + 1; ; ) {
+  for (let next = after + 1; ;) {
     const page = await task.readChanges(next, 1024 * 1024);
     sequences.push(...page.changes.map(({ sequence }) => sequence));
     if (page.next === next) return sequences;
@@ -45,46 +45,50 @@ async function accepted(task: TenantTask, after: number): Promise<readonly numbe
 }
 
 for (const { name, skip, open } of LOGS) {
-  test(`on ${name}, 12, 13: a standby has the changes of the owner, from memory and from the log, and tells each once as it takes over and gives back`, { skip }, async (t) => {
-    const client = await open(t);
-    const definitions = await bank(t);
-    const [first, second] = [new Machine(t, definitions), new Machine(t, definitions)];
-    const quiet = { onStopped: () => undefined };
-    let owner = await first.open(client(), 100_000, quiet);
-    let standby = await second.open(client(), 100_000, { ...quiet, standby: true });
-    const early = heardBy(standby);
-    await appendAll(owner, 0, 300);
-    await same(standby, owner, 'memory');
-    assert.deepEqual(early.sequences, await accepted(owner, early.since));
+  test(
+    `on ${name}, 12, 13: a standby has the changes of the owner, from memory and from the log, and tells each once as it takes over and gives back`,
+    { skip },
+    async (t) => {
+      const client = await open(t);
+      const definitions = await bank(t);
+      const [first, second] = [new Machine(t, definitions), new Machine(t, definitions)];
+      const quiet = { onStopped: () => undefined };
+      let owner = await first.open(client(), 100_000, quiet);
+      let standby = await second.open(client(), 100_000, { ...quiet, standby: true });
+      const early = heardBy(standby);
+      await appendAll(owner, 0, 300);
+      await same(standby, owner, 'memory');
+      assert.deepEqual(early.sequences, await accepted(owner, early.since));
 
-    await second.closeTask();
-    await appendAll(owner, 300, 400);
-    standby = await second.open(client(), 100_000, { ...quiet, standby: true });
-    await same(standby, owner, 'the log');
+      await second.closeTask();
+      await appendAll(owner, 300, 400);
+      standby = await second.open(client(), 100_000, { ...quiet, standby: true });
+      await same(standby, owner, 'the log');
 
-    // It takes over while the owner still writes, and goes on telling from where it is.
-    const heard = heardBy(standby);
-    const writing = appendAll(owner, 400, 600).catch(() => undefined);
-    await until(() => standby.changes.head() > heard.since);
-    await standby.promote();
-    await writing;
-    await appendAll(standby, 600, 700);
-    await until(() => standby.projectionLag === 0);
-    assert.deepEqual(heard.sequences, await accepted(standby, heard.since));
-    await first.closeTask();
+      // It takes over while the owner still writes, and goes on telling from where it is.
+      const heard = heardBy(standby);
+      const writing = appendAll(owner, 400, 600).catch(() => undefined);
+      await until(() => standby.changes.head() > heard.since);
+      await standby.promote();
+      await writing;
+      await appendAll(standby, 600, 700);
+      await until(() => standby.projectionLag === 0);
+      assert.deepEqual(heard.sequences, await accepted(standby, heard.since));
+      await first.closeTask();
 
-    // The other way: who owned it follows now, from the disk that it has.
-    [owner, standby] = [standby, await first.open(client(), 100_000, { ...quiet, standby: true })];
-    await same(standby, owner, 'the log');
-    const again = heardBy(standby);
-    await appendAll(owner, 700, 800);
-    await same(standby, owner, 'the log');
-    assert.deepEqual(again.sequences, await accepted(owner, again.since));
-    await standby.promote();
-    await appendAll(standby, 800, 820);
-    await until(() => standby.projectionLag === 0);
-    assert.deepEqual(again.sequences, await accepted(standby, again.since));
-    await first.closeTask();
-    await second.closeTask();
-  });
+      // The other way: who owned it follows now, from the disk that it has.
+      [owner, standby] = [standby, await first.open(client(), 100_000, { ...quiet, standby: true })];
+      await same(standby, owner, 'the log');
+      const again = heardBy(standby);
+      await appendAll(owner, 700, 800);
+      await same(standby, owner, 'the log');
+      assert.deepEqual(again.sequences, await accepted(owner, again.since));
+      await standby.promote();
+      await appendAll(standby, 800, 820);
+      await until(() => standby.projectionLag === 0);
+      assert.deepEqual(again.sequences, await accepted(standby, again.since));
+      await first.closeTask();
+      await second.closeTask();
+    },
+  );
 }

@@ -19,18 +19,20 @@ async function world(t: TestContext) {
   const received: number[] = [];
   const broker = createServer((socket) => {
     let rest = Buffer.alloc(0);
-    socket.on('error', () => undefined).on('data', (chunk) => {
-      rest = Buffer.concat([rest, chunk]);
-      while (rest.length >= 4 && rest.length >= 4 + rest.readInt32BE(0)) {
-        const id = rest.readInt32BE(8);
-        received.push(id);
-        const answer = Buffer.alloc(8);
-        answer.writeInt32BE(4, 0);
-        answer.writeInt32BE(id, 4);
-        socket.write(answer);
-        rest = rest.subarray(4 + rest.readInt32BE(0));
-      }
-    });
+    socket
+      .on('error', () => undefined)
+      .on('data', (chunk) => {
+        rest = Buffer.concat([rest, chunk]);
+        while (rest.length >= 4 && rest.length >= 4 + rest.readInt32BE(0)) {
+          const id = rest.readInt32BE(8);
+          received.push(id);
+          const answer = Buffer.alloc(8);
+          answer.writeInt32BE(4, 0);
+          answer.writeInt32BE(id, 4);
+          socket.write(answer);
+          rest = rest.subarray(4 + rest.readInt32BE(0));
+        }
+      });
   }).listen(0, '127.0.0.1');
   await once(broker, 'listening');
   const proxy = await TcpProxy.start((broker.address() as { port: number }).port);
@@ -73,8 +75,16 @@ test('a proxy passes frames and ends', async (t) => {
 test('replies and requests that are chosen are lost, the others pass', async (t) => {
   const { proxy, received, client } = await world(t);
   const { socket, answers } = await client();
-  proxy.judge(({ apiKey, correlationId }) => (apiKey !== PRODUCE ? 'pass' : correlationId === 1 ? 'lose reply' : 'lose request'));
-  for (const [key, id] of [[PRODUCE, 1], [1, 2], [PRODUCE, 3], [1, 4]] as const) socket.write(request(key, id));
+  proxy.judge(({ apiKey, correlationId }) =>
+    apiKey !== PRODUCE ? 'pass' : correlationId === 1 ? 'lose reply' : 'lose request',
+  );
+  for (const [key, id] of [
+    [PRODUCE, 1],
+    [1, 2],
+    [PRODUCE, 3],
+    [1, 4],
+  ] as const)
+    socket.write(request(key, id));
   await until(() => answers.length === 2);
   assert.deepEqual(answers, [2, 4]);
   assert.deepEqual(received, [1, 2, 4]);

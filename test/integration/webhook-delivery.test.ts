@@ -1,5 +1,11 @@
 import assert from 'node:assert/strict';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,9 +16,18 @@ import { Webhook } from 'standardwebhooks';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { ChangeHub } from '../../src/notifier/hub.js';
-import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/notifier/webhooks/webhook-deliverer.js';
-import { change, ListFeed, ListTenants, listening, ManualTimers, MapCatalog, MapCursorStore, until } from '../support/notifier-world.js';
+import { ChangeHub } from '../../src/feed/hub.js';
+import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/webhooks/webhook-deliverer.js';
+import {
+  change,
+  ListFeed,
+  ListTenants,
+  listening,
+  ManualTimers,
+  MapCatalog,
+  MapCursorStore,
+  until,
+} from '../support/notifier-world.js';
 
 interface Received {
   readonly path: string;
@@ -23,7 +38,10 @@ interface Received {
 }
 
 /** A receiver on the loopback that answers what `answer` says (200 without one). */
-async function receiver(t: TestContext, answer: (received: Received, response: ServerResponse) => void = (_, response) => void response.writeHead(200).end()) {
+async function receiver(
+  t: TestContext,
+  answer: (received: Received, response: ServerResponse) => void = (_, response) => void response.writeHead(200).end(),
+) {
   const received: Received[] = [];
   const server = createServer((request, response) => void take(request, response));
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -60,7 +78,17 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   const hub = new ChangeHub({ tenants, catalog, logger: silentLogger, timers });
   const deliverer = (): WebhookDeliverer => {
     const one = new WebhookDeliverer({
-      hub, tenants, catalog, store, unseal: (sealed) => sealer.unseal(sealed), logger: silentLogger, allowPrivate: true, timeoutMs: 5_000, timers, random: () => 0.5, ...options,
+      hub,
+      tenants,
+      catalog,
+      store,
+      unseal: (sealed) => sealer.unseal(sealed),
+      logger: silentLogger,
+      allowPrivate: true,
+      timeoutMs: 5_000,
+      timers,
+      random: () => 0.5,
+      ...options,
     });
     t.after(() => one.close());
     return one;
@@ -82,7 +110,11 @@ test('12, 14: every change arrives signed, with a stable id, in order a key; the
   w.feed.accept(...Array.from({ length: 300 }, (_, i) => change(10 + i, { key: `k${i % 7}`, aggregateId: 'ä-"ü"' })));
   await until(() => to.received.length === 303, 'the live changes');
   for (const { headers, body, sequence } of to.received) {
-    const verified = new Webhook(ISOLATED.secret).verify(body, headers as Record<string, string>) as { type: string; timestamp: string; data: { sequence: number; timestamp: string } };
+    const verified = new Webhook(ISOLATED.secret).verify(body, headers as Record<string, string>) as {
+      type: string;
+      timestamp: string;
+      data: { sequence: number; timestamp: string };
+    };
     assert.equal(headers['webhook-id'], `msg_p1_${sequence}`);
     assert.equal(verified.type, 'projection.state_changed');
     assert.equal(verified.timestamp, verified.data.timestamp);
@@ -90,9 +122,16 @@ test('12, 14: every change arrives signed, with a stable id, in order a key; the
   }
   for (const key of new Set(to.received.map((r) => r.key))) {
     const ofKey = to.received.filter((r) => r.key === key).map((r) => r.sequence);
-    assert.deepEqual(ofKey, [...ofKey].sort((a, b) => a - b), key);
+    assert.deepEqual(
+      ofKey,
+      [...ofKey].sort((a, b) => a - b),
+      key,
+    );
   }
-  await until(() => w.store.load('t1/p1')?.through === 309 && w.store.load('t1/p1')?.pending.length === 0, 'the checkpoint');
+  await until(
+    () => w.store.load('t1/p1')?.through === 309 && w.store.load('t1/p1')?.pending.length === 0,
+    'the checkpoint',
+  );
 });
 
 test('14: a failing key waits, others go on; attempts follow the schedule, then the change is parked and its key goes on', async (t) => {
@@ -101,11 +140,22 @@ test('14: a failing key waits, others go on; attempts follow the schedule, then 
   const deliverer = w.deliverer();
   await deliverer.start();
   w.configure(to.url);
-  w.feed.accept(change(2, { key: 'bad' }), change(3, { key: 'bad' }), change(4, { key: 'good' }), change(5, { key: 'good' }));
-  await until(() => to.received.length === 3 && deliverer.status('t1', 'p1')?.pending === 2, 'all but the key that fails');
+  w.feed.accept(
+    change(2, { key: 'bad' }),
+    change(3, { key: 'bad' }),
+    change(4, { key: 'good' }),
+    change(5, { key: 'good' }),
+  );
+  await until(
+    () => to.received.length === 3 && deliverer.status('t1', 'p1')?.pending === 2,
+    'all but the key that fails',
+  );
   assert.deepEqual(to.sequences().sort(), [2, 4, 5]);
   assert.equal(deliverer.status('t1', 'p1')?.cursor, 1);
-  assert.deepEqual(w.store.load('t1/p1')?.pending, [[2, 1], [3, 0]]);
+  assert.deepEqual(w.store.load('t1/p1')?.pending, [
+    [2, 1],
+    [3, 0],
+  ]);
   let hours = 0;
   for (let attempt = 2; attempt <= 11; attempt++) {
     await until(() => w.timers.nextAt !== undefined, `the timer of attempt ${attempt}`);
@@ -113,13 +163,21 @@ test('14: a failing key waits, others go on; attempts follow the schedule, then 
     w.timers.advance((w.timers.nextAt as number) - before);
     hours += (w.timers.now() - before) / 3_600_000;
     await until(() => to.sequences().filter((s) => s === 2).length === attempt, `attempt ${attempt}`);
-    await until(() => deliverer.status('t1', 'p1')?.pending === (attempt < 11 ? 2 : 1) && w.timers.nextAt !== undefined, 'its end');
+    await until(
+      () => deliverer.status('t1', 'p1')?.pending === (attempt < 11 ? 2 : 1) && w.timers.nextAt !== undefined,
+      'its end',
+    );
   }
   assert.ok(hours > 70 && hours < 72, `three days, not ${hours} hours`);
   // An endpoint that failed that often has its next attempt after a pause.
   w.timers.advance(60_000);
   await until(() => deliverer.status('t1', 'p1')?.pending === 0, 'the key goes on');
-  const parked = (deliverer.status('t1', 'p1')?.parked ?? []).map(({ sequence, key, attempts, reason }) => ({ sequence, key, attempts, reason }));
+  const parked = (deliverer.status('t1', 'p1')?.parked ?? []).map(({ sequence, key, attempts, reason }) => ({
+    sequence,
+    key,
+    attempts,
+    reason,
+  }));
   assert.deepEqual(parked, [{ sequence: 2, key: 'bad', attempts: 11, reason: 'answered 500' }]);
   const ids = new Set(to.received.filter((r) => r.sequence === 2).map((r) => r.headers['webhook-id']));
   assert.equal(ids.size, 1, 'the id is that of the change, whatever the attempt');
@@ -128,7 +186,10 @@ test('14: a failing key waits, others go on; attempts follow the schedule, then 
 test('14: a restart goes on at the cursor, delivers what was pending again, and nothing that was settled', async (t) => {
   const w = world(t);
   let broken = true;
-  const to = await receiver(t, (one, response) => void response.writeHead(broken && one.sequence === 2 ? 503 : 200).end());
+  const to = await receiver(
+    t,
+    (one, response) => void response.writeHead(broken && one.sequence === 2 ? 503 : 200).end(),
+  );
   const first = w.deliverer();
   await first.start();
   w.configure(to.url);
@@ -215,11 +276,25 @@ test('15: the secret that a rotation answers verifies the next delivery, the old
   const verifies = (i: number, secret: string): boolean => {
     const { headers, body } = to.received[i] as Received;
     const at = new Date(Number(headers['webhook-timestamp']) * 1_000);
-    return (headers['webhook-signature'] as string).split(' ').includes(new Webhook(secret).sign(headers['webhook-id'] as string, at, body));
+    return (headers['webhook-signature'] as string)
+      .split(' ')
+      .includes(new Webhook(secret).sign(headers['webhook-id'] as string, at, body));
   };
-  assert.deepEqual([0, 1, 2].map((i) => [verifies(i, shared.secret), verifies(i, rotated.secret)]), [[true, false], [true, true], [false, true]]);
+  assert.deepEqual(
+    [0, 1, 2].map((i) => [verifies(i, shared.secret), verifies(i, rotated.secret)]),
+    [
+      [true, false],
+      [true, true],
+      [false, true],
+    ],
+  );
   assert.ok(!verifies(1, mintWebhookSecret()));
-  assert.ok(new Webhook(shared.secret).verify((to.received[1] as Received).body, (to.received[1] as Received).headers as Record<string, string>));
+  assert.ok(
+    new Webhook(shared.secret).verify(
+      (to.received[1] as Received).body,
+      (to.received[1] as Received).headers as Record<string, string>,
+    ),
+  );
 });
 
 test('a name that turns private after the upload is not dialled', async (t) => {
@@ -241,7 +316,10 @@ test('a name that turns private after the upload is not dialled', async (t) => {
   assert.match(deliverer.status('t1', 'p1')?.lastFailure ?? '', /not public \(loopback\)/);
   assert.deepEqual(asked, ['rebind.example.com']);
   w.configure(to.url);
-  await until(() => w.timers.nextAt !== undefined && deliverer.status('t1', 'p1')?.state === 'delivering', 'the literal address');
+  await until(
+    () => w.timers.nextAt !== undefined && deliverer.status('t1', 'p1')?.state === 'delivering',
+    'the literal address',
+  );
   w.timers.advance(5_000);
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(to.received.length, 0);
@@ -252,7 +330,27 @@ test('a certificate that nobody vouches for is a failure', async (t) => {
   t.after(() => rmSync(folder, { recursive: true }));
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
   try {
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out', cert, '-days', '1', '-subj', '/CN=localhost'], { stdio: 'ignore' });
+    execFileSync(
+      'openssl',
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:prime256v1',
+        '-nodes',
+        '-keyout',
+        key,
+        '-out',
+        cert,
+        '-days',
+        '1',
+        '-subj',
+        '/CN=localhost',
+      ],
+      { stdio: 'ignore' },
+    );
   } catch {
     t.skip('openssl is not installed');
     return;
@@ -284,8 +382,14 @@ test('14: dead endpoints of one tenant delay nothing of another, hold few connec
   w.tenants.activate('t2', other);
   const deliverer = w.deliverer();
   await deliverer.start();
-  for (let i = 0; i < 5; i++) w.catalog.addProjection('t1', `dead${i}`, { webhook: { url: never.url, isolated: true, secrets: ISOLATED.secrets } });
-  w.catalog.addProjection('t2', 'alive', { tenantId: 't2', webhook: { url: alive.url, isolated: true, secrets: ISOLATED.secrets } });
+  for (let i = 0; i < 5; i++)
+    w.catalog.addProjection('t1', `dead${i}`, {
+      webhook: { url: never.url, isolated: true, secrets: ISOLATED.secrets },
+    });
+  w.catalog.addProjection('t2', 'alive', {
+    tenantId: 't2',
+    webhook: { url: alive.url, isolated: true, secrets: ISOLATED.secrets },
+  });
   w.feed.accept(...Array.from({ length: 50 }, (_, i) => change(i + 1, { projectionId: `dead${i % 5}`, key: `k${i}` })));
   await until(() => hanging.length === 2, 'the tenant has its share of the connections');
   other.accept(...Array.from({ length: 20 }, (_, i) => change(i + 1, { projectionId: 'alive' })));
@@ -299,7 +403,12 @@ test('14: dead endpoints of one tenant delay nothing of another, hold few connec
   }
   assert.equal(deliverer.status('t1', 'dead0')?.state, 'failing');
   dead = false;
-  for (let i = 0; i < 500 && Array.from({ length: 5 }, (_, n) => deliverer.status('t1', `dead${n}`)?.pending).some((pending) => pending !== 0); i++) {
+  for (
+    let i = 0;
+    i < 500 &&
+    Array.from({ length: 5 }, (_, n) => deliverer.status('t1', `dead${n}`)?.pending).some((pending) => pending !== 0);
+    i++
+  ) {
     for (const response of hanging.splice(0)) response.end();
     w.timers.advance(1_000);
     await new Promise((resolve) => setTimeout(resolve, 2));

@@ -36,7 +36,9 @@ export function catalogPlanOf(seed: number): CatalogPlan {
   };
 }
 
-type Outcome = { readonly step: number } & ({ readonly kind: 'ok' } | { readonly kind: 'conflict' } | { readonly kind: 'unknown' });
+type Outcome = { readonly step: number } & (
+  { readonly kind: 'ok' } | { readonly kind: 'conflict' } | { readonly kind: 'unknown' }
+);
 
 interface Write {
   /** In the value of each record that is written for it. */
@@ -67,7 +69,11 @@ interface Seat {
 }
 
 const MAX_STEPS = 20_000;
-const ARTEFACTS: ArtefactStore = { put: () => Promise.resolve(), get: () => Promise.resolve(undefined), delete: () => Promise.resolve() };
+const ARTEFACTS: ArtefactStore = {
+  put: () => Promise.resolve(),
+  get: () => Promise.resolve(undefined),
+  delete: () => Promise.resolve(),
+};
 
 /** Processes that share one catalog, each writing what it likes, and whatever may go wrong between them. */
 export class CatalogWorld {
@@ -84,7 +90,13 @@ export class CatalogWorld {
     this.#plan = plan;
     this.scheduler = new Scheduler(plan.seed);
     this.log = new SimLog(this.scheduler, plan.faults);
-    this.#seats = Array.from({ length: plan.processes }, (_, i) => ({ name: `p${i}`, process: undefined, catalog: undefined, left: plan.writes, starts: 0 }));
+    this.#seats = Array.from({ length: plan.processes }, (_, i) => ({
+      name: `p${i}`,
+      process: undefined,
+      catalog: undefined,
+      left: plan.writes,
+      starts: 0,
+    }));
     this.#left = { crashes: plan.crashes, pauses: plan.pauses };
   }
 
@@ -104,7 +116,9 @@ export class CatalogWorld {
 
   async #drain(): Promise<void> {
     const limit = this.scheduler.step + MAX_STEPS;
-    while (await this.scheduler.next()) if (this.scheduler.step > limit) throw new Error(`no end after ${MAX_STEPS} steps of calm: two writers hold each other up`);
+    while (await this.scheduler.next())
+      if (this.scheduler.step > limit)
+        throw new Error(`no end after ${MAX_STEPS} steps of calm: two writers hold each other up`);
   }
 
   #ids(): string[] {
@@ -114,18 +128,23 @@ export class CatalogWorld {
   #moves(): Action[] {
     const moves: Action[] = [];
     const { random } = this.scheduler;
-    const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown => moves.push({ label, weight, run, owner });
+    const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown =>
+      moves.push({ label, weight, run, owner });
     for (const seat of this.#seats) {
       const { process, catalog, name } = seat;
       if (process === undefined) {
         move(`${name} starts`, 1, () => this.#start(seat));
         continue;
       }
-      const waiting = this.#writes.filter(({ token, outcome }) => outcome === undefined && token.startsWith(`${process.id}/`)).length;
-      if (catalog !== undefined && seat.left > 0 && waiting < 2) move(`${name} writes`, 0.6, () => this.#write(seat, random.pick(this.#ids())), process);
+      const waiting = this.#writes.filter(
+        ({ token, outcome }) => outcome === undefined && token.startsWith(`${process.id}/`),
+      ).length;
+      if (catalog !== undefined && seat.left > 0 && waiting < 2)
+        move(`${name} writes`, 0.6, () => this.#write(seat, random.pick(this.#ids())), process);
       if (catalog !== undefined) move(`${name} looks`, 0.2, () => this.#look(seat, random.pick(this.#ids())), process);
       if (this.#left.crashes > 0) move(`${name} crashes`, 0.03, () => this.#crash(seat, process));
-      if (this.#left.pauses > 0 && !process.paused) move(`${name} is paused`, 0.05, () => void (this.#left.pauses--, (process.paused = true)));
+      if (this.#left.pauses > 0 && !process.paused)
+        move(`${name} is paused`, 0.05, () => void (this.#left.pauses--, (process.paused = true)));
       if (process.paused) move(`${name} goes on`, 0.15, () => (process.paused = false));
     }
     // Never within a day of a record (`min.compaction.lag.ms`): no write waits so long to learn what became of it.
@@ -138,7 +157,8 @@ export class CatalogWorld {
     const process: SimProcess = { id: `${seat.name}.${++seat.starts}`, alive: true, paused: false };
     seat.process = process;
     const stopped = (error: Error): void => {
-      if (seat.catalog !== undefined || error instanceof InvariantError) this.problems.push(`${process.id} stopped: ${error.message}`);
+      if (seat.catalog !== undefined || error instanceof InvariantError)
+        this.problems.push(`${process.id} stopped: ${error.message}`);
     };
     this.scheduler.add({
       owner: process,
@@ -167,7 +187,9 @@ export class CatalogWorld {
     process.alive = false;
     this.scheduler.forget(process);
     seat.process = seat.catalog = undefined;
-    for (const write of this.#writes) if (write.outcome === undefined && write.token.startsWith(`${process.id}/`)) write.outcome = { kind: 'unknown', step: this.scheduler.step };
+    for (const write of this.#writes)
+      if (write.outcome === undefined && write.token.startsWith(`${process.id}/`))
+        write.outcome = { kind: 'unknown', step: this.scheduler.step };
   }
 
   #write(seat: Seat, id: string): void {
@@ -185,13 +207,26 @@ export class CatalogWorld {
       outcome: undefined,
     };
     this.#writes.push(write);
-    const value = (before: string): TenantEntity => ({ tenantId: id, name: `${before} ${write.token}`, createdAt: write.token, partitions: 1, webhookSecrets: [] });
-    const writing = write.kind === 'put' ? catalog.put('tenant', id, write.expected, value(seen?.value.name ?? '')) : catalog.update('tenant', id, ({ name }) => value(name));
+    const value = (before: string): TenantEntity => ({
+      tenantId: id,
+      name: `${before} ${write.token}`,
+      createdAt: write.token,
+      partitions: 1,
+      webhookSecrets: [],
+    });
+    const writing =
+      write.kind === 'put'
+        ? catalog.put('tenant', id, write.expected, value(seen?.value.name ?? ''))
+        : catalog.update('tenant', id, ({ name }) => value(name));
     writing.then(
       () => (write.outcome = { kind: 'ok', step: scheduler.step }),
       (error: unknown) => {
-        if (!(error instanceof StatefoldError) || !['ALREADY_EXISTS', 'UNAVAILABLE'].includes(error.code)) this.problems.push(`${write.token} was answered ${String(error)}`);
-        write.outcome = { kind: error instanceof StatefoldError && error.code === 'ALREADY_EXISTS' ? 'conflict' : 'unknown', step: scheduler.step };
+        if (!(error instanceof StatefoldError) || !['ALREADY_EXISTS', 'UNAVAILABLE'].includes(error.code))
+          this.problems.push(`${write.token} was answered ${String(error)}`);
+        write.outcome = {
+          kind: error instanceof StatefoldError && error.code === 'ALREADY_EXISTS' ? 'conflict' : 'unknown',
+          step: scheduler.step,
+        };
       },
     );
   }
@@ -202,13 +237,25 @@ export class CatalogWorld {
     if (catalog === undefined || process === undefined) return;
     const sent = this.scheduler.step;
     catalog.refresh().then(
-      () => this.#looks.push({ by: process.id, id, sent, answered: this.scheduler.step, token: catalog.get('tenant', id)?.value.createdAt }),
+      () =>
+        this.#looks.push({
+          by: process.id,
+          id,
+          sent,
+          answered: this.scheduler.step,
+          token: catalog.get('tenant', id)?.value.createdAt,
+        }),
       () => undefined,
     );
   }
 
   /** Holds what the processes said against the log. */
-  check(): { readonly problems: readonly string[]; readonly voids: number; readonly epochs: number; readonly accepted: number } {
+  check(): {
+    readonly problems: readonly string[];
+    readonly voids: number;
+    readonly epochs: number;
+    readonly accepted: number;
+  } {
     const { versions, voids, epochs } = this.#truth();
     const bad = (problem: string): unknown => this.problems.push(problem);
     for (const { token, id, kind, expected, sent, outcome } of this.#writes) {
@@ -216,25 +263,42 @@ export class CatalogWorld {
       if (outcome === undefined) bad(`${token} was never answered`);
       if (mine.length > 1) bad(`${token} is in the log ${mine.length} times`);
       if (outcome?.kind === 'ok' && mine.length === 0) bad(`${token} was answered and is not in the log`);
-      if (outcome?.kind === 'ok' && (mine[0]?.step ?? 0) > outcome.step) bad(`${token} was answered before it was in the log`);
+      if (outcome?.kind === 'ok' && (mine[0]?.step ?? 0) > outcome.step)
+        bad(`${token} was answered before it was in the log`);
       if (outcome?.kind !== 'conflict') continue;
       if (mine.length > 0) bad(`${token} was refused and is in the log`);
       if (kind === 'update') bad(`${token}, an update, was answered a conflict`);
       const others = versions.filter((version) => version.id === id && version.step <= outcome.step);
       // At some moment between the question and the answer the entity was at another version.
-      if (!others.some(({ version, step }, i) => version !== expected && (others[i + 1]?.step ?? Infinity) > sent && step <= outcome.step) && !(expected !== 0 && (others[0]?.step ?? Infinity) > sent))
+      if (
+        !others.some(
+          ({ version, step }, i) =>
+            version !== expected && (others[i + 1]?.step ?? Infinity) > sent && step <= outcome.step,
+        ) &&
+        !(expected !== 0 && (others[0]?.step ?? Infinity) > sent)
+      )
         bad(`${token} was refused, but ${id} was at version ${expected} all the time`);
     }
     for (const { by, id, sent, answered, token } of this.#looks) {
       const of = versions.filter((version) => version.id === id);
       const seen = of.findIndex((version) => version.token === token);
       const from = token === undefined ? -1 : (of[seen]?.step ?? Infinity);
-      if (from > answered || (of[seen + 1]?.step ?? Infinity) <= sent) bad(`${by} saw ${token} of ${id} between ${sent} and ${answered}`);
+      if (from > answered || (of[seen + 1]?.step ?? Infinity) <= sent)
+        bad(`${by} saw ${token} of ${id} between ${sent} and ${answered}`);
     }
     return { problems: this.problems, voids, epochs, accepted: versions.length };
   }
 
-  #truth(): { readonly versions: readonly { readonly id: string; readonly token: string; readonly version: number; readonly step: number }[]; readonly voids: number; readonly epochs: number } {
+  #truth(): {
+    readonly versions: readonly {
+      readonly id: string;
+      readonly token: string;
+      readonly version: number;
+      readonly step: number;
+    }[];
+    readonly voids: number;
+    readonly epochs: number;
+  } {
     const store = new EntityStore();
     const versions: { id: string; token: string; version: number; step: number }[] = [];
     let state: FenceState = EMPTY_FENCE;
@@ -247,9 +311,15 @@ export class CatalogWorld {
       if (folded.verdict !== 'accepted' || record?.body.kind !== 'Entity') continue;
       const { value: entity } = record.body;
       const before = store.get('tenant', entity.id)?.version ?? 0;
-      if (entity.replaces !== before) this.problems.push(`${entity.id} goes from version ${before} to one that replaces ${entity.replaces}`);
+      if (entity.replaces !== before)
+        this.problems.push(`${entity.id} goes from version ${before} to one that replaces ${entity.replaces}`);
       store.apply(entity, offset);
-      versions.push({ id: entity.id, token: (JSON.parse(entity.value ?? '') as TenantEntity).createdAt, version: entity.replaces + 1, step });
+      versions.push({
+        id: entity.id,
+        token: (JSON.parse(entity.value ?? '') as TenantEntity).createdAt,
+        version: entity.replaces + 1,
+        step,
+      });
     }
     return { versions, voids, epochs: state.epoch };
   }
@@ -270,7 +340,13 @@ export async function simulateCatalog(plan: CatalogPlan): Promise<CatalogOutcome
     await world.run();
     return { ...world.check(), trace: world.scheduler.trace };
   } catch (error) {
-    return { problems: [...world.problems, error instanceof Error ? (error.stack ?? error.message) : String(error)], trace: world.scheduler.trace, voids: 0, epochs: 0, accepted: 0 };
+    return {
+      problems: [...world.problems, error instanceof Error ? (error.stack ?? error.message) : String(error)],
+      trace: world.scheduler.trace,
+      voids: 0,
+      epochs: 0,
+      accepted: 0,
+    };
   } finally {
     release();
   }

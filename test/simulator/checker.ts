@@ -1,6 +1,6 @@
 import type { StatefoldError } from '../../src/core/errors.js';
 import type { Change } from '../../src/core/change.js';
-import type { TenantTask } from '../../src/tasks/tenant-task.js';
+import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { modelOf, skipsOf, standing, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';
 import { AGGREGATE_TYPE, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
 
@@ -27,7 +27,8 @@ function versions(truth: Truth, bad: Bad): void {
     let version = 0;
     let timestamp = 0;
     for (const { value, offset } of commits) {
-      if (value.baseVersion !== version) bad(`1: ${aggregateId} goes from version ${version} to ${value.baseVersion} at offset ${offset}`);
+      if (value.baseVersion !== version)
+        bad(`1: ${aggregateId} goes from version ${version} to ${value.baseVersion} at offset ${offset}`);
       if (value.timestamp < timestamp) bad(`1: ${aggregateId} goes back in time at offset ${offset}`);
       version += value.events.length;
       timestamp = value.timestamp;
@@ -35,24 +36,40 @@ function versions(truth: Truth, bad: Bad): void {
   }
 }
 
-const nameOf = ({ number, aggregateId, expectedVersion, commandId }: Command): string => `command ${number} (${commandId} on ${aggregateId}, expects ${expectedVersion})`;
+const nameOf = ({ number, aggregateId, expectedVersion, commandId }: Command): string =>
+  `command ${number} (${commandId} on ${aggregateId}, expects ${expectedVersion})`;
 
 function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void {
   const name = nameOf(command);
-  const landed = (truth.byAggregate.get(command.aggregateId) ?? []).filter(({ value }) => value.commandId === command.commandId);
+  const landed = (truth.byAggregate.get(command.aggregateId) ?? []).filter(
+    ({ value }) => value.commandId === command.commandId,
+  );
   const mine = landed.filter(({ value }) => value.requestHash.equals(command.requestHash));
-  if (landed.length > 1) bad(`${command.keyed ? 4 : 3}: ${name} is in the log ${landed.length} times, at ${landed.map(({ offset }) => offset).join(', ')}`);
+  if (landed.length > 1)
+    bad(
+      `${command.keyed ? 4 : 3}: ${name} is in the log ${landed.length} times, at ${landed.map(({ offset }) => offset).join(', ')}`,
+    );
   for (const commit of mine) {
     const { value, payloads } = commit;
-    if (payloads.length !== command.payloads.length) bad(`5: ${name} has ${command.payloads.length} events, ${payloads.length} are in the log`);
-    if (typeof command.expectedVersion === 'number' && value.baseVersion !== command.expectedVersion) bad(`6: ${name} was accepted at version ${value.baseVersion}`);
-    if (command.expectedVersion === 'none' && value.baseVersion !== 0) bad(`6: ${name} was accepted at version ${value.baseVersion}`);
-    if (command.expectedVersion === 'exists' && value.baseVersion === 0) bad(`6: ${name} was accepted though there was no aggregate`);
+    if (payloads.length !== command.payloads.length)
+      bad(`5: ${name} has ${command.payloads.length} events, ${payloads.length} are in the log`);
+    if (typeof command.expectedVersion === 'number' && value.baseVersion !== command.expectedVersion)
+      bad(`6: ${name} was accepted at version ${value.baseVersion}`);
+    if (command.expectedVersion === 'none' && value.baseVersion !== 0)
+      bad(`6: ${name} was accepted at version ${value.baseVersion}`);
+    if (command.expectedVersion === 'exists' && value.baseVersion === 0)
+      bad(`6: ${name} was accepted though there was no aggregate`);
   }
   for (const attempt of command.attempts) {
     const { answer } = attempt;
     if (answer?.kind === 'ok') answered(truth, command, mine, answer, bad);
-    if (answer?.kind === 'unknown' && answer.notStored && command.attempts.length === 1 && !command.keyed && mine.length > 0)
+    if (
+      answer?.kind === 'unknown' &&
+      answer.notStored &&
+      command.attempts.length === 1 &&
+      !command.keyed &&
+      mine.length > 0
+    )
       bad(`3: ${name} was answered as not stored, and is in the log`);
     if (answer?.kind === 'refused') refused(world, truth, command, attempt, answer.error, answer.step, bad);
   }
@@ -61,29 +78,46 @@ function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void
 function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], { result, step }: Ok, bad: Bad): void {
   const name = nameOf(command);
   const commit = mine[0];
-  if (commit === undefined) return void bad(`2: ${name} was answered version ${result.endVersion} and is not in the log`);
+  if (commit === undefined)
+    return void bad(`2: ${name} was answered version ${result.endVersion} and is not in the log`);
   const { value, eventIds } = commit;
   if (commit.step > step) bad(`2: ${name} was answered before it was in the log`);
   if (result.startVersion !== value.baseVersion + 1 || result.endVersion !== value.baseVersion + value.events.length)
-    bad(`2: ${name} was answered versions ${result.startVersion} to ${result.endVersion}, the log has it at ${value.baseVersion + 1}`);
+    bad(
+      `2: ${name} was answered versions ${result.startVersion} to ${result.endVersion}, the log has it at ${value.baseVersion + 1}`,
+    );
   if (result.eventIds.join() !== eventIds.join()) bad(`2: ${name} was answered other event ids than the log has`);
   if (result.timestamp !== value.timestamp) bad(`4: ${name} was answered another timestamp than the log has`);
-  if (result.state !== undefined && !statesAt(truth, command.aggregateId, result.endVersion).includes(result.state.toString()))
+  if (
+    result.state !== undefined &&
+    !statesAt(truth, command.aggregateId, result.endVersion).includes(result.state.toString())
+  )
     bad(`10: ${name} was answered state ${result.state.toString()} at version ${result.endVersion}`);
 }
 
 /** A 201 is answered by what was passed over until then. */
 function statesAt(truth: Truth, aggregateId: string, version: number): string[] {
   const skips = skipsOf(truth, aggregateId);
-  return [...skips.keys(), skips.length].map((count) => stateAt(truth, aggregateId, version, skips.slice(0, count)) ?? 'null');
+  return [...skips.keys(), skips.length].map(
+    (count) => stateAt(truth, aggregateId, version, skips.slice(0, count)) ?? 'null',
+  );
 }
 
-function refused(world: World, truth: Truth, command: Command, attempt: Attempt, error: StatefoldError, answeredAt: number, bad: Bad): void {
+function refused(
+  world: World,
+  truth: Truth,
+  command: Command,
+  attempt: Attempt,
+  error: StatefoldError,
+  answeredAt: number,
+  bad: Bad,
+): void {
   const name = nameOf(command);
   const commits = truth.byAggregate.get(command.aggregateId) ?? [];
   const known = commits.find(({ value }) => command.keyed && value.commandId === command.commandId);
   if (error.code === 'IDEMPOTENCY_KEY_REUSED') {
-    if (known === undefined || known.value.requestHash.equals(command.requestHash) || known.step > answeredAt) bad(`4: ${name} was refused as a reuse of a key that was not used for another request`);
+    if (known === undefined || known.value.requestHash.equals(command.requestHash) || known.step > answeredAt)
+      bad(`4: ${name} was refused as a reuse of a key that was not used for another request`);
     return;
   }
   if (error.code !== 'VERSION_CONFLICT') return void bad(`3: ${name} was answered ${error.code}`);
@@ -91,7 +125,8 @@ function refused(world: World, truth: Truth, command: Command, attempt: Attempt,
   const others =
     world.commands.some((other) => other !== command && other.commandId === command.commandId) ||
     command.attempts.some((other) => other !== attempt && other.answer?.kind === 'unknown');
-  if (!others && commits.some(({ value }) => value.commandId === command.commandId)) bad(`3: ${name} was refused and is in the log`);
+  if (!others && commits.some(({ value }) => value.commandId === command.commandId))
+    bad(`3: ${name} was refused and is in the log`);
   const current = Number(error.details?.['currentVersion']);
   const { expectedVersion: expected } = command;
   const holds = expected === 'none' ? current === 0 : expected === 'exists' ? current > 0 : expected === current;
@@ -104,17 +139,32 @@ function refused(world: World, truth: Truth, command: Command, attempt: Attempt,
     since = step;
     version += value?.events.length ?? 0;
   }
-  if (!was) bad(`6: ${name} was refused at version ${current}, at which the aggregate was at no moment between ${attempt.sent} and ${answeredAt}`);
+  if (!was)
+    bad(
+      `6: ${name} was refused at version ${current}, at which the aggregate was at no moment between ${attempt.sent} and ${answeredAt}`,
+    );
 }
 
 /** Of appends to one aggregate that did not overlap, the later has the higher version. */
 function realTime(world: World, bad: Bad): void {
-  const once = world.commands.filter(({ attempts, commandId, keyed }) => attempts.length === 1 && (!keyed || world.commands.filter((other) => other.commandId === commandId).length === 1));
+  const once = world.commands.filter(
+    ({ attempts, commandId, keyed }) =>
+      attempts.length === 1 && (!keyed || world.commands.filter((other) => other.commandId === commandId).length === 1),
+  );
   for (const a of once)
     for (const b of once) {
       const [x, y] = [a.attempts[0]?.answer, b.attempts[0]?.answer];
-      if (a.aggregateId !== b.aggregateId || x?.kind !== 'ok' || y?.kind !== 'ok' || x.step >= (b.attempts[0]?.sent ?? 0)) continue;
-      if (x.result.endVersion >= y.result.startVersion) bad(`7: ${nameOf(b)} was sent after ${nameOf(a)} was answered ${x.result.endVersion}, and got ${y.result.startVersion}`);
+      if (
+        a.aggregateId !== b.aggregateId ||
+        x?.kind !== 'ok' ||
+        y?.kind !== 'ok' ||
+        x.step >= (b.attempts[0]?.sent ?? 0)
+      )
+        continue;
+      if (x.result.endVersion >= y.result.startVersion)
+        bad(
+          `7: ${nameOf(b)} was sent after ${nameOf(a)} was answered ${x.result.endVersion}, and got ${y.result.startVersion}`,
+        );
     }
 }
 
@@ -123,14 +173,19 @@ function readOf(world: World, truth: Truth, { aggregateId, events, sent, answere
   const head = events?.length ?? 0;
   let acknowledged = 0;
   for (const command of world.commands)
-    for (const { answer } of command.attempts) if (command.aggregateId === aggregateId && answer?.kind === 'ok' && answer.step < sent) acknowledged = Math.max(acknowledged, answer.result.endVersion);
-  if (head < acknowledged) bad(`7: a read of ${aggregateId} at ${sent} saw ${head} events, ${acknowledged} were acknowledged before`);
+    for (const { answer } of command.attempts)
+      if (command.aggregateId === aggregateId && answer?.kind === 'ok' && answer.step < sent)
+        acknowledged = Math.max(acknowledged, answer.result.endVersion);
+  if (head < acknowledged)
+    bad(`7: a read of ${aggregateId} at ${sent} saw ${head} events, ${acknowledged} were acknowledged before`);
   const there = commits.filter(({ step }) => step <= at).flatMap(({ eventIds }) => eventIds);
   if (head > there.length) bad(`9: a read of ${aggregateId} saw ${head} events, the log had ${there.length}`);
   events?.forEach(({ eventId, version }, i) => {
-    if (version !== i + 1 || eventId !== there[i]) bad(`9: a read of ${aggregateId} saw ${eventId} at version ${version}, the log has ${there[i]}`);
+    if (version !== i + 1 || eventId !== there[i])
+      bad(`9: a read of ${aggregateId} saw ${eventId} at version ${version}, the log has ${there[i]}`);
   });
-  if (head > 0 && !commits.some(({ value }) => value.baseVersion + value.events.length === head)) bad(`5: a read of ${aggregateId} saw a part of a batch: ${head} events`);
+  if (head > 0 && !commits.some(({ value }) => value.baseVersion + value.events.length === head))
+    bad(`5: a read of ${aggregateId} saw a part of a batch: ${head} events`);
 }
 
 /** Every change that is due, once, in order, and no other. */
@@ -138,10 +193,17 @@ function changes(world: World, truth: Truth, bad: Bad): void {
   for (const projectionId of world.deployed.keys()) {
     const { due } = modelOf(truth, projectionId);
     const made = truth.changes.filter(({ value }) => value.projectionId === projectionId);
-    const want = due.map(({ input, key, state, fault, cause }) => `input ${input}: ${key} is ${state}${fault ? ', faulted' : ''}${cause === null ? '' : ` (${cause})`}`);
-    const got = made.map(({ value }) => `input ${value.inputOffset}: ${value.key} is ${value.state?.toString() ?? null}${value.fault === null ? '' : ', faulted'}${value.cause === null ? '' : ` (${value.cause})`}`);
+    const want = due.map(
+      ({ input, key, state, fault, cause }) =>
+        `input ${input}: ${key} is ${state}${fault ? ', faulted' : ''}${cause === null ? '' : ` (${cause})`}`,
+    );
+    const got = made.map(
+      ({ value }) =>
+        `input ${value.inputOffset}: ${value.key} is ${value.state?.toString() ?? null}${value.fault === null ? '' : ', faulted'}${value.cause === null ? '' : ` (${value.cause})`}`,
+    );
     const at = want.findIndex((change, i) => change !== got[i]);
-    if (at >= 0) bad(`11: change ${at} of ${projectionId} should be "${want[at]}", the log has "${got[at] ?? 'no more'}"`);
+    if (at >= 0)
+      bad(`11: change ${at} of ${projectionId} should be "${want[at]}", the log has "${got[at] ?? 'no more'}"`);
     else if (got.length > want.length) bad(`12: ${projectionId} has a change too many: "${got[want.length]}"`);
   }
 }
@@ -153,7 +215,8 @@ function pushedOf(truth: Truth, id: string, pushed: readonly Change[], bad: Bad)
   pushed.forEach(({ sequence, state }, i) => {
     if (sequence !== want[i]) bad(`12: ${id} pushed sequence ${sequence}, the next one was ${want[i]}`);
     const accepted = truth.changes.find((change) => change.sequence === sequence);
-    if (accepted !== undefined && (accepted.value.state?.toString() ?? null) !== (state?.toString() ?? null)) bad(`12: ${id} pushed another state with sequence ${sequence}`);
+    if (accepted !== undefined && (accepted.value.state?.toString() ?? null) !== (state?.toString() ?? null))
+      bad(`12: ${id} pushed another state with sequence ${sequence}`);
   });
 }
 
@@ -168,7 +231,8 @@ async function readers(world: World, truth: Truth, bad: Bad): Promise<void> {
   await reader(world, truth, 'the owner after a crash', await opened(world, seat), bad);
   const last = world.machine('m9');
   await reader(world, truth, 'an owner without a store', await opened(world, last), bad);
-  if (world.options.seed % 2 === 0) await reader(world, truth, 'a standby on the store of a former owner', await promoted(world, seat), bad);
+  if (world.options.seed % 2 === 0)
+    await reader(world, truth, 'a standby on the store of a former owner', await promoted(world, seat), bad);
   else await reader(world, truth, 'a standby without a store', await promoted(world, world.machine('m8')), bad);
 }
 
@@ -200,25 +264,51 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
   };
   if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
   for (const [aggregateId, commits] of truth.byAggregate) {
-    const page = await settled(task.listEvents({ aggregateId, fromVersion: 1, toVersion: undefined, limit: 10_000, direction: 'forward' }));
+    const page = await settled(
+      task.listEvents({ aggregateId, fromVersion: 1, toVersion: undefined, limit: 10_000, direction: 'forward' }),
+    );
     const want = commits.flatMap(({ eventIds }) => eventIds).join();
-    if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want) bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
+    if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want)
+      bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
     const state = await settled(task.aggregateState(AGGREGATE_TYPE, aggregateId));
     const stand = standing(truth, aggregateId);
-    if (state !== undefined && (state.version !== stand.version || (state.state?.toString() ?? null) !== stand.state || (state.fault !== undefined) !== stand.fault))
-      bad(`10: ${who} has state ${state.state?.toString()} of ${aggregateId} at version ${state.version}${state.fault === undefined ? '' : ', faulted'}; the log says ${stand.state} at ${stand.version}${stand.fault ? ', faulted' : ''}`);
+    if (
+      state !== undefined &&
+      (state.version !== stand.version ||
+        (state.state?.toString() ?? null) !== stand.state ||
+        (state.fault !== undefined) !== stand.fault)
+    )
+      bad(
+        `10: ${who} has state ${state.state?.toString()} of ${aggregateId} at version ${state.version}${state.fault === undefined ? '' : ', faulted'}; the log says ${stand.state} at ${stand.version}${stand.fault ? ', faulted' : ''}`,
+      );
   }
   for (const projectionId of world.deployed.keys()) {
     const { rows, revision } = modelOf(truth, projectionId);
     if (revision !== world.deployed.get(projectionId)?.revision) bad(`11: ${projectionId} is at revision ${revision}`);
     const page = await settled(task.projectionStates({ projectionId, prefix: '', limit: 10_000, cursor: undefined }));
-    const want = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, { state, fault }]) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);
-    const got = page?.states.map(({ key, state, fault }) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);
-    if (got !== undefined && got.join(' ') !== want.join(' ')) bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
-    const last = new Map(truth.changes.filter(({ value }) => value.projectionId === projectionId).map(({ sequence, value }) => [value.key, sequence]));
-    for (const { key, sequence } of page?.states ?? []) if (sequence !== last.get(key)) bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
+    const want = [...rows]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, { state, fault }]) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);
+    const got = page?.states.map(
+      ({ key, state, fault }) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`,
+    );
+    if (got !== undefined && got.join(' ') !== want.join(' '))
+      bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
+    const last = new Map(
+      truth.changes
+        .filter(({ value }) => value.projectionId === projectionId)
+        .map(({ sequence, value }) => [value.key, sequence]),
+    );
+    for (const { key, sequence } of page?.states ?? [])
+      if (sequence !== last.get(key))
+        bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
     const feed = await settled(task.changes.read(projectionId, 0, 100_000));
-    const due = truth.changes.filter(({ value }) => value.projectionId === projectionId && value.fault === null).map(({ sequence }) => sequence);
-    if (feed !== undefined && feed.map(({ sequence }) => sequence).join() !== due.join()) bad(`12: ${who} serves changes ${feed.map(({ sequence }) => sequence).join()} of ${projectionId}, the log has ${due.join()}`);
+    const due = truth.changes
+      .filter(({ value }) => value.projectionId === projectionId && value.fault === null)
+      .map(({ sequence }) => sequence);
+    if (feed !== undefined && feed.map(({ sequence }) => sequence).join() !== due.join())
+      bad(
+        `12: ${who} serves changes ${feed.map(({ sequence }) => sequence).join()} of ${projectionId}, the log has ${due.join()}`,
+      );
   }
 }

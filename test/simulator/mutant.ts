@@ -4,7 +4,13 @@ import { it } from 'node:test';
 const SEEDS = 400;
 
 /** Breaks one rule of the project's own code, and expects some seed to show it. */
-export function mutant<T extends object, K extends keyof T>(name: string, problemsOf: (seed: number) => Promise<number>, of: T, method: K, broken: (original: T[K]) => T[K]): void {
+export function mutant<T extends object, K extends keyof T>(
+  name: string,
+  problemsOf: (seed: number) => Promise<number>,
+  of: T,
+  method: K,
+  broken: (original: T[K]) => T[K],
+): void {
   it(`the checker reports ${name}`, { timeout: 120_000 }, async () => {
     const original = of[method];
     of[method] = broken(original);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion } from '../../src/core/event.js';
-import { KeptRevisions } from '../../src/tasks/store/kept-revisions.js';
+import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { calm, simulate } from './plans.js';
 import type { Action, SimProcess } from './scheduler.js';
 import { truthOf } from './truth.js';
@@ -42,10 +42,16 @@ function post(world: World, owner: SimProcess, label: string, run: () => void): 
 }
 
 let sent = 0;
-function send(world: World, { process, task }: Running, { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'] }: Command = {}): Sent {
+function send(
+  world: World,
+  { process, task }: Running,
+  { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'] }: Command = {},
+): Sent {
   const outcome: Sent = { answer: undefined };
   const number = sent++;
-  const events = [{ eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad: false })) }];
+  const events = [
+    { eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad: false })) },
+  ];
   const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
   const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
   post(world, process, `append ${number}`, () => {
@@ -57,7 +63,8 @@ function send(world: World, { process, task }: Running, { aggregateId = 'acc-0',
   return outcome;
 }
 
-const versionOf = ({ answer }: Sent): number | string | undefined => (answer instanceof StatefoldError ? answer.code : answer?.endVersion);
+const versionOf = ({ answer }: Sent): number | string | undefined =>
+  answer instanceof StatefoldError ? answer.code : answer?.endVersion;
 
 async function append(world: World, running: Running, command?: Command): Promise<number | string | undefined> {
   const outcome = send(world, running, command);
@@ -80,8 +87,14 @@ async function play20(more: Partial<WorldOptions>, play: (world: World) => Promi
   }
 }
 
-const p = (revision: number): WorldOptions['deploys'][number] => ({ projectionId: 'p', revision, artefactId: `p-${revision}`, classNames: ['C'] });
-const unheard = (topic: string) => (action: Action) => !(action.label.includes(`to ${topic} land`) || action.label.includes(`to ${topic} are acknowledged`));
+const p = (revision: number): WorldOptions['deploys'][number] => ({
+  projectionId: 'p',
+  revision,
+  artefactId: `p-${revision}`,
+  classNames: ['C'],
+});
+const unheard = (topic: string) => (action: Action) =>
+  !(action.label.includes(`to ${topic} land`) || action.label.includes(`to ${topic} are acknowledged`));
 
 describe('cases of the model', () => {
   named('3, 4: a produce whose answer was lost is answered once, at the place where it landed', {}, async (world) => {
@@ -114,23 +127,27 @@ describe('cases of the model', () => {
     assert.equal(truthOf(world.log).epochs, 1);
   });
 
-  named('8: a produce of the former owner that lands after the claim is void, and nobody is told otherwise', {}, async (world) => {
-    const former = await up(world, 0);
-    const late = send(world, former);
-    await drain(world, (action) => !action.label.includes('record to events land'));
-    const next = world.start(machine(world, 1));
-    // Only the new owner's records arrive.
-    await drain(world, (action) => !action.label.includes('(m0.1)'));
-    assert.ok(next.open);
-    const mine = send(world, next, { expected: 0 });
-    await drain(world, (action) => !action.label.includes('(m0.1)'));
-    assert.equal(versionOf(mine), 1);
-    assert.equal(versionOf(late), undefined);
-    await drain(world);
-    assert.equal(versionOf(late), 'UNAVAILABLE');
-    assert.equal(await append(world, next, { expected: 1 }), 2);
-    assert.ok(truthOf(world.log).voids > 0);
-  });
+  named(
+    '8: a produce of the former owner that lands after the claim is void, and nobody is told otherwise',
+    {},
+    async (world) => {
+      const former = await up(world, 0);
+      const late = send(world, former);
+      await drain(world, (action) => !action.label.includes('record to events land'));
+      const next = world.start(machine(world, 1));
+      // Only the new owner's records arrive.
+      await drain(world, (action) => !action.label.includes('(m0.1)'));
+      assert.ok(next.open);
+      const mine = send(world, next, { expected: 0 });
+      await drain(world, (action) => !action.label.includes('(m0.1)'));
+      assert.equal(versionOf(mine), 1);
+      assert.equal(versionOf(late), undefined);
+      await drain(world);
+      assert.equal(versionOf(late), 'UNAVAILABLE');
+      assert.equal(await append(world, next, { expected: 1 }), 2);
+      assert.ok(truthOf(world.log).voids > 0);
+    },
+  );
 
   named('7, 8: a paused former owner neither reads nor refuses from what it knew', {}, async (world) => {
     const former = await up(world, 0);
@@ -142,7 +159,9 @@ describe('cases of the model', () => {
     let read: unknown;
     const refused = send(world, former, { expected: 2 });
     post(world, former.process, 'read', () => {
-      former.task.listEvents({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' }).catch((error: unknown) => (read = error));
+      former.task
+        .listEvents({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
+        .catch((error: unknown) => (read = error));
     });
     await drain(world);
     assert.equal(versionOf(refused), 'UNAVAILABLE', 'not a conflict: its version 1 is not the version');
@@ -167,7 +186,10 @@ describe('cases of the model', () => {
     world.crash(machine(world, 0));
     world.log.fate = undefined;
     const next = await up(world, 1);
-    assert.deepEqual([versionOf(third), await append(world, next, { aggregateId: 'acc-1', expected: 0 })], [undefined, 1]);
+    assert.deepEqual(
+      [versionOf(third), await append(world, next, { aggregateId: 'acc-1', expected: 0 })],
+      [undefined, 1],
+    );
   });
 
   named('6: of racers with the same expected version one wins', {}, async (world) => {
@@ -186,19 +208,31 @@ describe('cases of the model', () => {
     assert.deepEqual(calls.map(versionOf), [1, 1, 'IDEMPOTENCY_KEY_REUSED']);
     const [first, second] = calls.map(({ answer }) => answer as AppendResult);
     assert.deepEqual(second, first);
-    assert.equal(await append(world, owner, { key: 'k', body: 'one', aggregateId: 'acc-1' }), 1, 'the scope of a key is its aggregate');
+    assert.equal(
+      await append(world, owner, { key: 'k', body: 'one', aggregateId: 'acc-1' }),
+      1,
+      'the scope of a key is its aggregate',
+    );
   });
 
-  named('4, 9: keys are forgotten by offset, at the same place by an owner without a store', { window: 6 }, async (world) => {
-    const owner = await up(world, 0);
-    assert.equal(await append(world, owner, { key: 'k' }), 1); // at offset 1, after the claim
-    for (let version = 2; version <= 6; version++) assert.equal(await append(world, owner), version);
-    assert.equal(await append(world, owner, { key: 'k' }), 1, 'the end is 7: offset 1 is the last that is remembered');
-    world.crash(machine(world, 0));
-    const next = await up(world, 1); // its claim is at offset 7: now the key is past the window
-    assert.equal(await append(world, next, { key: 'k' }), 7);
-    assert.equal(await append(world, next, { key: 'k' }), 7);
-  });
+  named(
+    '4, 9: keys are forgotten by offset, at the same place by an owner without a store',
+    { window: 6 },
+    async (world) => {
+      const owner = await up(world, 0);
+      assert.equal(await append(world, owner, { key: 'k' }), 1); // at offset 1, after the claim
+      for (let version = 2; version <= 6; version++) assert.equal(await append(world, owner), version);
+      assert.equal(
+        await append(world, owner, { key: 'k' }),
+        1,
+        'the end is 7: offset 1 is the last that is remembered',
+      );
+      world.crash(machine(world, 0));
+      const next = await up(world, 1); // its claim is at offset 7: now the key is past the window
+      assert.equal(await append(world, next, { key: 'k' }), 7);
+      assert.equal(await append(world, next, { key: 'k' }), 7);
+    },
+  );
 
   named('11: all changes of an input go in one produce', { deploys: [p(1)] }, async (world) => {
     world.deployed.set('p', p(1));
@@ -214,51 +248,73 @@ describe('cases of the model', () => {
     await drain(world);
     const inputs = produces.flat();
     assert.equal(inputs.length, 15);
-    for (const input of new Set(inputs)) assert.equal(produces.filter((produce) => produce.includes(input)).length, 1, `input ${input}`);
+    for (const input of new Set(inputs))
+      assert.equal(produces.filter((produce) => produce.includes(input)).length, 1, `input ${input}`);
   });
 
-  named('11: a store that is written while changes are under way does not count them; a crash folds them again', { deploys: [p(1)], flushEntries: 1 }, async (world) => {
-    world.deployed.set('p', p(1));
-    const owner = await up(world, 0);
-    await append(world, owner, { keys: ['x', 'y'] });
-    send(world, owner, { keys: ['x'] });
-    // The store is committed as often as it likes; the changes don't arrive.
-    await drain(world, (action) => !/to changes (land|are)/.test(action.label));
-    world.crash(machine(world, 0));
-    await up(world, 0);
-    await drain(world);
-    assert.equal(truthOf(world.log).changes.filter(({ value }) => value.key === 'x').at(-1)?.value.state?.toString().split(',').length, 2);
-  });
-
-  named('11, 12: a crash after changes landed and before the store knew takes them as recorded', { deploys: [p(1)] }, async (world) => {
-    world.deployed.set('p', p(1));
-    const owner = await up(world, 0);
-    await append(world, owner, { keys: ['x', 'y'] });
-    for (let crash = 0; crash < 3; crash++) {
-      const running = machine(world, 0).running ?? assert.fail();
-      send(world, running, { keys: ['x', 'y'] });
-      await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+  named(
+    '11: a store that is written while changes are under way does not count them; a crash folds them again',
+    { deploys: [p(1)], flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const owner = await up(world, 0);
+      await append(world, owner, { keys: ['x', 'y'] });
+      send(world, owner, { keys: ['x'] });
+      // The store is committed as often as it likes; the changes don't arrive.
+      await drain(world, (action) => !/to changes (land|are)/.test(action.label));
       world.crash(machine(world, 0));
       await up(world, 0);
-    }
-    const keys = truthOf(world.log).changes.map(({ value }) => `${value.inputOffset} ${value.key}`);
-    assert.equal(new Set(keys).size, keys.length);
-  });
+      await drain(world);
+      assert.equal(
+        truthOf(world.log)
+          .changes.filter(({ value }) => value.key === 'x')
+          .at(-1)
+          ?.value.state?.toString()
+          .split(',').length,
+        2,
+      );
+    },
+  );
 
-  named('11, 12: a swap is told once, and a crash in the middle of it changes nothing', { deploys: [p(2)] }, async (world) => {
-    world.deployed.set('p', p(1));
-    const owner = await up(world, 0);
-    for (let i = 0; i < 6; i++) send(world, owner, { keys: [`k${i % 3}`] });
-    await drain(world);
-    world.deployed.set('p', p(2));
-    post(world, owner.process, 'deploy', () => owner.task.deploy(p(2)));
-    await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
-    world.crash(machine(world, 0));
-    const next = await up(world, 1);
-    assert.ok(await append(world, next, { keys: ['k0'] }));
-    const swaps = truthOf(world.log).changes.filter(({ value }) => value.revision === 2 && value.cause === 'redeploy').map(({ value }) => value.key);
-    assert.equal(new Set(swaps).size, swaps.length);
-  });
+  named(
+    '11, 12: a crash after changes landed and before the store knew takes them as recorded',
+    { deploys: [p(1)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const owner = await up(world, 0);
+      await append(world, owner, { keys: ['x', 'y'] });
+      for (let crash = 0; crash < 3; crash++) {
+        const running = machine(world, 0).running ?? assert.fail();
+        send(world, running, { keys: ['x', 'y'] });
+        await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+        world.crash(machine(world, 0));
+        await up(world, 0);
+      }
+      const keys = truthOf(world.log).changes.map(({ value }) => `${value.inputOffset} ${value.key}`);
+      assert.equal(new Set(keys).size, keys.length);
+    },
+  );
+
+  named(
+    '11, 12: a swap is told once, and a crash in the middle of it changes nothing',
+    { deploys: [p(2)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const owner = await up(world, 0);
+      for (let i = 0; i < 6; i++) send(world, owner, { keys: [`k${i % 3}`] });
+      await drain(world);
+      world.deployed.set('p', p(2));
+      post(world, owner.process, 'deploy', () => owner.task.deploy(p(2)));
+      await drain(world, (action) => !action.label.includes('to changes are acknowledged'));
+      world.crash(machine(world, 0));
+      const next = await up(world, 1);
+      assert.ok(await append(world, next, { keys: ['k0'] }));
+      const swaps = truthOf(world.log)
+        .changes.filter(({ value }) => value.revision === 2 && value.cause === 'redeploy')
+        .map(({ value }) => value.key);
+      assert.equal(new Set(swaps).size, swaps.length);
+    },
+  );
 
   named('11: a redeploy while the swap of the one before is written', {}, async (world) => {
     world.deployed.set('p', p(1));
@@ -308,14 +364,18 @@ describe('cases of the model', () => {
     assert.ok(adopted > 0);
   });
 
-  named('9: a task that stopped is closed whole before the next one opens its store', { flushEntries: 1 }, async (world) => {
-    const former = await up(world, 0);
-    assert.equal(await append(world, former), 1);
-    const next = await up(world, 1);
-    assert.equal(await append(world, next), 2);
-    assert.equal(await append(world, former), 'UNAVAILABLE');
-    assert.equal(machine(world, 0).running, undefined);
-    const again = await up(world, 0);
-    assert.equal(await append(world, again), 3);
-  });
+  named(
+    '9: a task that stopped is closed whole before the next one opens its store',
+    { flushEntries: 1 },
+    async (world) => {
+      const former = await up(world, 0);
+      assert.equal(await append(world, former), 1);
+      const next = await up(world, 1);
+      assert.equal(await append(world, next), 2);
+      assert.equal(await append(world, former), 'UNAVAILABLE');
+      assert.equal(machine(world, 0).running, undefined);
+      const again = await up(world, 0);
+      assert.equal(await append(world, again), 3);
+    },
+  );
 });

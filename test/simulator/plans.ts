@@ -3,7 +3,12 @@ import { Random } from './scheduler.js';
 import type { Truth } from './truth.js';
 import { World, type WorldOptions } from './world.js';
 
-const target = (projectionId: string, revision: number): WorldOptions['deploys'][number] => ({ projectionId, revision, artefactId: `${projectionId}-${revision}`, classNames: ['C'] });
+const target = (projectionId: string, revision: number): WorldOptions['deploys'][number] => ({
+  projectionId,
+  revision,
+  artefactId: `${projectionId}-${revision}`,
+  classNames: ['C'],
+});
 const NO_FAULTS = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
 
 /** A small world without faults; a case says what differs. */
@@ -41,7 +46,13 @@ export function planOf(seed: number): WorldOptions {
   const some = (chance: number, value: number): number => (random.chance(chance) ? value : 0);
   // The last two have the code of the first upload again: from states of it that were kept, where there are any, and from the start.
   const again = { artefactId: target('p', 1).artefactId };
-  const all = [target('p', 1), target('a', 1), target('p', 2), { ...target('p', 3), ...again, cause: 'rollback' as const }, { ...target('p', 4), ...again, cause: 'rebuild' as const }];
+  const all = [
+    target('p', 1),
+    target('a', 1),
+    target('p', 2),
+    { ...target('p', 3), ...again, cause: 'rollback' as const },
+    { ...target('p', 4), ...again, cause: 'rebuild' as const },
+  ];
   return {
     seed,
     machines: 1 + random.below(3),
@@ -82,16 +93,33 @@ export interface Outcome {
 }
 
 /** Runs a world to its end and checks it. */
-export async function simulate(options: WorldOptions, play: (world: World) => Promise<void> = (world) => world.run()): Promise<Outcome> {
+export async function simulate(
+  options: WorldOptions,
+  play: (world: World) => Promise<void> = (world) => world.run(),
+): Promise<Outcome> {
   const world = new World(options);
   const release = world.scheduler.takeTimers();
   try {
     await play(world);
     const { problems, truth } = await check(world);
-    return { problems, truth, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted, restored: world.restored };
+    return {
+      problems,
+      truth,
+      steps: world.scheduler.step,
+      trace: world.scheduler.trace,
+      promoted: world.promoted,
+      restored: world.restored,
+    };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    return { problems: [...world.problems, problem], truth: undefined, steps: world.scheduler.step, trace: world.scheduler.trace, promoted: world.promoted, restored: world.restored };
+    return {
+      problems: [...world.problems, problem],
+      truth: undefined,
+      steps: world.scheduler.step,
+      trace: world.scheduler.trace,
+      promoted: world.promoted,
+      restored: world.restored,
+    };
   } finally {
     release();
   }

@@ -79,7 +79,12 @@ export class Scheduler {
 
   /** Runs one of the actions, or of `more`, that may run and pass `only`; false when there is none. */
   async next(more: readonly Action[] = [], only: (action: Action) => boolean = () => true): Promise<boolean> {
-    const open = [...this.#actions, ...more].filter((action) => (action.owner === undefined || (action.owner.alive && !action.owner.paused)) && action.weight > 0 && only(action));
+    const open = [...this.#actions, ...more].filter(
+      (action) =>
+        (action.owner === undefined || (action.owner.alive && !action.owner.paused)) &&
+        action.weight > 0 &&
+        only(action),
+    );
     let at = this.random.next() * open.reduce((sum, action) => sum + action.weight, 0);
     const chosen = open.find((action) => (at -= action.weight) < 0) ?? open.at(-1);
     if (chosen === undefined) return false;
@@ -101,11 +106,13 @@ export class Scheduler {
   /** Replaces the timers of this thread until the returned function is called. */
   takeTimers(): () => void {
     const real = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate };
-    const timer = (weight: number, label: string) => (run: (...args: unknown[]) => void, ...args: unknown[]) => {
-      const rest = label === 'immediate' ? args : args.slice(1);
-      const action = this.add({ label, owner: this.#current, weight, run: () => run(...rest) });
-      return Object.assign(action, { unref: () => action, ref: () => action });
-    };
+    const timer =
+      (weight: number, label: string) =>
+      (run: (...args: unknown[]) => void, ...args: unknown[]) => {
+        const rest = label === 'immediate' ? args : args.slice(1);
+        const action = this.add({ label, owner: this.#current, weight, run: () => run(...rest) });
+        return Object.assign(action, { unref: () => action, ref: () => action });
+      };
     const clear = (action: Action | undefined): void => {
       if (action !== undefined) this.cancel(action);
     };

@@ -9,39 +9,70 @@ const SEEDS = Number(process.env['SIM_SEEDS'] ?? 1200);
 /** CI machines differ: past this the rest of the seeds is left to the next run, and that is said. */
 const BUDGET_MS = 60_000;
 
-const told = (seed: number, { problems, trace }: Outcome): string => `${problems.join('\n')}\n\nlast steps of seed ${seed} (SIM_SEED=${seed} prints all):\n${trace.slice(-40).join('\n')}`;
+const told = (seed: number, { problems, trace }: Outcome): string =>
+  `${problems.join('\n')}\n\nlast steps of seed ${seed} (SIM_SEED=${seed} prints all):\n${trace.slice(-40).join('\n')}`;
 
-it('1-12: interleavings of writers, takeovers, crashes, pauses, lost answers, faults, retries and skips', { timeout: 4 * BUDGET_MS }, async (t) => {
-  if (only !== undefined) {
-    const outcome = await simulate(planOf(Number(only)));
-    t.diagnostic(outcome.trace.join('\n'));
-    assert.deepEqual(outcome.problems, []);
-    return;
-  }
-  const until = performance.now() + BUDGET_MS;
-  const total = { steps: 0, commits: 0, changes: 0, voids: 0, epochs: 0, promoted: 0, ahead: 0, restored: 0, stops: 0, taken: 0 };
-  let seed = 1;
-  for (; seed <= SEEDS && performance.now() < until; seed++) {
-    const outcome = await simulate(planOf(seed));
-    if (outcome.problems.length > 0) assert.fail(`seed ${seed}: ${told(seed, outcome)}`);
-    total.steps += outcome.steps;
-    total.commits += outcome.truth?.commits.length ?? 0;
-    total.changes += outcome.truth?.changes.length ?? 0;
-    total.voids += outcome.truth?.voids ?? 0;
-    total.epochs += outcome.truth?.epochs ?? 0;
-    total.promoted += outcome.promoted.standbys;
-    total.ahead += outcome.promoted.ahead;
-    total.restored += outcome.restored;
-    const { truth } = outcome;
-    if (truth === undefined) continue;
-    total.stops += truth.reducers.filter(({ kind }) => kind === 'ReducerFault').length + truth.changes.filter(({ value }) => value.fault?.includes('"stopped":true') === true).length;
-    total.taken += truth.reducers.filter(({ kind }) => kind === 'ReducerRelease').length;
-    for (const projectionId of new Set(truth.changes.map(({ value }) => value.projectionId))) total.taken += modelOf(truth, projectionId).releases;
-  }
-  t.diagnostic(`${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.stops} events that stopped a process, ${total.taken} faults taken on`);
-  // A simulator in which nothing goes wrong proves nothing.
-  assert.ok(total.voids > seed && total.epochs > 3 * seed && total.changes > seed && total.promoted > 1.2 * seed && total.ahead > seed && total.restored > 0.2 * seed && total.stops > 0.1 * seed && total.taken > 0.1 * seed, 'faults did happen');
-});
+it(
+  '1-12: interleavings of writers, takeovers, crashes, pauses, lost answers, faults, retries and skips',
+  { timeout: 4 * BUDGET_MS },
+  async (t) => {
+    if (only !== undefined) {
+      const outcome = await simulate(planOf(Number(only)));
+      t.diagnostic(outcome.trace.join('\n'));
+      assert.deepEqual(outcome.problems, []);
+      return;
+    }
+    const until = performance.now() + BUDGET_MS;
+    const total = {
+      steps: 0,
+      commits: 0,
+      changes: 0,
+      voids: 0,
+      epochs: 0,
+      promoted: 0,
+      ahead: 0,
+      restored: 0,
+      stops: 0,
+      taken: 0,
+    };
+    let seed = 1;
+    for (; seed <= SEEDS && performance.now() < until; seed++) {
+      const outcome = await simulate(planOf(seed));
+      if (outcome.problems.length > 0) assert.fail(`seed ${seed}: ${told(seed, outcome)}`);
+      total.steps += outcome.steps;
+      total.commits += outcome.truth?.commits.length ?? 0;
+      total.changes += outcome.truth?.changes.length ?? 0;
+      total.voids += outcome.truth?.voids ?? 0;
+      total.epochs += outcome.truth?.epochs ?? 0;
+      total.promoted += outcome.promoted.standbys;
+      total.ahead += outcome.promoted.ahead;
+      total.restored += outcome.restored;
+      const { truth } = outcome;
+      if (truth === undefined) continue;
+      total.stops +=
+        truth.reducers.filter(({ kind }) => kind === 'ReducerFault').length +
+        truth.changes.filter(({ value }) => value.fault?.includes('"stopped":true') === true).length;
+      total.taken += truth.reducers.filter(({ kind }) => kind === 'ReducerRelease').length;
+      for (const projectionId of new Set(truth.changes.map(({ value }) => value.projectionId)))
+        total.taken += modelOf(truth, projectionId).releases;
+    }
+    t.diagnostic(
+      `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.stops} events that stopped a process, ${total.taken} faults taken on`,
+    );
+    // A simulator in which nothing goes wrong proves nothing.
+    assert.ok(
+      total.voids > seed &&
+        total.epochs > 3 * seed &&
+        total.changes > seed &&
+        total.promoted > 1.2 * seed &&
+        total.ahead > seed &&
+        total.restored > 0.2 * seed &&
+        total.stops > 0.1 * seed &&
+        total.taken > 0.1 * seed,
+      'faults did happen',
+    );
+  },
+);
 
 it('the same seed gives the same run', async () => {
   const [first, second] = [await simulate(planOf(4711)), await simulate(planOf(4711))];

@@ -1,4 +1,13 @@
-import type { CodeHost, FoldItem, FoldOutcome, HostEvent, ProjectChange, ProjectRequest, Runner, State } from '../../src/code-host/code-host.js';
+import type {
+  CodeHost,
+  FoldItem,
+  FoldOutcome,
+  HostEvent,
+  ProjectChange,
+  ProjectRequest,
+  Runner,
+  State,
+} from '../../src/code-host/code-host.js';
 import type { Fault } from '../../src/core/event.js';
 import type { Scheduler, SimProcess } from './scheduler.js';
 
@@ -31,7 +40,16 @@ export function project(upload: number, state: State, payload: Payload): State |
 
 export function faultOf(event: HostEvent, className: string, stopped: boolean): Fault {
   const { eventId, aggregateId, version } = event;
-  const fault = { eventId, aggregateId, version, className, message: 'the event is bad', file: null, line: null, at: '2026-01-01T00:00:00.000Z' };
+  const fault = {
+    eventId,
+    aggregateId,
+    version,
+    className,
+    message: 'the event is bad',
+    file: null,
+    line: null,
+    at: '2026-01-01T00:00:00.000Z',
+  };
   return stopped ? { ...fault, message: 'the process was stopped', stopped } : fault;
 }
 
@@ -66,7 +84,8 @@ export class SimRunner implements Runner {
     this.#loaded.delete(artefactId);
   }
   forget(unitId?: string): void {
-    for (const name of [...this.#states.keys()]) if (unitId === undefined || name.startsWith(`${unitId}/`)) this.#states.delete(name);
+    for (const name of [...this.#states.keys()])
+      if (unitId === undefined || name.startsWith(`${unitId}/`)) this.#states.delete(name);
   }
 
   fold(items: readonly FoldItem[]): Promise<FoldOutcome[]> {
@@ -144,7 +163,14 @@ export class SimRunner implements Runner {
           const next = stopped ? undefined : project(uploadOf(unit.artefactId), known.state, payload);
           if (next === undefined) {
             known.fault = true;
-            changes.push({ event: e, unit: u, key, outcome: 'faulted', state: known.state, fault: faultOf(event, unit.className, stopped) });
+            changes.push({
+              event: e,
+              unit: u,
+              key,
+              outcome: 'faulted',
+              state: known.state,
+              fault: faultOf(event, unit.className, stopped),
+            });
           } else if (next !== known.state) {
             known.state = next;
             changes.push({ event: e, unit: u, key, outcome: 'changed', state: next });

@@ -1,4 +1,11 @@
-import { AppendIndefiniteError, AppendRefusedError, type Log, type LogRecord, type NewRecord, type PartitionRef } from '../../src/log/log.js';
+import {
+  AppendIndefiniteError,
+  AppendRefusedError,
+  type Log,
+  type LogRecord,
+  type NewRecord,
+  type PartitionRef,
+} from '../../src/log/log.js';
 import type { Scheduler, SimProcess } from './scheduler.js';
 
 /** What becomes of a produce: of 100, so many. The rest is appended and acknowledged. */
@@ -27,7 +34,13 @@ export class SimLog {
   readonly #waiting = new Map<Stored[], (() => void)[]>();
   faults: LogFaults;
   /** Decides the fate of a produce in place of the seed. */
-  fate: ((process: SimProcess, to: PartitionRef, records: readonly NewRecord[]) => 'lost' | 'dropped' | 'refused' | 'kept' | undefined) | undefined;
+  fate:
+    | ((
+        process: SimProcess,
+        to: PartitionRef,
+        records: readonly NewRecord[],
+      ) => 'lost' | 'dropped' | 'refused' | 'kept' | undefined)
+    | undefined;
 
   constructor(scheduler: Scheduler, faults: LogFaults) {
     this.#scheduler = scheduler;
@@ -43,12 +56,15 @@ export class SimLog {
     const records = this.#partition({ topic, partition: 0 });
     const tombstoned = new Map<string, number>();
     for (const { key, value, offset } of records) if (value === null) tombstoned.set(key.toString('latin1'), offset);
-    for (const record of records.slice(0, -1)) if (record.step < step && record.offset < (tombstoned.get(record.key.toString('latin1')) ?? 0)) record.gone = true;
+    for (const record of records.slice(0, -1))
+      if (record.step < step && record.offset < (tombstoned.get(record.key.toString('latin1')) ?? 0))
+        record.gone = true;
   }
 
   /** The log as one process reaches it. */
   client(owner: SimProcess): Log {
-    const served = <T>(label: string, serve: () => T, readable = true): Promise<T> => this.#served(owner, label, serve, readable);
+    const served = <T>(label: string, serve: () => T, readable = true): Promise<T> =>
+      this.#served(owner, label, serve, readable);
     return {
       ensureTopics: () => served('topics', () => undefined, false),
       deleteTopic: (topic) => served('delete topic', () => void this.#partitions.delete(`${topic}/0`), false),
@@ -58,12 +74,17 @@ export class SimLog {
       read: (of, from, _bytes, waitMs = 0) => {
         const read = (): Promise<LogRecord[]> =>
           served(`read ${short(of)} from ${from}`, () => {
-            const records = this.#partition(of).slice(from).filter(({ gone }) => !gone);
+            const records = this.#partition(of)
+              .slice(from)
+              .filter(({ gone }) => !gone);
             return records.slice(0, 1 + this.#scheduler.random.below(Math.max(1, records.length)));
           });
         return waitMs > 0 ? this.#ahead(owner, of, from, read) : read();
       },
-      readAt: (of, offsets) => served(`read ${short(of)} at ${offsets.join(', ')}`, () => offsets.flatMap((offset) => this.#partition(of)[offset] ?? []).filter(({ gone }) => !gone)),
+      readAt: (of, offsets) =>
+        served(`read ${short(of)} at ${offsets.join(', ')}`, () =>
+          offsets.flatMap((offset) => this.#partition(of)[offset] ?? []).filter(({ gone }) => !gone),
+        ),
       reportPositions: () => undefined,
       close: () => Promise.resolve(),
     };
@@ -98,7 +119,12 @@ export class SimLog {
         weight: 1,
         run: () => {
           if (fails) {
-            scheduler.add({ owner, label: `${label} fails`, weight: 1, run: () => reject(new Error('the connection was closed')) });
+            scheduler.add({
+              owner,
+              label: `${label} fails`,
+              weight: 1,
+              run: () => reject(new Error('the connection was closed')),
+            });
             return;
           }
           const answer = serve();
@@ -108,19 +134,26 @@ export class SimLog {
     });
   }
 
-  #append(owner: SimProcess, to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
+  #append(
+    owner: SimProcess,
+    to: PartitionRef,
+    records: readonly NewRecord[],
+  ): Promise<{ baseOffset: number; timestamp: number }> {
     const scheduler = this.#scheduler;
     const what = `${records.length} record${records.length === 1 ? '' : 's'} to ${short(to)}`;
     const land = (): { baseOffset: number; timestamp: number } => {
       const partition = this.#partition(to);
       const baseOffset = partition.length;
       const timestamp = scheduler.step;
-      records.forEach(({ key, value }, i) => partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step, gone: false }));
+      records.forEach(({ key, value }, i) =>
+        partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step, gone: false }),
+      );
       for (const wake of this.#waiting.get(partition)?.splice(0) ?? []) wake();
       return { baseOffset, timestamp };
     };
     return new Promise((resolve, reject) => {
-      const fail = (error: Error): unknown => scheduler.add({ owner, label: `${what}: ${error.name}`, weight: 1, run: () => reject(error) });
+      const fail = (error: Error): unknown =>
+        scheduler.add({ owner, label: `${what}: ${error.name}`, weight: 1, run: () => reject(error) });
       const fate = this.fate?.(owner, to, records) ?? this.#fate();
       if (fate === 'refused') fail(new AppendRefusedError('the disk is full'));
       else if (fate === 'dropped') fail(new AppendIndefiniteError('the connection was closed'));
@@ -133,7 +166,12 @@ export class SimLog {
           weight: 1,
           run: () => {
             const answer = land();
-            scheduler.add({ owner, label: `${what} are acknowledged at ${answer.baseOffset}`, weight: 1, run: () => resolve(answer) });
+            scheduler.add({
+              owner,
+              label: `${what} are acknowledged at ${answer.baseOffset}`,
+              weight: 1,
+              run: () => resolve(answer),
+            });
           },
         });
     });

@@ -1,6 +1,6 @@
 import type { RootDatabase } from 'lmdb';
 import { silentLogger } from '../../src/core/logger.js';
-import { StoreSection } from '../../src/tasks/store/local-store.js';
+import { StoreSection } from '../../src/store/local-store.js';
 import type { Action, Scheduler, SimProcess } from './scheduler.js';
 
 interface Bounds {
@@ -40,7 +40,16 @@ export class SimDisk {
         return this.#commit(owner, writes);
       },
     };
-    return { section: (name) => new StoreSection(db as unknown as RootDatabase<unknown, string>, `${name}\u0002`, silentLogger, flushEntries, () => 250) };
+    return {
+      section: (name) =>
+        new StoreSection(
+          db as unknown as RootDatabase<unknown, string>,
+          `${name}\u0002`,
+          silentLogger,
+          flushEntries,
+          () => 250,
+        ),
+    };
   }
 
   /** The process is gone: what it had asked to be committed came to the disk before, or never. */
@@ -75,7 +84,12 @@ export class SimDisk {
         run: () => {
           this.#committing = this.#committing.filter((one) => one !== commit);
           if (fails) {
-            scheduler.add({ owner, label: 'the store has failed', weight: 1, run: () => reject(new Error('the disk is full')) });
+            scheduler.add({
+              owner,
+              label: 'the store has failed',
+              weight: 1,
+              run: () => reject(new Error('the disk is full')),
+            });
             return;
           }
           this.#sorted = undefined;

@@ -1,17 +1,17 @@
 import { AppendIndefiniteError, AppendRefusedError } from '../../src/log/log.js';
-import { FencedPartition } from '../../src/log/fenced-partition.js';
-import { ChangesWriter } from '../../src/tasks/changes-writer.js';
+import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
+import { ChangesWriter } from '../../src/projections/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
-import { PartitionReader } from '../../src/log/partition-reader.js';
-import { EventsWriter, storedCommit, type Accepted } from '../../src/tasks/events-writer.js';
-import { Foresight } from '../../src/tasks/foresight.js';
-import { KeyReleases } from '../../src/tasks/key-releases.js';
-import { ReducerFaults } from '../../src/tasks/reducer-faults.js';
-import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
-import { FaultTables } from '../../src/tasks/store/fault-tables.js';
-import { KeptRevisions } from '../../src/tasks/store/kept-revisions.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
-import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { PartitionReader } from '../../src/log/journal/partition-reader.js';
+import { EventsWriter, storedCommit, type Accepted } from '../../src/aggregates/events-writer.js';
+import { Foresight } from '../../src/projections/foresight.js';
+import { KeyReleases } from '../../src/projections/key-releases.js';
+import { ReducerFaults } from '../../src/aggregates/reducer-faults.js';
+import { RecordedChanges } from '../../src/store/recorded-changes.js';
+import { FaultTables } from '../../src/store/fault-tables.js';
+import { KeptRevisions } from '../../src/store/kept-revisions.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
 import { planOf, simulate } from './plans.js';
 import { SimRunner } from './sim-code.js';
@@ -19,98 +19,198 @@ import { SimDisk } from './sim-store.js';
 import { SimLog } from './sim-log.js';
 
 /** Breaks one rule of the project's own code, and expects some seed to show it. */
-const mutant = <T extends object, K extends keyof T>(name: string, of: T, method: K, broken: (original: T[K]) => T[K]): void =>
-  anyMutant(name, async (seed) => (await simulate(planOf(seed))).problems.length, of, method, broken);
+const mutant = <T extends object, K extends keyof T>(
+  name: string,
+  of: T,
+  method: K,
+  broken: (original: T[K]) => T[K],
+): void => anyMutant(name, async (seed) => (await simulate(planOf(seed))).problems.length, of, method, broken);
 
 mutant('a writer that forgets keyed commands', PartitionTables.prototype, 'command', () => () => undefined);
 
-mutant('refusals and reads from a fold behind the log', FencedPartition.prototype, 'barrier', () => () => Promise.resolve());
+mutant(
+  'refusals and reads from a fold behind the log',
+  FencedPartition.prototype,
+  'barrier',
+  () => () => Promise.resolve(),
+);
 
-mutant('an indefinite produce that is taken for a refused one', SimLog.prototype, 'client', (client) =>
-  function (this: SimLog, owner) {
-    const log = client.call(this, owner);
-    return {
-      ...log,
-      append: (to, records) =>
-        log.append(to, records).catch((error: unknown) => {
-          throw error instanceof AppendIndefiniteError ? new AppendRefusedError(error.message) : error;
-        }),
-    };
-  });
+mutant(
+  'an indefinite produce that is taken for a refused one',
+  SimLog.prototype,
+  'client',
+  (client) =>
+    function (this: SimLog, owner) {
+      const log = client.call(this, owner);
+      return {
+        ...log,
+        append: (to, records) =>
+          log.append(to, records).catch((error: unknown) => {
+            throw error instanceof AppendIndefiniteError ? new AppendRefusedError(error.message) : error;
+          }),
+      };
+    },
+);
 
-mutant('an answer before the acknowledgement', EventsWriter.prototype, 'gather', (gather) =>
-  function (this: EventsWriter) {
-    const drafts = gather.call(this);
-    drafts.forEach((draft, i) => draft.body.kind === 'Commit' && this.fold({ offset: 1000 + i, body: draft.body, accepted: true }, draft));
-    return drafts;
-  });
+mutant(
+  'an answer before the acknowledgement',
+  EventsWriter.prototype,
+  'gather',
+  (gather) =>
+    function (this: EventsWriter) {
+      const drafts = gather.call(this);
+      drafts.forEach(
+        (draft, i) =>
+          draft.body.kind === 'Commit' && this.fold({ offset: 1000 + i, body: draft.body, accepted: true }, draft),
+      );
+      return drafts;
+    },
+);
 
 mutant('a projector that does not look at what was accepted before', RecordedChanges.prototype, 'of', () => () => []);
 
 mutant('a fold of commits that were on their way and never came', Foresight.prototype, 'isInput', () => () => true);
 
-mutant('a runner that keeps the states of commits that never came', SimRunner.prototype, 'forget', () => () => undefined);
+mutant(
+  'a runner that keeps the states of commits that never came',
+  SimRunner.prototype,
+  'forget',
+  () => () => undefined,
+);
 
 mutant('a task that stopped and is not closed', TenantTask.prototype, 'close', () => () => Promise.resolve());
 
 mutant('accepted changes that a restart forgets', ChangesWriter.prototype, 'save', () => () => undefined);
 
-mutant('a checkpoint ahead of the acknowledged changes', PartitionTables.prototype, 'setCheckpoint', (set) =>
-  function (this: PartitionTables, checkpoint) {
-    set.call(this, { ...checkpoint, projected: checkpoint.events.position });
-  });
+mutant(
+  'a checkpoint ahead of the acknowledged changes',
+  PartitionTables.prototype,
+  'setCheckpoint',
+  (set) =>
+    function (this: PartitionTables, checkpoint) {
+      set.call(this, { ...checkpoint, projected: checkpoint.events.position });
+    },
+);
 
-mutant('a checkpoint of events behind what is stored', PartitionTables.prototype, 'setCheckpoint', (set) =>
-  function (this: PartitionTables, checkpoint) {
-    const before = this.checkpoint();
-    set.call(this, before === undefined ? checkpoint : { ...checkpoint, events: before.events });
-  });
+mutant(
+  'a checkpoint of events behind what is stored',
+  PartitionTables.prototype,
+  'setCheckpoint',
+  (set) =>
+    function (this: PartitionTables, checkpoint) {
+      const before = this.checkpoint();
+      set.call(this, before === undefined ? checkpoint : { ...checkpoint, events: before.events });
+    },
+);
 
-mutant('a snapshot that is not all of one moment', SimDisk.prototype, 'image', (image) =>
-  function (this: SimDisk) {
-    return new Map([...image.call(this)].filter(([key], i) => i % 5 !== 0 || key.endsWith('m')));
-  });
-mutant('states that were kept, taken for what they would be now', KeptRevisions.prototype, 'adopt', (adopt) =>
-  function (this: KeptRevisions, projectionId, by, through) {
-    const found = adopt.call(this, projectionId, by, through);
-    return found && { ...found, position: through };
-  });
+mutant(
+  'a snapshot that is not all of one moment',
+  SimDisk.prototype,
+  'image',
+  (image) =>
+    function (this: SimDisk) {
+      return new Map([...image.call(this)].filter(([key], i) => i % 5 !== 0 || key.endsWith('m')));
+    },
+);
+mutant(
+  'states that were kept, taken for what they would be now',
+  KeptRevisions.prototype,
+  'adopt',
+  (adopt) =>
+    function (this: KeptRevisions, projectionId, by, through) {
+      const found = adopt.call(this, projectionId, by, through);
+      return found && { ...found, position: through };
+    },
+);
 
-mutant('a standby that takes inputs past the last recorded one for settled', ChangesWriter.prototype, 'lastRecorded', () => () => Infinity);
+mutant(
+  'a standby that takes inputs past the last recorded one for settled',
+  ChangesWriter.prototype,
+  'lastRecorded',
+  () => () => Infinity,
+);
 
-mutant('a takeover that folds its claim and not what came before it', PartitionReader.prototype, 'take', (take) =>
-  function (this: PartitionReader<never>, records, end, open) {
-    const claim = records.findLastIndex(({ key, offset }) => offset < (end ?? 0) && key.toString().startsWith('claim#'));
-    take.call(this, claim > 0 && this.fence.position > 0 ? records.slice(claim) : records, end, open);
-  });
+mutant(
+  'a takeover that folds its claim and not what came before it',
+  PartitionReader.prototype,
+  'take',
+  (take) =>
+    function (this: PartitionReader<never>, records, end, open) {
+      const claim = records.findLastIndex(
+        ({ key, offset }) => offset < (end ?? 0) && key.toString().startsWith('claim#'),
+      );
+      take.call(this, claim > 0 && this.fence.position > 0 ? records.slice(claim) : records, end, open);
+    },
+);
 
-mutant('an owner that acknowledges what its own fold finds void', PartitionReader.prototype, 'fold', (fold) =>
-  function (this: PartitionReader<{ kind: string }>, offset, record, draft) {
-    const verdict = fold.call(this, offset, record, draft);
-    const { pending, body } = (draft ?? {}) as { pending?: { resolve(accepted: Accepted): void }; body?: { kind: string; value: CommitValue } };
-    if (verdict === 'void' && body?.kind === 'Commit') pending?.resolve({ commit: storedCommit(offset, body.value), replayed: false });
-    return verdict;
-  });
+mutant(
+  'an owner that acknowledges what its own fold finds void',
+  PartitionReader.prototype,
+  'fold',
+  (fold) =>
+    function (this: PartitionReader<{ kind: string }>, offset, record, draft) {
+      const verdict = fold.call(this, offset, record, draft);
+      const { pending, body } = (draft ?? {}) as {
+        pending?: { resolve(accepted: Accepted): void };
+        body?: { kind: string; value: CommitValue };
+      };
+      if (verdict === 'void' && body?.kind === 'Commit')
+        pending?.resolve({ commit: storedCommit(offset, body.value), replayed: false });
+      return verdict;
+    },
+);
 
-mutant('a standby that answers', TenantTask.prototype, 'append', (append) =>
-  function (this: TenantTask, command) {
-    if (this.status !== 'FOLLOWING') return append.call(this, command);
-    return Promise.resolve({ aggregateId: '', aggregateType: '', startVersion: 1, endVersion: 1, eventIds: [], timestamp: 0 });
-  });
+mutant(
+  'a standby that answers',
+  TenantTask.prototype,
+  'append',
+  (append) =>
+    function (this: TenantTask, command) {
+      if (this.status !== 'FOLLOWING') return append.call(this, command);
+      return Promise.resolve({
+        aggregateId: '',
+        aggregateType: '',
+        startVersion: 1,
+        endVersion: 1,
+        eventIds: [],
+        timestamp: 0,
+      });
+    },
+);
 
-mutant('faults and releases of aggregates that are in the log and not followed', ReducerFaults.prototype, 'fold', () => () => undefined);
+mutant(
+  'faults and releases of aggregates that are in the log and not followed',
+  ReducerFaults.prototype,
+  'fold',
+  () => () => undefined,
+);
 
-mutant('versions that are to be passed over, and are after a restart no more', FaultTables.prototype, 'setMarks', (set) =>
-  function (this: FaultTables, aggregateId, code, marks) {
-    set.call(this, aggregateId, code, { ...marks, skipped: [] });
-  });
+mutant(
+  'versions that are to be passed over, and are after a restart no more',
+  FaultTables.prototype,
+  'setMarks',
+  (set) =>
+    function (this: FaultTables, aggregateId, code, marks) {
+      set.call(this, aggregateId, code, { ...marks, skipped: [] });
+    },
+);
 
-mutant('a skip that runs the event again', KeyReleases.prototype, 'apply', (apply) =>
-  function (this: KeyReleases, release, offset, units) {
-    return apply.call(this, { ...release, mode: 'retry' }, offset, units);
-  });
+mutant(
+  'a skip that runs the event again',
+  KeyReleases.prototype,
+  'apply',
+  (apply) =>
+    function (this: KeyReleases, release, offset, units) {
+      return apply.call(this, { ...release, mode: 'retry' }, offset, units);
+    },
+);
 
-mutant('a release that is begun anew after a crash, and told again', ChangesWriter.prototype, 'recordedOf', (recordedOf) =>
-  function (this: ChangesWriter, input) {
-    return [...recordedOf.call(this, input)].filter(({ cause }) => cause !== 'retry' && cause !== 'skip');
-  });
+mutant(
+  'a release that is begun anew after a crash, and told again',
+  ChangesWriter.prototype,
+  'recordedOf',
+  (recordedOf) =>
+    function (this: ChangesWriter, input) {
+      return [...recordedOf.call(this, input)].filter(({ cause }) => cause !== 'retry' && cause !== 'skip');
+    },
+);

@@ -2,9 +2,18 @@ import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.j
 import { uuidText } from '../../src/core/ids.js';
 import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
 import type { Fault } from '../../src/core/event.js';
-import type { ChangesBody, ChangeValue, ClaimBody, CommitValue, EventsBody, Fence, ProjectionReleaseValue, ProjectionSwapValue } from '../../src/core/records.js';
-import type { ReducerControl } from '../../src/tasks/events-writer.js';
-import type { RecordCodec } from '../../src/log/codec.js';
+import type {
+  ChangesBody,
+  ChangeValue,
+  ClaimBody,
+  CommitValue,
+  EventsBody,
+  Fence,
+  ProjectionReleaseValue,
+  ProjectionSwapValue,
+} from '../../src/core/records.js';
+import type { ReducerControl } from '../../src/aggregates/events-writer.js';
+import type { RecordCodec } from '../../src/log/codec/codec.js';
 import { payloadOf, project, reduce, type Payload, uploadOf } from './sim-code.js';
 import type { SimLog } from './sim-log.js';
 import { CHANGES, codecs, EVENTS } from './world.js';
@@ -24,7 +33,11 @@ export interface TrueChange {
 
 /** What the log says, folded from its first record by the rules alone. */
 export interface Truth {
-  readonly inputs: readonly ({ readonly commit: TrueCommit } | { readonly swap: ProjectionSwapValue; readonly offset: number } | { readonly release: ProjectionReleaseValue; readonly offset: number })[];
+  readonly inputs: readonly (
+    | { readonly commit: TrueCommit }
+    | { readonly swap: ProjectionSwapValue; readonly offset: number }
+    | { readonly release: ProjectionReleaseValue; readonly offset: number }
+  )[];
   /** What it says of faults of the reducer. */
   readonly reducers: readonly ReducerControl[];
   readonly commits: readonly TrueCommit[];
@@ -48,7 +61,8 @@ function foldTopic<B extends { readonly kind: string }>(
     const folded = foldRecord<B>(state, offset, record, judge);
     state = folded.state;
     if (folded.verdict === 'void') voids++;
-    else if (folded.verdict === 'accepted' && record !== undefined) accepted(record.body as B, offset, step, record.fence);
+    else if (folded.verdict === 'accepted' && record !== undefined)
+      accepted(record.body as B, offset, step, record.fence);
   }
   return { voids, epoch: state.epoch };
 }
@@ -71,7 +85,13 @@ export function truthOf(log: SimLog): Truth {
       if (body.kind !== 'Commit') return;
       const { value } = body;
       heads.set(value.aggregateId, headAfter(value));
-      const commit = { offset, step, value, eventIds: value.events.map(({ eventId }) => uuidText(eventId)), payloads: value.events.map(({ data }) => payloadOf(data)) };
+      const commit = {
+        offset,
+        step,
+        value,
+        eventIds: value.events.map(({ eventId }) => uuidText(eventId)),
+        payloads: value.events.map(({ data }) => payloadOf(data)),
+      };
       inputs.push({ commit });
       commits.push(commit);
       const of = byAggregate.get(value.aggregateId);
@@ -124,13 +144,17 @@ export interface ProjectionModel {
 }
 
 const text = (state: Buffer | null): string | null => (state === null ? null : state.toString());
-const sameStand = (a: Stand | undefined, b: Stand | undefined): boolean => a?.eventId === b?.eventId && a?.stopped === b?.stopped;
+const sameStand = (a: Stand | undefined, b: Stand | undefined): boolean =>
+  a?.eventId === b?.eventId && a?.stopped === b?.stopped;
 
 /** Where processes were stopped: it is in the log, and nowhere else. */
 function stopsOf(truth: Truth, projectionId: string): ReadonlySet<string> {
   const stops = new Set<string>();
   for (const { value } of truth.changes) {
-    const fault = value.projectionId !== projectionId || value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault);
+    const fault =
+      value.projectionId !== projectionId || value.fault === null
+        ? undefined
+        : (JSON.parse(value.fault.toString()) as Fault);
     if (fault?.stopped === true) stops.add(`${value.revision}/${value.inputOffset}/${value.key}/${fault.eventId}`);
   }
   return stops;
@@ -147,7 +171,14 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
   let releases = 0;
   let rows = new Map<string, Row>();
   /** The row after an event, or undefined where it is as it was. */
-  const next = (of: number, input: number, key: string, row: Row, eventId: string, payload: Payload): Row | undefined => {
+  const next = (
+    of: number,
+    input: number,
+    key: string,
+    row: Row,
+    eventId: string,
+    payload: Payload,
+  ): Row | undefined => {
     const stopped = stops.has(`${of}/${input}/${key}/${eventId}`);
     const state = stopped ? undefined : project(uploads.get(of) ?? 0, row.state, payload);
     if (state === undefined) return { state: row.state, fault: { eventId, stopped } };
@@ -157,13 +188,15 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
     commit.payloads.forEach((payload, i) => {
       for (const key of payload.k) {
         const row = into.get(key) ?? { state: null, fault: undefined };
-        const after = row.fault === undefined ? next(of, commit.offset, key, row, commit.eventIds[i] ?? '', payload) : undefined;
+        const after =
+          row.fault === undefined ? next(of, commit.offset, key, row, commit.eventIds[i] ?? '', payload) : undefined;
         if (after === undefined) continue;
         into.set(key, after);
         tell(key, after);
       }
     });
-  const told = (input: number, key: string, { state, fault }: Row, cause: string | null): unknown => due.push({ input, key, state: text(state), fault: fault !== undefined, cause });
+  const told = (input: number, key: string, { state, fault }: Row, cause: string | null): unknown =>
+    due.push({ input, key, state: text(state), fault: fault !== undefined, cause });
   const release = ({ key, eventId, mode }: ProjectionReleaseValue, offset: number): void => {
     const before = rows.get(key);
     if (before?.fault?.eventId !== eventId) return;
@@ -194,7 +227,8 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
       continue;
     }
     if ('release' in input) {
-      if (input.release.projectionId === projectionId && input.release.revision === revision) release(input.release, input.offset);
+      if (input.release.projectionId === projectionId && input.release.revision === revision)
+        release(input.release, input.offset);
       continue;
     }
     const { swap, offset } = input;
@@ -210,7 +244,8 @@ export function modelOf(truth: Truth, projectionId: string): ProjectionModel {
         built.delete(key); // nobody was ever told of it
         continue;
       }
-      if (old === undefined || text(old.state) !== text(row.state) || !sameStand(old.fault, row.fault)) told(offset, key, row, swap.cause);
+      if (old === undefined || text(old.state) !== text(row.state) || !sameStand(old.fault, row.fault))
+        told(offset, key, row, swap.cause);
       built.set(key, row);
     }
     revision = swap.revision;
@@ -227,14 +262,22 @@ export interface StandingAggregate {
 
 /** Versions that are passed over, in the order in which the log says so. */
 export function skipsOf(truth: Truth, aggregateId: string): readonly number[] {
-  return truth.reducers.flatMap(({ kind, value }) => (kind === 'ReducerRelease' && value.mode === 'skip' && value.aggregateId === aggregateId ? [value.version] : []));
+  return truth.reducers.flatMap(({ kind, value }) =>
+    kind === 'ReducerRelease' && value.mode === 'skip' && value.aggregateId === aggregateId ? [value.version] : [],
+  );
 }
 
 /** The state at a version, of the first of the skips alone. */
-export function stateAt(truth: Truth, aggregateId: string, version: number, skips: readonly number[] = skipsOf(truth, aggregateId)): string | null {
+export function stateAt(
+  truth: Truth,
+  aggregateId: string,
+  version: number,
+  skips: readonly number[] = skipsOf(truth, aggregateId),
+): string | null {
   let state: Buffer | null = null;
   let at = 0;
-  for (const { payloads } of truth.byAggregate.get(aggregateId) ?? []) for (const payload of payloads) if (++at <= version && !skips.includes(at)) state = reduce(state, payload);
+  for (const { payloads } of truth.byAggregate.get(aggregateId) ?? [])
+    for (const payload of payloads) if (++at <= version && !skips.includes(at)) state = reduce(state, payload);
   return text(state);
 }
 

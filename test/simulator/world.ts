@@ -4,9 +4,9 @@ import type { Change } from '../../src/core/change.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec.js';
-import type { BuildTarget } from '../../src/tasks/projection-builds.js';
-import { TenantTask } from '../../src/tasks/tenant-task.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
+import type { BuildTarget } from '../../src/projections/projection-builds.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
@@ -139,7 +139,17 @@ export class World {
   readonly #clients: Client[];
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
   readonly promoted = { standbys: 0, ahead: 0 };
-  #left: { crashes: number; pauses: number; takeovers: number; standbys: number; promotions: number; handovers: number; snapshots: number; releases: number; deploys: BuildTarget[] };
+  #left: {
+    crashes: number;
+    pauses: number;
+    takeovers: number;
+    standbys: number;
+    promotions: number;
+    handovers: number;
+    snapshots: number;
+    releases: number;
+    deploys: BuildTarget[];
+  };
   /** Machines that started from a snapshot. */
   restored = 0;
   #snapshot: ReadonlyMap<string, unknown> | undefined;
@@ -150,9 +160,24 @@ export class World {
     this.scheduler = new Scheduler(options.seed);
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
-    this.#clients = Array.from({ length: options.clients }, () => ({ left: options.commands, busy: false, retry: undefined, done: [] }));
+    this.#clients = Array.from({ length: options.clients }, () => ({
+      left: options.commands,
+      busy: false,
+      retry: undefined,
+      done: [],
+    }));
     const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, releases, deploys } = options;
-    this.#left = { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, releases, deploys: [...deploys] };
+    this.#left = {
+      crashes,
+      pauses,
+      takeovers,
+      standbys,
+      promotions,
+      handovers,
+      snapshots,
+      releases,
+      deploys: [...deploys],
+    };
   }
 
   machine(name: string): Machine {
@@ -216,7 +241,12 @@ export class World {
       machine.disk.load(this.#snapshot);
       this.restored++;
     }
-    const runner = new SimRunner(scheduler, process, () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100), () => !this.#calm && options.stops > 0 && scheduler.random.chance(options.stops / 1000));
+    const runner = new SimRunner(
+      scheduler,
+      process,
+      () => !this.#calm && scheduler.random.chance(options.runnerCrashes / 100),
+      () => !this.#calm && options.stops > 0 && scheduler.random.chance(options.stops / 1000),
+    );
     const pushed: Change[] = [];
     const stopped = (error: Error): void => {
       if (error instanceof InvariantError) this.problems.push(`${process.id} stopped: ${error.message}`);
@@ -278,7 +308,8 @@ export class World {
         task.promote().then(
           () => (running.open = true),
           (error: unknown) => {
-            if (error instanceof InvariantError) this.problems.push(`${process.id} could not be promoted: ${error.message}`);
+            if (error instanceof InvariantError)
+              this.problems.push(`${process.id} could not be promoted: ${error.message}`);
             const machine = this.machines.find((one) => one.running === running);
             return machine === undefined ? undefined : this.#close(machine, running);
           },
@@ -311,52 +342,90 @@ export class World {
   async #drain(): Promise<void> {
     const limit = this.scheduler.step + MAX_STEPS;
     await this.scheduler.turn(); // what was just called may not have asked for anything yet
-    while (await this.scheduler.next()) if (this.scheduler.step > limit) throw new Error(`no end after ${MAX_STEPS} steps of calm`);
+    while (await this.scheduler.next())
+      if (this.scheduler.step > limit) throw new Error(`no end after ${MAX_STEPS} steps of calm`);
   }
 
   /** What the world may do by itself. */
   #moves(): Action[] {
     const moves: Action[] = [];
-    const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown => moves.push({ label, weight, run, owner });
+    const move = (label: string, weight: number, run: () => void, owner?: SimProcess): unknown =>
+      moves.push({ label, weight, run, owner });
     const up = this.machines.filter(({ running }) => running?.open && !running.standby);
     const standbys = this.machines.flatMap(({ running }) => (running?.open && running.standby ? [running] : []));
     this.#clients.forEach((client, i) => {
       if (client.busy || (client.left === 0 && client.retry === undefined)) return;
-      for (const { running } of up) if (running) move(`client ${i} sends`, 1 / up.length, () => this.#send(client, running), running.process);
-      for (const running of standbys) move(`client ${i} asks a standby`, 0.05, () => this.#send(client, running), running.process);
+      for (const { running } of up)
+        if (running) move(`client ${i} sends`, 1 / up.length, () => this.#send(client, running), running.process);
+      for (const running of standbys)
+        move(`client ${i} asks a standby`, 0.05, () => this.#send(client, running), running.process);
     });
     for (const { running } of this.machines) {
       if (running === undefined) continue;
-      for (const attempt of running.waiting) move('a client waits no longer', running.process.paused ? 0.2 : 0.01, () => this.#unknown(running, attempt));
+      for (const attempt of running.waiting)
+        move('a client waits no longer', running.process.paused ? 0.2 : 0.01, () => this.#unknown(running, attempt));
       if (running.process.paused) move(`${running.process.id} goes on`, 0.15, () => (running.process.paused = false));
     }
     const down = this.machines.filter(({ running }) => running === undefined);
     for (const machine of down) {
       if (up.length === 0) move(`${machine.name} starts`, 1, () => this.start(machine));
-      else if (this.#left.takeovers > 0) move(`${machine.name} takes over`, 0.04, () => void (this.#left.takeovers--, this.start(machine)));
-      if (up.length > 0 && this.#left.standbys > 0) move(`${machine.name} stands by`, 0.4, () => void (this.#left.standbys--, this.start(machine, true)));
+      else if (this.#left.takeovers > 0)
+        move(`${machine.name} takes over`, 0.04, () => void (this.#left.takeovers--, this.start(machine)));
+      if (up.length > 0 && this.#left.standbys > 0)
+        move(`${machine.name} stands by`, 0.4, () => void (this.#left.standbys--, this.start(machine, true)));
     }
     if (this.#left.snapshots > 0)
-      for (const machine of up) if (machine.disk.size > 0) move(`a snapshot of ${machine.name} is written`, 0.05, () => void (this.#left.snapshots--, (this.#snapshot = machine.disk.image())));
+      for (const machine of up)
+        if (machine.disk.size > 0)
+          move(
+            `a snapshot of ${machine.name} is written`,
+            0.05,
+            () => void (this.#left.snapshots--, (this.#snapshot = machine.disk.image())),
+          );
     for (const running of standbys) {
       if (up.length === 0) move(`${running.process.id} is to take over`, 1, () => this.promote(running));
-      else if (this.#left.promotions > 0) move(`${running.process.id} is to take over`, 0.1, () => void (this.#left.promotions--, this.promote(running)));
+      else if (this.#left.promotions > 0)
+        move(`${running.process.id} is to take over`, 0.1, () => void (this.#left.promotions--, this.promote(running)));
     }
     if (this.#left.handovers > 0)
       for (const machine of up) {
         const { running } = machine;
-        if (running !== undefined) move(`${running.process.id} gives up`, 0.02, () => void (this.#left.handovers--, void this.#close(machine, running)), running.process);
+        if (running !== undefined)
+          move(
+            `${running.process.id} gives up`,
+            0.02,
+            () => void (this.#left.handovers--, void this.#close(machine, running)),
+            running.process,
+          );
       }
     for (const machine of this.machines) {
       const { running } = machine;
       if (running === undefined) continue;
-      if (this.#left.crashes > 0) move(`${running.process.id} crashes`, 0.03, () => void (this.#left.crashes--, this.crash(machine)));
-      if (this.#left.pauses > 0 && !running.process.paused) move(`${running.process.id} is paused`, 0.05, () => void (this.#left.pauses--, (running.process.paused = true)));
+      if (this.#left.crashes > 0)
+        move(`${running.process.id} crashes`, 0.03, () => void (this.#left.crashes--, this.crash(machine)));
+      if (this.#left.pauses > 0 && !running.process.paused)
+        move(
+          `${running.process.id} is paused`,
+          0.05,
+          () => void (this.#left.pauses--, (running.process.paused = true)),
+        );
     }
     if (this.#left.releases > 0)
-      for (const { running } of up) if (running) move(`${running.process.id} is asked to take faults on`, 0.5 / up.length, () => void (this.#left.releases--, this.#release(running)), running.process);
+      for (const { running } of up)
+        if (running)
+          move(
+            `${running.process.id} is asked to take faults on`,
+            0.5 / up.length,
+            () => void (this.#left.releases--, this.#release(running)),
+            running.process,
+          );
     const [target] = this.#left.deploys;
-    if (target !== undefined) move(`${target.projectionId}@${target.revision} is deployed`, 0.1, () => void (this.#left.deploys.shift(), this.#deploy(target)));
+    if (target !== undefined)
+      move(
+        `${target.projectionId}@${target.revision} is deployed`,
+        0.1,
+        () => void (this.#left.deploys.shift(), this.#deploy(target)),
+      );
     return moves;
   }
 
@@ -365,10 +434,20 @@ export class World {
     const { random } = this.scheduler;
     const mode = random.pick(['retry', 'skip'] as const);
     const refused = (error: unknown): void => {
-      if (!(error instanceof StatefoldError)) this.problems.push(`a ${mode} was answered ${error instanceof Error ? (error.stack ?? error.message) : 'no error'}`);
+      if (!(error instanceof StatefoldError))
+        this.problems.push(
+          `a ${mode} was answered ${error instanceof Error ? (error.stack ?? error.message) : 'no error'}`,
+        );
     };
     const any = { mode, eventId: undefined, version: undefined };
-    if (random.chance(0.5)) return void task.releaseAggregate({ ...any, aggregateType: AGGREGATE_TYPE, aggregateId: `${AGGREGATE_TYPE}-${random.below(this.options.aggregates)}` }).catch(refused);
+    if (random.chance(0.5))
+      return void task
+        .releaseAggregate({
+          ...any,
+          aggregateType: AGGREGATE_TYPE,
+          aggregateId: `${AGGREGATE_TYPE}-${random.below(this.options.aggregates)}`,
+        })
+        .catch(refused);
     const [projectionId = 'p'] = random.chance(0.7) ? ['p'] : this.deployed.keys();
     const key = random.chance(0.6) ? undefined : `k${random.below(this.options.keys)}`;
     task.faults.releaseKeys({ ...any, projectionId, key, className: undefined }).catch(refused);
@@ -377,7 +456,13 @@ export class World {
   #deploy(target: BuildTarget): void {
     this.deployed.set(target.projectionId, target);
     for (const { running } of this.machines)
-      if (running?.open) this.scheduler.add({ owner: running.process, label: `hears of ${target.projectionId}@${target.revision}`, weight: 1, run: () => running.task.deploy(target) });
+      if (running?.open)
+        this.scheduler.add({
+          owner: running.process,
+          label: `hears of ${target.projectionId}@${target.revision}`,
+          weight: 1,
+          run: () => running.task.deploy(target),
+        });
   }
 
   #send(client: Client, running: Running): void {
@@ -392,7 +477,9 @@ export class World {
   #seen(aggregateId: string): number {
     let seen = 0;
     for (const command of this.commands)
-      for (const { answer } of command.attempts) if (command.aggregateId === aggregateId && answer?.kind === 'ok') seen = Math.max(seen, answer.result.endVersion);
+      for (const { answer } of command.attempts)
+        if (command.aggregateId === aggregateId && answer?.kind === 'ok')
+          seen = Math.max(seen, answer.result.endVersion);
     return seen;
   }
 
@@ -411,7 +498,13 @@ export class World {
     const payload = (i: number): Payload => {
       const first = `k${random.below(keys)}`;
       const second = `k${random.below(keys)}`;
-      return { c: number, i, k: first !== second && random.chance(0.4) ? [first, second] : [first], bad: random.chance(bad / 100), bitter: random.chance(bitter / 100) };
+      return {
+        c: number,
+        i,
+        k: first !== second && random.chance(0.4) ? [first, second] : [first],
+        bad: random.chance(bad / 100),
+        bitter: random.chance(bitter / 100),
+      };
     };
     const payloads = Array.from({ length: random.chance(0.3) ? 2 + random.below(2) : 1 }, (_, i) => payload(i));
     const keyed = again?.keyed ?? random.chance(0.4);
@@ -447,7 +540,18 @@ export class World {
     const { standby } = running;
     const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
     running.task
-      .append({ aggregateId, commandId, keyed, requestHash, expectedVersion, events, aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined })
+      .append({
+        aggregateId,
+        commandId,
+        keyed,
+        requestHash,
+        expectedVersion,
+        events,
+        aggregateType: undefined,
+        correlationId: undefined,
+        causationId: undefined,
+        metadata: undefined,
+      })
       .then(
         (result) => {
           if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered an append`);
@@ -455,8 +559,10 @@ export class World {
         },
         (error: unknown) => {
           const cause = error instanceof StatefoldError ? error.cause : error;
-          if (!(error instanceof StatefoldError) || cause instanceof InvariantError) this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
-          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE') this.#answer(attempt, { kind: 'unknown', step: scheduler.step, notStored: error instanceof NotOwnerError });
+          if (!(error instanceof StatefoldError) || cause instanceof InvariantError)
+            this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
+          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE')
+            this.#answer(attempt, { kind: 'unknown', step: scheduler.step, notStored: error instanceof NotOwnerError });
           else this.#answer(attempt, { kind: 'refused', step: scheduler.step, error });
         },
       );
@@ -487,17 +593,24 @@ export class World {
     });
     const direction = scheduler.random.pick(['forward', 'backward'] as const);
     const { standby } = running;
-    running.task.listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction }).then(
-      ({ events }) => {
-        if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered a read`);
-        this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: direction === 'forward' ? events : [...events].reverse() });
-      },
-      (error: unknown) => {
-        const missing = error instanceof StatefoldError && error.code === 'NOT_FOUND';
-        if (missing) this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined });
-        else this.#unknown(running, attempt);
-      },
-    );
+    running.task
+      .listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction })
+      .then(
+        ({ events }) => {
+          if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered a read`);
+          this.#readAnswered(attempt, {
+            sent,
+            answered: scheduler.step,
+            aggregateId,
+            events: direction === 'forward' ? events : [...events].reverse(),
+          });
+        },
+        (error: unknown) => {
+          const missing = error instanceof StatefoldError && error.code === 'NOT_FOUND';
+          if (missing) this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined });
+          else this.#unknown(running, attempt);
+        },
+      );
   }
 
   #readAnswered(attempt: Attempt, read: Read): void {

@@ -51,8 +51,15 @@ export interface Socket extends Channel {
 }
 
 /** Opens the WebSocket of a projection. Rejects when the upgrade is refused: see `refusedUpgrade`. */
-export async function openSocket(t: Pick<TestContext, 'after'>, api: Api, projectionId: string, query = ''): Promise<Socket> {
-  const socket = new WebSocket(`${api.service.url.replace('http', 'ws')}/projections/${projectionId}/stream${query}`, { headers: { 'x-api-key': api.key ?? '' } });
+export async function openSocket(
+  t: Pick<TestContext, 'after'>,
+  api: Api,
+  projectionId: string,
+  query = '',
+): Promise<Socket> {
+  const socket = new WebSocket(`${api.service.url.replace('http', 'ws')}/projections/${projectionId}/stream${query}`, {
+    headers: { 'x-api-key': api.key ?? '' },
+  });
   const records = new Records(() => socket.close());
   socket.on('message', (data: Buffer) => {
     const text = data.toString();
@@ -67,7 +74,10 @@ export async function openSocket(t: Pick<TestContext, 'after'>, api: Api, projec
 }
 
 /** Status and body of an upgrade that must be refused in HTTP. */
-export async function refusedUpgrade(url: string, headers: Record<string, string>): Promise<{ status: number; problem: Record<string, unknown> }> {
+export async function refusedUpgrade(
+  url: string,
+  headers: Record<string, string>,
+): Promise<{ status: number; problem: Record<string, unknown> }> {
   const socket = new WebSocket(url.replace('http', 'ws'), { headers });
   return new Promise((resolve, reject) => {
     socket.once('open', () => reject(new Error('the upgrade was accepted')));
@@ -75,16 +85,30 @@ export async function refusedUpgrade(url: string, headers: Record<string, string
     socket.once('unexpected-response', (_request, response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, problem: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown> }));
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          problem: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
+        }),
+      );
     });
   });
 }
 
 /** Follows the server-sent events of a projection. */
-export async function openEvents(t: Pick<TestContext, 'after'>, api: Api, projectionId: string, query = '', headers: Record<string, string> = {}): Promise<Channel & { readonly ended: Promise<void> }> {
+export async function openEvents(
+  t: Pick<TestContext, 'after'>,
+  api: Api,
+  projectionId: string,
+  query = '',
+  headers: Record<string, string> = {},
+): Promise<Channel & { readonly ended: Promise<void> }> {
   const abort = new AbortController();
   t.after(() => abort.abort());
-  const response = await fetch(`${api.service.url}/projections/${projectionId}/sse${query}`, { headers: { 'x-api-key': api.key ?? '', ...headers }, signal: abort.signal });
+  const response = await fetch(`${api.service.url}/projections/${projectionId}/sse${query}`, {
+    headers: { 'x-api-key': api.key ?? '', ...headers },
+    signal: abort.signal,
+  });
   assert.equal(response.status, 200, await (response.status === 200 ? '' : response.text()));
   assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
   const records = new Records(() => abort.abort());
@@ -96,7 +120,8 @@ export async function openEvents(t: Pick<TestContext, 'after'>, api: Api, projec
       const blocks = text.split('\n\n');
       text = blocks.pop() ?? '';
       for (const block of blocks) {
-        const field = (name: string): string[] => block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
+        const field = (name: string): string[] =>
+          block.split('\n').flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : []));
         const data = field('data').join('\n');
         if (data === '') continue;
         assert.deepEqual(field('event'), ['state_changed']);
@@ -106,7 +131,11 @@ export async function openEvents(t: Pick<TestContext, 'after'>, api: Api, projec
     }
   };
   // An abort, or a service that is killed, ends the reading.
-  return Object.assign(records, { ended: read().catch((error: unknown) => assert.ok(error instanceof Error && !(error instanceof assert.AssertionError), String(error))) });
+  return Object.assign(records, {
+    ended: read().catch((error: unknown) =>
+      assert.ok(error instanceof Error && !(error instanceof assert.AssertionError), String(error)),
+    ),
+  });
 }
 
 export interface Delivery {
@@ -150,4 +179,5 @@ export class Receiver {
   }
 }
 
-const single = (headers: IncomingHttpHeaders): Record<string, string> => Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+const single = (headers: IncomingHttpHeaders): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));

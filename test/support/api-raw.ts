@@ -48,10 +48,18 @@ function parsed(bytes: Buffer): RawAnswer | undefined {
 }
 
 /** A request as its bytes; `Content-Length` is added unless the headers say how long the body is. */
-export function requestBytes(method: string, path: string, headers: readonly (readonly [string, string])[], body: Buffer | string = ''): Buffer {
+export function requestBytes(
+  method: string,
+  path: string,
+  headers: readonly (readonly [string, string])[],
+  body: Buffer | string = '',
+): Buffer {
   const content = Buffer.from(body as string);
   const named = headers.map(([name]) => name.toLowerCase());
-  const length = named.includes('content-length') || named.includes('transfer-encoding') || content.length === 0 ? [] : [['Content-Length', String(content.length)] as const];
+  const length =
+    named.includes('content-length') || named.includes('transfer-encoding') || content.length === 0
+      ? []
+      : [['Content-Length', String(content.length)] as const];
   const host = named.includes('host') ? [] : [['Host', 'statefold'] as const];
   const lines = [...host, ...headers, ...length].map(([name, value]) => `${name}: ${value}\r\n`).join('');
   return Buffer.concat([Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines}\r\n`, 'latin1'), content]);

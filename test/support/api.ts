@@ -37,7 +37,14 @@ export interface Appended {
 }
 
 export interface Listed {
-  readonly events: readonly { readonly eventId: string; readonly aggregateId: string; readonly eventType: string; readonly data: unknown; readonly version: number; readonly timestamp: string }[];
+  readonly events: readonly {
+    readonly eventId: string;
+    readonly aggregateId: string;
+    readonly eventType: string;
+    readonly data: unknown;
+    readonly version: number;
+    readonly timestamp: string;
+  }[];
   readonly nextVersion?: number;
 }
 
@@ -56,7 +63,9 @@ export class Api {
 
   async request(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
     const answer = await this.service.request(method, path, { key: this.key, ...options }).catch((error: unknown) => {
-      throw new Error(`${method} ${path} had no answer; the service said:\n${this.service.output.slice(-2000)}`, { cause: error });
+      throw new Error(`${method} ${path} had no answer; the service said:\n${this.service.output.slice(-2000)}`, {
+        cause: error,
+      });
     });
     checkAnswer(method, path, answer);
     return answer;
@@ -80,12 +89,25 @@ export class Api {
     return success(await this.get(path), 200).json<T>();
   }
 
-  async append(aggregateId: string, eventType: string, data: object = {}, rest: object = {}, headers: Record<string, string> = {}): Promise<Appended> {
-    return success(await this.post('/events', { aggregateId, eventType, data, ...rest }, { headers }), 201).json<Appended>();
+  async append(
+    aggregateId: string,
+    eventType: string,
+    data: object = {},
+    rest: object = {},
+    headers: Record<string, string> = {},
+  ): Promise<Appended> {
+    return success(
+      await this.post('/events', { aggregateId, eventType, data, ...rest }, { headers }),
+      201,
+    ).json<Appended>();
   }
 
   /** Uploads loose sources, by file name. */
-  upload(kind: 'reducers' | 'projections', sources: Readonly<Record<string, string | Buffer>>, fields: Readonly<Record<string, string>> = {}): Promise<Answer> {
+  upload(
+    kind: 'reducers' | 'projections',
+    sources: Readonly<Record<string, string | Buffer>>,
+    fields: Readonly<Record<string, string>> = {},
+  ): Promise<Answer> {
     return this.request('POST', `/${kind}/upload`, { raw: form(sources, fields) });
   }
 
@@ -106,8 +128,13 @@ export class Api {
   }
 
   /** Deploys and waits until it is live: built over the history that was there. */
-  async deployProjection(sources: Readonly<Record<string, string | Buffer>>, fields: Readonly<Record<string, string>> = {}): Promise<string> {
-    const { projectionId } = success(await this.upload('projections', sources, fields), 202).json<{ projectionId: string }>();
+  async deployProjection(
+    sources: Readonly<Record<string, string | Buffer>>,
+    fields: Readonly<Record<string, string>> = {},
+  ): Promise<string> {
+    const { projectionId } = success(await this.upload('projections', sources, fields), 202).json<{
+      projectionId: string;
+    }>();
     const record = await this.compiled<{ status: string; compilationError?: string }>('projections', projectionId);
     assert.equal(record.status, 'compiled', record.compilationError);
     await this.live(projectionId);
@@ -115,23 +142,33 @@ export class Api {
   }
 
   async live(projectionId: string): Promise<void> {
-    await until(async () => (await this.read<{ build?: object }>(`/projections/${projectionId}/status`)).build === undefined);
+    await until(
+      async () => (await this.read<{ build?: object }>(`/projections/${projectionId}/status`)).build === undefined,
+    );
   }
 
   /** Polls until as many notifications are there as are wanted, and gives all of them. */
   async notifications(projectionId: string, atLeast: number, query = ''): Promise<Notification[]> {
     let found: Notification[] = [];
     await until(async () => {
-      found = (await this.read<{ notifications: Notification[] }>(`/projections/${projectionId}/notifications?limit=1000${query}`)).notifications;
+      found = (
+        await this.read<{ notifications: Notification[] }>(
+          `/projections/${projectionId}/notifications?limit=1000${query}`,
+        )
+      ).notifications;
       return found.length >= atLeast;
     });
     return found;
   }
 }
 
-export function form(sources: Readonly<Record<string, string | Buffer>>, fields: Readonly<Record<string, string>> = {}): FormData {
+export function form(
+  sources: Readonly<Record<string, string | Buffer>>,
+  fields: Readonly<Record<string, string>> = {},
+): FormData {
   const data = new FormData();
-  for (const [name, content] of Object.entries(sources)) data.append('file', new Blob([typeof content === 'string' ? content : new Uint8Array(content)]), name);
+  for (const [name, content] of Object.entries(sources))
+    data.append('file', new Blob([typeof content === 'string' ? content : new Uint8Array(content)]), name);
   for (const [name, value] of Object.entries(fields)) data.append(name, value);
   return data;
 }
@@ -140,7 +177,11 @@ export function checkAnswer(method: string, path: string, answer: Answer): void 
   const type = answer.headers.get('content-type') ?? '';
   assert.notEqual(answer.headers.get('x-request-id') ?? '', '', `${method} ${path} has no X-Request-Id`);
   const body: unknown = /[/+]json/.test(type) ? JSON.parse(answer.text) : undefined;
-  assert.equal(openapiFault(method, path.replace(/\?.*$/s, ''), answer.status, body), undefined, answer.text.slice(0, 500));
+  assert.equal(
+    openapiFault(method, path.replace(/\?.*$/s, ''), answer.status, body),
+    undefined,
+    answer.text.slice(0, 500),
+  );
 }
 
 export function success(answer: Answer, status: number): Answer {

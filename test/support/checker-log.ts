@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
 import { uuidText } from '../../src/core/ids.js';
 import type { ChangesBody, EventsBody, OrderBody } from '../../src/core/records.js';
-import { loadCodecs, type RecordCodec } from '../../src/log/codec.js';
+import { loadCodecs, type RecordCodec } from '../../src/log/codec/codec.js';
 import type { Log, PartitionRef } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
@@ -55,21 +55,43 @@ export async function readLog(log: Log, tenantId: string, partitions = 1): Promi
     const changes: LoggedChange[] = [];
     const inputs = new Map<string, readonly [number, number]>();
     const parts: EventsContent[] = [];
-    for (let partition = 0; partition < partitions; partition++) parts.push(await readEvents(log, { topic: `statefold.${tenantId}.events`, partition }, codecs.events));
+    for (let partition = 0; partition < partitions; partition++)
+      parts.push(await readEvents(log, { topic: `statefold.${tenantId}.events`, partition }, codecs.events));
     const [first] = parts;
-    const { commits, swaps } = partitions === 1 && first !== undefined ? first : await inOrder(log, tenantId, parts, codecs.order);
-    const pushed = await fold<ChangesBody>(log, { topic: `statefold.${tenantId}.changes`, partition: 0 }, codecs.changes, {
-      judge: ({ value }) => {
-        const [offset, index] = inputs.get(value.projectionId) ?? [-1, -1];
-        return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
+    const { commits, swaps } =
+      partitions === 1 && first !== undefined ? first : await inOrder(log, tenantId, parts, codecs.order);
+    const pushed = await fold<ChangesBody>(
+      log,
+      { topic: `statefold.${tenantId}.changes`, partition: 0 },
+      codecs.changes,
+      {
+        judge: ({ value }) => {
+          const [offset, index] = inputs.get(value.projectionId) ?? [-1, -1];
+          return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
+        },
+        accept: ({ value }, sequence) => {
+          const { projectionId, key, eventId, aggregateId, version, state, cause, inputOffset, inputIndex } = value;
+          inputs.set(projectionId, [inputOffset, inputIndex]);
+          changes.push({
+            sequence,
+            projectionId,
+            key,
+            eventId,
+            aggregateId,
+            version,
+            state: state === null ? null : (JSON.parse(state.toString()) as Chain),
+            cause,
+          });
+        },
       },
-      accept: ({ value }, sequence) => {
-        const { projectionId, key, eventId, aggregateId, version, state, cause, inputOffset, inputIndex } = value;
-        inputs.set(projectionId, [inputOffset, inputIndex]);
-        changes.push({ sequence, projectionId, key, eventId, aggregateId, version, state: state === null ? null : (JSON.parse(state.toString()) as Chain), cause });
-      },
-    });
-    return { commits, swaps, changes, epochs: parts.reduce((sum, { epochs }) => sum + epochs, 0), voids: parts.reduce((sum, { voids }) => sum + voids, pushed.voids) };
+    );
+    return {
+      commits,
+      swaps,
+      changes,
+      epochs: parts.reduce((sum, { epochs }) => sum + epochs, 0),
+      voids: parts.reduce((sum, { voids }) => sum + voids, pushed.voids),
+    };
   } finally {
     await log.close();
   }
@@ -92,19 +114,32 @@ async function readEvents(log: Log, ref: PartitionRef, codec: RecordCodec<Events
         const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
         return { eventId: uuidText(eventId), eventType, mark: id, lane };
       });
-      commits.push({ offset, aggregateId, aggregateType, baseVersion, timestamp, key: keyed ? commandId : undefined, events: sent });
+      commits.push({
+        offset,
+        aggregateId,
+        aggregateType,
+        baseVersion,
+        timestamp,
+        key: keyed ? commandId : undefined,
+        events: sent,
+      });
     },
   });
   return { commits, swaps, epochs: state.epoch, voids };
 }
 
 /** What the partitions hold, in the order that the tenant's order topic gives it; what it does not place is left out. */
-async function inOrder(log: Log, tenantId: string, parts: readonly EventsContent[], codec: RecordCodec<OrderBody>): Promise<Pick<LogContent, 'commits' | 'swaps'>> {
+async function inOrder(
+  log: Log,
+  tenantId: string,
+  parts: readonly EventsContent[],
+  codec: RecordCodec<OrderBody>,
+): Promise<Pick<LogContent, 'commits' | 'swaps'>> {
   const commits: LoggedCommit[] = [];
   const swaps: LoggedSwap[] = [];
   const throughs = parts.map(() => 0);
   let place = 0;
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const records = await log.read({ topic: `statefold.${tenantId}.order`, partition: 0 }, at, 1024 * 1024);
     if (records.length === 0) return { commits, swaps };
     at = (records.at(-1)?.offset ?? at) + 1;
@@ -115,7 +150,9 @@ async function inOrder(log: Log, tenantId: string, parts: readonly EventsContent
       const from = throughs[partition] ?? through;
       if (through <= from) continue;
       const placed = <T extends { readonly offset: number }>(all: readonly T[]): T[] =>
-        all.filter(({ offset }) => offset >= from && offset < through).map((one) => ({ ...one, offset: place + one.offset - from }));
+        all
+          .filter(({ offset }) => offset >= from && offset < through)
+          .map((one) => ({ ...one, offset: place + one.offset - from }));
       commits.push(...placed(parts[partition]?.commits ?? []));
       swaps.push(...placed(parts[partition]?.swaps ?? []));
       throughs[partition] = through;
@@ -129,7 +166,12 @@ interface Reader<B> {
   readonly accept: (body: B, offset: number) => void;
 }
 
-async function fold<B extends { readonly kind: string }>(log: Log, ref: PartitionRef, codec: RecordCodec<B>, reader: Reader<B>): Promise<{ state: FenceState; voids: number }> {
+async function fold<B extends { readonly kind: string }>(
+  log: Log,
+  ref: PartitionRef,
+  codec: RecordCodec<B>,
+  reader: Reader<B>,
+): Promise<{ state: FenceState; voids: number }> {
   let state = EMPTY_FENCE;
   let voids = 0;
   for (;;) {

@@ -13,7 +13,8 @@ export function chainAfter(chain: Chain, mark: string): Chain {
 /** Ends a chain: the next event begins a new one. */
 export const CLEARED = 'Cleared';
 
-export const sameChain = (a: Chain, b: Chain): boolean => a === b || (a !== null && b !== null && a.count === b.count && a.hash === b.hash && a.last === b.last);
+export const sameChain = (a: Chain, b: Chain): boolean =>
+  a === b || (a !== null && b !== null && a.count === b.count && a.hash === b.hash && a.last === b.last);
 
 const CHAIN = `
 public sealed record Chain(int Count, uint Hash, string Last)

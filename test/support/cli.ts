@@ -12,20 +12,38 @@ export interface CliOutcome {
 }
 
 /** What `npx statefold` runs, as compiled beside the test. */
-const PROGRAM = pathToFileURL(join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'src', 'cli-tools.js')).href;
+const PROGRAM = pathToFileURL(
+  join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'src', 'app', 'cli-tools.js'),
+).href;
 const SCRIPT = `
 const { runCommandLine } = await import(${JSON.stringify(PROGRAM)});
 process.exitCode = await runCommandLine(process.argv.slice(1), { env: process.env, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr });`;
 
 /** The command line in a process of its own, without a terminal. */
-export function spawnStatefold(env: Readonly<Record<string, string>>, cwd: string, ...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
+export function spawnStatefold(
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+  ...args: string[]
+): ChildProcessByStdio<null, Readable, Readable> {
   const base = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
-  return spawn(process.execPath, ['--input-type=module', '-e', SCRIPT, '--', ...args], { cwd, env: { ...base, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  return spawn(process.execPath, ['--input-type=module', '-e', SCRIPT, '--', ...args], {
+    cwd,
+    env: { ...base, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
 }
 
 /** Runs a command to its end. */
-export async function statefold(env: Readonly<Record<string, string>>, cwd: string, ...args: string[]): Promise<CliOutcome> {
+export async function statefold(
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+  ...args: string[]
+): Promise<CliOutcome> {
   const child = spawnStatefold(env, cwd, ...args);
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close') as Promise<[number]>]);
+  const [out, err, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close') as Promise<[number]>,
+  ]);
   return { code, out, err };
 }

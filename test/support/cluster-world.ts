@@ -45,7 +45,11 @@ export class ClusterWorld implements Stage {
   constructor(t: Pick<TestContext, 'after'>, options: ClusterOptions) {
     this.#t = t;
     this.#options = options;
-    this.#members = Array.from({ length: options.processes }, () => ({ dataDirectory: mkdtempSync(join(tmpdir(), 'statefold-cluster-')), service: undefined, paused: false }));
+    this.#members = Array.from({ length: options.processes }, () => ({
+      dataDirectory: mkdtempSync(join(tmpdir(), 'statefold-cluster-')),
+      service: undefined,
+      paused: false,
+    }));
     t.after(async () => {
       this.#ended = true;
       for (const { service } of this.#members) await service?.kill();
@@ -73,7 +77,9 @@ export class ClusterWorld implements Stage {
 
   #running(): Member[] {
     const { entry } = this.#options;
-    return this.#members.filter(({ service, paused }, i) => service !== undefined && !paused && (entry === undefined || entry === i));
+    return this.#members.filter(
+      ({ service, paused }, i) => service !== undefined && !paused && (entry === undefined || entry === i),
+    );
   }
 
   /** One that runs, each in its turn; or the next that does. */
@@ -83,7 +89,9 @@ export class ClusterWorld implements Stage {
   }
 
   async start(fuse?: `${CrashPoint}:${number}`): Promise<Service> {
-    await Promise.all(this.#members.map(async ({ service }, i) => (service === undefined ? this.startOne(i, fuse) : service)));
+    await Promise.all(
+      this.#members.map(async ({ service }, i) => (service === undefined ? this.startOne(i, fuse) : service)),
+    );
     return this.service;
   }
 
@@ -132,7 +140,8 @@ export class ClusterWorld implements Stage {
     member.service = undefined;
     if (service === undefined) return;
     await endedWithin(service, how, END_MS, `process ${i}`);
-    if (service.output.includes('did not end in time')) throw new Error(`process ${i} did not end by itself:\n${service.output.slice(-20_000)}`);
+    if (service.output.includes('did not end in time'))
+      throw new Error(`process ${i} did not end by itself:\n${service.output.slice(-20_000)}`);
   }
 
   /** Stopped as by a long pause of the machine; clients go elsewhere. */

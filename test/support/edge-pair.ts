@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant } from '../../src/catalog/tenants.js';
-import type { Owner, Ownership } from '../../src/cluster/ownership.js';
+import type { Owner, Ownership } from '../../src/placement/ownership.js';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { readSettings } from '../../src/config/settings.js';
 import { systemClock } from '../../src/core/clock.js';
@@ -19,17 +19,17 @@ import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
 import { notificationRoutes } from '../../src/http/routes/notifications.js';
 import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
 import { StreamServer } from '../../src/http/websocket/stream-server.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
-import { ConnectionQuota } from '../../src/notifier/connection-quota.js';
-import { ChangeHub } from '../../src/notifier/hub.js';
-import { Assignment } from '../../src/tasks/assignment.js';
-import { ChangeFeeds } from '../../src/tasks/change-feeds.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import type { AggregateHomes, Feed, Tenant, Tenants } from '../../src/tasks/tenant.js';
-import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
+import { ConnectionQuota } from '../../src/http/connection-quota.js';
+import { ChangeHub } from '../../src/feed/hub.js';
+import { Assignment } from '../../src/tenancy/assignment.js';
+import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import type { AggregateHomes, Feed, Tenant, Tenants } from '../../src/tenancy/tenant.js';
+import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
+import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
 
@@ -150,8 +150,21 @@ export interface EdgePairOptions {
 export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairOptions = {}): Promise<EdgePair> {
   const directory = temporaryDirectory(t);
   const log = new LmdbLog({ path: join(directory, 'log') });
-  const timing = { batchDeadlineMs: 5_000, eventDeadlineMs: 1_000, compileDeadlineMs: 60_000, heapLimitBytes: 128 * 1024 * 1024, idleMs: 60_000 };
-  const codeHost = new DotnetCodeHost({ ...timing, dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  const timing = {
+    batchDeadlineMs: 5_000,
+    eventDeadlineMs: 1_000,
+    compileDeadlineMs: 60_000,
+    heapLimitBytes: 128 * 1024 * 1024,
+    idleMs: 60_000,
+  };
+  const codeHost = new DotnetCodeHost({
+    ...timing,
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(ROOT, 'dist', 'dotnet'),
+    workDir: join(directory, 'work'),
+    logger: silentLogger,
+  });
   const closers: (() => Promise<unknown> | void)[] = [() => log.close(), () => codeHost.close()];
   t.after(async () => {
     for (const close of closers.reverse()) await close();
@@ -164,12 +177,23 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
   }
   const definitions: TenantDefinitions = {
     bindings: () => [],
-    projections: () => (assembly === undefined ? [] : [{ projectionId: PROJECTION, revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }]),
+    projections: () =>
+      assembly === undefined
+        ? []
+        : [{ projectionId: PROJECTION, revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }],
     projectionExists: () => true,
-    assembly: () => (assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly)),
+    assembly: () =>
+      assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly),
   };
   const node = async (name: 'a' | 'b'): Promise<EdgeNode> => {
-    const made = await edgeNode(name, { directory, log, codeHost, definitions, env: { ...options.env, ...options.envOf?.[name] }, aligned: options.aligned === true });
+    const made = await edgeNode(name, {
+      directory,
+      log,
+      codeHost,
+      definitions,
+      env: { ...options.env, ...options.envOf?.[name] },
+      aligned: options.aligned === true,
+    });
     closers.push(made.close);
     return made.node;
   };
@@ -177,7 +201,13 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
   const { apiKey } = await createTenant(a.catalog, { tenantId: TENANT });
   if (assembly !== undefined) {
     const artefact = { tenantId: TENANT, createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'a' };
-    await a.catalog.put('projection', PROJECTION, 0, { ...artefact, projectionId: PROJECTION, status: 'compiled', revision: 1, sse: true });
+    await a.catalog.put('projection', PROJECTION, 0, {
+      ...artefact,
+      projectionId: PROJECTION,
+      status: 'compiled',
+      revision: 1,
+      sse: true,
+    });
   }
   const own = (owner: EdgeNode): void => {
     for (const each of [a, b]) each.ownership.tell(each === owner ? 'self' : { url: owner.url });
@@ -195,7 +225,10 @@ interface Shared {
   readonly aligned: boolean;
 }
 
-async function edgeNode(name: string, { directory, log, codeHost, definitions, env, aligned }: Shared): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
+async function edgeNode(
+  name: string,
+  { directory, log, codeHost, definitions, env, aligned }: Shared,
+): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   const counts = { tunnels: 0, appends: 0, catalogQueries: 0 };
   const hold: EdgeNode['hold'] = { queries: undefined, following: undefined };
@@ -219,7 +252,14 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
       };
     },
   });
-  const catalog = await FencedCatalog.open({ log: counted, codec: codecs.catalog, artefacts: await LogArtefactStore.open({ log }), owner: name, logger: silentLogger, shared: true });
+  const catalog = await FencedCatalog.open({
+    log: counted,
+    codec: codecs.catalog,
+    artefacts: await LogArtefactStore.open({ log }),
+    owner: name,
+    logger: silentLogger,
+    shared: true,
+  });
   const store = new LocalStore({ path: join(directory, `store-${name}`), logger: silentLogger });
   const ownership = new ToldOwnership();
   let opened = 0;
@@ -231,7 +271,18 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     create: (tenantId, onStopped) => {
       fail.with = onStopped;
       return new TenantTask({
-        ...{ tenantId, log: held, codecs, store, codeHost, definitions, owner: `${name}-${opened++}`, clock: systemClock, logger: silentLogger, onStopped },
+        ...{
+          tenantId,
+          log: held,
+          codecs,
+          store,
+          codeHost,
+          definitions,
+          owner: `${name}-${opened++}`,
+          clock: systemClock,
+          logger: silentLogger,
+          onStopped,
+        },
         ...{ idempotencyWindow: 100_000, changesRetentionMs: 3_600_000, foldDeadlineMs: 1_000 },
       });
     },
@@ -267,11 +318,30 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     }
     return seen;
   };
-  const follows = { standby: (id: string) => registry.standby(id), standBy: (id: string) => registry.standBy(id), onFollowed: (listener: (feed: Feed) => void) => registry.onFollowed(listener) };
-  const feeds: ChangeFeeds = new ChangeFeeds({ tenants: { ...tenants, ...follows }, ownership, awaited: () => hub.followed, idleMs: 600_000 });
+  const follows = {
+    standby: (id: string) => registry.standby(id),
+    standBy: (id: string) => registry.standBy(id),
+    onFollowed: (listener: (feed: Feed) => void) => registry.onFollowed(listener),
+  };
+  const feeds: ChangeFeeds = new ChangeFeeds({
+    tenants: { ...tenants, ...follows },
+    ownership,
+    awaited: () => hub.followed,
+    idleMs: 600_000,
+  });
   const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger: silentLogger });
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
-  const assignment = aligned ? new Assignment({ ownership, tenants: registry.slots, feeds, activity: { tenants: () => [] }, standbys: false, logger: silentLogger, onReassigned: reassign }) : undefined;
+  const assignment = aligned
+    ? new Assignment({
+        ownership,
+        tenants: registry.slots,
+        feeds,
+        activity: { tenants: () => [] },
+        standbys: false,
+        logger: silentLogger,
+        onReassigned: reassign,
+      })
+    : undefined;
   if (!aligned) ownership.onChange(reassign);
   const authenticator = new Authenticator(catalog);
   const uploads: (readonly SourceFile[])[] = [];
@@ -281,7 +351,13 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
   const deployments: Partial<Deployments> = {
     uploadReducer: async (tenantId, sources) => {
       uploads.push(sources);
-      const reducer = { tenantId, reducerId: `r-${name}-${uploads.length}`, createdAt: '2026-01-01T00:00:00.000Z', artefactId: 'a', status: 'pending_compilation' } as const;
+      const reducer = {
+        tenantId,
+        reducerId: `r-${name}-${uploads.length}`,
+        createdAt: '2026-01-01T00:00:00.000Z',
+        artefactId: 'a',
+        status: 'pending_compilation',
+      } as const;
       await catalog.put('reducer', reducer.reducerId, 0, reducer);
       return reducer;
     },
@@ -316,13 +392,25 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     extensions: [
       {
         mount: (router, { authenticate }) => {
-          const channels = { hub, tenants: feeds, catalog, quota: new ConnectionQuota(100), authenticator, authenticate, logger: silentLogger };
+          const channels = {
+            hub,
+            tenants: feeds,
+            catalog,
+            quota: new ConnectionQuota(100),
+            authenticator,
+            authenticate,
+            logger: silentLogger,
+          };
           const polling = notificationRoutes(channels);
           const sse = serverSentEvents(channels);
           const streams = new StreamServer(channels);
           router.use(polling.router, sse.router);
           sockets = streams;
-          channelClosers.push(() => polling.close(), () => sse.close(), () => streams.close(50));
+          channelClosers.push(
+            () => polling.close(),
+            () => sse.close(),
+            () => streams.close(50),
+          );
         },
         onUpgrade: (request, socket, head) => void sockets?.handleUpgrade(request, socket, head),
       },
@@ -338,7 +426,23 @@ async function edgeNode(name: string, { directory, log, codeHost, definitions, e
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });
-  const node: EdgeNode = { edge, url, ownership, registry, fail, catalog, hub, uploads, removed, forwarded, retries, counts, afterAppend: undefined, hold, kill };
+  const node: EdgeNode = {
+    edge,
+    url,
+    ownership,
+    registry,
+    fail,
+    catalog,
+    hub,
+    uploads,
+    removed,
+    forwarded,
+    retries,
+    counts,
+    afterAppend: undefined,
+    hold,
+    kill,
+  };
   const close = async (): Promise<void> => {
     const closing = edge.close();
     for (const closer of channelClosers) await closer();

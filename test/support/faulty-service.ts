@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url';
 import type { CodeHost, Runner } from '../../src/code-host/code-host.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { readSettings } from '../../src/config/settings.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, NewRecord } from '../../src/log/log.js';
 import type { ReadStore } from '../../src/read-store/read-store.js';
-import { startService } from '../../src/service.js';
+import { startService } from '../../src/app/service.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { Metrics } from '../../src/telemetry/metrics.js';
 
@@ -163,7 +163,11 @@ async function serve(): Promise<void> {
     settings,
     logger: createLogger({ level: settings.logLevel }),
     metrics: new Metrics(),
-    decorate: { log: (log) => faultyLog(log, fuse), codeHost: (host) => faultyCodeHost(host, fuse), readStore: (store) => faultyReadStore(store, fuse) },
+    decorate: {
+      log: (log) => faultyLog(log, fuse),
+      codeHost: (host) => faultyCodeHost(host, fuse),
+      readStore: (store) => faultyReadStore(store, fuse),
+    },
   });
   process.on('SIGTERM', () => void service.close().then(() => process.exit()));
   process.stdout.write(`Statefold listens on ${service.url}\n`);

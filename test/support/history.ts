@@ -30,7 +30,9 @@ export interface StateRequest {
 }
 
 /** `lost`: the connection broke before the answer, so nobody knows what became of the request. */
-export type Outcome = { readonly kind: 'lost' } | { readonly kind: 'answered'; readonly status: number; readonly body: Readonly<Record<string, unknown>> };
+export type Outcome =
+  | { readonly kind: 'lost' }
+  | { readonly kind: 'answered'; readonly status: number; readonly body: Readonly<Record<string, unknown>> };
 
 export interface Operation {
   readonly request: AppendRequest | ListRequest | StateRequest;
@@ -44,7 +46,10 @@ export interface Operation {
 export class History {
   readonly operations: Operation[] = [];
 
-  async record(request: Operation['request'], send: () => Promise<{ status: number; body: Record<string, unknown> }>): Promise<Outcome> {
+  async record(
+    request: Operation['request'],
+    send: () => Promise<{ status: number; body: Record<string, unknown> }>,
+  ): Promise<Outcome> {
     const invokedAt = performance.now();
     let outcome: Outcome;
     try {
@@ -59,7 +64,9 @@ export class History {
   /** Appends of which at least one attempt was answered 201. */
   get acknowledged(): number {
     const commands = new Set<number>();
-    for (const { request, outcome } of this.operations) if (request.kind === 'append' && outcome.kind === 'answered' && outcome.status === 201) commands.add(request.command);
+    for (const { request, outcome } of this.operations)
+      if (request.kind === 'append' && outcome.kind === 'answered' && outcome.status === 201)
+        commands.add(request.command);
     return commands.size;
   }
 

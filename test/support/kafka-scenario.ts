@@ -17,7 +17,14 @@ const TENANT = 'acme';
 const REQUEST_TIMEOUT_MS = 1_500;
 const WAIT_MS = 60_000;
 
-const openLog = (brokers: readonly string[]): KafkaLog => new KafkaLog({ brokers: [...brokers], clientId: 'faults', prefix: 'statefold', requestTimeoutMs: REQUEST_TIMEOUT_MS, logger: silentLogger });
+const openLog = (brokers: readonly string[]): KafkaLog =>
+  new KafkaLog({
+    brokers: [...brokers],
+    clientId: 'faults',
+    prefix: 'statefold',
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    logger: silentLogger,
+  });
 
 export interface KafkaScenarioOptions extends Omit<KafkaOptions, 'advertised' | 'ports'> {
   readonly seed: number;
@@ -59,11 +66,17 @@ export class KafkaScenario {
   /** Waits until so many more requests were refused for now, or got no answer. */
   async unanswered(more: number): Promise<void> {
     const from = this.history.operations.length;
-    const failed = (): number => this.history.operations.slice(from).filter(({ outcome }) => outcome.kind === 'lost' || outcome.status === 503).length;
+    const failed = (): number =>
+      this.history.operations.slice(from).filter(({ outcome }) => outcome.kind === 'lost' || outcome.status === 503)
+        .length;
     await until(() => failed() >= more, WAIT_MS);
   }
 
-  nemesis(faults: readonly Fault[], during: (fault: Fault) => Promise<void>, after: (fault: Fault) => Promise<void> = () => this.acknowledged(30)): Nemesis {
+  nemesis(
+    faults: readonly Fault[],
+    during: (fault: Fault) => Promise<void>,
+    after: (fault: Fault) => Promise<void> = () => this.acknowledged(30),
+  ): Nemesis {
     return new Nemesis(this.#t, { seed: this.seed, faults, during, after });
   }
 
@@ -79,11 +92,22 @@ export class KafkaScenario {
     }
     await this.world.close();
     const log = await readLog(openLog(this.cluster.brokers), TENANT);
-    const findings = check({ history: this.history.operations, log, listed, states: new Map(), boundSince: new Map(), projections: [] });
+    const findings = check({
+      history: this.history.operations,
+      log,
+      listed,
+      states: new Map(),
+      boundSince: new Map(),
+      projections: [],
+    });
     if (findings.length > 0) assert.fail(`${findings.join('\n')}\nseed ${this.seed}, history ${this.history.save()}`);
     const lost = this.history.operations.filter(({ outcome }) => outcome.kind === 'lost').length;
-    const refused = this.history.operations.filter(({ outcome }) => outcome.kind === 'answered' && outcome.status === 503).length;
-    this.#t.diagnostic(`${this.history.acknowledged} appends acknowledged, ${refused} requests refused for now, ${lost} without an answer, ${log.epochs} epochs, ${log.voids} void records`);
+    const refused = this.history.operations.filter(
+      ({ outcome }) => outcome.kind === 'answered' && outcome.status === 503,
+    ).length;
+    this.#t.diagnostic(
+      `${this.history.acknowledged} appends acknowledged, ${refused} requests refused for now, ${lost} without an answer, ${log.epochs} epochs, ${log.voids} void records`,
+    );
     return log;
   }
 }

@@ -11,7 +11,9 @@ import { ROOT } from './service.js';
 export type { KafkaCluster, KafkaNode, KafkaOptions } from '../../scripts/kafka-cluster.mjs';
 
 // By its path at run time: the compiled tests lie elsewhere than the scripts.
-const { findKafka, freePort, runTool, startKafka } = (await import(pathToFileURL(join(ROOT, 'scripts', 'kafka-cluster.mjs')).href)) as typeof scripts;
+const { findKafka, freePort, runTool, startKafka } = (await import(
+  pathToFileURL(join(ROOT, 'scripts', 'kafka-cluster.mjs')).href
+)) as typeof scripts;
 export { freePort, startKafka };
 
 const running = process.env['STATEFOLD_TEST_KAFKA'] ?? process.env['KAFKA_BROKERS'];
@@ -19,15 +21,20 @@ const home = process.env['KAFKA_HOME'];
 const NO_HOME = 'KAFKA_HOME is not set: it names the folder of a Kafka release';
 
 /** For `{ skip: needsKafka }` of tests that use any Kafka: why they can't run, or false. */
-export const needsKafka: string | false = running === undefined && home === undefined ? `${NO_HOME}; or KAFKA_BROKERS one that runs` : false;
+export const needsKafka: string | false =
+  running === undefined && home === undefined ? `${NO_HOME}; or KAFKA_BROKERS one that runs` : false;
 /** Likewise of tests that start, kill or pause brokers of their own. */
 export const needsKafkaHome: string | false = home === undefined ? NO_HOME : false;
 /** Likewise of tests that use Kafka's own tools. */
-export const needsKafkaTools: string | false = home !== undefined && !hasTools(home) ? 'KAFKA_HOME has no libs/kafka-tools-*.jar' : needsKafkaHome;
+export const needsKafkaTools: string | false =
+  home !== undefined && !hasTools(home) ? 'KAFKA_HOME has no libs/kafka-tools-*.jar' : needsKafkaHome;
 
 function hasTools(folder: string): boolean {
   const libs = join(folder, 'libs');
-  return existsSync(libs) && readdirSync(libs).some((name) => name.startsWith('kafka-tools-') && !name.startsWith('kafka-tools-api'));
+  return (
+    existsSync(libs) &&
+    readdirSync(libs).some((name) => name.startsWith('kafka-tools-') && !name.startsWith('kafka-tools-api'))
+  );
 }
 
 export interface TestKafka {
@@ -47,11 +54,17 @@ const TOOLS = {
 } as const;
 
 /** Runs a tool of Kafka on these brokers. Resolves with its standard output. */
-export const kafkaTool = (brokers: readonly string[], name: keyof typeof TOOLS, args: readonly string[], input = ''): Promise<string> =>
+export const kafkaTool = (
+  brokers: readonly string[],
+  name: keyof typeof TOOLS,
+  args: readonly string[],
+  input = '',
+): Promise<string> =>
   runTool(findKafka(home), TOOLS[name], ['--bootstrap-server', brokers.join(','), ...args], { input });
 
 /** What `kafka-dump-log` says of segment files. */
-export const dumpLog = (files: readonly string[]): Promise<string> => runTool(findKafka(home), 'org.apache.kafka.tools.DumpLogSegments', ['--print-data-log', '--files', files.join(',')]);
+export const dumpLog = (files: readonly string[]): Promise<string> =>
+  runTool(findKafka(home), 'org.apache.kafka.tools.DumpLogSegments', ['--print-data-log', '--files', files.join(',')]);
 
 let shared: Promise<TestKafka> | undefined;
 const prefixes: string[] = [];
@@ -87,7 +100,9 @@ async function dropTopics(brokers: readonly string[]): Promise<void> {
   const admin = new Kafka({ clientId: 'tests', brokers: [...brokers], logLevel: logLevel.NOTHING }).admin();
   await admin.connect();
   try {
-    const topics = (await admin.listTopics()).filter((topic) => prefixes.some((prefix) => topic.startsWith(`${prefix}.`)));
+    const topics = (await admin.listTopics()).filter((topic) =>
+      prefixes.some((prefix) => topic.startsWith(`${prefix}.`)),
+    );
     if (topics.length > 0) await admin.deleteTopics({ topics });
   } finally {
     await admin.disconnect();

@@ -14,12 +14,16 @@ interface Place {
   readonly offset: number;
 }
 
-export function landedEvent({ topic, offset }: Place, record: { readonly fence: Fence; readonly body: EventsBody | ClaimBody }): LandedRow {
+export function landedEvent(
+  { topic, offset }: Place,
+  record: { readonly fence: Fence; readonly body: EventsBody | ClaimBody },
+): LandedRow {
   const { fence, body } = record;
   const row = { topic, kafka_partition: 0, log_offset: offset, log_time: 0, epoch: fence.epoch, owner: fence.owner };
   if (body.kind === 'Claim') return { ...row, claim_rules: body.value.rules };
   if (body.kind !== 'Commit') return row;
-  const { aggregateType, aggregateId, baseVersion, timestamp, correlationId, causationId, metadata, events } = body.value;
+  const { aggregateType, aggregateId, baseVersion, timestamp, correlationId, causationId, metadata, events } =
+    body.value;
   return {
     ...row,
     aggregate_type: aggregateType,
@@ -29,15 +33,37 @@ export function landedEvent({ topic, offset }: Place, record: { readonly fence: 
     correlation_id: correlationId,
     causation_id: causationId,
     metadata: metadata?.toString() ?? null,
-    events: events.map(({ eventId, eventType, data }) => ({ eventId: eventId.toString('base64'), eventType, data: data.toString() })),
+    events: events.map(({ eventId, eventType, data }) => ({
+      eventId: eventId.toString('base64'),
+      eventType,
+      data: data.toString(),
+    })),
   };
 }
 
-export function landedChange({ topic, offset }: Place, record: { readonly fence: Fence; readonly body: ChangesBody | ClaimBody }): LandedRow {
+export function landedChange(
+  { topic, offset }: Place,
+  record: { readonly fence: Fence; readonly body: ChangesBody | ClaimBody },
+): LandedRow {
   const { fence, body } = record;
   const row = { topic, kafka_partition: 0, log_offset: offset, log_time: 0, epoch: fence.epoch, owner: fence.owner };
   if (body.kind === 'Claim') return { ...row, claim_rules: body.value.rules };
-  const { projectionId, revision, className, key, inputOffset, inputIndex, eventId, aggregateId, aggregateType, version, timestamp, cause, state, fault } = body.value;
+  const {
+    projectionId,
+    revision,
+    className,
+    key,
+    inputOffset,
+    inputIndex,
+    eventId,
+    aggregateId,
+    aggregateType,
+    version,
+    timestamp,
+    cause,
+    state,
+    fault,
+  } = body.value;
   return {
     ...row,
     projection_id: projectionId,
@@ -58,7 +84,11 @@ export function landedChange({ topic, offset }: Place, record: { readonly fence:
 }
 
 /** One statement of ClickHouse's HTTP interface, with the rows of an INSERT. @throws with ClickHouse's message */
-export async function clickHouse({ url, user, password, database }: ClickHouseEndpoint, sql: string, rows: readonly unknown[] = []): Promise<string> {
+export async function clickHouse(
+  { url, user, password, database }: ClickHouseEndpoint,
+  sql: string,
+  rows: readonly unknown[] = [],
+): Promise<string> {
   const body = rows.map((row) => JSON.stringify(row)).join('\n');
   const response = await fetch(`${url}/?${new URLSearchParams({ database, query: sql }).toString()}`, {
     method: 'POST',
@@ -72,17 +102,29 @@ export async function clickHouse({ url, user, password, database }: ClickHouseEn
 
 export async function select<T>(endpoint: ClickHouseEndpoint, sql: string): Promise<T[]> {
   const text = await clickHouse(endpoint, `${sql} FORMAT JSONEachRow`);
-  return text === '' ? [] : text.trimEnd().split('\n').map((line) => JSON.parse(line) as T);
+  return text === ''
+    ? []
+    : text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as T);
 }
 
 /** Makes the tables and views of connectors/clickhouse, and a way in for rows of JSON: the connector itself writes bytes. */
 export async function makeLandingTables(endpoint: ClickHouseEndpoint): Promise<void> {
   await clickHouse({ ...endpoint, database: 'default' }, `CREATE DATABASE IF NOT EXISTS ${endpoint.database}`);
-  for (const file of ['events_landed', 'changes_landed', 'events', 'changes']) await clickHouse(endpoint, readFileSync(join(ROOT, 'connectors', 'clickhouse', `${file}.sql`), 'utf8'));
+  for (const file of ['events_landed', 'changes_landed', 'events', 'changes'])
+    await clickHouse(endpoint, readFileSync(join(ROOT, 'connectors', 'clickhouse', `${file}.sql`), 'utf8'));
   for (const kind of ['events', 'changes'] satisfies Kind[]) {
     await clickHouse(endpoint, `CREATE TABLE json_${kind} AS statefold_${kind}_landed ENGINE = Null`);
-    const columns = kind === 'events' ? '* REPLACE (arrayMap(event -> (base64Decode(event.1), event.2, event.3), events) AS events)' : '*';
-    await clickHouse(endpoint, `CREATE MATERIALIZED VIEW json_${kind}_in TO statefold_${kind}_landed AS SELECT ${columns} FROM json_${kind}`);
+    const columns =
+      kind === 'events'
+        ? '* REPLACE (arrayMap(event -> (base64Decode(event.1), event.2, event.3), events) AS events)'
+        : '*';
+    await clickHouse(
+      endpoint,
+      `CREATE MATERIALIZED VIEW json_${kind}_in TO statefold_${kind}_landed AS SELECT ${columns} FROM json_${kind}`,
+    );
   }
 }
 

@@ -9,8 +9,32 @@ import { API_KEY, until } from './service.js';
 
 /** The fields that every channel carries, in one order, so that records can be compared as text. */
 export function notificationOf(record: Record<string, unknown>): Notification {
-  const { sequence, projectionId, className, key, aggregateId, aggregateType, eventId, version, state, timestamp, cause } = record as unknown as Notification;
-  return { sequence, projectionId, className, key, aggregateId, aggregateType, eventId, version, state, timestamp, ...(cause === undefined ? {} : { cause }) };
+  const {
+    sequence,
+    projectionId,
+    className,
+    key,
+    aggregateId,
+    aggregateType,
+    eventId,
+    version,
+    state,
+    timestamp,
+    cause,
+  } = record as unknown as Notification;
+  return {
+    sequence,
+    projectionId,
+    className,
+    key,
+    aggregateId,
+    aggregateType,
+    eventId,
+    version,
+    state,
+    timestamp,
+    ...(cause === undefined ? {} : { cause }),
+  };
 }
 
 /** Follows a projection over WebSocket, and goes on after each end of the connection from the last sequence that it has. */
@@ -43,7 +67,10 @@ export class StreamFollower {
     while (!this.#stopped) {
       const { url } = await this.#world.up();
       if (this.#stopped) return;
-      const socket = new WebSocket(`${url.replace('http', 'ws')}/projections/${this.#projectionId}/stream?afterSequence=${this.last}`, { headers: { 'x-api-key': API_KEY } });
+      const socket = new WebSocket(
+        `${url.replace('http', 'ws')}/projections/${this.#projectionId}/stream?afterSequence=${this.last}`,
+        { headers: { 'x-api-key': API_KEY } },
+      );
       this.#socket = socket;
       socket.on('open', () => this.connections++);
       socket.on('message', (data: Buffer) => {
@@ -147,7 +174,12 @@ export class WebhookReceiver {
 }
 
 /** Waits until every follower has come to the sequence. */
-export async function caughtUp(sequences: ReadonlySet<number>, last: number, followers: readonly { readonly last: number }[], webhook: WebhookReceiver | undefined): Promise<void> {
+export async function caughtUp(
+  sequences: ReadonlySet<number>,
+  last: number,
+  followers: readonly { readonly last: number }[],
+  webhook: WebhookReceiver | undefined,
+): Promise<void> {
   await until(() => followers.every((follower) => follower.last >= last));
   await until(() => webhook === undefined || sequences.size <= webhook.sequences.size, 60_000);
 }

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { check, type Evidence, type FollowedProjection, type ListedEvent, type Notification, type Rows, type StateAnswer } from './checker.js';
+import {
+  check,
+  type Evidence,
+  type FollowedProjection,
+  type ListedEvent,
+  type Notification,
+  type Rows,
+  type StateAnswer,
+} from './checker.js';
 import { readLog, type LogContent } from './checker-log.js';
 import { JOURNAL, LANES, reducerOf, type Chain, type ProjectionModel } from './checker-model.js';
 import type { CrashPoint } from './faulty-service.js';
@@ -62,7 +70,9 @@ export class Scenario<W extends Stage = World> {
     t.diagnostic(`seed ${options.seed}`);
     const slow = setTimeout(() => {
       const last = this.history.operations.slice(-5).map((operation) => JSON.stringify(operation).slice(0, 500));
-      process.stderr.write(`after ${SLOW_MS} ms: ${this.#doing}; the last of ${this.history.operations.length} operations:\n${last.join('\n')}\n`);
+      process.stderr.write(
+        `after ${SLOW_MS} ms: ${this.#doing}; the last of ${this.history.operations.length} operations:\n${last.join('\n')}\n`,
+      );
     }, SLOW_MS).unref();
     t.after(() => clearTimeout(slow));
   }
@@ -109,7 +119,10 @@ export class Scenario<W extends Stage = World> {
     this.#unanswered = { model: projection, webhook };
     const answer = await this.world.service.upload('projections', projection.source, config);
     assert.equal(answer.status, 202, answer.text);
-    const { projectionId, notifications } = answer.json<{ projectionId: string; notifications?: { webhook?: { secret?: string } } }>();
+    const { projectionId, notifications } = answer.json<{
+      projectionId: string;
+      notifications?: { webhook?: { secret?: string } };
+    }>();
     if (webhook !== undefined) webhook.secret = this.#sharedSecret = notifications?.webhook?.secret ?? '';
     this.#follow(projectionId);
   }
@@ -117,16 +130,25 @@ export class Scenario<W extends Stage = World> {
   /** Follows the projection whose upload was stored, but whose answer the crash took. */
   async findUnanswered(): Promise<void> {
     if (this.#unanswered === undefined) return;
-    const { projections } = (await this.world.service.get('/projections?limit=100')).json<{ projections: { id: string }[] }>();
+    const { projections } = (await this.world.service.get('/projections?limit=100')).json<{
+      projections: { id: string }[];
+    }>();
     const known = new Set(this.#projections.map(({ projectionId }) => projectionId));
     const unknown = projections.filter(({ id }) => !known.has(id));
-    assert.equal(unknown.length, 1, `of the upload that was under way at the crash there should be one projection: ${JSON.stringify({ known: [...known], projections })}`);
+    assert.equal(
+      unknown.length,
+      1,
+      `of the upload that was under way at the crash there should be one projection: ${JSON.stringify({ known: [...known], projections })}`,
+    );
     this.#follow(unknown[0]?.id ?? '');
   }
 
   #follow(projectionId: string): void {
     if (this.#unanswered === undefined) return;
-    const followers = [new StreamFollower(this.#t, this.world, projectionId), new PollingFollower(this.#t, this.world, projectionId)];
+    const followers = [
+      new StreamFollower(this.#t, this.world, projectionId),
+      new PollingFollower(this.#t, this.world, projectionId),
+    ];
     this.#projections.push({ projectionId, followers, ...this.#unanswered });
     this.#unanswered = undefined;
   }
@@ -150,7 +172,11 @@ export class Scenario<W extends Stage = World> {
     const now = await readLog(await this.world.openLog(), this.#tenantId, this.#options.partitions);
     for (const part of ['commits', 'swaps', 'changes'] as const) {
       const before = this.#earlier?.[part] ?? [];
-      assert.deepEqual(now[part].slice(0, before.length), before, `the log lost or changed ${part} that it had at the crash before`);
+      assert.deepEqual(
+        now[part].slice(0, before.length),
+        before,
+        `the log lost or changed ${part} that it had at the crash before`,
+      );
     }
     this.#earlier = now;
     return now;
@@ -174,7 +200,8 @@ export class Scenario<W extends Stage = World> {
   /** Fails with every invariant that does not hold. */
   judge(evidence: Evidence): void {
     const findings = check(evidence);
-    if (findings.length > 0) assert.fail(`${findings.join('\n')}\nseed ${this.#options.seed}, history ${this.history.save()}`);
+    if (findings.length > 0)
+      assert.fail(`${findings.join('\n')}\nseed ${this.#options.seed}, history ${this.history.save()}`);
     assert.ok(this.history.acknowledged > 0, 'nothing was acknowledged: nothing is proved');
   }
 
@@ -186,7 +213,10 @@ export class Scenario<W extends Stage = World> {
     const listed = await this.#listAll();
     const total = [...listed.values()].reduce((sum, events) => sum + events.length, 0);
     const journal = this.#projections.find(({ model }) => model === JOURNAL);
-    await until(async () => ((await this.#statesOf(journal?.projectionId ?? '')).get('all')?.count ?? 0) >= total, 60_000);
+    await until(
+      async () => ((await this.#statesOf(journal?.projectionId ?? '')).get('all')?.count ?? 0) >= total,
+      60_000,
+    );
     const states = new Map<string, StateAnswer>();
     for (const aggregateId of listed.keys()) {
       const [aggregateType = ''] = aggregateId.split('-');
@@ -201,17 +231,34 @@ export class Scenario<W extends Stage = World> {
       const sequences = new Set(polled.map(({ sequence }) => sequence));
       await caughtUp(sequences, polled.at(-1)?.sequence ?? 0, followers, webhook);
       const received = followers.map((follower) => [...follower.received]);
-      projections.push({ projectionId, model, states: await this.#statesOf(projectionId), polled, followers: received, deliveries: webhook === undefined ? undefined : [...webhook.deliveries] });
+      projections.push({
+        projectionId,
+        model,
+        states: await this.#statesOf(projectionId),
+        polled,
+        followers: received,
+        deliveries: webhook === undefined ? undefined : [...webhook.deliveries],
+      });
     }
     const answers = { history: this.history.operations, listed, states, boundSince: this.#boundSince, projections };
-    return this.#options.rows === true ? { ...answers, rows: await this.#rows(total, projections.reduce((sum, { polled }) => sum + polled.length, 0)) } : answers;
+    return this.#options.rows === true
+      ? {
+          ...answers,
+          rows: await this.#rows(
+            total,
+            projections.reduce((sum, { polled }) => sum + polled.length, 0),
+          ),
+        }
+      : answers;
   }
 
   /** Every projection is live. */
   async built(): Promise<void> {
     for (const { projectionId } of this.#projections)
       await until(async () => {
-        const { status, build, compilationError } = (await this.world.service.get(`/projections/${projectionId}/status`)).json<{ status: string; build?: object; compilationError?: string }>();
+        const { status, build, compilationError } = (
+          await this.world.service.get(`/projections/${projectionId}/status`)
+        ).json<{ status: string; build?: object; compilationError?: string }>();
         if (status === 'failed') throw new Error(compilationError);
         return status === 'compiled' && build === undefined;
       }, 60_000);
@@ -220,8 +267,10 @@ export class Scenario<W extends Stage = World> {
   async #listAll(): Promise<Map<string, readonly ListedEvent[]>> {
     const { service } = this.world;
     const listed = new Map<string, readonly ListedEvent[]>();
-    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const answer = await service.get(`/aggregates?limit=100${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`);
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const answer = await service.get(
+        `/aggregates?limit=100${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+      );
       assert.equal(answer.status, 200, answer.text);
       const { aggregates, nextCursor } = answer.json<{ aggregates: { aggregateId: string }[]; nextCursor?: string }>();
       for (const { aggregateId } of aggregates) listed.set(aggregateId, await this.#listOne(aggregateId));
@@ -232,7 +281,7 @@ export class Scenario<W extends Stage = World> {
 
   async #listOne(aggregateId: string): Promise<readonly ListedEvent[]> {
     const events: ListedEvent[] = [];
-    for (let from: number | undefined = 1; from !== undefined; ) {
+    for (let from: number | undefined = 1; from !== undefined;) {
       const answer = await this.world.service.get(`/events/${aggregateId}?fromVersion=${from}`);
       assert.equal(answer.status, 200, answer.text);
       const page = answer.json<{ events: ListedEvent[]; nextVersion?: number }>();
@@ -244,8 +293,10 @@ export class Scenario<W extends Stage = World> {
 
   async #statesOf(projectionId: string): Promise<Map<string, Chain>> {
     const states = new Map<string, Chain>();
-    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const answer = await this.world.service.get(`/projections/${projectionId}/states?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`);
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const answer = await this.world.service.get(
+        `/projections/${projectionId}/states?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+      );
       assert.equal(answer.status, 200, answer.text);
       const page = answer.json<{ states: { key: string; state: Chain }[]; nextCursor?: string }>();
       for (const { key, state } of page.states) states.set(key, state);
@@ -257,7 +308,9 @@ export class Scenario<W extends Stage = World> {
   async #poll(projectionId: string): Promise<Notification[]> {
     const polled: Notification[] = [];
     for (;;) {
-      const answer = await this.world.service.get(`/projections/${projectionId}/notifications?afterSequence=${polled.at(-1)?.sequence ?? 0}&limit=1000`);
+      const answer = await this.world.service.get(
+        `/projections/${projectionId}/notifications?afterSequence=${polled.at(-1)?.sequence ?? 0}&limit=1000`,
+      );
       assert.equal(answer.status, 200, answer.text);
       const { notifications } = answer.json<{ notifications: Record<string, unknown>[] }>();
       if (notifications.length === 0) return polled;
@@ -267,7 +320,8 @@ export class Scenario<W extends Stage = World> {
 
   /** Waits until the read store has as many rows as are due, and its watermarks are past them; the checker says which are wrong. */
   async #rows(events: number, notifications: number): Promise<Rows> {
-    const watermark = (stream: string): string => `(SELECT max(log_offset) % ${2 ** 40} FROM watermarks WHERE stream = '${stream}')`;
+    const watermark = (stream: string): string =>
+      `(SELECT max(log_offset) % ${2 ** 40} FROM watermarks WHERE stream = '${stream}')`;
     const lastCommit = '(SELECT max(log_offset) FROM events)';
     const conditions = [
       `(SELECT count() FROM events FINAL) >= ${events}`,
@@ -277,18 +331,42 @@ export class Scenario<W extends Stage = World> {
       `${watermark('changes')} > (SELECT max(sequence) FROM notifications)`,
     ];
     await until(async () => {
-      const [row] = await this.sql<{ complete: number }>(`SELECT ${conditions.join(' AND ')} AS complete FORMAT JSONEachRow`).catch(() => []);
+      const [row] = await this.sql<{ complete: number }>(
+        `SELECT ${conditions.join(' AND ')} AS complete FORMAT JSONEachRow`,
+      ).catch(() => []);
       return row?.complete === 1;
     }, ROWS_MS).catch(() => undefined);
     const state = `if(state_raw IS NULL, 'null', state_raw)`;
-    const parse = <R extends { readonly state: unknown }>(rows: readonly R[]): (Omit<R, 'state'> & { state: Chain })[] => rows.map((row) => ({ ...row, state: JSON.parse(String(row.state)) as Chain }));
+    const parse = <R extends { readonly state: unknown }>(
+      rows: readonly R[],
+    ): (Omit<R, 'state'> & { state: Chain })[] =>
+      rows.map((row) => ({ ...row, state: JSON.parse(String(row.state)) as Chain }));
     type Text<T> = T extends { state: Chain } ? Omit<T, 'state'> & { state: string } : T;
-    const events_ = await this.sql<{ aggregate_id: string; version: string; event_id: string; data_raw: string }>(`SELECT aggregate_id, version, event_id, data_raw FROM events FINAL FORMAT JSONEachRow`);
+    const events_ = await this.sql<{ aggregate_id: string; version: string; event_id: string; data_raw: string }>(
+      `SELECT aggregate_id, version, event_id, data_raw FROM events FINAL FORMAT JSONEachRow`,
+    );
     return {
-      events: events_.map(({ aggregate_id, version, event_id, data_raw }) => ({ aggregate_id, version: Number(version), event_id, mark: (JSON.parse(data_raw) as { id: string }).id })),
-      aggregateStates: parse(await this.sql<Text<Rows['aggregateStates'][number]>>(`SELECT aggregate_id, version, ${state} AS state FROM aggregate_states FINAL FORMAT JSONEachRow`)),
-      notifications: parse(await this.sql<Text<Rows['notifications'][number]>>(`SELECT projection_id, sequence, key, event_id, ${state} AS state FROM notifications FINAL FORMAT JSONEachRow`)),
-      projectionStates: parse(await this.sql<Text<Rows['projectionStates'][number]>>(`SELECT projection_id, key, ${state} AS state FROM projection_states FINAL FORMAT JSONEachRow`)),
+      events: events_.map(({ aggregate_id, version, event_id, data_raw }) => ({
+        aggregate_id,
+        version: Number(version),
+        event_id,
+        mark: (JSON.parse(data_raw) as { id: string }).id,
+      })),
+      aggregateStates: parse(
+        await this.sql<Text<Rows['aggregateStates'][number]>>(
+          `SELECT aggregate_id, version, ${state} AS state FROM aggregate_states FINAL FORMAT JSONEachRow`,
+        ),
+      ),
+      notifications: parse(
+        await this.sql<Text<Rows['notifications'][number]>>(
+          `SELECT projection_id, sequence, key, event_id, ${state} AS state FROM notifications FINAL FORMAT JSONEachRow`,
+        ),
+      ),
+      projectionStates: parse(
+        await this.sql<Text<Rows['projectionStates'][number]>>(
+          `SELECT projection_id, key, ${state} AS state FROM projection_states FINAL FORMAT JSONEachRow`,
+        ),
+      ),
     };
   }
 
@@ -296,10 +374,23 @@ export class Scenario<W extends Stage = World> {
   async sql<R>(statement: string): Promise<R[]> {
     const access = await this.world.service.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
     if (access.status !== 200) throw new Error(access.text);
-    const { url, user, password, database } = access.json<{ url: string; user: string; password: string; database: string }>();
-    const answer = await fetch(`${url}/?database=${database}`, { method: 'POST', body: statement, headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }, signal: AbortSignal.timeout(20_000) });
+    const { url, user, password, database } = access.json<{
+      url: string;
+      user: string;
+      password: string;
+      database: string;
+    }>();
+    const answer = await fetch(`${url}/?database=${database}`, {
+      method: 'POST',
+      body: statement,
+      headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
+      signal: AbortSignal.timeout(20_000),
+    });
     const text = await answer.text();
     if (!answer.ok) throw new Error(text);
-    return text.split('\n').filter(Boolean).map((line) => JSON.parse(line) as R);
+    return text
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as R);
   }
 }

@@ -38,7 +38,10 @@ export class World implements Stage {
   #isUp: (service: Service) => void = () => undefined;
   #ended = false;
 
-  constructor(t: Pick<TestContext, 'after' | 'diagnostic'>, options: { readonly dataDirectory?: string; readonly env?: Readonly<Record<string, string>> } = {}) {
+  constructor(
+    t: Pick<TestContext, 'after' | 'diagnostic'>,
+    options: { readonly dataDirectory?: string; readonly env?: Readonly<Record<string, string>> } = {},
+  ) {
     this.#t = t;
     this.#env = options.env ?? {};
     this.dataDirectory = options.dataDirectory ?? mkdtempSync(join(tmpdir(), 'statefold-faults-'));
@@ -46,7 +49,8 @@ export class World implements Stage {
     t.after(async () => {
       this.#ended = true;
       await this.#service?.kill();
-      if (options.dataDirectory === undefined) rmSync(this.dataDirectory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+      if (options.dataDirectory === undefined)
+        rmSync(this.dataDirectory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     });
   }
 
@@ -117,14 +121,22 @@ export class World implements Stage {
 }
 
 /** Ends the service (or waits for the end that it finds itself); `who` is it, for the error, which has what it said. */
-export async function endedWithin(service: Service, how: 'SIGKILL' | 'SIGTERM' | 'its own', deadlineMs: number, who: string): Promise<void> {
+export async function endedWithin(
+  service: Service,
+  how: 'SIGKILL' | 'SIGTERM' | 'its own',
+  deadlineMs: number,
+  who: string,
+): Promise<void> {
   const ended = (how === 'its own' ? service.exited() : service.kill(how)).then(() => true);
-  if ((await within(ended, deadlineMs)) === undefined) throw new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`);
+  if ((await within(ended, deadlineMs)) === undefined)
+    throw new Error(`${who} did not end within ${deadlineMs} ms:\n${service.output}`);
 }
 
 export function childrenOf(pid: number): number[] {
   try {
-    return readdirSync(`/proc/${pid}/task`).flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
+    return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+      readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
+    );
   } catch {
     return []; // it has ended
   }

@@ -71,7 +71,8 @@ export class Load {
       for (let i = next++; i < commits; i = next++) {
         const events = [0, 1].map((j) => ({ ...this.#event(), lane: `lane-${(2 * i + j) % lanes}` }));
         const outcome = await this.#send({ ...this.#command(`${aggregateType}-${i % 20}`, events), batch: true });
-        if (outcome.kind !== 'answered' || outcome.status !== 201) throw new Error(`the history could not be written: ${JSON.stringify(outcome)}`);
+        if (outcome.kind !== 'answered' || outcome.status !== 201)
+          throw new Error(`the history could not be written: ${JSON.stringify(outcome)}`);
       }
     };
     await Promise.all(Array.from({ length: 8 }, client));
@@ -93,7 +94,11 @@ export class Load {
   }
 
   #event(): SentEvent {
-    return { mark: `e${this.#marks++}`, lane: `lane-${this.#any(this.#options.lanes)}`, eventType: this.#random() < 0.02 ? CLEARED : 'Added' };
+    return {
+      mark: `e${this.#marks++}`,
+      lane: `lane-${this.#any(this.#options.lanes)}`,
+      eventType: this.#random() < 0.02 ? CLEARED : 'Added',
+    };
   }
 
   #command(aggregateId: string, events: readonly SentEvent[]): AppendRequest {
@@ -103,24 +108,37 @@ export class Load {
   async #append(): Promise<void> {
     const aggregateId = this.#aggregate();
     const batch = this.#random() < 0.2;
-    const request = { ...this.#command(aggregateId, Array.from({ length: batch ? 2 + this.#any(6) : 1 }, () => this.#event())), batch };
+    const request = {
+      ...this.#command(
+        aggregateId,
+        Array.from({ length: batch ? 2 + this.#any(6) : 1 }, () => this.#event()),
+      ),
+      batch,
+    };
     // Some expect the version that was last seen, which others may have passed.
     const version = this.#seen.get(aggregateId);
-    await this.#send(this.#random() < 0.2 && version !== undefined ? { ...request, expectedVersion: version } : request);
+    await this.#send(
+      this.#random() < 0.2 && version !== undefined ? { ...request, expectedVersion: version } : request,
+    );
   }
 
   readonly #seen = new Map<string, number>();
 
   async #keyed(): Promise<void> {
     const events = Array.from({ length: 1 + this.#any(3) }, () => this.#event());
-    const request = { ...this.#command(this.#aggregate(), events), batch: events.length > 1, key: `key-${this.#commands}` };
+    const request = {
+      ...this.#command(this.#aggregate(), events),
+      batch: events.length > 1,
+      key: `key-${this.#commands}`,
+    };
     for (;;) {
       const outcome = await this.#send(request);
       if (outcome.kind === 'answered' && outcome.status !== 503) break;
       if (this.#world.ended) return;
     }
     if (this.#random() < 0.3) await this.#send(request);
-    if (this.#random() < 0.1) await this.#send({ ...this.#command(request.aggregateId, [this.#event()]), key: request.key });
+    if (this.#random() < 0.1)
+      await this.#send({ ...this.#command(request.aggregateId, [this.#event()]), key: request.key });
   }
 
   /** Rounds in which several expect the same version of an aggregate that is theirs alone. */
@@ -129,14 +147,21 @@ export class Load {
     await this.#loop(async () => {
       if (version === undefined) {
         const outcome = await this.#list(aggregateId);
-        const events = outcome.kind === 'answered' ? (outcome.body['events'] as readonly unknown[] | undefined) : undefined;
+        const events =
+          outcome.kind === 'answered' ? (outcome.body['events'] as readonly unknown[] | undefined) : undefined;
         if (events === undefined && (outcome.kind === 'lost' || outcome.status !== 404)) return;
         version = events?.length ?? 0;
       }
       const expectedVersion = version;
-      const outcomes = await Promise.all(Array.from({ length: RACERS }, () => this.#send({ ...this.#command(aggregateId, [this.#event()]), expectedVersion })));
+      const outcomes = await Promise.all(
+        Array.from({ length: RACERS }, () =>
+          this.#send({ ...this.#command(aggregateId, [this.#event()]), expectedVersion }),
+        ),
+      );
       // Known again when someone won, else it has to be read.
-      version = outcomes.some((outcome) => outcome.kind === 'answered' && outcome.status === 201) ? expectedVersion + 1 : undefined;
+      version = outcomes.some((outcome) => outcome.kind === 'answered' && outcome.status === 201)
+        ? expectedVersion + 1
+        : undefined;
     });
   }
 
@@ -147,7 +172,11 @@ export class Load {
       return;
     }
     const [aggregateType = ''] = aggregateId.split('-');
-    await this.#record({ kind: 'state', aggregateType, aggregateId }, 'GET', `/aggregate-types/${aggregateType}/${aggregateId}/state`);
+    await this.#record(
+      { kind: 'state', aggregateType, aggregateId },
+      'GET',
+      `/aggregate-types/${aggregateType}/${aggregateId}/state`,
+    );
   }
 
   #list(aggregateId: string): Promise<Outcome> {
@@ -157,8 +186,18 @@ export class Load {
   async #send(request: AppendRequest): Promise<Outcome> {
     const { aggregateId, events, expectedVersion, key, batch } = request;
     const wire = events.map(({ mark, lane, eventType }) => ({ eventType, data: { id: mark, lane } }));
-    const body = { aggregateId, ...(batch ? { events: wire } : wire[0]), ...(expectedVersion === undefined ? {} : { expectedVersion }) };
-    const outcome = await this.#record(request, 'POST', batch ? '/events/batch' : '/events', JSON.stringify(body), key === undefined ? {} : { 'idempotency-key': key });
+    const body = {
+      aggregateId,
+      ...(batch ? { events: wire } : wire[0]),
+      ...(expectedVersion === undefined ? {} : { expectedVersion }),
+    };
+    const outcome = await this.#record(
+      request,
+      'POST',
+      batch ? '/events/batch' : '/events',
+      JSON.stringify(body),
+      key === undefined ? {} : { 'idempotency-key': key },
+    );
     if (outcome.kind === 'answered' && outcome.status === 201) {
       const { version, endVersion } = outcome.body as { version?: number; endVersion?: number };
       this.#seen.set(aggregateId, Math.max(this.#seen.get(aggregateId) ?? 0, endVersion ?? version ?? 0));
@@ -166,12 +205,22 @@ export class Load {
     return outcome;
   }
 
-  async #record(request: Parameters<History['record']>[0], method: string, path: string, body?: string, headers: Record<string, string> = {}): Promise<Outcome> {
+  async #record(
+    request: Parameters<History['record']>[0],
+    method: string,
+    path: string,
+    body?: string,
+    headers: Record<string, string> = {},
+  ): Promise<Outcome> {
     const { url } = await this.#world.up();
     const outcome = await this.#history.record(request, async () => {
       const response = await fetch(url + path, {
         method,
-        headers: { 'x-api-key': API_KEY, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+        headers: {
+          'x-api-key': API_KEY,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
         signal: AbortSignal.timeout(REQUEST_MS),
         ...(body === undefined ? {} : { body }),
       });

@@ -9,7 +9,10 @@ await log.ensureTopics([{ topic: 'events', partitions: 2, cleanup: { policy: 'to
 async function client(partition: number, id: number): Promise<never> {
   for (let i = 0; ; i++) {
     const count = 1 + (i % 4);
-    const records = Array.from({ length: count }, (_, j) => ({ key: Buffer.from(`${id}.${i}.${j}`), value: randomBytes(10 + (i % 700)) }));
+    const records = Array.from({ length: count }, (_, j) => ({
+      key: Buffer.from(`${id}.${i}.${j}`),
+      value: randomBytes(10 + (i % 700)),
+    }));
     const { baseOffset } = await log.append({ topic: 'events', partition }, records);
     process.stdout.write(`${partition} ${baseOffset} ${count} ${id}.${i}\n`);
   }

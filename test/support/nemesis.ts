@@ -11,10 +11,18 @@ export interface Fault {
 }
 
 /** The process is gone at once; it comes back on its port, with what was on its disk. */
-export const killed = (node: KafkaNode): Fault => ({ name: `kill -9 of broker ${node.id}`, inflict: () => node.kill(), heal: () => node.start() });
+export const killed = (node: KafkaNode): Fault => ({
+  name: `kill -9 of broker ${node.id}`,
+  inflict: () => node.kill(),
+  heal: () => node.start(),
+});
 
 /** A controlled shutdown, as of a rolling restart. */
-export const restarted = (node: KafkaNode): Fault => ({ name: `restart of broker ${node.id}`, inflict: () => node.stop(), heal: () => node.start() });
+export const restarted = (node: KafkaNode): Fault => ({
+  name: `restart of broker ${node.id}`,
+  inflict: () => node.stop(),
+  heal: () => node.start(),
+});
 
 /** It runs, and does nothing: no connection is closed. */
 export const paused = (node: KafkaNode): Fault => ({
@@ -34,7 +42,11 @@ export const pausedProcess = (name: string, pid: () => number): Fault => ({
 });
 
 /** A service that is killed and started again, as its test does both. */
-export const killedProcess = (name: string, kill: () => Promise<void>, start: () => Promise<void>): Fault => ({ name: `kill -9 of ${name}`, inflict: kill, heal: start });
+export const killedProcess = (name: string, kill: () => Promise<void>, start: () => Promise<void>): Fault => ({
+  name: `kill -9 of ${name}`,
+  inflict: kill,
+  heal: start,
+});
 
 /** The link to a broker, broken by what it is given for a while. */
 const link = (name: string, proxy: TcpProxy, broken: () => void | Promise<void>): Fault => ({
@@ -44,10 +56,12 @@ const link = (name: string, proxy: TcpProxy, broken: () => void | Promise<void>)
 });
 
 /** Produces land, and nobody hears of it. */
-export const lostReplies = (proxy: TcpProxy): Fault => link('lost produce replies', proxy, () => proxy.judge(({ apiKey }) => (apiKey === PRODUCE ? 'lose reply' : 'pass')));
+export const lostReplies = (proxy: TcpProxy): Fault =>
+  link('lost produce replies', proxy, () => proxy.judge(({ apiKey }) => (apiKey === PRODUCE ? 'lose reply' : 'pass')));
 
 /** Produces never reach the broker. */
-export const lostProduces = (proxy: TcpProxy): Fault => link('lost produces', proxy, () => proxy.judge(({ apiKey }) => (apiKey === PRODUCE ? 'lose request' : 'pass')));
+export const lostProduces = (proxy: TcpProxy): Fault =>
+  link('lost produces', proxy, () => proxy.judge(({ apiKey }) => (apiKey === PRODUCE ? 'lose request' : 'pass')));
 
 /** Of produces some are lost on the way there, some on the way back. */
 export const lossy = (proxy: TcpProxy, random: () => number): Fault =>
@@ -59,12 +73,15 @@ export const lossy = (proxy: TcpProxy, random: () => number): Fault =>
   );
 
 /** Both ends believe that they are connected; nothing passes, new connections neither. */
-export const halfOpen = (proxy: TcpProxy): Fault => link('half-open link', proxy, () => proxy.set({ up: 'stall', down: 'stall' }));
+export const halfOpen = (proxy: TcpProxy): Fault =>
+  link('half-open link', proxy, () => proxy.set({ up: 'stall', down: 'stall' }));
 
 /** Requests on the connections that are there are held, new ones pass: what is held lands late, behind what was written since. */
-export const heldRequests = (proxy: TcpProxy): Fault => link('held requests', proxy, () => proxy.stallPresent('requests'));
+export const heldRequests = (proxy: TcpProxy): Fault =>
+  link('held requests', proxy, () => proxy.stallPresent('requests'));
 
-export const slow = (proxy: TcpProxy, bytesPerMs: number): Fault => link(`slow link (${bytesPerMs} bytes a ms)`, proxy, () => proxy.set({ up: { bytesPerMs }, down: { bytesPerMs } }));
+export const slow = (proxy: TcpProxy, bytesPerMs: number): Fault =>
+  link(`slow link (${bytesPerMs} bytes a ms)`, proxy, () => proxy.set({ up: { bytesPerMs }, down: { bytesPerMs } }));
 
 /** Connections are reset, and refused until it is healed. */
 export const cut = (proxy: TcpProxy): Fault =>

@@ -4,4 +4,10 @@ import type { Inspections } from '../../src/inspection/inspections.js';
 const none = (): Promise<never> => Promise.reject(new StatefoldError('UNAVAILABLE', 'nothing is folded again here'));
 
 /** Of an edge whose tenants hold nothing that could be folded. */
-export const noInspections: Inspections = { stateAt: none, dryRunReducers: none, dryRunProjection: none, verifyAggregates: none, verifyProjection: none };
+export const noInspections: Inspections = {
+  stateAt: none,
+  dryRunReducers: none,
+  dryRunProjection: none,
+  verifyAggregates: none,
+  verifyProjection: none,
+};

@@ -1,12 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Catalog, CatalogChange, Entities, EntityKind, Entry, ProjectionEntity } from '../../src/catalog/catalog.js';
+import type {
+  Catalog,
+  CatalogChange,
+  Entities,
+  EntityKind,
+  Entry,
+  ProjectionEntity,
+} from '../../src/catalog/catalog.js';
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
-import type { CursorStore, EndpointCheckpoint } from '../../src/notifier/cursor-store.js';
-import type { Timers } from '../../src/notifier/timers.js';
-import type { ChangeFeed, Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
+import type { Timers } from '../../src/feed/timers.js';
+import type { ChangeFeed, Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 /** What the notifier stands on, in memory: feeds of generated changes, a catalog, time that tests move. */
 
@@ -67,7 +74,8 @@ export class ListFeed implements ChangeFeed {
     this.reads++;
     await new Promise((resolve) => setImmediate(resolve));
     if (this.unavailable) throw new StatefoldError('UNAVAILABLE', 'the tenant is being restored');
-    if (after < this.trimmed && this.trimmed > 0) throw new StatefoldError('CURSOR_EXPIRED', 'trimmed', { details: { oldestSequence: this.trimmed + 1 } });
+    if (after < this.trimmed && this.trimmed > 0)
+      throw new StatefoldError('CURSOR_EXPIRED', 'trimmed', { details: { oldestSequence: this.trimmed + 1 } });
     const page = this.#past(projectionId, after, limit);
     // What a log answers may be older than the answer.
     await new Promise((resolve) => setImmediate(resolve));
@@ -90,7 +98,7 @@ export class ListFeed implements ChangeFeed {
   #past(projectionId: string, after: number, limit: number): Change[] {
     const page: Change[] = [];
     let low = 0;
-    for (let high = this.changes.length; low < high; ) {
+    for (let high = this.changes.length; low < high;) {
       const middle = (low + high) >>> 1;
       if ((this.changes[middle] as Change).sequence <= Math.max(after, this.trimmed)) low = middle + 1;
       else high = middle;
@@ -123,7 +131,9 @@ export class ListTenants implements Tenants {
 
   open(tenantId: string): Promise<Tenant> {
     const tenant = this.#active.get(tenantId);
-    return tenant === undefined ? Promise.reject(new StatefoldError('UNAVAILABLE', 'not active')) : Promise.resolve(tenant);
+    return tenant === undefined
+      ? Promise.reject(new StatefoldError('UNAVAILABLE', 'not active'))
+      : Promise.resolve(tenant);
   }
 
   onActivated(listener: (tenant: Tenant) => void): void {
@@ -151,7 +161,11 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
     return [...this.#entries].flatMap(([at, entry]) => (at.startsWith(`${kind}/`) ? [entry as Entry<K>] : []));
   }
 
-  update<K extends EntityKind>(kind: K, id: string, make: (value: Entities[K]) => Entities[K] | undefined): Promise<Entities[K]> {
+  update<K extends EntityKind>(
+    kind: K,
+    id: string,
+    make: (value: Entities[K]) => Entities[K] | undefined,
+  ): Promise<Entities[K]> {
     const entry = this.get(kind, id);
     if (entry === undefined) return Promise.reject(new StatefoldError('NOT_FOUND', id));
     const value = make(entry.value);
@@ -261,4 +275,3 @@ export async function listening(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;
 }
-

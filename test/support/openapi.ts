@@ -2,7 +2,17 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { openapiDocument } from '../../src/http/openapi/document.js';
 
 interface Document {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>> }>>>>;
+  readonly paths: Readonly<
+    Record<
+      string,
+      Readonly<
+        Record<
+          string,
+          { readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, unknown>> }>> }
+        >
+      >
+    >
+  >;
 }
 
 const document = openapiDocument() as Document & object;
@@ -20,14 +30,22 @@ const paths = Object.keys(document.paths)
  * its query; `body` is parsed JSON, or undefined where there is none. Paths that the document doesn't have may answer problems only.
  */
 export function openapiFault(method: string, path: string, status: number, body: unknown): string | undefined {
-  const found = paths.find((candidate) => candidate.pattern.test(path) && document.paths[candidate.path]?.[method.toLowerCase()] !== undefined);
-  if (found === undefined) return status === 404 || status === 405 || status === 401 ? faultOf('#/components/schemas/Problem', body) : `${method} ${path} is not in the document`;
+  const found = paths.find(
+    (candidate) => candidate.pattern.test(path) && document.paths[candidate.path]?.[method.toLowerCase()] !== undefined,
+  );
+  if (found === undefined)
+    return status === 404 || status === 405 || status === 401
+      ? faultOf('#/components/schemas/Problem', body)
+      : `${method} ${path} is not in the document`;
   const response = document.paths[found.path]?.[method.toLowerCase()]?.responses[String(status)];
   if (response === undefined) return `${method} ${found.path} has no answer ${status}`;
   const type = Object.keys(response.content ?? {})[0];
   if (type === undefined) return undefined;
   const place = ['paths', found.path, method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
-  const fault = faultOf(`#/${place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`, body);
+  const fault = faultOf(
+    `#/${place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`,
+    body,
+  );
   return fault === undefined ? undefined : `${method} ${found.path} ${status}: ${fault}`;
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { partitionKey, partitionOfKey } from '../../src/cluster/slots.js';
+import { partitionKey, partitionOfKey } from '../../src/core/slots.js';
 import type { CompileRequest } from '../../src/code-host/code-host.js';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
@@ -13,17 +13,17 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { partitionOf } from '../../src/core/murmur2.js';
 import type { CommitValue, EventsBody } from '../../src/core/records.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../../src/log/log.js';
-import { PartitionTask } from '../../src/tasks/partition-task.js';
-import { ThreadedSectionArchive } from '../../src/tasks/snapshots/section-archive.js';
-import { Snapshots } from '../../src/tasks/snapshots/snapshots.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import type { TenantDefinitions, TenantTaskOptions } from '../../src/tasks/task-options.js';
-import type { AggregateHome } from '../../src/tasks/tenant.js';
-import { TenantRegistry } from '../../src/tasks/tenant-registry.js';
-import { TenantTask } from '../../src/tasks/tenant-task.js';
-import { eventsTopic, orderTopic } from '../../src/tasks/topics.js';
+import { PartitionTask } from '../../src/tenancy/partition-task.js';
+import { ThreadedSectionArchive } from '../../src/snapshots/section-archive.js';
+import { Snapshots } from '../../src/snapshots/snapshots.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import type { TenantDefinitions, TenantTaskOptions } from '../../src/tenancy/task-options.js';
+import type { AggregateHome } from '../../src/tenancy/tenant.js';
+import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { eventsTopic, orderTopic } from '../../src/log/topics.js';
 import { ToldOwnership } from './edge-pair.js';
 import { ROOT, temporaryDirectory } from './service.js';
 
@@ -53,7 +53,13 @@ public class ChainProjection : IMultiKeyProjection<Link>
 }`;
 
 const dotnet = (directory: string): DotnetCodeHost =>
-  new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  new DotnetCodeHost({
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(ROOT, 'dist', 'dotnet'),
+    workDir: join(directory, 'work'),
+    logger: silentLogger,
+  });
 
 /** The tenant's code: a reducer, and the projection `p`, whose revision may be raised. */
 export interface ChainCode extends TenantDefinitions {
@@ -67,12 +73,17 @@ export async function chainCode(t: Pick<TestContext, 'after'>): Promise<ChainCod
     assert.ok(compiled.ok);
     return compiled.assembly;
   };
-  const assemblies: Readonly<Record<string, Buffer>> = { reducer: await compile('reducer', REDUCER), projection: await compile('projection', CHAIN) };
+  const assemblies: Readonly<Record<string, Buffer>> = {
+    reducer: await compile('reducer', REDUCER),
+    projection: await compile('projection', CHAIN),
+  };
   await codeHost.close();
   const code: ChainCode = {
     revision: 1,
     bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'CountReducer', generation: 1 }],
-    projections: () => [{ projectionId: 'p', revision: code.revision, artefactId: 'projection', classNames: ['ChainProjection'] }],
+    projections: () => [
+      { projectionId: 'p', revision: code.revision, artefactId: 'projection', classNames: ['ChainProjection'] },
+    ],
     projectionExists: () => true,
     assembly: (artefactId) => Promise.resolve(assemblies[artefactId] ?? assert.fail(artefactId)),
   };
@@ -99,12 +110,30 @@ export class Node {
     this.#codeHost = dotnet(path);
     this.archive = new ThreadedSectionArchive(this.#store);
     const snapshots = new Snapshots({
-      ...{ log, codecs, store: this.#store, archive: this.archive, logger, changesRetentionMs: HOUR_MS, partitionsOf: () => PARTITIONS },
+      ...{
+        log,
+        codecs,
+        store: this.#store,
+        archive: this.archive,
+        logger,
+        changesRetentionMs: HOUR_MS,
+        partitionsOf: () => PARTITIONS,
+      },
       ...{ afterRecords: 1_000_000, observer: { loaded: (entries) => void this.loaded.push(entries) } },
     });
     t.after(() => snapshots.close());
     const options: Omit<TenantTaskOptions, 'onStopped'> = {
-      ...{ tenantId: TENANT, log, codecs, store: this.#store, codeHost: this.#codeHost, definitions, owner: uuidv7(), clock: systemClock, logger },
+      ...{
+        tenantId: TENANT,
+        log,
+        codecs,
+        store: this.#store,
+        codeHost: this.#codeHost,
+        definitions,
+        owner: uuidv7(),
+        clock: systemClock,
+        logger,
+      },
       ...{ idempotencyWindow: 100_000, changesRetentionMs: HOUR_MS, foldDeadlineMs: 10_000 },
     };
     this.registry = new TenantRegistry({
@@ -113,7 +142,8 @@ export class Node {
       idleMs: 600_000,
       partitionsOf: () => PARTITIONS,
       prepare: (section) => snapshots.restore(section),
-      create: (_, onStopped, partitions) => new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) }),
+      create: (_, onStopped, partitions) =>
+        new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) }),
       partitions: { create: (of) => new PartitionTask({ ...options, ...of }) },
     });
     t.after(() => this.close());
@@ -138,7 +168,8 @@ export class Node {
 
 /** Tells all whose the partitions are: `owners[0]` has the tenant itself too. */
 export function tell(nodes: readonly Node[], owners: readonly Node[]): void {
-  for (const node of nodes) node.ownership.tell((key) => (owners[partitionOfKey(key)] === node ? 'self' : { url: 'http://elsewhere' }));
+  for (const node of nodes)
+    node.ownership.tell((key) => (owners[partitionOfKey(key)] === node ? 'self' : { url: 'http://elsewhere' }));
 }
 
 /** The same, and has them opened and closed by it. */
@@ -156,22 +187,35 @@ export async function append(nodes: readonly Node[], i: number, commandId?: stri
   const aggregateId = `account-${i % 37}`;
   const key = partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS));
   const node = nodes.find(({ ownership }) => ownership.ownerOf(key) === 'self') ?? assert.fail(`nobody owns ${key}`);
-  const events = Array.from({ length: 1 + (i % 3) }, (_, n) => ({ eventType: 'Paid', data: Buffer.from(`{"n":${i * 10 + n}}`) }));
+  const events = Array.from({ length: 1 + (i % 3) }, (_, n) => ({
+    eventType: 'Paid',
+    data: Buffer.from(`{"n":${i * 10 + n}}`),
+  }));
   return (await node.home(aggregateId)).append({
-    ...{ commandId: commandId ?? uuidv7(), keyed: commandId !== undefined, requestHash: Buffer.from(commandId ?? ''), aggregateId, aggregateType: undefined, expectedVersion: 'any' },
+    ...{
+      commandId: commandId ?? uuidv7(),
+      keyed: commandId !== undefined,
+      requestHash: Buffer.from(commandId ?? ''),
+      aggregateId,
+      aggregateType: undefined,
+      expectedVersion: 'any',
+    },
     ...{ correlationId: undefined, causationId: undefined, metadata: undefined, events },
   });
 }
 
 export const appendAll = async (nodes: readonly Node[], from: number, to: number): Promise<AppendResult[]> => {
   const results: AppendResult[] = [];
-  for (let at = from; at < to; at += 60) results.push(...(await Promise.all(Array.from({ length: Math.min(60, to - at) }, (_, n) => append(nodes, at + n)))));
+  for (let at = from; at < to; at += 60)
+    results.push(
+      ...(await Promise.all(Array.from({ length: Math.min(60, to - at) }, (_, n) => append(nodes, at + n)))),
+    );
   return results;
 };
 
 export async function readAll(log: Log, of: PartitionRef): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
-  for (const end = await log.endOffset(of); (records.at(-1)?.offset ?? -1) < end - 1; ) {
+  for (const end = await log.endOffset(of); (records.at(-1)?.offset ?? -1) < end - 1;) {
     const next = await log.read(of, (records.at(-1)?.offset ?? -1) + 1, 1024 * 1024);
     if (next.length === 0) break;
     records.push(...next);
@@ -186,7 +230,13 @@ export interface Link {
 }
 
 /** What the log says, by itself: the commits in the tenant's order, and the states of the projection folded from them. */
-export async function truthOf(log: Log): Promise<{ readonly commits: readonly CommitValue[]; readonly unplaced: number; readonly states: Readonly<Record<string, Link>> }> {
+export async function truthOf(
+  log: Log,
+): Promise<{
+  readonly commits: readonly CommitValue[];
+  readonly unplaced: number;
+  readonly states: Readonly<Record<string, Link>>;
+}> {
   const partitions: (CommitValue | undefined)[][] = [];
   for (let partition = 0; partition < PARTITIONS; partition++) {
     let state = EMPTY_FENCE;
@@ -194,7 +244,12 @@ export async function truthOf(log: Log): Promise<{ readonly commits: readonly Co
     const commits: (CommitValue | undefined)[] = [];
     for (const { offset, value } of await readAll(log, { topic: eventsTopic(TENANT), partition })) {
       const record = value === null ? undefined : codecs.events.decode(value);
-      const folded = foldRecord<EventsBody>(state, offset, record, (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value));
+      const folded = foldRecord<EventsBody>(
+        state,
+        offset,
+        record,
+        (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
+      );
       state = folded.state;
       if (folded.verdict !== 'accepted' || record?.body.kind !== 'Commit') continue;
       heads.set(record.body.value.aggregateId, headAfter(record.body.value));
@@ -230,7 +285,11 @@ function chained(commits: readonly CommitValue[]): Record<string, Link> {
         links.set(key, { hash, length: (before?.length ?? 0) + 1, last });
       }
     }
-  return Object.fromEntries([...links].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, { hash, length, last }]) => [key, { Hash: String(hash), Length: length, Last: last }]));
+  return Object.fromEntries(
+    [...links]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, { hash, length, last }]) => [key, { Hash: String(hash), Length: length, Last: last }]),
+  );
 }
 
 /** The states of the projection, as the tenant answers them; the hash is past what a number holds. */
@@ -239,7 +298,9 @@ export async function statesOf(tenant: TenantTask): Promise<Record<string, Link>
   return Object.fromEntries(
     states.map(({ key, state, fault }) => {
       assert.equal(fault, undefined);
-      const [, hash = '', length, last = ''] = /^\{"hash":(-?\d+),"length":(\d+),"last":"([^"]*)"\}$/.exec(state?.toString() ?? '') ?? assert.fail(`${key}: ${state?.toString()}`);
+      const [, hash = '', length, last = ''] =
+        /^\{"hash":(-?\d+),"length":(\d+),"last":"([^"]*)"\}$/.exec(state?.toString() ?? '') ??
+        assert.fail(`${key}: ${state?.toString()}`);
       return [key, { Hash: hash, Length: Number(length), Last: last }];
     }),
   );
@@ -247,4 +308,7 @@ export async function statesOf(tenant: TenantTask): Promise<Record<string, Link>
 
 /** All changes of the projection, as its subscribers get them. */
 export const changesOf = async (tenant: TenantTask): Promise<string[]> =>
-  (await tenant.changes.read('p', 0, 1_000_000)).map(({ sequence, key, version, aggregateId, cause, state }) => `${sequence} ${key} ${aggregateId}@${version} ${cause ?? 'live'} ${state?.toString()}`);
+  (await tenant.changes.read('p', 0, 1_000_000)).map(
+    ({ sequence, key, version, aggregateId, cause, state }) =>
+      `${sequence} ${key} ${aggregateId}@${version} ${cause ?? 'live'} ${state?.toString()}`,
+  );

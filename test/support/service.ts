@@ -80,7 +80,11 @@ export class Service {
     const headers: Record<string, string> = { ...(key === null ? {} : { 'x-api-key': key }), ...options.headers };
     if (body !== undefined) headers['content-type'] ??= 'application/json';
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
-    const response = await fetch(this.url + path, { method, headers, ...(payload === undefined ? {} : { body: payload }) });
+    const response = await fetch(this.url + path, {
+      method,
+      headers,
+      ...(payload === undefined ? {} : { body: payload }),
+    });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, json: <T>() => JSON.parse(text) as T };
   }
@@ -93,7 +97,11 @@ export class Service {
   }
 
   /** Uploads loose sources, by file name. */
-  upload(kind: 'reducers' | 'projections', sources: Readonly<Record<string, string>>, fields: Readonly<Record<string, string>> = {}): Promise<Answer> {
+  upload(
+    kind: 'reducers' | 'projections',
+    sources: Readonly<Record<string, string>>,
+    fields: Readonly<Record<string, string>> = {},
+  ): Promise<Answer> {
     const form = new FormData();
     for (const [name, text] of Object.entries(sources)) form.append('file', new Blob([text]), name);
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
@@ -101,7 +109,11 @@ export class Service {
   }
 
   /** Uploads and waits until it is compiled; gives its id. */
-  async deploy(kind: 'reducers' | 'projections', sources: Readonly<Record<string, string>>, fields?: Readonly<Record<string, string>>): Promise<string> {
+  async deploy(
+    kind: 'reducers' | 'projections',
+    sources: Readonly<Record<string, string>>,
+    fields?: Readonly<Record<string, string>>,
+  ): Promise<string> {
     const answer = await this.upload(kind, sources, fields);
     if (answer.status !== 202) throw new Error(`the upload was answered ${answer.status}: ${answer.text}`);
     const ids = answer.json<{ reducerId?: string; projectionId?: string }>();
@@ -147,10 +159,15 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
-  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve', ...(options.args ?? [])], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve', ...(options.args ?? [])], {
+    cwd: ROOT,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const log: string[] = [];
   const url = await new Promise<string>((resolve, reject) => {
-    const failed = (reason: string): void => reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));
+    const failed = (reason: string): void =>
+      reject(new Error(`the service did not start (${reason}):\n${log.join('')}`));
     const timer = setTimeout(() => failed(`nothing after ${START_MS} ms`), START_MS);
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (chunk: Buffer) => {
@@ -207,7 +224,8 @@ function removed(directory: string): boolean {
 export async function until(holds: () => boolean | Promise<boolean>, deadlineMs = 30_000): Promise<void> {
   const end = performance.now() + deadlineMs;
   while (!(await holds())) {
-    if (performance.now() > end) throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
+    if (performance.now() > end)
+      throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
@@ -215,5 +233,9 @@ export async function until(holds: () => boolean | Promise<boolean>, deadlineMs 
 /** The `.cs` files of a sample, by name. */
 export function sample(name: string): Record<string, string> {
   const directory = join(ROOT, 'samples', name);
-  return Object.fromEntries(readdirSync(directory).filter((file) => file.endsWith('.cs')).map((file) => [relative(directory, join(directory, file)), readFileSync(join(directory, file), 'utf8')]));
+  return Object.fromEntries(
+    readdirSync(directory)
+      .filter((file) => file.endsWith('.cs'))
+      .map((file) => [relative(directory, join(directory, file)), readFileSync(join(directory, file), 'utf8')]),
+  );
 }

@@ -29,7 +29,7 @@ export function smallDisk(t: Pick<TestContext, 'after'>, megabytes: number): str
 export function fill(file: string): void {
   const balloon = openSync(file, 'a');
   try {
-    for (let size = 1024 * 1024; size >= 4096; )
+    for (let size = 1024 * 1024; size >= 4096;)
       try {
         if (writeSync(balloon, Buffer.alloc(size, 1)) < size) size >>= 1;
       } catch (error) {

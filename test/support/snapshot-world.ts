@@ -8,14 +8,14 @@ import { systemClock } from '../../src/core/clock.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
-import { ThreadedSectionArchive, type Saved, type SectionArchive } from '../../src/tasks/snapshots/section-archive.js';
-import { Snapshots, type SnapshotsOptions } from '../../src/tasks/snapshots/snapshots.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables, type Checkpoint } from '../../src/tasks/store/partition-tables.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
-import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/tasks/topics.js';
+import { ThreadedSectionArchive, type Saved, type SectionArchive } from '../../src/snapshots/section-archive.js';
+import { Snapshots, type SnapshotsOptions } from '../../src/snapshots/snapshots.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables, type Checkpoint } from '../../src/store/partition-tables.js';
+import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
+import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/log/topics.js';
 import { ROOT, temporaryDirectory } from './service.js';
 
 const REDUCER = `public record Account(long Cents, int Entries);
@@ -60,7 +60,17 @@ export class Machine {
   }
 
   snapshots(log: Log, options: Partial<SnapshotsOptions> = {}): Snapshots {
-    return (this.#snapshots = new Snapshots({ log, codecs, store: this.store, archive: this.archive, logger: silentLogger, changesRetentionMs: HOUR_MS, afterRecords: 50_000, everyMs: 20, ...options }));
+    return (this.#snapshots = new Snapshots({
+      log,
+      codecs,
+      store: this.store,
+      archive: this.archive,
+      logger: silentLogger,
+      changesRetentionMs: HOUR_MS,
+      afterRecords: 50_000,
+      everyMs: 20,
+      ...options,
+    }));
   }
 
   /** How far the section on the disk is folded. */
@@ -68,10 +78,25 @@ export class Machine {
     return new PartitionTables(this.store.section(TENANT)).checkpoint();
   }
 
-  async open(log: Log, idempotencyWindow = 100_000, { standby = false, onStopped = (error: Error): void => assert.fail(error) } = {}): Promise<TenantTask> {
+  async open(
+    log: Log,
+    idempotencyWindow = 100_000,
+    { standby = false, onStopped = (error: Error): void => assert.fail(error) } = {},
+  ): Promise<TenantTask> {
     const task = new TenantTask({
-      tenantId: TENANT, log, codecs, store: this.store, codeHost: this.#codeHost, definitions: this.#definitions, owner: uuidv7(), clock: systemClock, logger: silentLogger,
-      idempotencyWindow, changesRetentionMs: HOUR_MS, foldDeadlineMs: 5000, onStopped,
+      tenantId: TENANT,
+      log,
+      codecs,
+      store: this.store,
+      codeHost: this.#codeHost,
+      definitions: this.#definitions,
+      owner: uuidv7(),
+      clock: systemClock,
+      logger: silentLogger,
+      idempotencyWindow,
+      changesRetentionMs: HOUR_MS,
+      foldDeadlineMs: 5000,
+      onStopped,
     });
     this.#task = task;
     await task.open({ standby });
@@ -93,10 +118,21 @@ export class Machine {
   }
 }
 
-const NO_CODE: TenantDefinitions = { bindings: () => [], projections: () => [], projectionExists: () => false, assembly: () => Promise.reject(new Error('there is no code')) };
+const NO_CODE: TenantDefinitions = {
+  bindings: () => [],
+  projections: () => [],
+  projectionExists: () => false,
+  assembly: () => Promise.reject(new Error('there is no code')),
+};
 
 const dotnet = (directory: string): DotnetCodeHost =>
-  new DotnetCodeHost({ dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger: silentLogger });
+  new DotnetCodeHost({
+    dotnet: 'dotnet',
+    searchPath: process.env['PATH'] ?? '',
+    assembliesDir: join(ROOT, 'dist', 'dotnet'),
+    workDir: join(directory, 'work'),
+    logger: silentLogger,
+  });
 
 /** A reducer that folds accounts, and the projection `p`: what was paid in each city. 13 cents stop a city. */
 export async function bank(t: Pick<TestContext, 'after'>): Promise<TenantDefinitions> {
@@ -117,17 +153,35 @@ export const CITIES = 40;
 
 /** The i-th append: one commit of one to three events. */
 export function append(task: TenantTask, i: number, commandId?: string): Promise<AppendResult> {
-  const event = (n: number) => ({ eventType: 'Paid', data: Buffer.from(JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` })) });
+  const event = (n: number) => ({
+    eventType: 'Paid',
+    data: Buffer.from(
+      JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` }),
+    ),
+  });
   return task.append({
-    commandId: commandId ?? uuidv7(), keyed: commandId !== undefined, requestHash: Buffer.from(commandId ?? ''), aggregateId: `account-${i % 500}`, aggregateType: undefined, expectedVersion: 'any',
-    correlationId: undefined, causationId: undefined, metadata: undefined, events: Array.from({ length: 1 + (i % 3) }, (_, n) => event(n)),
+    commandId: commandId ?? uuidv7(),
+    keyed: commandId !== undefined,
+    requestHash: Buffer.from(commandId ?? ''),
+    aggregateId: `account-${i % 500}`,
+    aggregateType: undefined,
+    expectedVersion: 'any',
+    correlationId: undefined,
+    causationId: undefined,
+    metadata: undefined,
+    events: Array.from({ length: 1 + (i % 3) }, (_, n) => event(n)),
   });
 }
 
 /** Appends `from` to `to`, 200 at a time; every tenth under a key. */
 export async function appendAll(task: TenantTask, from: number, to: number): Promise<AppendResult[]> {
   const results: AppendResult[] = [];
-  for (let at = from; at < to; at += 200) results.push(...(await Promise.all(Array.from({ length: Math.min(200, to - at) }, (_, n) => append(task, at + n, keyOf(at + n))))));
+  for (let at = from; at < to; at += 200)
+    results.push(
+      ...(await Promise.all(
+        Array.from({ length: Math.min(200, to - at) }, (_, n) => append(task, at + n, keyOf(at + n))),
+      )),
+    );
   return results;
 }
 export const keyOf = (i: number): string | undefined => (i % 10 === 0 ? `key-${i}` : undefined);
@@ -135,20 +189,49 @@ export const keyOf = (i: number): string | undefined => (i % 10 === 0 ? `key-${i
 /** A hash of all that the task answers: aggregates, states, faults, and the events of some. */
 export async function statesOf(task: TenantTask): Promise<Record<string, string>> {
   const { aggregates } = await task.listAggregates({ aggregateType: undefined, limit: 1000, cursor: undefined });
-  const states = await Promise.all(aggregates.filter(({ aggregateType }) => aggregateType === 'account').map(({ aggregateId, aggregateType }) => task.aggregateState(aggregateType, aggregateId)));
+  const states = await Promise.all(
+    aggregates
+      .filter(({ aggregateType }) => aggregateType === 'account')
+      .map(({ aggregateId, aggregateType }) => task.aggregateState(aggregateType, aggregateId)),
+  );
   const projection = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
-  const events = await Promise.all([0, 13, 499].map((n) => task.listEvents({ aggregateId: `account-${n}`, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' })));
+  const events = await Promise.all(
+    [0, 13, 499].map((n) =>
+      task.listEvents({
+        aggregateId: `account-${n}`,
+        fromVersion: undefined,
+        toVersion: undefined,
+        limit: 10_000,
+        direction: 'forward',
+      }),
+    ),
+  );
   const changes = await task.changes.read('p', 0, 100_000);
-  return Object.fromEntries(Object.entries({ aggregates, types: await task.aggregateTypes(), states, projection, faults: await task.faults.ofProjection('p', { limit: 1000, cursor: undefined }), events, changes }).map(([name, value]) => [name, hashOf(value)]));
+  return Object.fromEntries(
+    Object.entries({
+      aggregates,
+      types: await task.aggregateTypes(),
+      states,
+      projection,
+      faults: await task.faults.ofProjection('p', { limit: 1000, cursor: undefined }),
+      events,
+      changes,
+    }).map(([name, value]) => [name, hashOf(value)]),
+  );
 }
 
 function hashOf(value: unknown): string {
-  const text = JSON.stringify(value, (_, inner: unknown) => (inner instanceof Uint8Array ? Buffer.from(inner).toString('latin1') : inner));
+  const text = JSON.stringify(value, (_, inner: unknown) =>
+    inner instanceof Uint8Array ? Buffer.from(inner).toString('latin1') : inner,
+  );
   return createHash('sha256').update(text).digest('hex');
 }
 
 /** Chunks of `archive` go through `alter`: what it throws breaks the saving off. */
-export const saving = (archive: SectionArchive, alter: (chunk: Buffer, n: number) => Promise<Buffer> | Buffer): SectionArchive => ({
+export const saving = (
+  archive: SectionArchive,
+  alter: (chunk: Buffer, n: number) => Promise<Buffer> | Buffer,
+): SectionArchive => ({
   load: (...args) => archive.load(...args),
   async save(section) {
     const { checkpoint, chunks } = await archive.save(section);

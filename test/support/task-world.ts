@@ -13,10 +13,10 @@ import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { parseAppendBody } from '../../src/http/append-body.js';
 import { knownError, problemOf } from '../../src/http/problem.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tasks/tenant-task.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import type { Served } from './load-world.js';
 import { ROOT, temporaryDirectory } from './service.js';
 
@@ -25,7 +25,12 @@ const DEADLINE_MS = 3_000;
 const HOUR_MS = 3_600_000;
 const LIMITS = { maxDepth: 64, maxEvents: 1000 };
 /** A tenant that uploaded no code. */
-const NO_CODE: TenantDefinitions = { bindings: () => [], projections: () => [], projectionExists: () => false, assembly: () => Promise.reject(new Error('there is no code')) };
+const NO_CODE: TenantDefinitions = {
+  bindings: () => [],
+  projections: () => [],
+  projectionExists: () => false,
+  assembly: () => Promise.reject(new Error('there is no code')),
+};
 
 export interface TaskWorldOptions {
   readonly log: Log;
@@ -51,8 +56,21 @@ export class TaskWorld implements Served {
     this.#options = options;
     const logger = options.logger ?? silentLogger;
     this.#store = new LocalStore({ path: join(directory, 'store'), logger });
-    const timing = { batchDeadlineMs: 5_000, eventDeadlineMs: 1_000, compileDeadlineMs: 30_000, heapLimitBytes: 128 * 1024 * 1024, idleMs: 60_000 };
-    this.#codeHost = new DotnetCodeHost({ ...timing, dotnet: 'dotnet', searchPath: process.env['PATH'] ?? '', assembliesDir: join(ROOT, 'dist', 'dotnet'), workDir: join(directory, 'work'), logger });
+    const timing = {
+      batchDeadlineMs: 5_000,
+      eventDeadlineMs: 1_000,
+      compileDeadlineMs: 30_000,
+      heapLimitBytes: 128 * 1024 * 1024,
+      idleMs: 60_000,
+    };
+    this.#codeHost = new DotnetCodeHost({
+      ...timing,
+      dotnet: 'dotnet',
+      searchPath: process.env['PATH'] ?? '',
+      assembliesDir: join(ROOT, 'dist', 'dotnet'),
+      workDir: join(directory, 'work'),
+      logger,
+    });
     this.#server = createServer((request, response) => void this.#serve(request, response));
   }
 
@@ -154,16 +172,37 @@ export class TaskWorld implements Served {
     if (request.method === 'POST') return this.#append(request, url.pathname === '/events/batch');
     const [, folder, aggregateId = ''] = url.pathname.split('/');
     if (folder !== 'events') throw new StatefoldError('NO_REDUCER_BOUND', 'this tenant has no code');
-    const { events } = await (await this.task()).listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' });
-    return { status: 200, body: { events: events.map(({ data, timestamp, metadata: _, ...event }) => ({ ...event, timestamp: new Date(timestamp).toISOString(), data: JSON.parse(data.toString()) as object })) } };
+    const { events } = await (
+      await this.task()
+    ).listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' });
+    return {
+      status: 200,
+      body: {
+        events: events.map(({ data, timestamp, metadata: _, ...event }) => ({
+          ...event,
+          timestamp: new Date(timestamp).toISOString(),
+          data: JSON.parse(data.toString()) as object,
+        })),
+      },
+    };
   }
 
   async #append(request: IncomingMessage, batch: boolean): Promise<{ status: number; body: object }> {
     const body = await buffer(request);
     const key = request.headers['idempotency-key'] as string | undefined;
-    const command = { ...parseAppendBody(body, batch, LIMITS), commandId: key ?? randomUUID(), keyed: key !== undefined, requestHash: key === undefined ? Buffer.alloc(0) : createHash('sha256').update(body).digest() };
+    const command = {
+      ...parseAppendBody(body, batch, LIMITS),
+      commandId: key ?? randomUUID(),
+      keyed: key !== undefined,
+      requestHash: key === undefined ? Buffer.alloc(0) : createHash('sha256').update(body).digest(),
+    };
     const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).append(command);
-    return { status: 201, body: batch ? { ...result, startVersion, endVersion, eventIds } : { ...result, version: endVersion, eventId: eventIds[0] } };
+    return {
+      status: 201,
+      body: batch
+        ? { ...result, startVersion, endVersion, eventIds }
+        : { ...result, version: endVersion, eventId: eventIds[0] },
+    };
   }
 }
 
@@ -171,7 +210,11 @@ export class TaskWorld implements Served {
 async function within<T>(milliseconds: number, answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new StatefoldError('UNAVAILABLE', 'the log did not answer in time; the request may have been stored')), milliseconds);
+    timer = setTimeout(
+      () =>
+        reject(new StatefoldError('UNAVAILABLE', 'the log did not answer in time; the request may have been stored')),
+      milliseconds,
+    );
   });
   return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }

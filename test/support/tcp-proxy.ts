@@ -91,7 +91,12 @@ class Connection {
 
   #passes(frame: Buffer, judge: (head: RequestHead) => Fate): boolean {
     if (frame.length < HEAD_BYTES) return true;
-    const head = { size: frame.readInt32BE(0), apiKey: frame.readInt16BE(4), apiVersion: frame.readInt16BE(6), correlationId: frame.readInt32BE(8) };
+    const head = {
+      size: frame.readInt32BE(0),
+      apiKey: frame.readInt16BE(4),
+      apiVersion: frame.readInt16BE(6),
+      correlationId: frame.readInt32BE(8),
+    };
     const fate = judge(head);
     if (fate === 'lose reply') this.#lost.add(head.correlationId);
     return fate !== 'lose request';
@@ -99,7 +104,8 @@ class Connection {
 
   async #pump(from: Socket, to: Socket, gate: Gate, passes: (frame: Buffer) => boolean): Promise<void> {
     try {
-      for await (const frame of frames(from as AsyncIterable<Buffer>)) if (passes(frame)) await this.#deliver(frame, to, gate);
+      for await (const frame of frames(from as AsyncIterable<Buffer>))
+        if (passes(frame)) await this.#deliver(frame, to, gate);
     } finally {
       await gate.open(); // an end is held as bytes are
     }
@@ -107,14 +113,15 @@ class Connection {
   }
 
   async #deliver(frame: Buffer, to: Socket, gate: Gate): Promise<void> {
-    for (let at = 0; at < frame.length; ) {
+    for (let at = 0; at < frame.length;) {
       const treatment = await gate.open();
       const slow = treatment !== 'pass' && 'bytesPerMs' in treatment;
       if (slow) await delay(TICK_MS);
       else if (treatment !== 'pass' && at === 0) await delay(treatment.latencyMs);
       const end = slow ? Math.min(frame.length, at + Math.ceil(treatment.bytesPerMs * TICK_MS)) : frame.length;
       if (to.destroyed) return;
-      if (!to.write(frame.subarray(at, end))) await new Promise<unknown>((resolve) => to.once('drain', resolve).once('close', resolve));
+      if (!to.write(frame.subarray(at, end)))
+        await new Promise<unknown>((resolve) => to.once('drain', resolve).once('close', resolve));
       at = end;
     }
   }
@@ -231,7 +238,10 @@ export class TcpProxy {
 }
 
 /** A Kafka that clients reach through proxies alone, one a broker, in the brokers' order. Closed when the test ends. */
-export async function startKafkaBehindProxies(t: Pick<TestContext, 'after'>, options: Omit<KafkaOptions, 'advertised' | 'ports'> = {}): Promise<KafkaCluster & { readonly proxies: readonly TcpProxy[] }> {
+export async function startKafkaBehindProxies(
+  t: Pick<TestContext, 'after'>,
+  options: Omit<KafkaOptions, 'advertised' | 'ports'> = {},
+): Promise<KafkaCluster & { readonly proxies: readonly TcpProxy[] }> {
   const proxies = await Promise.all(Array.from({ length: options.brokers ?? 1 }, () => TcpProxy.start()));
   t.after(() => Promise.all(proxies.map((proxy) => proxy.close())));
   const cluster = await startKafka({ ...options, advertised: (id) => proxies[id - 1]?.address ?? '' });

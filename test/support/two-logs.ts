@@ -10,7 +10,11 @@ import { temporaryDirectory } from './service.js';
 /** Gives each process its client of one log. */
 export type Clients = () => Log;
 
-export const LOGS: readonly { readonly name: string; readonly skip: string | false; readonly open: (t: Pick<TestContext, 'after'>) => Promise<Clients> }[] = [
+export const LOGS: readonly {
+  readonly name: string;
+  readonly skip: string | false;
+  readonly open: (t: Pick<TestContext, 'after'>) => Promise<Clients>;
+}[] = [
   {
     name: 'the embedded log',
     skip: false,

@@ -3,10 +3,10 @@ import { test, type TestContext } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
 import type { Fault } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { AggregateReads, type AggregateReadsOptions } from '../../src/tasks/aggregate-reads.js';
-import type { BoundReducer } from '../../src/tasks/reducers.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { AggregateReads, type AggregateReadsOptions } from '../../src/aggregates/aggregate-reads.js';
+import type { BoundReducer } from '../../src/aggregates/reducers.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 import { temporaryDirectory } from '../support/service.js';
 
 const GENERATION = 3;
@@ -41,26 +41,52 @@ class World {
         this.folded(aggregateId, this.#offsets.get(aggregateId)?.length ?? 0);
       },
     };
-    const boundTo = (aggregateType: string): BoundReducer | undefined => (aggregateType === 'account' ? reducer : undefined);
-    this.reads = new AggregateReads({ tables: this.tables, reducers, boundTo, barrier: () => Promise.resolve() } as unknown as AggregateReadsOptions);
+    const boundTo = (aggregateType: string): BoundReducer | undefined =>
+      aggregateType === 'account' ? reducer : undefined;
+    this.reads = new AggregateReads({
+      tables: this.tables,
+      reducers,
+      boundTo,
+      barrier: () => Promise.resolve(),
+    } as unknown as AggregateReadsOptions);
   }
 
   commits(aggregateId: string, offsets: readonly number[], type = 'account'): void {
     this.#offsets.set(aggregateId, offsets);
-    for (const [i, offset] of offsets.entries()) this.tables.addCommit(aggregateId, { version: 2 * i + 2, type, timestamp: offset }, 2 * i, offset);
+    for (const [i, offset] of offsets.entries())
+      this.tables.addCommit(aggregateId, { version: 2 * i + 2, type, timestamp: offset }, 2 * i, offset);
   }
 
   /** The first so many commits are. */
-  folded(aggregateId: string, count: number, more: { generation?: number; version?: number; fault?: Fault } = {}): void {
+  folded(
+    aggregateId: string,
+    count: number,
+    more: { generation?: number; version?: number; fault?: Fault } = {},
+  ): void {
     const offset = this.#offsets.get(aggregateId)?.[count - 1] ?? 0;
-    this.tables.setReducerState(aggregateId, { generation: GENERATION, version: 2 * count, state: Buffer.from(`${count}`), lastModified: offset, offset, fault: undefined, ...more });
+    this.tables.setReducerState(aggregateId, {
+      generation: GENERATION,
+      version: 2 * count,
+      state: Buffer.from(`${count}`),
+      lastModified: offset,
+      offset,
+      fault: undefined,
+      ...more,
+    });
   }
 
   /** What is told, as aggregate and count of commits; and who was folded for it. */
-  async told(ids: readonly string[], through: number, lastOnly?: boolean): Promise<{ told: string[]; ensured: string[] }> {
+  async told(
+    ids: readonly string[],
+    through: number,
+    lastOnly?: boolean,
+  ): Promise<{ told: string[]; ensured: string[] }> {
     this.ensured.length = 0;
     const states = await this.reads.aggregateStates(ids, through, lastOnly);
-    return { told: states.map(({ aggregateId, state }) => `${aggregateId} ${state?.toString()}`).sort(), ensured: [...this.ensured] };
+    return {
+      told: states.map(({ aggregateId, state }) => `${aggregateId} ${state?.toString()}`).sort(),
+      ensured: [...this.ensured],
+    };
   }
 }
 
@@ -74,7 +100,14 @@ test('a state with all commits below the offset is told without folding what is 
   assert.deepEqual(await world.told(['a'], 31), { told: ['a 3'], ensured: ['a'] });
   assert.deepEqual(await world.told(['a'], Infinity), { told: ['a 3'], ensured: [] }, 'there is nothing behind it');
   const [state] = await world.reads.aggregateStates(['a'], 31);
-  assert.deepEqual(state, { aggregateId: 'a', aggregateType: 'account', version: 6, state: Buffer.from('3'), lastModified: 30, logOffset: GENERATION * 2 ** 40 + 30 });
+  assert.deepEqual(state, {
+    aggregateId: 'a',
+    aggregateType: 'account',
+    version: 6,
+    state: Buffer.from('3'),
+    lastModified: 30,
+    logOffset: GENERATION * 2 ** 40 + 30,
+  });
 });
 
 test('whether a state has all commits below the offset is known of long histories too, also when they were written', async (t) => {
@@ -117,10 +150,21 @@ test('asked for the last states only, those with a commit at the offset or past 
   world.folded('stopped', 1, { fault });
   const ids = ['further', 'here', 'old', 'stopped'];
   assert.deepEqual(await world.told(ids, 25, true), { told: ['old 2', 'stopped 1'], ensured: [] });
-  assert.deepEqual(await world.told(ids, 30, true), { told: ['old 2', 'stopped 1'], ensured: [] }, 'the offset is exclusive');
-  assert.deepEqual(await world.told(ids, 31, true), { told: ['further 3', 'here 3', 'old 2', 'stopped 1'], ensured: [] });
+  assert.deepEqual(
+    await world.told(ids, 30, true),
+    { told: ['old 2', 'stopped 1'], ensured: [] },
+    'the offset is exclusive',
+  );
+  assert.deepEqual(await world.told(ids, 31, true), {
+    told: ['further 3', 'here 3', 'old 2', 'stopped 1'],
+    ensured: [],
+  });
   assert.deepEqual(await world.told(ids, 25), { told: ['further 3', 'here 3', 'old 2', 'stopped 1'], ensured: [] });
-  assert.deepEqual(await world.told(['behind', 'new'], 25, true), { told: [], ensured: ['behind', 'new'] }, 'the fold found another commit');
+  assert.deepEqual(
+    await world.told(['behind', 'new'], 25, true),
+    { told: [], ensured: ['behind', 'new'] },
+    'the fold found another commit',
+  );
 });
 
 test('a state that stands within a commit below the offset is folded first', async (t) => {

@@ -130,17 +130,24 @@ describe('an archive', () => {
   ];
   for (const [what, name] of paths) it(`with ${what} in a name is refused`, () => refuses(zip([{ name }]), /./));
 
-  it('with a name twice is refused, in other letter case too', () => refuses(zip([{ name: 'A.cs' }, { name: 'a.CS' }]), /comes twice/));
-  it('with a link is refused', () => refuses(zip([{ name: 'A.cs', mode: 0o120777, content: Buffer.from('/etc/passwd') }]), /link or a special file/));
-  it('with a link that no reader would follow is refused', () => refuses(zip([{ name: 'A.cs' }, { name: 'notes', mode: 0o120777 }]), /link or a special file/));
+  it('with a name twice is refused, in other letter case too', () =>
+    refuses(zip([{ name: 'A.cs' }, { name: 'a.CS' }]), /comes twice/));
+  it('with a link is refused', () =>
+    refuses(zip([{ name: 'A.cs', mode: 0o120777, content: Buffer.from('/etc/passwd') }]), /link or a special file/));
+  it('with a link that no reader would follow is refused', () =>
+    refuses(zip([{ name: 'A.cs' }, { name: 'notes', mode: 0o120777 }]), /link or a special file/));
   it('with a device is refused', () => refuses(zip([{ name: 'A.cs', mode: 0o020666 }]), /special file/));
   it('that is encrypted is refused', () => refuses(zip([{ name: 'A.cs', flags: 1 }]), /encrypted/));
-  it('encrypted by its local header alone is refused', () => refuses(zip([{ name: 'A.cs', localFlags: 1 }]), /encryption/));
+  it('encrypted by its local header alone is refused', () =>
+    refuses(zip([{ name: 'A.cs', localFlags: 1 }]), /encryption/));
   it('with another compression is refused', () => refuses(zip([{ name: 'A.cs', method: 99 }]), /compression method/));
-  it('whose header has another name is refused', () => refuses(zip([{ name: 'A.cs', localName: 'B.cs' }]), /another name/));
+  it('whose header has another name is refused', () =>
+    refuses(zip([{ name: 'A.cs', localName: 'B.cs' }]), /another name/));
   it('whose header has another size is refused', () => refuses(zip([{ name: 'A.cs', localSize: 1 }]), /another size/));
-  it('whose header is a zip64 lie is refused', () => refuses(zip([{ name: 'A.cs', localSize: 0xffffffff }]), /another size/));
-  it('whose directory claims billions of entries is refused', () => refuses(zip([{ name: 'A.cs' }], { zip64: true }), /4000000000 entries/));
+  it('whose header is a zip64 lie is refused', () =>
+    refuses(zip([{ name: 'A.cs', localSize: 0xffffffff }]), /another size/));
+  it('whose directory claims billions of entries is refused', () =>
+    refuses(zip([{ name: 'A.cs' }], { zip64: true }), /4000000000 entries/));
   it('that claims a size it has not is refused', () => refuses(zip([{ name: 'A.cs', size: 5 }]), /./));
   it('that claims a zip64 size it has not is refused', () => refuses(zip([{ name: 'A.cs', size: 0xffffffff }]), /./));
   it('whose entries overlap is refused', () => {
@@ -150,22 +157,34 @@ describe('an archive', () => {
   it('whose data runs into the next entry is refused', () => {
     const inner = zip([{ name: 'B.cs' }]);
     // A.cs is stored, and its content is where B.cs begins.
-    const outer = zip([{ name: 'A.cs', content: inner, method: 0 }, { name: 'B.cs', offset: 34 }]);
+    const outer = zip([
+      { name: 'A.cs', content: inner, method: 0 },
+      { name: 'B.cs', offset: 34 },
+    ]);
     return refuses(outer, /overlaps/);
   });
   it('with a wrong checksum is refused', () => refuses(zip([{ name: 'A.cs', crc: 1 }]), /checksum/));
-  it('with more entries than the limit is refused', () => refuses(zip(Array.from({ length: 6 }, (_, i) => ({ name: `${i}.txt` }))), /6 entries/));
+  it('with more entries than the limit is refused', () =>
+    refuses(zip(Array.from({ length: 6 }, (_, i) => ({ name: `${i}.txt` }))), /6 entries/));
   it('that says it has fewer entries than it has reads none of the others', async () => {
     assert.equal((await read(zip([{ name: 'A.cs' }, { name: '../B.cs' }], { count: 1 }))).length, 1);
   });
   it('that inflates past the limit is refused', () => {
     const half = Buffer.from(Array.from({ length: 150_000 }, (_, i) => `${i}`).join(','));
-    return refuses(zip([{ name: 'A.cs', content: half }, { name: 'B.cs', content: half }]), /more than the limit/);
+    return refuses(
+      zip([
+        { name: 'A.cs', content: half },
+        { name: 'B.cs', content: half },
+      ]),
+      /more than the limit/,
+    );
   });
   it('that lies about its size and inflates past the limit is refused', () =>
     refuses(zip([{ name: 'A.cs', content: Buffer.alloc(3 * 1024 * 1024, 0x20), size: 100 }]), /./));
-  it('that is a bomb is refused', () => refuses(zip([{ name: 'A.cs', content: Buffer.alloc(900_000, 0x20) }]), /inflates more than 200 times/));
-  it('with sources that are not UTF-8 is refused', () => refuses(zip([{ name: 'A.cs', content: Buffer.from([0x63, 0xe9]) }]), /not UTF-8/));
+  it('that is a bomb is refused', () =>
+    refuses(zip([{ name: 'A.cs', content: Buffer.alloc(900_000, 0x20) }]), /inflates more than 200 times/));
+  it('with sources that are not UTF-8 is refused', () =>
+    refuses(zip([{ name: 'A.cs', content: Buffer.from([0x63, 0xe9]) }]), /not UTF-8/));
   it('that is cut short or damaged is refused', async () => {
     const whole = zip([{ name: 'A.cs' }, { name: 'B.cs' }]);
     for (let length = 4; length < whole.length; length += 3) await refuses(whole.subarray(0, length), /./);

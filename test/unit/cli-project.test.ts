@@ -8,11 +8,27 @@ import { formatDiff, formatOutcome } from '../../src/cli/project/report.js';
 import { styleFor } from '../../src/cli/project/style.js';
 
 const plain = styleFor({}, {});
-const at = (severity: Diagnostic['severity'], code: string, file: string | null, line: number | null, column: number | null): Diagnostic => ({ severity, code, message: `${code} it is`, file, line, column });
+const at = (
+  severity: Diagnostic['severity'],
+  code: string,
+  file: string | null,
+  line: number | null,
+  column: number | null,
+): Diagnostic => ({ severity, code, message: `${code} it is`, file, line, column });
 
 test('errors are shown as a compiler shows them, with the line and a caret, errors first', () => {
   const sources = [{ path: 'src/a.cs', text: 'one\r\n\tint x = y;\nthree' }];
-  const shown = formatDiagnostics([at('warning', 'CS8600', 'src/a.cs', 3, 1), at('error', 'CS0103', 'src/a.cs', 2, 10), at('error', 'SF0001', null, null, null), at('error', 'SF0005', 'src/a.cs', null, null), at('error', 'CS1', 'gone.cs', 9, 9)], sources, plain);
+  const shown = formatDiagnostics(
+    [
+      at('warning', 'CS8600', 'src/a.cs', 3, 1),
+      at('error', 'CS0103', 'src/a.cs', 2, 10),
+      at('error', 'SF0001', null, null, null),
+      at('error', 'SF0005', 'src/a.cs', null, null),
+      at('error', 'CS1', 'gone.cs', 9, 9),
+    ],
+    sources,
+    plain,
+  );
   assert.equal(
     shown,
     [
@@ -38,25 +54,69 @@ test('colours are for terminals that want them', () => {
 });
 
 test('numbers that a double would round stay as they are written', () => {
-  const text = '{"big":12345678901234567890,"small":0.10000000000000001,"text":"12345678901234567890","n":-1.5e3,"one":1.0}';
+  const text =
+    '{"big":12345678901234567890,"small":0.10000000000000001,"text":"12345678901234567890","n":-1.5e3,"one":1.0}';
   assert.notDeepEqual(parseExactly(text), parseExactly(text.replace('67890,"s', '67891,"s')));
-  assert.equal(exactText(parseExactly(text)), '{"big":12345678901234567890,"small":0.10000000000000001,"text":"12345678901234567890","n":-1500,"one":1}');
-  assert.deepEqual(canonicalLines(parseExactly('{"b":[1,{"d":1,"c":12345678901234567890}],"a":null}')), ['{', '  "a": null,', '  "b": [', '    1,', '    {', '      "c": 12345678901234567890,', '      "d": 1', '    }', '  ]', '}']);
+  assert.equal(
+    exactText(parseExactly(text)),
+    '{"big":12345678901234567890,"small":0.10000000000000001,"text":"12345678901234567890","n":-1500,"one":1}',
+  );
+  assert.deepEqual(canonicalLines(parseExactly('{"b":[1,{"d":1,"c":12345678901234567890}],"a":null}')), [
+    '{',
+    '  "a": null,',
+    '  "b": [',
+    '    1,',
+    '    {',
+    '      "c": 12345678901234567890,',
+    '      "d": 1',
+    '    }',
+    '  ]',
+    '}',
+  ]);
 });
 
 test('a difference is shown with what lies around it', () => {
-  const lines = (from: number, to: number): string[] => Array.from({ length: to - from + 1 }, (_, i) => `line ${from + i}`);
+  const lines = (from: number, to: number): string[] =>
+    Array.from({ length: to - from + 1 }, (_, i) => `line ${from + i}`);
   assert.deepEqual(
     diffLines(['a', 'b', 'c', 'd'], ['a', 'c', 'x', 'd']).map(({ kind, text }) => `${kind} ${text}`),
     ['same a', 'expected b', 'same c', 'actual x', 'same d'],
   );
   const shown = formatDiff(lines(1, 20), [...lines(1, 9), 'changed', ...lines(11, 20), 'more'], plain);
-  assert.equal(shown, ['  …', '  line 7', '  line 8', '  line 9', '- line 10', '+ changed', '  line 11', '  line 12', '  line 13', '  …', '  line 18', '  line 19', '  line 20', '+ more', ''].join('\n'));
+  assert.equal(
+    shown,
+    [
+      '  …',
+      '  line 7',
+      '  line 8',
+      '  line 9',
+      '- line 10',
+      '+ changed',
+      '  line 11',
+      '  line 12',
+      '  line 13',
+      '  …',
+      '  line 18',
+      '  line 19',
+      '  line 20',
+      '+ more',
+      '',
+    ].join('\n'),
+  );
   assert.equal(formatDiff(['null'], ['1'], plain), '- null\n+ 1\n');
 });
 
 test('what failed says what was expected and what came', () => {
-  const fault = { eventId: 'e', aggregateId: 'a', version: 3, className: 'N.R', message: 'InvalidOperationException: no', file: 'a.cs', line: 2, at: '' };
+  const fault = {
+    eventId: 'e',
+    aggregateId: 'a',
+    version: 3,
+    className: 'N.R',
+    message: 'InvalidOperationException: no',
+    file: 'a.cs',
+    line: 2,
+    at: '',
+  };
   const shown = formatOutcome(
     { name: 'a case' },
     {
@@ -103,13 +163,23 @@ test('a fixture that is malformed is told with its place', () => {
     ['7', /^f\.json: /],
     ['{"when":[],"then":{"state":1}}', /^f\.json: \/when must have an event\.$/],
     ['{"when":[{"eventTpe":"x"}],"then":{"state":1}}', /^f\.json: \/when\/0 has 'eventTpe', which is not known\.$/],
-    [`[{${when},"then":{"state":1}},{"name":"second",${when},"then":{"states":5}}]`, /^f\.json: second: \/then\/states must be an object/],
+    [
+      `[{${when},"then":{"state":1}},{"name":"second",${when},"then":{"states":5}}]`,
+      /^f\.json: second: \/then\/states must be an object/,
+    ],
     [`{${when},"then":{}}`, /^f\.json, case 1: then needs a state/],
     [`{${when},"then":{"state":1,"states":{}}}`, /give one of them/],
     [`{"reducer":"A","projection":"B",${when},"then":{"state":1}}`, /not both/],
     [`{"when":[{"eventType":"x","timestamp":"yesterday"}],"then":{"state":1}}`, /must be a time like/],
   ];
-  for (const [text, expected] of cases) assert.throws(() => readFixtures({ path: 'f.json', text }), { name: 'CliError', message: expected });
-  const [one] = readFixtures({ path: 'fixtures/order.json', text: `{"when":[{"eventType":"x","data":{"n":12345678901234567890}}],"then":{"state":null}}` });
-  assert.deepEqual([one?.name, exactText(one?.when[0]?.data), one?.then], ['order 1', '{"n":12345678901234567890}', { state: null }]);
+  for (const [text, expected] of cases)
+    assert.throws(() => readFixtures({ path: 'f.json', text }), { name: 'CliError', message: expected });
+  const [one] = readFixtures({
+    path: 'fixtures/order.json',
+    text: `{"when":[{"eventType":"x","data":{"n":12345678901234567890}}],"then":{"state":null}}`,
+  });
+  assert.deepEqual(
+    [one?.name, exactText(one?.when[0]?.data), one?.then],
+    ['order 1', '{"n":12345678901234567890}', { state: null }],
+  );
 });

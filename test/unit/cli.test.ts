@@ -21,7 +21,10 @@ async function listen(t: TestContext, answer: RequestListener): Promise<string> 
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function statefold(env: Readonly<Record<string, string>>, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
+async function statefold(
+  env: Readonly<Record<string, string>>,
+  ...args: string[]
+): Promise<{ code: number; out: string; err: string }> {
   const [stdout, stderr] = [new PassThrough(), new PassThrough()];
   const outputs = Promise.all([text(stdout), text(stderr)]);
   const code = await runProgram(args, { env, stdin: Readable.from([]), stdout, stderr });
@@ -43,8 +46,16 @@ test('what an owner can put right is said in one sentence, with exit code 1', as
 
   const empty = { STATEFOLD_DATA_DIR: directory };
   const cases: [env: Record<string, string>, args: string[], expected: RegExp][] = [
-    [{ ...empty, PORT: String(port) }, ['health'], new RegExp(`^Nothing listens at http://127\\.0\\.0\\.1:${port}: start the service with \`npm start\`.*\\n$`)],
-    [{ ...empty, HOST: '::', PORT: String(port) }, ['health'], new RegExp(`^Nothing listens at http://127\\.0\\.0\\.1:${port}`)],
+    [
+      { ...empty, PORT: String(port) },
+      ['health'],
+      new RegExp(`^Nothing listens at http://127\\.0\\.0\\.1:${port}: start the service with \`npm start\`.*\\n$`),
+    ],
+    [
+      { ...empty, HOST: '::', PORT: String(port) },
+      ['health'],
+      new RegExp(`^Nothing listens at http://127\\.0\\.0\\.1:${port}`),
+    ],
     [empty, ['tenants', 'list'], /^There is no admin key in .*admin-key: start the service once/],
     [{ ...empty, PORT: 'eighty' }, ['health'], /^PORT must be a whole number/],
     [empty, ['health', '--url', 'ftp://a'], /^ftp:\/\/a is not an http or https URL/],
@@ -60,7 +71,8 @@ test('what an owner can put right is said in one sentence, with exit code 1', as
   }
   const { code, out } = await statefold(empty, '--help');
   assert.equal(code, 0);
-  for (const command of ['serve', 'tenants', 'keys', 'sql', 'rebuild-read-store', 'health']) assert.match(out, new RegExp(`^ {2}${command}`, 'm'));
+  for (const command of ['serve', 'tenants', 'keys', 'sql', 'rebuild-read-store', 'health'])
+    assert.match(out, new RegExp(`^ {2}${command}`, 'm'));
 });
 
 test('the admin key of the settings goes before the file, problems are shown with their fields, and lists are read to their end', async (t) => {
@@ -72,14 +84,28 @@ test('the admin key of the settings goes before the file, problems are shown wit
     seen.push(`${request.method} ${request.url} ${String(request.headers['x-admin-key'])}`);
     if (request.method === 'POST') {
       const errors = [{ pointer: '/name', message: 'must be shorter' }];
-      response.writeHead(400, { 'Content-Type': 'application/problem+json' }).end(JSON.stringify({ status: 400, code: 'INVALID_REQUEST', detail: 'The body is invalid.', errors }));
-    } else if (request.url?.includes('cursor=') === true) response.end(JSON.stringify({ tenants: [{ tenantId: 'b' }] }));
+      response
+        .writeHead(400, { 'Content-Type': 'application/problem+json' })
+        .end(JSON.stringify({ status: 400, code: 'INVALID_REQUEST', detail: 'The body is invalid.', errors }));
+    } else if (request.url?.includes('cursor=') === true)
+      response.end(JSON.stringify({ tenants: [{ tenantId: 'b' }] }));
     else response.end(JSON.stringify({ tenants: [{ tenantId: 'a' }], nextCursor: 'x/+' }));
   });
   const env = { STATEFOLD_DATA_DIR: directory, STATEFOLD_URL: `${url}/` };
-  assert.deepEqual(JSON.parse((await statefold(env, 'tenants', 'list', '--json')).out), [{ tenantId: 'a' }, { tenantId: 'b' }]);
-  const { code, err } = await statefold({ ...env, STATEFOLD_ADMIN_KEY: 'from-the-settings-of-the-owner' }, 'tenants', 'create', 'x');
-  assert.deepEqual({ code, err }, { code: 1, err: 'The body is invalid. (INVALID_REQUEST)\n  /name must be shorter\n' });
+  assert.deepEqual(JSON.parse((await statefold(env, 'tenants', 'list', '--json')).out), [
+    { tenantId: 'a' },
+    { tenantId: 'b' },
+  ]);
+  const { code, err } = await statefold(
+    { ...env, STATEFOLD_ADMIN_KEY: 'from-the-settings-of-the-owner' },
+    'tenants',
+    'create',
+    'x',
+  );
+  assert.deepEqual(
+    { code, err },
+    { code: 1, err: 'The body is invalid. (INVALID_REQUEST)\n  /name must be shorter\n' },
+  );
   assert.deepEqual(seen, [
     'GET /admin/tenants?limit=500 from-the-file-of-the-data-directory',
     'GET /admin/tenants?limit=500&cursor=x%2F%2B from-the-file-of-the-data-directory',
@@ -90,7 +116,9 @@ test('the admin key of the settings goes before the file, problems are shown wit
 test('an answer of the read store that fails halfway is written up to there, wherever its pieces are cut', async (t) => {
   const tag = 'abcdefghijklmnop';
   const rows = 'one\ntwo\n';
-  const whole = Buffer.from(`${rows}\r\n__exception__\r\n${tag}\r\nCode: 395. DB::Exception: too far. (FUNCTION_THROW)\n51 ${tag}\r\n__exception__\r\n`);
+  const whole = Buffer.from(
+    `${rows}\r\n__exception__\r\n${tag}\r\nCode: 395. DB::Exception: too far. (FUNCTION_THROW)\n51 ${tag}\r\n__exception__\r\n`,
+  );
   let cut = 0;
   let ends = false;
   const url = await listen(t, (_, response) => {
@@ -106,7 +134,11 @@ test('an answer of the read store that fails halfway is written up to there, whe
   for (ends of [true, false])
     for (cut = 1; cut < whole.length; cut += 3) {
       const output = new PassThrough();
-      await assert.rejects(runSql(access, 'SELECT 1', 'TabSeparated', output), { message: 'Code: 395. DB::Exception: too far. (FUNCTION_THROW)' }, `cut at ${cut}`);
+      await assert.rejects(
+        runSql(access, 'SELECT 1', 'TabSeparated', output),
+        { message: 'Code: 395. DB::Exception: too far. (FUNCTION_THROW)' },
+        `cut at ${cut}`,
+      );
       output.end();
       assert.equal(await text(output), rows, `cut at ${cut}`);
     }
@@ -134,7 +166,7 @@ test('a slow reader of the output slows the read store, and one that goes away e
   });
   const running = runSql(access, 'SELECT 1', 'TabSeparated', output);
   // Until nothing more is sent: what is on the way is bounded by the buffers of both sockets.
-  for (let before = -1; release === undefined || before !== sent; ) {
+  for (let before = -1; release === undefined || before !== sent;) {
     before = sent;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

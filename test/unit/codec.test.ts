@@ -5,16 +5,24 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { ChangeValue, CommitValue, EventsBody, Fence } from '../../src/core/records.js';
-import { CommitView } from '../../src/log/commit-records.js';
-import { AvroRecordCodec, loadCodecs, UnknownSchemaError } from '../../src/log/codec.js';
-import { readSchemas } from '../../src/log/schemas.js';
+import { CommitView } from '../../src/log/codec/commit-records.js';
+import { AvroRecordCodec, loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
+import { readSchemas } from '../../src/log/codec/schemas.js';
 
 const DIRECTORY = join(findProjectRoot(), 'schemas', 'avro');
 const codecs = loadCodecs(DIRECTORY);
 const fence: Fence = { epoch: 3, owner: 'w1', recordId: 'w1:a', expectedOffset: 41, previous: 'w1:9' };
 const commit: CommitValue = {
-  commandId: 'key', keyed: true, requestHash: Buffer.from('h'), aggregateId: 'order-1', aggregateType: 'order', baseVersion: 2, timestamp: 1_700_000_000_000,
-  correlationId: null, causationId: 'why', metadata: Buffer.from('{"a":1.0}'),
+  commandId: 'key',
+  keyed: true,
+  requestHash: Buffer.from('h'),
+  aggregateId: 'order-1',
+  aggregateType: 'order',
+  baseVersion: 2,
+  timestamp: 1_700_000_000_000,
+  correlationId: null,
+  causationId: 'why',
+  metadata: Buffer.from('{"a":1.0}'),
   events: [{ eventId: Buffer.alloc(16, 7), eventType: 'paid', data: Buffer.from('{"n":9007199254740993}') }],
 };
 
@@ -29,7 +37,11 @@ function plain(value: unknown): unknown {
 /** Bytes that every version of the service must read. A change of the schemas that changes them loses data. */
 const GOLDEN: [string, Parameters<typeof codecs.events.encode>[1], string][] = [
   ['claim', { kind: 'Claim', value: { rules: 1 } }, '0000000001323a63ff060477310877313a61520877313a390002'],
-  ['commit', { kind: 'Commit', value: commit }, '0000000001a04b6059060477310877313a61520877313a3902066b65790102680e6f726465722d310a6f726465720480a0abfef96200020677687902127b2261223a312e307d020707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d00'],
+  [
+    'commit',
+    { kind: 'Commit', value: commit },
+    '0000000001a04b6059060477310877313a61520877313a3902066b65790102680e6f726465722d310a6f726465720480a0abfef96200020677687902127b2261223a312e307d020707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d00',
+  ],
 ];
 
 describe('the codec of records', () => {
@@ -45,20 +57,60 @@ describe('the codec of records', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 20 });
     const longs = fc.nat({ max: 2 ** 31 - 1 }).map((n) => n * 2 ** 21);
     const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(of);
-    const fences: fc.Arbitrary<Fence> = fc.record({ epoch: fc.nat(), owner: text, recordId: text, expectedOffset: longs, previous: text });
-    const events = fc.array(fc.record({ eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)), eventType: text, data }), { maxLength: 4 });
+    const fences: fc.Arbitrary<Fence> = fc.record({
+      epoch: fc.nat(),
+      owner: text,
+      recordId: text,
+      expectedOffset: longs,
+      previous: text,
+    });
+    const events = fc.array(
+      fc.record({
+        eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)),
+        eventType: text,
+        data,
+      }),
+      { maxLength: 4 },
+    );
     const commits: fc.Arbitrary<CommitValue> = fc.record({
-      commandId: text, keyed: fc.boolean(), requestHash: data, aggregateId: text, aggregateType: text, baseVersion: longs, timestamp: longs,
-      correlationId: maybe(text), causationId: maybe(text), metadata: maybe(data), events,
+      commandId: text,
+      keyed: fc.boolean(),
+      requestHash: data,
+      aggregateId: text,
+      aggregateType: text,
+      baseVersion: longs,
+      timestamp: longs,
+      correlationId: maybe(text),
+      causationId: maybe(text),
+      metadata: maybe(data),
+      events,
     });
     const changes: fc.Arbitrary<ChangeValue> = fc.record({
-      projectionId: text, revision: fc.nat(), className: text, key: text, inputOffset: longs, inputIndex: fc.nat(), eventId: text, aggregateId: text,
-      aggregateType: text, version: longs, timestamp: longs, cause: maybe(text), state: maybe(data), fault: maybe(data),
+      projectionId: text,
+      revision: fc.nat(),
+      className: text,
+      key: text,
+      inputOffset: longs,
+      inputIndex: fc.nat(),
+      eventId: text,
+      aggregateId: text,
+      aggregateType: text,
+      version: longs,
+      timestamp: longs,
+      cause: maybe(text),
+      state: maybe(data),
+      fault: maybe(data),
     });
     fc.assert(
       fc.property(fences, commits, changes, (of, value, change) => {
-        assert.deepEqual(plain(codecs.events.decode(codecs.events.encode(of, { kind: 'Commit', value }))), plain({ fence: of, body: { kind: 'Commit', value } }));
-        assert.deepEqual(plain(codecs.changes.decode(codecs.changes.encode(of, { kind: 'Change', value: change }))), plain({ fence: of, body: { kind: 'Change', value: change } }));
+        assert.deepEqual(
+          plain(codecs.events.decode(codecs.events.encode(of, { kind: 'Commit', value }))),
+          plain({ fence: of, body: { kind: 'Commit', value } }),
+        );
+        assert.deepEqual(
+          plain(codecs.changes.decode(codecs.changes.encode(of, { kind: 'Change', value: change }))),
+          plain({ fence: of, body: { kind: 'Change', value: change } }),
+        );
       }),
     );
   });
@@ -67,13 +119,39 @@ describe('the codec of records', () => {
     const { schema } = readSchemas(DIRECTORY).events;
     const whole = new AvroRecordCodec<EventsBody>({ schema, schemaId: 1 });
     const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
-    const text = fc.oneof(fc.constantFrom('', 'w1', 'w1:a', 'w1:b', 'order', 'ordre'), fc.string({ unit: 'grapheme', maxLength: 90 }));
-    const long = fc.oneof(fc.nat({ max: 300 }), fc.maxSafeInteger().map((n) => Math.trunc(n / 2)), fc.integer({ min: -70_000, max: -1 }));
+    const text = fc.oneof(
+      fc.constantFrom('', 'w1', 'w1:a', 'w1:b', 'order', 'ordre'),
+      fc.string({ unit: 'grapheme', maxLength: 90 }),
+    );
+    const long = fc.oneof(
+      fc.nat({ max: 300 }),
+      fc.maxSafeInteger().map((n) => Math.trunc(n / 2)),
+      fc.integer({ min: -70_000, max: -1 }),
+    );
     const maybe = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | null> => fc.option(of);
-    const events = fc.array(fc.record({ eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)), eventType: text, data: bytes }), { maxLength: 70 });
+    const events = fc.array(
+      fc.record({
+        eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)),
+        eventType: text,
+        data: bytes,
+      }),
+      { maxLength: 70 },
+    );
     const record = fc.tuple(
       fc.record({ epoch: long, owner: text, recordId: text, expectedOffset: long, previous: text }),
-      fc.record({ commandId: text, keyed: fc.boolean(), requestHash: bytes, aggregateId: text, aggregateType: text, baseVersion: long, timestamp: long, correlationId: maybe(text), causationId: maybe(text), metadata: maybe(bytes), events }),
+      fc.record({
+        commandId: text,
+        keyed: fc.boolean(),
+        requestHash: bytes,
+        aggregateId: text,
+        aggregateType: text,
+        baseVersion: long,
+        timestamp: long,
+        correlationId: maybe(text),
+        causationId: maybe(text),
+        metadata: maybe(bytes),
+        events,
+      }),
     );
     fc.assert(
       // After each other: what one has in common with the next is remembered.
@@ -94,18 +172,27 @@ describe('the codec of records', () => {
 
   it('a commit whose events are in blocks with sizes, as other writers of Avro may have them, is read whole', () => {
     const encoded = codecs.events.encode(fence, { kind: 'Commit', value: commit });
-    const { events: [event] } = commit;
+    const {
+      events: [event],
+    } = commit;
     assert.ok(event !== undefined);
     const block = 1 + 16 + (1 + event.eventType.length) + (1 + event.data.length);
     const before = encoded.length - block - 1;
     assert.equal(encoded[before], 2, 'one event');
-    const blocks = Buffer.concat([encoded.subarray(0, before), Buffer.from([1, (block - 1) * 2]), encoded.subarray(before + 1)]);
+    const blocks = Buffer.concat([
+      encoded.subarray(0, before),
+      Buffer.from([1, (block - 1) * 2]),
+      encoded.subarray(before + 1),
+    ]);
     blocks.writeUInt32BE(crc32(blocks.subarray(9)), 5);
     assert.deepEqual(plain(codecs.events.decode(blocks)), { fence, body: { kind: 'Commit', value: commit } });
   });
 
   it('encodes what is larger than its scratch', () => {
-    const body: EventsBody = { kind: 'Commit', value: { ...commit, events: [{ eventId: Buffer.alloc(16), eventType: 'e', data: Buffer.alloc(300_000, 'x') }] } };
+    const body: EventsBody = {
+      kind: 'Commit',
+      value: { ...commit, events: [{ eventId: Buffer.alloc(16), eventType: 'e', data: Buffer.alloc(300_000, 'x') }] },
+    };
     const again: EventsBody = { kind: 'Commit', value: commit };
     const [large, small] = [codecs.events.encode(fence, body), codecs.events.encode(fence, again)];
     assert.deepEqual(plain(codecs.events.decode(large)?.body), body);
@@ -128,15 +215,30 @@ describe('the codec of records', () => {
     const claim = codecs.events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     const oneByteOff = codecs.changes.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     oneByteOff[5] = (oneByteOff[5] ?? 0) ^ 1;
-    for (const foreign of [Buffer.alloc(0), Buffer.from('hello'), Buffer.from('{"json":true}'), claim.subarray(0, 9), oneByteOff])
+    for (const foreign of [
+      Buffer.alloc(0),
+      Buffer.from('hello'),
+      Buffer.from('{"json":true}'),
+      claim.subarray(0, 9),
+      oneByteOff,
+    ])
       assert.equal(codecs.events.decode(foreign), undefined);
   });
 
   it('stops at a record of ours whose schema it does not know, which others may count', () => {
     // 2 is that of another topic here: a registry that numbers anew may well have given it to this one.
     for (const id of [2, 70]) {
-      const written = loadCodecs(DIRECTORY, { events: id, changes: 71, catalog: 72, order: 73 }).events.encode(fence, { kind: 'Commit', value: commit });
-      assert.throws(() => codecs.events.decode(written), (error) => error instanceof UnknownSchemaError && error.message.includes(`schema id ${id}, this process knows 1: `) && error.message.includes('SCHEMA_REGISTRY_URL'));
+      const written = loadCodecs(DIRECTORY, { events: id, changes: 71, catalog: 72, order: 73 }).events.encode(fence, {
+        kind: 'Commit',
+        value: commit,
+      });
+      assert.throws(
+        () => codecs.events.decode(written),
+        (error) =>
+          error instanceof UnknownSchemaError &&
+          error.message.includes(`schema id ${id}, this process knows 1: `) &&
+          error.message.includes('SCHEMA_REGISTRY_URL'),
+      );
       written[5] = (written[5] ?? 0) ^ 1;
       assert.equal(codecs.events.decode(written), undefined);
     }
@@ -144,15 +246,27 @@ describe('the codec of records', () => {
 
   it('reads what an earlier schema wrote, with the defaults of what was added', () => {
     const { schema } = readSchemas(DIRECTORY).events;
-    interface Field { readonly name: string; readonly type: unknown; readonly default?: unknown }
-    interface Schema { readonly fields: readonly (Field & { readonly type: readonly { readonly name: string; readonly fields: readonly Field[] }[] })[] }
+    interface Field {
+      readonly name: string;
+      readonly type: unknown;
+      readonly default?: unknown;
+    }
+    interface Schema {
+      readonly fields: readonly (Field & {
+        readonly type: readonly { readonly name: string; readonly fields: readonly Field[] }[];
+      })[];
+    }
     const later = structuredClone(schema) as Schema;
-    const added = later.fields.find(({ name }) => name === 'body')?.type.find(({ name }) => name === 'Commit')?.fields as Field[];
+    const added = later.fields.find(({ name }) => name === 'body')?.type.find(({ name }) => name === 'Commit')
+      ?.fields as Field[];
     added.splice(3, 0, { name: 'tag', type: ['null', 'string'], default: null });
     const written = codecs.events.encode(fence, { kind: 'Commit', value: commit });
     const claim = codecs.events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     const codec = new AvroRecordCodec<EventsBody>({ schema: later, schemaId: 9, earlier: new Map([[1, schema]]) });
-    assert.deepEqual(plain(codec.decode(written)), { fence, body: { kind: 'Commit', value: { ...commit, tag: null } } });
+    assert.deepEqual(plain(codec.decode(written)), {
+      fence,
+      body: { kind: 'Commit', value: { ...commit, tag: null } },
+    });
     assert.deepEqual(plain(codec.decode(claim)), { fence, body: { kind: 'Claim', value: { rules: 1 } } });
     const now = codec.encode(fence, { kind: 'Commit', value: { ...commit, tag: 'x' } as CommitValue });
     assert.equal(now.readUInt32BE(1), 9);

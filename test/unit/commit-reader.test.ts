@@ -5,27 +5,46 @@ import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { headAfter } from '../../src/core/append-rules.js';
 import type { CommitValue } from '../../src/core/records.js';
-import { loadCodecs } from '../../src/log/codec.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, LogRecord } from '../../src/log/log.js';
-import { CommitReader, type Input } from '../../src/tasks/commit-reader.js';
-import { storedCommit } from '../../src/tasks/events-writer.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { CommitReader, type Input } from '../../src/aggregates/commit-reader.js';
+import { storedCommit } from '../../src/aggregates/events-writer.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 import { Scheduler } from '../simulator/scheduler.js';
 import { SimDisk } from '../simulator/sim-store.js';
 
 const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).events;
 
 /** A log of commits of these sizes to aggregate `a`, with foreign and void records between, folded to its end. */
-function readerOf(sizes: readonly number[], tailBytes: number, pushedFrom: number): { reader: CommitReader; head: number; end: number } {
-  const tables = new PartitionTables(new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'));
+function readerOf(
+  sizes: readonly number[],
+  tailBytes: number,
+  pushedFrom: number,
+): { reader: CommitReader; head: number; end: number } {
+  const tables = new PartitionTables(
+    new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'),
+  );
   const records: LogRecord[] = [];
   const inputs: Input[] = [];
   let head = 0;
   const add = (aggregateId: string, baseVersion: number, count: number, accepted: boolean): void => {
     const offset = records.length;
     const value: CommitValue = {
-      commandId: `c${offset}`, keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType: 't', baseVersion, timestamp: offset, correlationId: null, causationId: null, metadata: null,
-      events: Array.from({ length: count }, (_, i) => ({ eventId: Buffer.alloc(16, i), eventType: 'e', data: Buffer.from(`{"o":${offset},"i":${i}}`) })),
+      commandId: `c${offset}`,
+      keyed: false,
+      requestHash: Buffer.alloc(0),
+      aggregateId,
+      aggregateType: 't',
+      baseVersion,
+      timestamp: offset,
+      correlationId: null,
+      causationId: null,
+      metadata: null,
+      events: Array.from({ length: count }, (_, i) => ({
+        eventId: Buffer.alloc(16, i),
+        eventType: 'e',
+        data: Buffer.from(`{"o":${offset},"i":${i}}`),
+      })),
     };
     const fence = { epoch: 1, owner: 'w', recordId: `${offset}`, expectedOffset: offset, previous: '' };
     records.push({ offset, timestamp: 0, key: Buffer.alloc(0), value: codec.encode(fence, { kind: 'Commit', value }) });
@@ -36,7 +55,8 @@ function readerOf(sizes: readonly number[], tailBytes: number, pushedFrom: numbe
   for (const [i, size] of sizes.entries()) {
     if (i % 3 === 1) add('a', head, 2, false);
     if (i % 4 === 2) add('b', i, 1, true);
-    if (i % 5 === 3) records.push({ offset: records.length, timestamp: 0, key: Buffer.alloc(0), value: Buffer.from('foreign') });
+    if (i % 5 === 3)
+      records.push({ offset: records.length, timestamp: 0, key: Buffer.alloc(0), value: Buffer.from('foreign') });
     add('a', head, size, true);
     head += size;
   }
@@ -45,8 +65,17 @@ function readerOf(sizes: readonly number[], tailBytes: number, pushedFrom: numbe
     readAt: (_of, offsets) => Promise.resolve(offsets.flatMap((offset) => records[offset] ?? [])),
   };
   const start = Math.min(pushedFrom, records.length);
-  const reader = new CommitReader({ log: log as Log, ref: { topic: 'events', partition: 0 }, codec, tables, tailBytes, start, position: () => records.length });
-  for (const input of inputs) if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) reader.push(input);
+  const reader = new CommitReader({
+    log: log as Log,
+    ref: { topic: 'events', partition: 0 },
+    codec,
+    tables,
+    tailBytes,
+    start,
+    position: () => records.length,
+  });
+  for (const input of inputs)
+    if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) reader.push(input);
   return { reader, head, end: records.length };
 }
 
@@ -56,8 +85,30 @@ const tails = fc.tuple(fc.constantFrom(300, 3000, 1e6), fc.nat(50));
 /** All of an input, wherever it comes from. */
 const whole = (input: Input): unknown => {
   if (input.kind !== 'commit') return input;
-  const { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events } = input.commit;
-  return { offset, commandId, aggregateId, aggregateType, baseVersion, timestamp, correlationId, causationId, metadata, events };
+  const {
+    offset,
+    commandId,
+    aggregateId,
+    aggregateType,
+    baseVersion,
+    timestamp,
+    correlationId,
+    causationId,
+    metadata,
+    events,
+  } = input.commit;
+  return {
+    offset,
+    commandId,
+    aggregateId,
+    aggregateType,
+    baseVersion,
+    timestamp,
+    correlationId,
+    causationId,
+    metadata,
+    events,
+  };
 };
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, i) => i + 1);
 
@@ -65,62 +116,86 @@ describe('reading commits', () => {
   it('pages of an aggregate: inclusive bounds, either way, whole when followed by nextVersion', async () => {
     const bound = fc.option(fc.integer({ min: 0, max: 130 }), { nil: undefined });
     await fc.assert(
-      fc.asyncProperty(sizes, tails, bound, bound, fc.integer({ min: 1, max: 12 }), fc.constantFrom('forward' as const, 'backward' as const), async (of, [tailBytes, pushedFrom], fromVersion, toVersion, limit, direction) => {
-        const { reader, head } = readerOf(of, tailBytes, pushedFrom);
-        const low = direction === 'forward' ? (fromVersion ?? 1) : (toVersion ?? 1);
-        const high = direction === 'forward' ? (toVersion ?? head) : (fromVersion ?? head);
-        const want = upTo(head).filter((version) => version >= low && version <= high);
-        if (direction === 'backward') want.reverse();
-        const got: number[] = [];
-        let from = fromVersion;
-        for (let pages = 0; ; pages++) {
-          assert.ok(pages <= head, 'ends');
-          const page = await reader.listEvents({ aggregateId: 'a', fromVersion: from, toVersion, limit, direction }, head);
-          assert.ok(page.events.length <= limit);
-          assert.ok(page.nextVersion === undefined || page.events.length > 0, 'a page with more to come holds something');
-          got.push(...page.events.map(({ version }) => version));
-          if (page.nextVersion === undefined) break;
-          assert.equal(page.nextVersion, (got.at(-1) ?? 0) + (direction === 'forward' ? 1 : -1));
-          from = page.nextVersion;
-        }
-        assert.deepEqual(got, want);
-      }),
+      fc.asyncProperty(
+        sizes,
+        tails,
+        bound,
+        bound,
+        fc.integer({ min: 1, max: 12 }),
+        fc.constantFrom('forward' as const, 'backward' as const),
+        async (of, [tailBytes, pushedFrom], fromVersion, toVersion, limit, direction) => {
+          const { reader, head } = readerOf(of, tailBytes, pushedFrom);
+          const low = direction === 'forward' ? (fromVersion ?? 1) : (toVersion ?? 1);
+          const high = direction === 'forward' ? (toVersion ?? head) : (fromVersion ?? head);
+          const want = upTo(head).filter((version) => version >= low && version <= high);
+          if (direction === 'backward') want.reverse();
+          const got: number[] = [];
+          let from = fromVersion;
+          for (let pages = 0; ; pages++) {
+            assert.ok(pages <= head, 'ends');
+            const page = await reader.listEvents(
+              { aggregateId: 'a', fromVersion: from, toVersion, limit, direction },
+              head,
+            );
+            assert.ok(page.events.length <= limit);
+            assert.ok(
+              page.nextVersion === undefined || page.events.length > 0,
+              'a page with more to come holds something',
+            );
+            got.push(...page.events.map(({ version }) => version));
+            if (page.nextVersion === undefined) break;
+            assert.equal(page.nextVersion, (got.at(-1) ?? 0) + (direction === 'forward' ? 1 : -1));
+            from = page.nextVersion;
+          }
+          assert.deepEqual(got, want);
+        },
+      ),
     );
   });
 
   it('history in chunks, and the inputs from any place on, are the same from memory and from the log', async () => {
     await fc.assert(
-      fc.asyncProperty(sizes, tails, fc.integer({ min: 1, max: 60 }), fc.nat(60), fc.constantFrom(1, 900, 1e6), async (of, [tailBytes, pushedFrom], from, length, maxBytes) => {
-        const { reader, head, end } = readerOf(of, tailBytes, pushedFrom);
-        const all = readerOf(of, 1e9, 0).reader;
-        const read = async (by: CommitReader, bytes: number): Promise<Input[]> => {
-          const inputs: Input[] = [];
-          for (let next = 0; next < end; ) {
-            const page = await by.read(next, bytes);
-            assert.ok(page.next > next, 'goes on');
-            inputs.push(...page.inputs);
-            next = page.next;
+      fc.asyncProperty(
+        sizes,
+        tails,
+        fc.integer({ min: 1, max: 60 }),
+        fc.nat(60),
+        fc.constantFrom(1, 900, 1e6),
+        async (of, [tailBytes, pushedFrom], from, length, maxBytes) => {
+          const { reader, head, end } = readerOf(of, tailBytes, pushedFrom);
+          const all = readerOf(of, 1e9, 0).reader;
+          const read = async (by: CommitReader, bytes: number): Promise<Input[]> => {
+            const inputs: Input[] = [];
+            for (let next = 0; next < end;) {
+              const page = await by.read(next, bytes);
+              assert.ok(page.next > next, 'goes on');
+              inputs.push(...page.inputs);
+              next = page.next;
+            }
+            assert.deepEqual(await by.read(end, bytes), { inputs: [], next: end });
+            return inputs;
+          };
+          assert.deepEqual((await read(reader, maxBytes)).map(whole), (await read(all, 1e9)).map(whole));
+          const first = Math.min(from, head);
+          const last = Math.min(first + length, head);
+          for (const reverse of [false, true]) {
+            const bases: number[] = [];
+            for await (const chunk of reader.history('a', first, last, reverse))
+              bases.push(...chunk.map(({ baseVersion }) => baseVersion));
+            const starts = of.map((_size, i) => of.slice(0, i).reduce((sum, n) => sum + n, 0));
+            const want = starts.filter((base, i) => base < last && base + (of[i] ?? 0) >= first);
+            assert.deepEqual(bases, reverse ? want.reverse() : want);
           }
-          assert.deepEqual(await by.read(end, bytes), { inputs: [], next: end });
-          return inputs;
-        };
-        assert.deepEqual((await read(reader, maxBytes)).map(whole), (await read(all, 1e9)).map(whole));
-        const first = Math.min(from, head);
-        const last = Math.min(first + length, head);
-        for (const reverse of [false, true]) {
-          const bases: number[] = [];
-          for await (const chunk of reader.history('a', first, last, reverse)) bases.push(...chunk.map(({ baseVersion }) => baseVersion));
-          const starts = of.map((_size, i) => of.slice(0, i).reduce((sum, n) => sum + n, 0));
-          const want = starts.filter((base, i) => base < last && base + (of[i] ?? 0) >= first);
-          assert.deepEqual(bases, reverse ? want.reverse() : want);
-        }
-      }),
+        },
+      ),
     );
   });
 
   it('a void record is nobody’s commit', async () => {
     const { reader, end } = readerOf([1, 2, 3], 300, 100);
-    const commits = (await reader.read(0, 1e6)).inputs.flatMap((input) => (input.kind === 'commit' && input.commit.aggregateId === 'a' ? [input.commit.offset] : []));
+    const commits = (await reader.read(0, 1e6)).inputs.flatMap((input) =>
+      input.kind === 'commit' && input.commit.aggregateId === 'a' ? [input.commit.offset] : [],
+    );
     for (let offset = 0; offset < end; offset++)
       if (commits.includes(offset)) assert.equal((await reader.readCommit(offset)).offset, offset);
     await assert.rejects(reader.readCommit(1), /offset 1 is not in the log/);

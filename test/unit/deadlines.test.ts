@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Deadlines, timely } from '../../src/http/deadlines.js';
 import { StatefoldError } from '../../src/core/errors.js';
-import type { AggregateHomes, Tenant, Tenants } from '../../src/tasks/tenant.js';
+import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 // Deadlines alone keep no process up.
 const alive = setInterval(() => undefined, 1000);
@@ -14,10 +14,15 @@ test('what is late is given up, in its order; what is in time keeps its outcome'
   const deadlines = new Deadlines(30);
   const given: string[] = [];
   const late = (name: string): Promise<void> =>
-    deadlines.within(never<void>(), () => new Error(name)).catch((error: unknown) => void given.push((error as Error).message));
+    deadlines
+      .within(never<void>(), () => new Error(name))
+      .catch((error: unknown) => void given.push((error as Error).message));
   const both = [late('first'), late('second')];
   assert.equal(await deadlines.within(Promise.resolve(7), () => new Error('late')), 7);
-  await assert.rejects(deadlines.within(Promise.reject(new Error('its own')), () => new Error('late')), /its own/);
+  await assert.rejects(
+    deadlines.within(Promise.reject(new Error('its own')), () => new Error('late')),
+    /its own/,
+  );
   await Promise.all(both);
   assert.deepEqual(given, ['first', 'second']);
   // The timer that was let go is set again.
@@ -26,18 +31,43 @@ test('what is late is given up, in its order; what is in time keeps its outcome'
 });
 
 test('a tenant whose log does not answer, or that is long in being restored, is answered for in time', async () => {
-  const tenant = { tenantId: 't', append: () => never(), listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }), catchUp: () => undefined, keptGenerations: () => [], projectionBuild: () => undefined, projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }), changes: { head: () => 5 } };
-  const others = Object.fromEntries(['listAggregates', 'aggregateTypes', 'aggregateState', 'projectionStates', 'projectionState', 'releaseAggregate'].map((name) => [name, () => never()]));
+  const tenant = {
+    tenantId: 't',
+    append: () => never(),
+    listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }),
+    catchUp: () => undefined,
+    keptGenerations: () => [],
+    projectionBuild: () => undefined,
+    projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
+    changes: { head: () => 5 },
+  };
+  const others = Object.fromEntries(
+    [
+      'listAggregates',
+      'aggregateTypes',
+      'aggregateState',
+      'projectionStates',
+      'projectionState',
+      'releaseAggregate',
+    ].map((name) => [name, () => never()]),
+  );
   const whole = { ...others, ...tenant } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
-  const tenants: Tenants & AggregateHomes = { active: (id) => (id === 't' ? whole : undefined), open: () => opening, home: () => opening, partitionsOf: () => 1, onActivated: () => undefined };
+  const tenants: Tenants & AggregateHomes = {
+    active: (id) => (id === 't' ? whole : undefined),
+    open: () => opening,
+    home: () => opening,
+    partitionsOf: () => 1,
+    onActivated: () => undefined,
+  };
   const timed = timely(tenants, new Deadlines(20));
   const open = timed.active('t');
   assert.equal(open, await timed.open('t'));
   assert.equal(timed.active('u'), undefined);
   assert.deepEqual(await open?.listEvents({} as Parameters<Tenant['listEvents']>[0]), { events: [], nextVersion: 3 });
   assert.deepEqual([open?.tenantId, open?.changes.head()], ['t', 5]);
-  const unavailable = (error: unknown): boolean => error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
+  const unavailable = (error: unknown): boolean =>
+    error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
   await assert.rejects(open?.append({} as Parameters<Tenant['append']>[0]) ?? never(), unavailable);
   await assert.rejects(open?.aggregateTypes() ?? never(), unavailable);
   const home = await timed.home('t', 'a-1');

@@ -37,29 +37,52 @@ function envExample(all: boolean): Map<string, string> {
   const lines = all ? source.replace(/^#(?=[A-Z_]+=)/gm, '') : source;
   return new Map([...lines.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value]));
 }
-const FILLED: Readonly<Record<string, string>> = { STATEFOLD_ADMIN_KEY: 'a'.repeat(24), STATEFOLD_MASTER_KEY: 'm'.repeat(44), STATEFOLD_API_KEY: 'k'.repeat(24), CLICKHOUSE_PASSWORD: 'secret', KAFKA_CLUSTER_ID: 'MkU3OEVBNTcwNTJENDM2Qk' };
+const FILLED: Readonly<Record<string, string>> = {
+  STATEFOLD_ADMIN_KEY: 'a'.repeat(24),
+  STATEFOLD_MASTER_KEY: 'm'.repeat(44),
+  STATEFOLD_API_KEY: 'k'.repeat(24),
+  CLICKHOUSE_PASSWORD: 'secret',
+  KAFKA_CLUSTER_ID: 'MkU3OEVBNTcwNTJENDM2Qk',
+};
 
 const VARIABLE = /\$\{([A-Z_]+)(?::([-?])([^}]*))?\}/g;
 /** docker-compose.yml as Compose reads it with these variables. */
 function composed(env: ReadonlyMap<string, string>): ComposeFile {
-  const source = text('docker-compose.yml').replace(VARIABLE, (_, name: string, kind: string | undefined, rest: string | undefined) => {
-    const value = env.get(name) || FILLED[name];
-    if (value) return value;
-    assert.equal(kind, '-', `${name} is empty, and has no default`);
-    return rest ?? '';
-  });
+  const source = text('docker-compose.yml').replace(
+    VARIABLE,
+    (_, name: string, kind: string | undefined, rest: string | undefined) => {
+      const value = env.get(name) || FILLED[name];
+      if (value) return value;
+      assert.equal(kind, '-', `${name} is empty, and has no default`);
+      return rest ?? '';
+    },
+  );
   return yaml(source) as ComposeFile;
 }
 const one = composed(envExample(false));
 const three = composed(envExample(true));
-const statefolds = (file: ComposeFile): [string, ComposeService][] => Object.entries(file.services).filter(([name]) => name.startsWith('statefold-'));
+const statefolds = (file: ComposeFile): [string, ComposeService][] =>
+  Object.entries(file.services).filter(([name]) => name.startsWith('statefold-'));
 
 describe('docker-compose.yml', () => {
   it('is a Compose file', () => {
     // Compose's own formats.
-    const ajv = new Ajv2019({ strict: false, allErrors: true, formats: { duration: /^(\d+(us|ms|s|m|h))+$/, ports: /^[\d.:/a-z-]+$/, expose: /^[\d/a-z-]+$/, subnet_ip_address: true } });
+    const ajv = new Ajv2019({
+      strict: false,
+      allErrors: true,
+      formats: {
+        duration: /^(\d+(us|ms|s|m|h))+$/,
+        ports: /^[\d.:/a-z-]+$/,
+        expose: /^[\d/a-z-]+$/,
+        subnet_ip_address: true,
+      },
+    });
     // `id` and the meta schema's old address are of another draft than the rest.
-    const schema = JSON.parse(JSON.stringify(composeSchema, (name, value: unknown) => ((name === 'id' && typeof value === 'string') || name === '$schema' ? undefined : value))) as object;
+    const schema = JSON.parse(
+      JSON.stringify(composeSchema, (name, value: unknown) =>
+        (name === 'id' && typeof value === 'string') || name === '$schema' ? undefined : value,
+      ),
+    ) as object;
     const valid = ajv.compile(schema);
     for (const file of [one, three]) assert.ok(valid(file), ajv.errorsText(valid.errors));
     assert.ok(!valid({ services: { a: { imagge: 'x' } } }), 'the schema refuses what it does not know');
@@ -71,21 +94,34 @@ describe('docker-compose.yml', () => {
       const [first, second] = statefolds(file);
       assert.ok(first !== undefined && second !== undefined);
       for (const [name, { environment = {} }] of [first, second]) {
-        for (const variable of Object.keys(environment)) assert.ok(known.has(variable), `${name}: ${variable} is no setting`);
-        const settings = readSettings(Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, String(value)])));
+        for (const variable of Object.keys(environment))
+          assert.ok(known.has(variable), `${name}: ${variable} is no setting`);
+        const settings = readSettings(
+          Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, String(value)])),
+        );
         assert.equal(settings.advertisedUrl, `http://${name}:8080`);
-        assert.ok(settings.adminKey !== undefined && settings.masterKey !== undefined && settings.clickhouseUrl !== undefined && settings.kafkaBrokers !== undefined);
+        assert.ok(
+          settings.adminKey !== undefined &&
+            settings.masterKey !== undefined &&
+            settings.clickhouseUrl !== undefined &&
+            settings.kafkaBrokers !== undefined,
+        );
       }
       const others = ({ environment }: ComposeService): object => ({ ...environment, ADVERTISED_URL: undefined });
       assert.deepEqual(others(first[1]), others(second[1]));
     }
-    assert.equal(readSettings({ KAFKA_BROKERS: String(statefolds(three)[0]?.[1].environment?.['KAFKA_BROKERS']) }).kafkaBrokers?.length, 3);
+    assert.equal(
+      readSettings({ KAFKA_BROKERS: String(statefolds(three)[0]?.[1].environment?.['KAFKA_BROKERS']) }).kafkaBrokers
+        ?.length,
+      3,
+    );
   });
 
   it('asks for the variables of deploy/env.example, and for no other', () => {
     const used = new Map([...text('docker-compose.yml').matchAll(VARIABLE)].map(([, name = '', kind]) => [name, kind]));
     const listed = envExample(true);
-    for (const [name, kind] of used) if (kind === '?') assert.ok(envExample(false).has(name), `${name} is not in deploy/env.example`);
+    for (const [name, kind] of used)
+      if (kind === '?') assert.ok(envExample(false).has(name), `${name} is not in deploy/env.example`);
     for (const name of listed.keys()) assert.ok(used.has(name) || name === 'COMPOSE_PROFILES', `${name} is of no use`);
     const profiles = new Set(Object.values(one.services).flatMap(({ profiles: of = [] }) => of));
     assert.ok(profiles.has(listed.get('COMPOSE_PROFILES') ?? ''));
@@ -122,11 +158,14 @@ describe('docker-compose.yml', () => {
   });
 
   it('declares the volumes that it uses, mounts files that exist, and publishes on the loopback address only', () => {
-    const mounts = Object.values(one.services).flatMap(({ volumes = [] }) => volumes.map((volume) => volume.split(':')[0] ?? ''));
+    const mounts = Object.values(one.services).flatMap(({ volumes = [] }) =>
+      volumes.map((volume) => volume.split(':')[0] ?? ''),
+    );
     const named = mounts.filter((source) => !source.startsWith('.'));
     assert.deepEqual([...new Set(named)].sort(), Object.keys(one.volumes).sort());
     assert.equal(new Set(named).size, named.length, 'no two services share a volume');
-    for (const source of mounts.filter((mount) => mount.startsWith('.'))) assert.ok(existsSync(join(ROOT, source)), `${source} is not there`);
+    for (const source of mounts.filter((mount) => mount.startsWith('.')))
+      assert.ok(existsSync(join(ROOT, source)), `${source} is not there`);
     const ports = Object.values(one.services).flatMap(({ ports: of = [] }) => of);
     for (const port of ports) assert.match(port, /^127\.0\.0\.1:\d+:\d+$/);
     const published = ports.map((port) => port.split(':')[1]);
@@ -136,7 +175,13 @@ describe('docker-compose.yml', () => {
   it('pins images, and builds from files that exist', () => {
     for (const [name, { image, build }] of Object.entries(one.services)) {
       if (build === undefined) assert.match(image ?? '', /:v?\d+\.\d+[\w.-]*$/, `${name} has no pinned image`);
-      else assert.ok(existsSync(typeof build === 'string' ? join(ROOT, build, 'Dockerfile') : join(ROOT, build.context, build.dockerfile)), `${name} is built from nothing`);
+      else
+        assert.ok(
+          existsSync(
+            typeof build === 'string' ? join(ROOT, build, 'Dockerfile') : join(ROOT, build.context, build.dockerfile),
+          ),
+          `${name} is built from nothing`,
+        );
     }
   });
 
@@ -159,7 +204,10 @@ describe('Dockerfiles', () => {
 
   for (const path of [['Dockerfile'], ['deploy', 'connect.Dockerfile']])
     it(`${path.join('/')} passes the linter, from pinned images`, () => {
-      assert.deepEqual(validate(text(...path)).map(({ message, range }) => `line ${range.start.line + 1}: ${JSON.stringify(message)}`), []);
+      assert.deepEqual(
+        validate(text(...path)).map(({ message, range }) => `line ${range.start.line + 1}: ${JSON.stringify(message)}`),
+        [],
+      );
       const images = instructions(...path).filter(({ word }) => word === 'FROM');
       assert.ok(images.length > 0);
       for (const { rest } of images) assert.match(rest, /^\S+:\d+\.\d+\S*( AS \w+)?$/);
@@ -167,7 +215,9 @@ describe('Dockerfiles', () => {
 
   it('copies what exists, from stages that exist, and nothing that is kept out of the context', () => {
     const lines = instructions('Dockerfile');
-    const stages = lines.filter(({ word }) => word === 'FROM').flatMap(({ rest }) => / AS (\w+)$/.exec(rest)?.[1] ?? []);
+    const stages = lines
+      .filter(({ word }) => word === 'FROM')
+      .flatMap(({ rest }) => / AS (\w+)$/.exec(rest)?.[1] ?? []);
     const ignored = new Set(text('.dockerignore').split('\n'));
     let copied = 0;
     for (const { rest } of lines.filter(({ word }) => word === 'COPY')) {
@@ -187,13 +237,21 @@ describe('Dockerfiles', () => {
   it('gives the running image everything that is looked for at run time', () => {
     const lines = instructions('Dockerfile');
     const last = lines.slice(lines.findLastIndex(({ word }) => word === 'FROM'));
-    const copies = last.filter(({ word }) => word === 'COPY').map(({ rest }) => rest).join(' ');
-    for (const needed of ['package-lock.json', 'schemas', 'node_modules', 'dist', 'package.json']) assert.ok(copies.includes(needed), needed);
+    const copies = last
+      .filter(({ word }) => word === 'COPY')
+      .map(({ rest }) => rest)
+      .join(' ');
+    for (const needed of ['package-lock.json', 'schemas', 'node_modules', 'dist', 'package.json'])
+      assert.ok(copies.includes(needed), needed);
     assert.ok(statSync(join(ROOT, 'schemas')).isDirectory());
     const [user] = last.filter(({ word }) => word === 'USER').map(({ rest }) => rest);
     assert.ok(user !== undefined && user !== 'root' && user !== '0');
     const known = new Set([...settingsReference().map(({ env }) => env), 'NODE_ENV']);
-    const env = Object.fromEntries(last.filter(({ word }) => word === 'ENV').flatMap(({ rest }) => rest.split(' ').map((pair) => pair.split('=') as [string, string])));
+    const env = Object.fromEntries(
+      last
+        .filter(({ word }) => word === 'ENV')
+        .flatMap(({ rest }) => rest.split(' ').map((pair) => pair.split('=') as [string, string])),
+    );
     for (const name of Object.keys(env)) assert.ok(known.has(name), `${name} is no setting`);
     assert.equal(readSettings(env).host, '0.0.0.0');
     assert.ok(last.some(({ word, rest }) => word === 'HEALTHCHECK' && rest.includes('/health')));
@@ -203,20 +261,38 @@ describe('Dockerfiles', () => {
 
 describe('Prometheus', () => {
   it('scrapes each Statefold process where it serves its metrics', () => {
-    const { scrape_configs: jobs } = yaml(text('deploy', 'prometheus.yml')) as { scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[] };
-    const targets = jobs.filter(({ job_name }) => job_name === 'statefold').flatMap(({ static_configs }) => static_configs.flatMap((config) => config.targets));
-    assert.deepEqual(targets, statefolds(one).map(([name, { environment }]) => `${name}:${environment?.['METRICS_PORT']}`));
+    const { scrape_configs: jobs } = yaml(text('deploy', 'prometheus.yml')) as {
+      scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
+    };
+    const targets = jobs
+      .filter(({ job_name }) => job_name === 'statefold')
+      .flatMap(({ static_configs }) => static_configs.flatMap((config) => config.targets));
+    assert.deepEqual(
+      targets,
+      statefolds(one).map(([name, { environment }]) => `${name}:${environment?.['METRICS_PORT']}`),
+    );
   });
 
   it('has alerts on metrics that there are', () => {
-    const { groups } = yaml(text('deploy', 'alerts.yml')) as { groups: { rules: { alert: string; expr: string; labels?: Record<string, string>; annotations?: Record<string, string> }[] }[] };
-    const documented = new Map([...text('docs', 'reference', 'metrics.md').matchAll(/^\| `(statefold_\w+)` \| (\w+)/gm)].map(([, name = '', type = '']) => [name, type]));
+    const { groups } = yaml(text('deploy', 'alerts.yml')) as {
+      groups: {
+        rules: { alert: string; expr: string; labels?: Record<string, string>; annotations?: Record<string, string> }[];
+      }[];
+    };
+    const documented = new Map(
+      [...text('docs', 'reference', 'metrics.md').matchAll(/^\| `(statefold_\w+)` \| (\w+)/gm)].map(
+        ([, name = '', type = '']) => [name, type],
+      ),
+    );
     const rules = groups.flatMap((group) => group.rules);
     assert.ok(rules.length > 5);
     for (const { alert, expr, labels, annotations } of rules) {
       for (const [name] of expr.matchAll(/statefold_\w+/g)) {
         const base = name.replace(/_(bucket|count|sum)$/, '');
-        assert.ok(documented.has(name) || documented.get(base) === 'histogram', `${alert}: ${name} is not in docs/reference/metrics.md`);
+        assert.ok(
+          documented.has(name) || documented.get(base) === 'histogram',
+          `${alert}: ${name} is not in docs/reference/metrics.md`,
+        );
       }
       assert.match(labels?.['severity'] ?? '', /^(page|warn)$/, alert);
       assert.ok((annotations?.['summary'] ?? '') !== '', alert);

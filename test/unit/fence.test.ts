@@ -8,11 +8,28 @@ import { FOLD_RULES, type ClaimBody, type CommitValue, type Fence } from '../../
 type Body = { readonly kind: 'Note'; readonly text: string };
 type Entry = { readonly fence: Fence; readonly body: Body | ClaimBody } | undefined;
 
-const fence = (owner: string, epoch: number, recordId: string, more: Partial<Fence> = {}): Fence => ({ owner, epoch, recordId, expectedOffset: -1, previous: '', ...more });
-const claim = (owner: string, epoch: number, rules = FOLD_RULES): Entry => ({ fence: fence(owner, epoch, `${owner}:claim${epoch}`), body: { kind: 'Claim', value: { rules } } });
-const note = (owner: string, epoch: number, text: string, more: Partial<Fence> = {}): Entry => ({ fence: fence(owner, epoch, `${owner}:${text}`, more), body: { kind: 'Note', text } });
+const fence = (owner: string, epoch: number, recordId: string, more: Partial<Fence> = {}): Fence => ({
+  owner,
+  epoch,
+  recordId,
+  expectedOffset: -1,
+  previous: '',
+  ...more,
+});
+const claim = (owner: string, epoch: number, rules = FOLD_RULES): Entry => ({
+  fence: fence(owner, epoch, `${owner}:claim${epoch}`),
+  body: { kind: 'Claim', value: { rules } },
+});
+const note = (owner: string, epoch: number, text: string, more: Partial<Fence> = {}): Entry => ({
+  fence: fence(owner, epoch, `${owner}:${text}`, more),
+  body: { kind: 'Note', text },
+});
 
-function fold(entries: readonly Entry[], judge: (body: Body) => boolean = () => true, from: FenceState = EMPTY_FENCE): { state: FenceState; verdicts: Verdict[] } {
+function fold(
+  entries: readonly Entry[],
+  judge: (body: Body) => boolean = () => true,
+  from: FenceState = EMPTY_FENCE,
+): { state: FenceState; verdicts: Verdict[] } {
   let state = from;
   const verdicts = entries.map((entry, i) => {
     const folded = foldRecord<Body>(state, from.position + i, entry, judge);
@@ -37,14 +54,35 @@ describe('the fold of a fenced partition', () => {
       note('a', 2, 'same epoch, former owner'),
       claim('a', 2),
     ]);
-    assert.deepEqual(verdicts, ['void', 'claimed', 'accepted', 'void', 'void', 'void', 'claimed', 'void', 'accepted', 'void', 'void']);
+    assert.deepEqual(verdicts, [
+      'void',
+      'claimed',
+      'accepted',
+      'void',
+      'void',
+      'void',
+      'claimed',
+      'void',
+      'accepted',
+      'void',
+      'void',
+    ]);
     assert.deepEqual(state, { epoch: 2, owner: 'b', position: 11, lastRecordId: 'a:claim2' });
   });
 
   it('asks the judge of records of the current epoch and owner alone', () => {
     const asked: string[] = [];
-    const { verdicts } = fold([claim('a', 1), note('a', 1, 'x'), note('b', 1, 'y'), note('a', 1, 'z')], ({ text }) => (asked.push(text), text !== 'z'));
-    assert.deepEqual([verdicts, asked], [['claimed', 'accepted', 'void', 'void'], ['x', 'z']]);
+    const { verdicts } = fold(
+      [claim('a', 1), note('a', 1, 'x'), note('b', 1, 'y'), note('a', 1, 'z')],
+      ({ text }) => (asked.push(text), text !== 'z'),
+    );
+    assert.deepEqual(
+      [verdicts, asked],
+      [
+        ['claimed', 'accepted', 'void', 'void'],
+        ['x', 'z'],
+      ],
+    );
   });
 
   it('passes over foreign bytes and gaps, and then knows no record before', () => {
@@ -66,20 +104,32 @@ describe('the fold of a fenced partition', () => {
 
   it('stops where an accepted record does not follow the one that its writer saw', () => {
     const start = fold([claim('a', 1), note('a', 1, 'x')]).state;
-    const follows = (more: Partial<Fence>): Verdict => foldRecord<Body>(start, 2, note('a', 1, 'y', more), () => true).verdict;
+    const follows = (more: Partial<Fence>): Verdict =>
+      foldRecord<Body>(start, 2, note('a', 1, 'y', more), () => true).verdict;
     assert.equal(follows({ expectedOffset: 2, previous: 'a:x' }), 'accepted');
     assert.throws(() => follows({ expectedOffset: 2, previous: 'a:lost' }), /lost data/);
     // Another record came between, or the writer knew none before: nothing to hold it against.
     assert.equal(follows({ expectedOffset: 1, previous: 'a:other' }), 'accepted');
     assert.equal(follows({ expectedOffset: 2, previous: '' }), 'accepted');
     // A void record may say what it likes.
-    assert.equal(foldRecord<Body>(start, 2, note('b', 1, 'y', { expectedOffset: 2, previous: 'a:lost' }), () => true).verdict, 'void');
+    assert.equal(
+      foldRecord<Body>(start, 2, note('b', 1, 'y', { expectedOffset: 2, previous: 'a:lost' }), () => true).verdict,
+      'void',
+    );
   });
 
   it('9: whatever is in the log, readers agree: in one go, or from any checkpoint', () => {
     const entry = fc.oneof(
-      fc.record({ owner: fc.constantFrom('a', 'b', 'c'), epoch: fc.integer({ min: 1, max: 6 }) }).map(({ owner, epoch }) => claim(owner, epoch)),
-      fc.record({ owner: fc.constantFrom('a', 'b', 'c'), epoch: fc.integer({ min: 0, max: 6 }), text: fc.string({ maxLength: 3 }) }).map(({ owner, epoch, text }) => note(owner, epoch, text)),
+      fc
+        .record({ owner: fc.constantFrom('a', 'b', 'c'), epoch: fc.integer({ min: 1, max: 6 }) })
+        .map(({ owner, epoch }) => claim(owner, epoch)),
+      fc
+        .record({
+          owner: fc.constantFrom('a', 'b', 'c'),
+          epoch: fc.integer({ min: 0, max: 6 }),
+          text: fc.string({ maxLength: 3 }),
+        })
+        .map(({ owner, epoch, text }) => note(owner, epoch, text)),
       fc.constant(undefined),
     );
     fc.assert(
@@ -95,7 +145,8 @@ describe('the fold of a fenced partition', () => {
           if (verdict === 'claimed') {
             assert.equal(entries[i]?.fence.epoch, (current?.epoch ?? 0) + 1);
             current = entries[i]?.fence;
-          } else if (verdict === 'accepted') assert.deepEqual([entries[i]?.fence.epoch, entries[i]?.fence.owner], [current?.epoch, current?.owner]);
+          } else if (verdict === 'accepted')
+            assert.deepEqual([entries[i]?.fence.epoch, entries[i]?.fence.owner], [current?.epoch, current?.owner]);
         });
       }),
     );
@@ -103,10 +154,28 @@ describe('the fold of a fenced partition', () => {
 
   it('1: versions of an aggregate are 1 to N in log order, whatever its owners wrote', () => {
     const commit = (aggregateId: string, baseVersion: number, count: number, aggregateType: string): CommitValue => ({
-      commandId: 'c', keyed: false, requestHash: Buffer.alloc(0), aggregateId, aggregateType, baseVersion, timestamp: 0, correlationId: null, causationId: null, metadata: null,
-      events: Array.from({ length: count }, () => ({ eventId: Buffer.alloc(16), eventType: 'e', data: Buffer.from('{}') })),
+      commandId: 'c',
+      keyed: false,
+      requestHash: Buffer.alloc(0),
+      aggregateId,
+      aggregateType,
+      baseVersion,
+      timestamp: 0,
+      correlationId: null,
+      causationId: null,
+      metadata: null,
+      events: Array.from({ length: count }, () => ({
+        eventId: Buffer.alloc(16),
+        eventType: 'e',
+        data: Buffer.from('{}'),
+      })),
     });
-    const commits = fc.record({ id: fc.constantFrom('x', 'y'), base: fc.nat(6), count: fc.integer({ min: 1, max: 3 }), type: fc.constantFrom('t', 't', 't', 'u') });
+    const commits = fc.record({
+      id: fc.constantFrom('x', 'y'),
+      base: fc.nat(6),
+      count: fc.integer({ min: 1, max: 3 }),
+      type: fc.constantFrom('t', 't', 't', 'u'),
+    });
     fc.assert(
       fc.property(fc.array(commits, { maxLength: 60 }), (list) => {
         const heads = new Map<string, Head>();

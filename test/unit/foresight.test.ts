@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ProjectChange } from '../../src/code-host/code-host.js';
 import type { StoredCommit } from '../../src/core/event.js';
-import type { Input } from '../../src/tasks/commit-reader.js';
-import { Foresight } from '../../src/tasks/foresight.js';
-import { unitsOf } from '../../src/tasks/projection-unit.js';
+import type { Input } from '../../src/aggregates/commit-reader.js';
+import { Foresight } from '../../src/projections/foresight.js';
+import { unitsOf } from '../../src/projections/projection-unit.js';
 
 const commit = (offset: number, eventId: string): StoredCommit => ({
   ...{ offset, commandId: `c-${eventId}`, aggregateId: 'a-1', aggregateType: 'a', baseVersion: offset, timestamp: 1 },
@@ -16,7 +16,13 @@ const units = unitsOf('p', { revision: 1, artefactId: 'x', classNames: ['P'] });
 const CHANGE: ProjectChange = { event: 0, unit: 0, key: 'k', outcome: 'changed', state: null };
 
 /** A runner that answers when it is told to. */
-function runner(): { readonly forgotten: string[]; readonly forget: (id?: string) => void; readonly project: () => Promise<ProjectChange[]>; readonly answer: () => void; readonly fail: () => void } {
+function runner(): {
+  readonly forgotten: string[];
+  readonly forget: (id?: string) => void;
+  readonly project: () => Promise<ProjectChange[]>;
+  readonly answer: () => void;
+  readonly fail: () => void;
+} {
   const forgotten: string[] = [];
   let answer = (): void => undefined;
   let fail = (): void => undefined;
@@ -52,8 +58,19 @@ describe('what is folded on the way into the log', () => {
     ['another commit is in its place', [input(commit(7, 'e-9'))], units],
     ['it landed elsewhere', [input(commit(9, 'e-1')), input(commit(10, 'e-2'))], units],
     ['only some of it came', [input(first)], units],
-    ['a swap came first', [{ kind: 'control', control: { kind: 'ProjectionDrop', value: { projectionId: 'p' } }, offset: 7 }, input(second)], units],
-    ['other projections are live', [input(first), input(second)], unitsOf('p', { revision: 2, artefactId: 'y', classNames: ['P'] })],
+    [
+      'a swap came first',
+      [
+        { kind: 'control', control: { kind: 'ProjectionDrop', value: { projectionId: 'p' } }, offset: 7 },
+        input(second),
+      ],
+      units,
+    ],
+    [
+      'other projections are live',
+      [input(first), input(second)],
+      unitsOf('p', { revision: 2, artefactId: 'y', classNames: ['P'] }),
+    ],
   ];
   for (const [why, inputs, live] of others)
     it(`is forgotten when ${why}, once the runner has answered`, async () => {

@@ -15,18 +15,25 @@ function frame(requestId: number, tag: number, payload: Uint8Array): Buffer {
 test('frames come out whole and unchanged, however their bytes come in', () => {
   const one = fc.record({ requestId: fc.nat(), tag: fc.nat(255), payload: fc.uint8Array({ maxLength: 300 }) });
   fc.assert(
-    fc.property(fc.array(one, { minLength: 1, maxLength: 8 }), fc.array(fc.nat(), { maxLength: 30 }), (frames, cuts) => {
-      const bytes = Buffer.concat(frames.map(({ requestId, tag, payload }) => frame(requestId, tag, payload)));
-      const found: { requestId: number; tag: number; payload: Buffer }[] = [];
-      const splitter = new FrameSplitter((each) => found.push(each));
-      let from = 0;
-      for (const to of [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].sort((a, b) => a - b)) {
-        splitter.push(Buffer.from(bytes.subarray(from, to)));
-        from = to;
-      }
-      // Only now: what was handed on earlier may not change with what comes later.
-      assert.deepEqual(found.map(({ requestId, tag, payload }) => ({ requestId, tag, payload: new Uint8Array(payload) })), frames.map(({ requestId, tag, payload }) => ({ requestId, tag, payload: new Uint8Array(payload) })));
-    }),
+    fc.property(
+      fc.array(one, { minLength: 1, maxLength: 8 }),
+      fc.array(fc.nat(), { maxLength: 30 }),
+      (frames, cuts) => {
+        const bytes = Buffer.concat(frames.map(({ requestId, tag, payload }) => frame(requestId, tag, payload)));
+        const found: { requestId: number; tag: number; payload: Buffer }[] = [];
+        const splitter = new FrameSplitter((each) => found.push(each));
+        let from = 0;
+        for (const to of [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].sort((a, b) => a - b)) {
+          splitter.push(Buffer.from(bytes.subarray(from, to)));
+          from = to;
+        }
+        // Only now: what was handed on earlier may not change with what comes later.
+        assert.deepEqual(
+          found.map(({ requestId, tag, payload }) => ({ requestId, tag, payload: new Uint8Array(payload) })),
+          frames.map(({ requestId, tag, payload }) => ({ requestId, tag, payload: new Uint8Array(payload) })),
+        );
+      },
+    ),
   );
 });
 

@@ -26,9 +26,13 @@ test('a sample is the same for the same seed, has each entry once, and none is f
   assert.deepEqual(await sample(50, 7), await sample(50, 7));
   assert.notDeepEqual(await sample(50, 7), await sample(50, 8));
   assert.equal(new Set(await sample(50, 7)).size, 50);
-  assert.deepEqual((await sample(5000, 1)).sort((a, b) => a - b), TABLE);
+  assert.deepEqual(
+    (await sample(5000, 1)).sort((a, b) => a - b),
+    TABLE,
+  );
   let early = 0;
-  for (let seed = 0; seed < 60; seed++) early += (await sample(20, seed)).filter((one) => one < TABLE.length / 2).length;
+  for (let seed = 0; seed < 60; seed++)
+    early += (await sample(20, seed)).filter((one) => one < TABLE.length / 2).length;
   // Of 1,200 half, give or take far more than chance does.
   assert.ok(early > 450 && early < 750, String(early));
 });

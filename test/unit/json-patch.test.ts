@@ -5,13 +5,20 @@ import { applyPatch, type Operation } from 'rfc6902';
 import { patchText } from '../../src/inspection/json-patch.js';
 
 const text = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
-const patch = (before: unknown, after: unknown): Operation[] => JSON.parse(patchText(text(before), text(after))) as Operation[];
+const patch = (before: unknown, after: unknown): Operation[] =>
+  JSON.parse(patchText(text(before), text(after))) as Operation[];
 
 /** What the patch makes of it. */
 function patched(before: unknown, operations: Operation[]): unknown {
   const root = { value: structuredClone(before) };
-  const failures = applyPatch(root, operations.map((operation) => ({ ...operation, path: `/value${operation.path}` })));
-  assert.deepEqual(failures.filter((failure) => failure !== null), []);
+  const failures = applyPatch(
+    root,
+    operations.map((operation) => ({ ...operation, path: `/value${operation.path}` })),
+  );
+  assert.deepEqual(
+    failures.filter((failure) => failure !== null),
+    [],
+  );
   return root.value;
 }
 
@@ -30,15 +37,26 @@ test('another order of members is no difference', () => {
 });
 
 test('numbers keep their digits', () => {
-  assert.equal(patchText(Buffer.from('{"n":9007199254740993}'), Buffer.from('{"n":9007199254740992}')), '[{"op":"replace","path":"/n","value":9007199254740992}]');
-  assert.equal(patchText(Buffer.from('{"n":9007199254740992}'), Buffer.from('{"n":9007199254740993}')), '[{"op":"replace","path":"/n","value":9007199254740993}]');
-  assert.equal(patchText(Buffer.from('{"n":10.5}'), Buffer.from('{"n":10.50}')), '[{"op":"replace","path":"/n","value":10.50}]');
+  assert.equal(
+    patchText(Buffer.from('{"n":9007199254740993}'), Buffer.from('{"n":9007199254740992}')),
+    '[{"op":"replace","path":"/n","value":9007199254740992}]',
+  );
+  assert.equal(
+    patchText(Buffer.from('{"n":9007199254740992}'), Buffer.from('{"n":9007199254740993}')),
+    '[{"op":"replace","path":"/n","value":9007199254740993}]',
+  );
+  assert.equal(
+    patchText(Buffer.from('{"n":10.5}'), Buffer.from('{"n":10.50}')),
+    '[{"op":"replace","path":"/n","value":10.50}]',
+  );
   assert.equal(patchText(Buffer.from('{"n":1E400,"s":"1.50"}'), Buffer.from('{"n":1E400,"s":"1.50"}')), '[]');
 });
 
 test('large arrays take no longer than reading them, and the patch still leads from one to the other', () => {
   const before = { rows: Array.from({ length: 3000 }, (_, i) => ({ i, deep: [[i], [i + 1]] })) };
-  const after = { rows: [...before.rows.slice(0, 1500), { i: -1, deep: [] }, ...before.rows.slice(1501), { i: 3001, deep: [[0]] }] };
+  const after = {
+    rows: [...before.rows.slice(0, 1500), { i: -1, deep: [] }, ...before.rows.slice(1501), { i: 3001, deep: [[0]] }],
+  };
   const operations = patch(before, after);
   assert.ok(operations.length < 20, JSON.stringify(operations));
   assert.deepEqual(patched(before, operations), after);
@@ -51,10 +69,14 @@ test('a state that differs everywhere is replaced as a whole', () => {
 });
 
 test('a member named __proto__ is one as any other', () => {
-  const patchOf = (before: string, after: string): unknown => JSON.parse(patchText(Buffer.from(before), Buffer.from(after)));
+  const patchOf = (before: string, after: string): unknown =>
+    JSON.parse(patchText(Buffer.from(before), Buffer.from(after)));
   assert.deepEqual(patchOf('{"__proto__":1}', '{"__proto__":2}'), [{ op: 'replace', path: '/__proto__', value: 2 }]);
   assert.deepEqual(patchOf('{"a":{"__proto__":[1]}}', '{"a":{}}'), [{ op: 'remove', path: '/a/__proto__' }]);
-  assert.equal(patchText(Buffer.from('{}'), Buffer.from('{"a":{"__proto__":1}}')), '[{"op":"add","path":"/a","value":{"__proto__":1}}]');
+  assert.equal(
+    patchText(Buffer.from('{}'), Buffer.from('{"a":{"__proto__":1}}')),
+    '[{"op":"add","path":"/a","value":{"__proto__":1}}]',
+  );
 });
 
 /** Without a member that `applyPatch`, with which the test checks, leaves out of what it adds. */
@@ -63,7 +85,10 @@ const anyState = fc.jsonValue({ maxDepth: 5 }).filter((value) => !JSON.stringify
 test('any patch leads from one state to the other', () => {
   fc.assert(
     fc.property(anyState, anyState, (before, after) => {
-      assert.deepEqual(patched(JSON.parse(JSON.stringify(before)), patch(before, after)), JSON.parse(JSON.stringify(after)));
+      assert.deepEqual(
+        patched(JSON.parse(JSON.stringify(before)), patch(before, after)),
+        JSON.parse(JSON.stringify(after)),
+      );
     }),
     { numRuns: 300 },
   );

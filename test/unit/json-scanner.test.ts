@@ -34,18 +34,60 @@ const refusal = (text: Buffer | string, maxDepth = 64): JsonError => {
 /** Text that is JSON, nearly JSON, or made of JSON's pieces. */
 const jsonish = fc.oneof(
   fc.json({ maxDepth: 5 }),
-  fc.array(
-    fc.oneof(
-      fc.constantFrom('{', '}', '[', ']', ',', ':', '"', '\\', 'true', 'false', 'null', ' ', '\n', '\t', '\r', '\v', '-', '0', '1', '.', 'e', '+', 'E5'),
-      fc.constantFrom('"a"', '"\\n"', '"\\u0041"', '"\\x"', '"é😀"', '{"a":1', '[1', '-0', '1e5', '01', '1.', '\u0000', '\ufeff'),
-      fc.string({ unit: 'binary', maxLength: 2 }),
-    ),
-    { maxLength: 14 },
-  ).map((parts) => parts.join('')),
-  fc.tuple(fc.json({ maxDepth: 3 }), fc.nat(), fc.constantFrom('', '"', '}', ',', '\\', '1', '\n')).map(([text, at, piece]) => {
-    const cut = at % (text.length + 1);
-    return text.slice(0, cut) + piece + text.slice(cut + 1);
-  }),
+  fc
+    .array(
+      fc.oneof(
+        fc.constantFrom(
+          '{',
+          '}',
+          '[',
+          ']',
+          ',',
+          ':',
+          '"',
+          '\\',
+          'true',
+          'false',
+          'null',
+          ' ',
+          '\n',
+          '\t',
+          '\r',
+          '\v',
+          '-',
+          '0',
+          '1',
+          '.',
+          'e',
+          '+',
+          'E5',
+        ),
+        fc.constantFrom(
+          '"a"',
+          '"\\n"',
+          '"\\u0041"',
+          '"\\x"',
+          '"é😀"',
+          '{"a":1',
+          '[1',
+          '-0',
+          '1e5',
+          '01',
+          '1.',
+          '\u0000',
+          '\ufeff',
+        ),
+        fc.string({ unit: 'binary', maxLength: 2 }),
+      ),
+      { maxLength: 14 },
+    )
+    .map((parts) => parts.join('')),
+  fc
+    .tuple(fc.json({ maxDepth: 3 }), fc.nat(), fc.constantFrom('', '"', '}', ',', '\\', '1', '\n'))
+    .map(([text, at, piece]) => {
+      const cut = at % (text.length + 1);
+      return text.slice(0, cut) + piece + text.slice(cut + 1);
+    }),
 );
 
 describe('scanJson', () => {
@@ -78,16 +120,24 @@ describe('scanJson', () => {
     assert.match(refusal('["\\udc00\\ud800"]').message, /^lone surrogate in a string at byte 2 \(line 1, column 3\)$/);
     assert.equal(refusal('"\\ud83d\\u0041"').reason, 'lone surrogate in a string');
     assert.ok(accepts(bytes('["\\ud83d\\ude00","😀"]')));
-    assert.equal(refusal(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])).message, 'invalid UTF-8 at byte 1 (line 1, column 2)');
+    assert.equal(
+      refusal(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])).message,
+      'invalid UTF-8 at byte 1 (line 1, column 2)',
+    );
   });
 
   it('finds the first byte that is not UTF-8, wherever it lies', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 6 }), fc.integer({ min: 4080, max: 4110 }), fc.constantFrom(0x80, 0xff, 0xc0, 0xe2), (tail, at, bad) => {
-        const prefix = Buffer.from('é'.repeat(at >> 1) + 'x'.repeat(at & 1));
-        const text = Buffer.concat([prefix, Buffer.from([bad, 0x20]), Buffer.from(tail)]);
-        assert.equal(refusal(text).offset, at);
-      }),
+      fc.property(
+        fc.string({ unit: 'binary', maxLength: 6 }),
+        fc.integer({ min: 4080, max: 4110 }),
+        fc.constantFrom(0x80, 0xff, 0xc0, 0xe2),
+        (tail, at, bad) => {
+          const prefix = Buffer.from('é'.repeat(at >> 1) + 'x'.repeat(at & 1));
+          const text = Buffer.concat([prefix, Buffer.from([bad, 0x20]), Buffer.from(tail)]);
+          assert.equal(refusal(text).offset, at);
+        },
+      ),
     );
   });
 
@@ -115,12 +165,25 @@ describe('JsonReader', () => {
 
   it('gives the members of an object as slices of what was sent', () => {
     const spaced = fc.constantFrom('', ' ', '\n\t', '\r\n ');
-    const value = fc.oneof(fc.json({ maxDepth: 3 }), fc.constantFrom('9007199254740993', '1.0', '-0', '1e400', '{"b":1,"a":1,"b":2}', '"\\u0041\\/"', '{"__proto__":{}}'));
+    const value = fc.oneof(
+      fc.json({ maxDepth: 3 }),
+      fc.constantFrom(
+        '9007199254740993',
+        '1.0',
+        '-0',
+        '1e400',
+        '{"b":1,"a":1,"b":2}',
+        '"\\u0041\\/"',
+        '{"__proto__":{}}',
+      ),
+    );
     const name = fc.constantFrom('data', 'events', '__proto__', 'é', 'other', '');
     fc.assert(
       fc.property(fc.array(fc.tuple(name, value, fc.boolean()), { maxLength: 6 }), spaced, (members, space) => {
         const parts = members.map(([key, raw, escaped]) => {
-          const quoted = escaped ? `"${[...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"` : JSON.stringify(key);
+          const quoted = escaped
+            ? `"${[...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"`
+            : JSON.stringify(key);
           return space + quoted + space + ':' + space + raw + space;
         });
         const text = bytes(`${space}{${parts.join(',') || space}}${space}`);
@@ -132,7 +195,10 @@ describe('JsonReader', () => {
           read.push([key === UNKNOWN_KEY ? undefined : key, text.toString('utf8', reader.start, reader.end)]);
         }
         reader.finish();
-        assert.deepEqual(read, members.map(([key, raw]) => [KEYS.named(key), raw]));
+        assert.deepEqual(
+          read,
+          members.map(([key, raw]) => [KEYS.named(key), raw]),
+        );
       }),
     );
   });
@@ -140,7 +206,9 @@ describe('JsonReader', () => {
   it('unescapes strings as JSON.parse does', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.boolean(), (value, ascii) => {
-        const quoted = ascii ? `"${value.replace(/[^]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}"` : JSON.stringify(value);
+        const quoted = ascii
+          ? `"${value.replace(/[^]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}"`
+          : JSON.stringify(value);
         const reader = new JsonReader(bytes(quoted), { maxDepth: 1 });
         reader.skip();
         assert.equal(reader.kind, 'string');
@@ -163,6 +231,7 @@ describe('JsonReader', () => {
     };
     assert.deepEqual(elements('[ 1 , {"a":[]},"x" ]'.replace('[]', '2')), ['1', '{"a":2}', '"x"']);
     assert.deepEqual(elements('[]'), []);
-    for (const bad of ['[', '[1', '[1,', '[1,]', '[,1]', '[1 2]', '[1}', '[]]', '{}', '[[[]]]']) assert.throws(() => elements(bad), JsonError, bad);
+    for (const bad of ['[', '[1', '[1,', '[1,]', '[,1]', '[1 2]', '[1}', '[]]', '{}', '[[[]]]'])
+      assert.throws(() => elements(bad), JsonError, bad);
   });
 });

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 
 const origin = { eventId: 'e', aggregateId: 'a-1', aggregateType: 'a', version: 1 };
 
@@ -18,9 +18,19 @@ test('states of former revisions are found, taken over and given back, also afte
   });
   const section = store.section('t');
   const tables = new PartitionTables(section);
-  const put = (revision: number, text: string): void => tables.setKeyState('p', revision, 'k', 0, { state: Buffer.from(text), sequence: 1, lastModified: 1, fault: undefined, origin });
+  const put = (revision: number, text: string): void =>
+    tables.setKeyState('p', revision, 'k', 0, {
+      state: Buffer.from(text),
+      sequence: 1,
+      lastModified: 1,
+      fault: undefined,
+      origin,
+    });
   const textOf = (revision: number): string | undefined => tables.keyState('p', revision, 'k', 0)?.state?.toString();
-  const code = (revision: number, artefactId: string): { revision: number; artefactId: string; classNames: string[] } => ({ revision, artefactId, classNames: ['C'] });
+  const code = (
+    revision: number,
+    artefactId: string,
+  ): { revision: number; artefactId: string; classNames: string[] } => ({ revision, artefactId, classNames: ['C'] });
   const kept = (): unknown[] => tables.kept.of('p').map(({ revision, position }) => [revision, position]);
   // What was written is read as other objects, past the last two writes from the disk.
   const written = async (): Promise<void> => {

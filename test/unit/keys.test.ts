@@ -5,7 +5,8 @@ import { crc32 } from 'node:zlib';
 import { hashApiKey, isWellFormedKey, mintApiKey } from '../../src/catalog/keys.js';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const fromBase62 = (text: string): bigint => [...text].reduce((sum, digit) => sum * 62n + BigInt(DIGITS.indexOf(digit)), 0n);
+const fromBase62 = (text: string): bigint =>
+  [...text].reduce((sum, digit) => sum * 62n + BigInt(DIGITS.indexOf(digit)), 0n);
 
 test('minted keys have the documented shape, 256 bits and a checksum over all before its underscore', () => {
   const minted = Array.from({ length: 200 }, mintApiKey);
@@ -28,5 +29,6 @@ test('a key with any one character changed, or of another shape, is not well-for
     const other = key[i] === 'x' ? 'y' : 'x';
     assert.ok(!isWellFormedKey(key.slice(0, i) + other + key.slice(i + 1)), `position ${i}`);
   }
-  for (const text of ['', 'sf_', ` ${key}`, `${key}\n`, key.slice(0, -1), `${key}0`, 'a text that an operator chose']) assert.ok(!isWellFormedKey(text), text);
+  for (const text of ['', 'sf_', ` ${key}`, `${key}\n`, key.slice(0, -1), `${key}0`, 'a text that an operator chose'])
+    assert.ok(!isWellFormedKey(text), text);
 });

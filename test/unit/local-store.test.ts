@@ -5,13 +5,16 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { silentLogger } from '../../src/core/logger.js';
-import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/tasks/store/local-store.js';
+import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/store/local-store.js';
 import { until } from '../support/service.js';
 
 /** Never by time: a test says when. */
 const NEVER = 2 ** 30;
 
-function storeOf(t: TestContext, options: Partial<LocalStoreOptions> = {}): { open(more?: Partial<LocalStoreOptions>): LocalStore } {
+function storeOf(
+  t: TestContext,
+  options: Partial<LocalStoreOptions> = {},
+): { open(more?: Partial<LocalStoreOptions>): LocalStore } {
   const path = mkdtempSync(join(tmpdir(), 'statefold-store-'));
   const stores: LocalStore[] = [];
   t.after(async () => {
@@ -20,56 +23,83 @@ function storeOf(t: TestContext, options: Partial<LocalStoreOptions> = {}): { op
   });
   return {
     open: (more) => {
-      const store = new LocalStore({ path, logger: silentLogger, flushAfterMs: NEVER, flushEntries: NEVER, ...options, ...more });
+      const store = new LocalStore({
+        path,
+        logger: silentLogger,
+        flushAfterMs: NEVER,
+        flushEntries: NEVER,
+        ...options,
+        ...more,
+      });
       stores.push(store);
       return store;
     },
   };
 }
 
-const range = (section: StoreSection, from: string, to: string, options?: Parameters<StoreSection['range']>[2]): (readonly [string, unknown])[] => [...section.range(from, to, options)];
+const range = (
+  section: StoreSection,
+  from: string,
+  to: string,
+  options?: Parameters<StoreSection['range']>[2],
+): (readonly [string, unknown])[] => [...section.range(from, to, options)];
 const byUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 describe('a section of the local store', () => {
   it('reads as one what is written, being written and not yet written: in order, either way, limited', async (t) => {
     const store = storeOf(t).open();
-    const key = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '\u{ffee}', '\u{1f600}', '~'), minLength: 1, maxLength: 70 });
+    const key = fc.string({
+      unit: fc.constantFrom('a', 'b', 'é', '\u{ffee}', '\u{1f600}', '~'),
+      minLength: 1,
+      maxLength: 70,
+    });
     const write = fc.tuple(key, fc.option(fc.nat(99), { nil: undefined }));
     const layer = fc.array(write, { maxLength: 15 });
     let n = 0;
     await fc.assert(
-      fc.asyncProperty(layer, layer, layer, key, key, fc.nat(8), fc.boolean(), async (stored, flushing, fresh, one, other, limit, reverse) => {
-        const section = store.section(`s${n++}`);
-        const neighbour = store.section(`s${n++}`);
-        neighbour.set('a', 'another section');
-        await neighbour.flush();
-        const model = new Map<string, number>();
-        const put = (writes: typeof stored): void => {
-          for (const [name, value] of writes) {
-            if (value === undefined) section.delete(name);
-            else section.set(name, value);
-            if (value === undefined) model.delete(name);
-            else model.set(name, value);
-          }
-        };
-        put(stored);
-        await section.flush();
-        put(flushing);
-        const written = section.flush();
-        put(fresh);
-        const [from, to] = byUtf8(one, other) < 0 ? [one, other] : [other, one];
-        const inside = [...model].filter(([name]) => byUtf8(name, from) >= 0 && byUtf8(name, to) < 0).sort(([a], [b]) => byUtf8(a, b));
-        const want = (reverse ? inside.reverse() : inside).slice(0, limit);
-        const check = (): void => {
-          assert.deepEqual(range(section, from, to, { reverse, limit }), want);
-          for (const [name] of [...stored, ...flushing, ...fresh]) assert.equal(section.get(name), model.get(name));
-        };
-        check();
-        await written;
-        check();
-        await section.flush();
-        check();
-      }),
+      fc.asyncProperty(
+        layer,
+        layer,
+        layer,
+        key,
+        key,
+        fc.nat(8),
+        fc.boolean(),
+        async (stored, flushing, fresh, one, other, limit, reverse) => {
+          const section = store.section(`s${n++}`);
+          const neighbour = store.section(`s${n++}`);
+          neighbour.set('a', 'another section');
+          await neighbour.flush();
+          const model = new Map<string, number>();
+          const put = (writes: typeof stored): void => {
+            for (const [name, value] of writes) {
+              if (value === undefined) section.delete(name);
+              else section.set(name, value);
+              if (value === undefined) model.delete(name);
+              else model.set(name, value);
+            }
+          };
+          put(stored);
+          await section.flush();
+          put(flushing);
+          const written = section.flush();
+          put(fresh);
+          const [from, to] = byUtf8(one, other) < 0 ? [one, other] : [other, one];
+          const inside = [...model]
+            .filter(([name]) => byUtf8(name, from) >= 0 && byUtf8(name, to) < 0)
+            .sort(([a], [b]) => byUtf8(a, b));
+          const want = (reverse ? inside.reverse() : inside).slice(0, limit);
+          const check = (): void => {
+            assert.deepEqual(range(section, from, to, { reverse, limit }), want);
+            for (const [name] of [...stored, ...flushing, ...fresh]) assert.equal(section.get(name), model.get(name));
+          };
+          check();
+          await written;
+          check();
+          await section.flush();
+          check();
+        },
+      ),
       { numRuns: 150, includeErrorInReport: true },
     );
   });
@@ -82,12 +112,16 @@ describe('a section of the local store', () => {
     const fold = (): void => {
       position++;
       section.set(`entry ${position}`, position);
-      section.set('sum', (section.get('sum') as number | undefined ?? 0) + position);
+      section.set('sum', ((section.get('sum') as number | undefined) ?? 0) + position);
     };
     const left = (): { checkpoint: unknown; sum: unknown; entries: number } => {
       // Another environment on the same files sees what is on disk, as a process started after a crash does.
       const reader = place.open().section('tenant');
-      return { checkpoint: reader.get('checkpoint'), sum: reader.get('sum'), entries: range(reader, 'entry ', 'entry !').length + range(reader, 'entry !', 'f').length };
+      return {
+        checkpoint: reader.get('checkpoint'),
+        sum: reader.get('sum'),
+        entries: range(reader, 'entry ', 'entry !').length + range(reader, 'entry !', 'f').length,
+      };
     };
     const at = (of: number): ReturnType<typeof left> => ({ checkpoint: of, sum: (of * (of + 1)) / 2, entries: of });
     for (let i = 0; i < 10; i++) fold();
@@ -143,7 +177,10 @@ describe('a section of the local store', () => {
     assert.deepEqual([...store.sections()], ['s', 't', 't1']);
     await store.drop('t');
     assert.deepEqual([...store.sections()], ['s', 't1']);
-    assert.deepEqual(['t', 't1', 's'].map((name) => store.section(name).get('a')), [undefined, 't1', 's']);
+    assert.deepEqual(
+      ['t', 't1', 's'].map((name) => store.section(name).get('a')),
+      [undefined, 't1', 's'],
+    );
     await store.close();
     const again = place.open();
     assert.equal(again.section('t1').get('a'), 't1');

@@ -88,23 +88,46 @@ test('what the observers are told shows at the next scrape', async () => {
 test('docs/reference/metrics.md lists exactly the metrics that there are, with their help', async () => {
   const { text } = await new Metrics().expose();
   const types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name, type] as const));
-  const actual = [...text.matchAll(/^# HELP (statefold_\S+) (.*)$/gm)].map(([, name = '', help = '']) => `| \`${name}\` | ${types.get(name)} | ${help} |`);
+  const actual = [...text.matchAll(/^# HELP (statefold_\S+) (.*)$/gm)].map(
+    ([, name = '', help = '']) => `| \`${name}\` | ${types.get(name)} | ${help} |`,
+  );
   const page = readFileSync(join(findProjectRoot(), 'docs', 'reference', 'metrics.md'), 'utf8');
-  assert.deepEqual(page.split('\n').filter((line) => line.startsWith('| `')), actual);
+  assert.deepEqual(
+    page.split('\n').filter((line) => line.startsWith('| `')),
+    actual,
+  );
 });
 
 test('a line of the log is one JSON object, and keys and secrets in it are redacted', () => {
   const lines: string[] = [];
   const logger = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } });
   logger.debug({}, 'below the level');
-  logger.info({ requestId: 'r1', apiKey: 'sf_clear', request: { headers: { 'x-api-key': 'sf_clear', accept: '*/*' } }, webhook: { secret: 'whsec_clear' }, password: 'p' }, 'asked');
+  logger.info(
+    {
+      requestId: 'r1',
+      apiKey: 'sf_clear',
+      request: { headers: { 'x-api-key': 'sf_clear', accept: '*/*' } },
+      webhook: { secret: 'whsec_clear' },
+      password: 'p',
+    },
+    'asked',
+  );
   logger.error({ err: new Error('broken', { cause: new Error('by this') }) }, 'failed');
   assert.equal(lines.length, 2);
   const [asked, failed] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   assert.match(String(asked?.['time']), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.deepEqual(
     { ...asked, time: '' },
-    { level: 'info', time: '', requestId: 'r1', apiKey: '[redacted]', request: { headers: { 'x-api-key': '[redacted]', accept: '*/*' } }, webhook: { secret: '[redacted]' }, password: '[redacted]', msg: 'asked' },
+    {
+      level: 'info',
+      time: '',
+      requestId: 'r1',
+      apiKey: '[redacted]',
+      request: { headers: { 'x-api-key': '[redacted]', accept: '*/*' } },
+      webhook: { secret: '[redacted]' },
+      password: '[redacted]',
+      msg: 'asked',
+    },
   );
   assert.match(JSON.stringify(failed?.['err']), /broken.*by this/);
 });

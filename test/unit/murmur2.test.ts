@@ -21,10 +21,25 @@ test('the hash is that of Kafka', () => {
 test('an aggregate is in the partition that kafkajs gives its id as a key', () => {
   const kafkajs = Partitioners.DefaultPartitioner();
   for (let i = 0; i < 5000; i++) {
-    const id = i % 3 === 0 ? randomBytes(i % 41).toString('latin1') : i % 3 === 1 ? `account-${i}` : `ключ-${i}-🔑`.slice(0, 1 + (i % 9));
+    const id =
+      i % 3 === 0
+        ? randomBytes(i % 41).toString('latin1')
+        : i % 3 === 1
+          ? `account-${i}`
+          : `ключ-${i}-🔑`.slice(0, 1 + (i % 9));
     const partitions = 2 + (i % 31);
-    const partitionMetadata = Array.from({ length: partitions }, (_, partitionId) => ({ partitionErrorCode: 0, partitionId, leader: 0, replicas: [], isr: [] }));
-    assert.equal(partitionOf(id, partitions), kafkajs({ topic: 't', partitionMetadata, message: { key: id, value: '' } }), JSON.stringify(id));
+    const partitionMetadata = Array.from({ length: partitions }, (_, partitionId) => ({
+      partitionErrorCode: 0,
+      partitionId,
+      leader: 0,
+      replicas: [],
+      isr: [],
+    }));
+    assert.equal(
+      partitionOf(id, partitions),
+      kafkajs({ topic: 't', partitionMetadata, message: { key: id, value: '' } }),
+      JSON.stringify(id),
+    );
   }
   assert.equal(partitionOf('whatever', 1), 0);
 });

@@ -6,11 +6,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { CLOSE } from '../../src/http/websocket/connection.js';
-import { notificationBytes } from '../../src/notifier/notification-record.js';
-import { webhookBody } from '../../src/notifier/webhooks/webhook-message.js';
+import { notificationBytes } from '../../src/feed/notification-record.js';
+import { webhookBody } from '../../src/webhooks/webhook-message.js';
 import { change } from '../support/notifier-world.js';
 
-const document = JSON.parse(readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'), 'utf8')) as { channels: { stream: { description: string } }; components: { messages: Record<string, unknown> } };
+const document = JSON.parse(readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'), 'utf8')) as {
+  channels: { stream: { description: string } };
+  components: { messages: Record<string, unknown> };
+};
 
 test('what the channels carry is what the AsyncAPI document says, field by field', () => {
   const ajv = new Ajv2020({ strict: false });
@@ -29,10 +32,12 @@ test('what the channels carry is what the AsyncAPI document says, field by field
   validate('ping', Buffer.from('{"type":"ping"}'));
   assert.throws(() => validate('state_changed', notificationBytes(change(3)).record), /type/);
   const fields = Object.keys(JSON.parse(notificationBytes(change(1, { cause: 'build' })).record.toString()) as object);
-  const documented = (document as unknown as { components: { schemas: { record: { properties: object } } } }).components.schemas.record.properties;
+  const documented = (document as unknown as { components: { schemas: { record: { properties: object } } } }).components
+    .schemas.record.properties;
   assert.deepEqual(fields.sort(), Object.keys(documented).sort());
 });
 
 test('every code with which a socket is closed is documented', () => {
-  for (const code of Object.values(CLOSE)) assert.ok(document.channels.stream.description.includes(`${code} `), String(code));
+  for (const code of Object.values(CLOSE))
+    assert.ok(document.channels.stream.description.includes(`${code} `), String(code));
 });

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
-import type { Follower } from '../../src/notifier/follower.js';
-import { ChangeHub } from '../../src/notifier/hub.js';
-import { notificationBytes } from '../../src/notifier/notification-record.js';
+import type { Follower } from '../../src/feed/follower.js';
+import { ChangeHub } from '../../src/feed/hub.js';
+import { notificationBytes } from '../../src/feed/notification-record.js';
 import { change, ListFeed, ListTenants, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
 
 function world(tailSize?: number, deferred = false) {
@@ -37,45 +37,64 @@ function into(hub: ChangeHub, after: number | undefined, options: { room?: numbe
 
 test('13: any interleaving of changes, trims of the tail, full buffers and reactivations gives a follower each change once, in order', async () => {
   const step = fc.oneof(
-    { weight: 5, arbitrary: fc.record({ do: fc.constant('accept' as const), count: fc.integer({ min: 1, max: 5 }), ours: fc.boolean() }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        do: fc.constant('accept' as const),
+        count: fc.integer({ min: 1, max: 5 }),
+        ours: fc.boolean(),
+      }),
+    },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('turn' as const) }) },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('resume' as const) }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('reactivate' as const) }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('away' as const) }) },
   );
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.integer({ min: 1, max: 8 }), fc.integer({ min: 0, max: 24 }), fc.integer({ min: 1, max: 4 }), fc.boolean(), fc.boolean(), async (steps, tailSize, after, room, deferred, begun) => {
-      const w = world(tailSize, deferred);
-      let feed = w.feed;
-      let sequence = 0;
-      const accept = (count: number, ours: boolean): void => {
-        // Gaps are normal, and other projections share the sequence.
-        feed.accept(...Array.from({ length: count }, () => change((sequence += 2), { projectionId: ours ? 'p1' : 'p2' })));
-      };
-      accept(10, begun);
-      const { got, ends, follower } = into(w.hub, after, { room });
-      for (const each of steps) {
-        if (each.do === 'accept') accept(each.count, each.ours);
-        else if (each.do === 'turn') await new Promise((resolve) => setImmediate(resolve));
-        else if (each.do === 'resume') follower.resume();
-        else if (each.do === 'away') feed.unavailable = !feed.unavailable;
-        else {
-          const next = new ListFeed(tailSize, deferred);
-          next.accept(...feed.changes);
-          feed = next;
-          w.tenants.activate('t1', next);
+    fc.asyncProperty(
+      fc.array(step, { maxLength: 40 }),
+      fc.integer({ min: 1, max: 8 }),
+      fc.integer({ min: 0, max: 24 }),
+      fc.integer({ min: 1, max: 4 }),
+      fc.boolean(),
+      fc.boolean(),
+      async (steps, tailSize, after, room, deferred, begun) => {
+        const w = world(tailSize, deferred);
+        let feed = w.feed;
+        let sequence = 0;
+        const accept = (count: number, ours: boolean): void => {
+          // Gaps are normal, and other projections share the sequence.
+          feed.accept(
+            ...Array.from({ length: count }, () => change((sequence += 2), { projectionId: ours ? 'p1' : 'p2' })),
+          );
+        };
+        accept(10, begun);
+        const { got, ends, follower } = into(w.hub, after, { room });
+        for (const each of steps) {
+          if (each.do === 'accept') accept(each.count, each.ours);
+          else if (each.do === 'turn') await new Promise((resolve) => setImmediate(resolve));
+          else if (each.do === 'resume') follower.resume();
+          else if (each.do === 'away') feed.unavailable = !feed.unavailable;
+          else {
+            const next = new ListFeed(tailSize, deferred);
+            next.accept(...feed.changes);
+            feed = next;
+            w.tenants.activate('t1', next);
+          }
         }
-      }
-      feed.unavailable = false;
-      const expected = feed.changes.filter((c) => c.projectionId === 'p1' && c.sequence > after).map((c) => c.sequence);
-      for (let turns = 0; got.length < expected.length && turns < 500; turns++) {
-        follower.resume();
-        w.timers.advance(10_000);
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      assert.deepEqual(got, expected);
-      assert.deepEqual(ends, []);
-    }),
+        feed.unavailable = false;
+        const expected = feed.changes
+          .filter((c) => c.projectionId === 'p1' && c.sequence > after)
+          .map((c) => c.sequence);
+        for (let turns = 0; got.length < expected.length && turns < 500; turns++) {
+          follower.resume();
+          w.timers.advance(10_000);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        assert.deepEqual(got, expected);
+        assert.deepEqual(ends, []);
+      },
+    ),
     { numRuns: 500 },
   );
 });
@@ -125,7 +144,15 @@ test('followers end with the projection, the tenant, an expired cursor and the h
 test('a sink that throws ends its own follower only', () => {
   const { feed, hub } = world();
   const ends: unknown[] = [];
-  hub.follow({ tenantId: 't1', projectionId: 'p1', after: undefined }, { push: () => { throw new Error('broken'); }, ended: (reason) => ends.push(reason) });
+  hub.follow(
+    { tenantId: 't1', projectionId: 'p1', after: undefined },
+    {
+      push: () => {
+        throw new Error('broken');
+      },
+      ended: (reason) => ends.push(reason),
+    },
+  );
   const { got } = into(hub, undefined);
   feed.accept(change(1));
   feed.accept(change(2));
@@ -139,12 +166,27 @@ test('a record is encoded once, with the state byte for byte; line breaks in it 
   const { record, message, serverSentEvent } = notificationBytes(one);
   assert.equal(notificationBytes(one).record, record);
   assert.ok(record.includes(state));
-  assert.deepEqual(Object.keys(JSON.parse(record.toString()) as object), ['sequence', 'projectionId', 'aggregateId', 'aggregateType', 'state', 'timestamp', 'key', 'version', 'eventId', 'className', 'cause']);
+  assert.deepEqual(Object.keys(JSON.parse(record.toString()) as object), [
+    'sequence',
+    'projectionId',
+    'aggregateId',
+    'aggregateType',
+    'state',
+    'timestamp',
+    'key',
+    'version',
+    'eventId',
+    'className',
+    'cause',
+  ]);
   assert.equal(message.toString(), `{"type":"state_changed",${record.subarray(1).toString()}`);
   const lines = serverSentEvent.toString().split('\n');
   assert.deepEqual([lines[0], lines[1], lines.at(-1), lines.at(-2)], ['id: 7', 'event: state_changed', '', '']);
   const data = lines.slice(2, -2).map((line) => line.replace(/^data: /, ''));
   assert.equal(data.length, 2);
   assert.deepEqual(JSON.parse(data.join('\n')), JSON.parse(record.toString()));
-  assert.match(notificationBytes(change(8, { state: null })).record.toString(), /"state":null,"timestamp":"2023-11-14T22:13:20\.008Z"/);
+  assert.match(
+    notificationBytes(change(8, { state: null })).record.toString(),
+    /"state":null,"timestamp":"2023-11-14T22:13:20\.008Z"/,
+  );
 });

@@ -9,12 +9,21 @@ import { knownError, problemOf, statusOf } from '../../src/http/problem.js';
 describe('problem documents', () => {
   it('are documented code by code, with the status that is answered', () => {
     const page = readFileSync(join(findProjectRoot(), 'docs/reference/errors.md'), 'utf8');
-    const rows = [...page.matchAll(/^\| `([A-Z_]+)` \| (\d{3}) \|/gm)].map(([, code, status]) => [code, Number(status)]);
-    assert.deepEqual(rows, ERROR_CODES.map((code) => [code, statusOf(code)]));
+    const rows = [...page.matchAll(/^\| `([A-Z_]+)` \| (\d{3}) \|/gm)].map(([, code, status]) => [
+      code,
+      Number(status),
+    ]);
+    assert.deepEqual(
+      rows,
+      ERROR_CODES.map((code) => [code, statusOf(code)]),
+    );
   });
 
   it('tell what a client may know, and splice bytes as they are', () => {
-    const error = new StatefoldError('VERSION_CONFLICT', 'at 5', { details: { expectedVersion: 3, currentVersion: 5 }, errors: [{ pointer: '/a', message: 'm' }] });
+    const error = new StatefoldError('VERSION_CONFLICT', 'at 5', {
+      details: { expectedVersion: 3, currentVersion: 5 },
+      errors: [{ pointer: '/a', message: 'm' }],
+    });
     const { status, headers, body } = problemOf(error, 'r1', { conflicts: Buffer.from('[{"n":1.0}]') });
     assert.equal(status, 409);
     assert.equal(headers['Content-Type'], 'application/problem+json');
@@ -33,7 +42,10 @@ describe('problem documents', () => {
 
   it('say when to try again', () => {
     assert.equal(problemOf(new StatefoldError('UNAVAILABLE', 'x'), 'r').headers['Retry-After'], '1');
-    assert.equal(problemOf(new StatefoldError('RATE_LIMITED', 'x', { retryAfterSeconds: 2.2 }), 'r').headers['Retry-After'], '3');
+    assert.equal(
+      problemOf(new StatefoldError('RATE_LIMITED', 'x', { retryAfterSeconds: 2.2 }), 'r').headers['Retry-After'],
+      '3',
+    );
     assert.match(problemOf(new StatefoldError('UNAVAILABLE', 'x'), 'r').body.toString(), /"retryable":true/);
   });
 });

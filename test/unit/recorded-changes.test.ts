@@ -1,15 +1,22 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Change } from '../../src/core/change.js';
-import { RecordedChanges } from '../../src/tasks/recorded-changes.js';
-import { LocalStore } from '../../src/tasks/store/local-store.js';
-import { PartitionTables } from '../../src/tasks/store/partition-tables.js';
+import { RecordedChanges } from '../../src/store/recorded-changes.js';
+import { LocalStore } from '../../src/store/local-store.js';
+import { PartitionTables } from '../../src/store/partition-tables.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { seeded } from '../support/load.js';
 import { temporaryDirectory } from '../support/service.js';
 
 const change = (input: number, name: string): Change =>
-  ({ sequence: input, key: name, projectionId: 'p', revision: 1, className: 'C', state: Buffer.from(`${input}/${name}`) }) as unknown as Change;
+  ({
+    sequence: input,
+    key: name,
+    projectionId: 'p',
+    revision: 1,
+    className: 'C',
+    state: Buffer.from(`${input}/${name}`),
+  }) as unknown as Change;
 const shown = (changes: Iterable<Change>): string[] => [...changes].map(({ state }) => state?.toString() ?? '').sort();
 
 test('what was recorded of an input is found until it is passed, wherever it lies, also by the next owner', async (t) => {
@@ -31,21 +38,31 @@ test('what was recorded of an input is found until it is passed, wherever it lie
         const input = below(4) === 0 && next > passed ? next - 1 : (next += 1 + below(2)) - 1;
         // Now and then an input has more changes than a page.
         for (let n = below(40) === 0 ? 700 : 1 + below(4); n > 0; n--) {
-          const name = `p/${(model.get(input)?.size ?? 0)}`;
+          const name = `p/${model.get(input)?.size ?? 0}`;
           recorded.add(input, name, change(input, name));
           model.set(input, (model.get(input) ?? new Set()).add(name));
         }
       } else if (what < 8) {
         if (passed >= next) continue;
-        assert.deepEqual(shown(recorded.of(passed)), [...(model.get(passed) ?? [])].map((name) => `${passed}/${name}`).sort(), `seed ${seed}, input ${passed}`);
+        assert.deepEqual(
+          shown(recorded.of(passed)),
+          [...(model.get(passed) ?? [])].map((name) => `${passed}/${name}`).sort(),
+          `seed ${seed}, input ${passed}`,
+        );
         recorded.passed(passed);
         model.delete(passed++);
       } else if (what === 8) recorded.save();
       else {
         const input = passed + below(next - passed + 2);
         const name = `p/${below(3)}`;
-        assert.equal(recorded.get(input, name)?.state?.toString(), model.get(input)?.has(name) === true ? `${input}/${name}` : undefined);
-        assert.deepEqual(shown(recorded.of(input)), [...(model.get(input) ?? [])].map((one) => `${input}/${one}`).sort());
+        assert.equal(
+          recorded.get(input, name)?.state?.toString(),
+          model.get(input)?.has(name) === true ? `${input}/${name}` : undefined,
+        );
+        assert.deepEqual(
+          shown(recorded.of(input)),
+          [...(model.get(input) ?? [])].map((one) => `${input}/${one}`).sort(),
+        );
         if (below(4) > 0) continue;
         recorded.save();
         await section.flush();

@@ -2,13 +2,18 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
 import type { StoredCommit } from '../../src/core/event.js';
-import { eventsIn, ReducerTurns, type Ensure, type Work } from '../../src/tasks/reducer-turns.js';
+import { eventsIn, ReducerTurns, type Ensure, type Work } from '../../src/aggregates/reducer-turns.js';
 import { seeded } from '../support/load.js';
 
-const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit => ({ aggregateId, baseVersion, eventCount, events: [] }) as unknown as StoredCommit;
-const work = (aggregateId: string, baseVersion: number): Work => ({ commit: commit(aggregateId, baseVersion), waiter: undefined });
+const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit =>
+  ({ aggregateId, baseVersion, eventCount, events: [] }) as unknown as StoredCommit;
+const work = (aggregateId: string, baseVersion: number): Work => ({
+  commit: commit(aggregateId, baseVersion),
+  waiter: undefined,
+});
 /** Commits of one aggregate, one behind the other. */
-const group = (aggregateId: string, count: number, eventCount = 1): StoredCommit[] => Array.from({ length: count }, (_, i) => commit(aggregateId, i * eventCount, eventCount));
+const group = (aggregateId: string, count: number, eventCount = 1): StoredCommit[] =>
+  Array.from({ length: count }, (_, i) => commit(aggregateId, i * eventCount, eventCount));
 const named = ({ aggregateId, baseVersion }: StoredCommit): string => `${aggregateId}${baseVersion}`;
 
 interface Turn {
@@ -52,8 +57,9 @@ class Folds {
         names: [...commits.map(named), ...ensures.map(({ aggregateId }) => `?${aggregateId}`)],
         done: async (error) => {
           this.underWay.delete(turn);
-          for (const ensure of ensures) if (error === undefined) ensure.resolve();
-          else ensure.reject(error);
+          for (const ensure of ensures)
+            if (error === undefined) ensure.resolve();
+            else ensure.reject(error);
           resolve(error);
           await microtasksDone();
         },
@@ -119,7 +125,11 @@ describe('turns of reducers', () => {
     const folds = new Folds();
     const caughtUp = outcomeOf(folds.turns.catchUp([group('a', 3, 300), group('b', 2, 300), group('c', 1)]));
     folds.turns.fold(work('d', 0));
-    assert.deepEqual(await folds.begun(), [['d0'], ['a0', 'a300']], 'although it came before, and no more than 512 events and the rest of a commit');
+    assert.deepEqual(
+      await folds.begun(),
+      [['d0'], ['a0', 'a300']],
+      'although it came before, and no more than 512 events and the rest of a commit',
+    );
     folds.turns.fold(work('e', 0));
     void folds.turns.ensure('f');
     await turn(folds, 1).done();
@@ -146,16 +156,37 @@ describe('turns of reducers', () => {
     for (let version = 0; version < 600; version++) folds.turns.fold(work('b', version));
     void folds.turns.ensure('b');
     folds.turns.fold(work('a', 1201));
-    const sizes = (from: number): unknown[] => folds.all.slice(from).map(({ works, ensures }) => [works.length, ensures.length]);
+    const sizes = (from: number): unknown[] =>
+      folds.all.slice(from).map(({ works, ensures }) => [works.length, ensures.length]);
     await folds.begun();
     for (const i of [1, 2]) await turn(folds, i).done();
-    assert.deepEqual(sizes(1), [[512, 1], [88, 0]], 'all of the others, in turns');
+    assert.deepEqual(
+      sizes(1),
+      [
+        [512, 1],
+        [88, 0],
+      ],
+      'all of the others, in turns',
+    );
     await turn(folds, 0).done();
     while (folds.underWay.size > 0) for (const one of [...folds.underWay]) await one.done();
-    assert.deepEqual(sizes(3), [[512, 512], [512, 88], [177, 0]]);
-    const versionsOf = (aggregateId: string): number[] => folds.all.flatMap(({ commits }) => commits.filter((one) => one.aggregateId === aggregateId).map(({ baseVersion }) => baseVersion));
-    assert.deepEqual(versionsOf('a'), Array.from({ length: 1202 }, (_, i) => i));
-    assert.deepEqual(versionsOf('b'), Array.from({ length: 600 }, (_, i) => i));
+    assert.deepEqual(sizes(3), [
+      [512, 512],
+      [512, 88],
+      [177, 0],
+    ]);
+    const versionsOf = (aggregateId: string): number[] =>
+      folds.all.flatMap(({ commits }) =>
+        commits.filter((one) => one.aggregateId === aggregateId).map(({ baseVersion }) => baseVersion),
+      );
+    assert.deepEqual(
+      versionsOf('a'),
+      Array.from({ length: 1202 }, (_, i) => i),
+    );
+    assert.deepEqual(
+      versionsOf('b'),
+      Array.from({ length: 600 }, (_, i) => i),
+    );
   });
 
   it('of a catch-up that failed end before it does, few begin, and the next catch-up goes', async () => {
@@ -170,7 +201,10 @@ describe('turns of reducers', () => {
     }
     assert.equal((failed.settled as Error).message, 'the runner is away');
     assert.ok(folds.all.length < 10, `${folds.all.length} turns`);
-    assert.deepEqual([...folds.underWay].map(({ names }) => names), [['b0']]);
+    assert.deepEqual(
+      [...folds.underWay].map(({ names }) => names),
+      [['b0']],
+    );
     for (const one of [...folds.underWay]) await one.done();
     assert.deepEqual(next, { settled: 'resolved' });
   });
@@ -179,7 +213,10 @@ describe('turns of reducers', () => {
     const folds = new Folds();
     folds.turns.fold(work('a', 0));
     const begun = outcomeOf(folds.turns.ensure('a'));
-    const caughtUp = [outcomeOf(folds.turns.catchUp([group('b', 2, 512)])), outcomeOf(folds.turns.catchUp([group('c', 1)]))];
+    const caughtUp = [
+      outcomeOf(folds.turns.catchUp([group('b', 2, 512)])),
+      outcomeOf(folds.turns.catchUp([group('c', 1)])),
+    ];
     assert.deepEqual(await folds.begun(), [['a0', '?a'], ['b0']]);
     const waiting = outcomeOf(folds.turns.ensure('a'));
     folds.turns.fold(work('d', 0));
@@ -231,24 +268,33 @@ async function randomly(seed: number): Promise<void> {
   const versions = new Map<string, number>();
   let ensured = 0;
 
-  const isFree = ({ aggregateId }: { readonly aggregateId: string }): boolean => ![...folds.underWay].some(({ aggregates }) => aggregates.has(aggregateId));
+  const isFree = ({ aggregateId }: { readonly aggregateId: string }): boolean =>
+    ![...folds.underWay].some(({ aggregates }) => aggregates.has(aggregateId));
   const current = (): KnownCatchUp | undefined => catchUps.find(({ outcome }) => outcome.settled === undefined);
-  const begunOf = ({ groups }: KnownCatchUp): StoredCommit[][] => groups.map((commits) => folds.all.flatMap((one) => one.commits.filter((begun) => commits.includes(begun))));
+  const begunOf = ({ groups }: KnownCatchUp): StoredCommit[][] =>
+    groups.map((commits) => folds.all.flatMap((one) => one.commits.filter((begun) => commits.includes(begun))));
 
   const folds: Folds = new Folds((begun) => {
     assert.ok(folds.underWay.size < 2, where);
-    assert.ok([...begun.aggregates].every((aggregateId) => isFree({ aggregateId })), `${where}: an aggregate is in two turns at once`);
+    assert.ok(
+      [...begun.aggregates].every((aggregateId) => isFree({ aggregateId })),
+      `${where}: an aggregate is in two turns at once`,
+    );
     const [first] = begun.commits;
     const caughtUp = first === undefined ? undefined : catchUpOf.get(first);
     if (caughtUp === undefined) {
-      for (const one of begun.works) assert.ok(waitingWorks.delete(one), `${where}: a commit is folded twice, or with a catch-up`);
+      for (const one of begun.works)
+        assert.ok(waitingWorks.delete(one), `${where}: a commit is folded twice, or with a catch-up`);
       ensured += begun.ensures.length;
       assert.ok(begun.works.length <= 512 && begun.names.length > 0);
       return;
     }
     assert.equal(caughtUp, current(), `${where}: one catch-up after the other`);
     assert.ok(begun.commits.every((one) => catchUpOf.get(one) === caughtUp) && begun.ensures.length === 0, where);
-    assert.ok(begun.commits.slice(0, -1).reduce((sum, one) => sum + eventsIn(one), 0) < 512, `${where}: appends would wait for long`);
+    assert.ok(
+      begun.commits.slice(0, -1).reduce((sum, one) => sum + eventsIn(one), 0) < 512,
+      `${where}: appends would wait for long`,
+    );
     assert.ok(![...waitingWorks].some((one) => isFree(one.commit)), `${where}: appends go first`);
   });
 
@@ -275,13 +321,20 @@ async function randomly(seed: number): Promise<void> {
     if (caughtUp?.outcome.settled === undefined) return;
     // It was the last of its turns.
     assert.equal(caughtUp.outcome.settled, caughtUp.failed ?? 'resolved', where);
-    assert.ok(![...folds.underWay].some(({ commits }) => commits.some((begun) => catchUpOf.get(begun) === caughtUp)), `${where}: a turn of it is under way`);
+    assert.ok(
+      ![...folds.underWay].some(({ commits }) => commits.some((begun) => catchUpOf.get(begun) === caughtUp)),
+      `${where}: a turn of it is under way`,
+    );
   };
 
   for (let step = 0; step < 150; step++) {
     const what = below(12);
     if (what < 4) {
-      for (let n = below(12) === 0 && waitingWorks.size < 1000 ? below(700) : 1 + below(3), aggregateId = idOf(); n > 0; n--) {
+      for (
+        let n = below(12) === 0 && waitingWorks.size < 1000 ? below(700) : 1 + below(3), aggregateId = idOf();
+        n > 0;
+        n--
+      ) {
         const one = work(aggregateId, versions.get(aggregateId) ?? 0);
         versions.set(aggregateId, one.commit.baseVersion + 1);
         submitted.push(one);
@@ -292,7 +345,9 @@ async function randomly(seed: number): Promise<void> {
       const aggregateId = idOf();
       ensures.push({ aggregateId, outcome: outcomeOf(folds.turns.ensure(aggregateId)) });
     } else if (what === 5 && catchUps.length < 6) {
-      const groups = [...new Set(Array.from({ length: 1 + below(10) }, idOf))].map((aggregateId) => group(aggregateId, 1 + below(6), 1 + below(300)));
+      const groups = [...new Set(Array.from({ length: 1 + below(10) }, idOf))].map((aggregateId) =>
+        group(aggregateId, 1 + below(6), 1 + below(300)),
+      );
       const known: KnownCatchUp = { groups, outcome: outcomeOf(folds.turns.catchUp(groups)), failed: undefined };
       catchUps.push(known);
       for (const one of groups.flat()) catchUpOf.set(one, known);
@@ -304,8 +359,10 @@ async function randomly(seed: number): Promise<void> {
 
   assert.equal(waitingWorks.size, 0, where);
   const begun = folds.all.flatMap(({ works }) => works).filter((one) => !catchUpOf.has(one.commit));
-  const ofAggregate = (works: readonly Work[], aggregateId: string): readonly string[] => works.filter((one) => one.commit.aggregateId === aggregateId).map((one) => named(one.commit));
-  for (const aggregateId of versions.keys()) assert.deepEqual(ofAggregate(begun, aggregateId), ofAggregate(submitted, aggregateId), where);
+  const ofAggregate = (works: readonly Work[], aggregateId: string): readonly string[] =>
+    works.filter((one) => one.commit.aggregateId === aggregateId).map((one) => named(one.commit));
+  for (const aggregateId of versions.keys())
+    assert.deepEqual(ofAggregate(begun, aggregateId), ofAggregate(submitted, aggregateId), where);
   assert.equal(ensured, ensures.length, where);
   for (const { outcome } of ensures) assert.notEqual(outcome.settled, undefined, where);
   for (const known of catchUps) {

@@ -23,7 +23,8 @@ test('what is sealed opens with the same master key only, and not when a byte of
     damaged[i] = (damaged[i] ?? 0) ^ 1;
     assert.throws(() => sealer.unseal(`v1.${damaged.toString('base64url')}`), `byte ${i}`);
   }
-  for (const odd of ['', 'v1.', 'v2.' + sealed.slice(3), text]) assert.throws(() => sealer.unseal(odd), /not a sealed text/);
+  for (const odd of ['', 'v1.', 'v2.' + sealed.slice(3), text])
+    assert.throws(() => sealer.unseal(odd), /not a sealed text/);
 });
 
 test('the master key is made once, readable by its owner alone, and the setting goes before it', (t) => {
@@ -57,17 +58,29 @@ test('a rotation returns the secret that signs from now on; the ones before sign
     rotated.push(next.secret);
   }
   assert.deepEqual(signingSecrets(sealer, secrets, start + 3 * HOUR), rotated.reverse().slice(0, 4));
-  assert.equal(rotateSecrets(sealer, secrets, start + 72 * HOUR).secrets.length, 2, 'expired ones are dropped, the current one begins its overlap');
+  assert.equal(
+    rotateSecrets(sealer, secrets, start + 72 * HOUR).secrets.length,
+    2,
+    'expired ones are dropped, the current one begins its overlap',
+  );
   const other = new Sealer('another master key of characters');
   const mended = rotateSecrets(other, secrets, start + 3 * HOUR);
-  assert.deepEqual(signingSecrets(other, mended.secrets, start + 3 * HOUR), [mended.secret], 'after the loss of the master key a rotation starts anew');
+  assert.deepEqual(
+    signingSecrets(other, mended.secrets, start + 3 * HOUR),
+    [mended.secret],
+    'after the loss of the master key a rotation starts anew',
+  );
 });
 
 test('a minted webhook secret signs and verifies with the Standard Webhooks library', () => {
   const secret = mintWebhookSecret();
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
   const now = new Date();
-  const headers = { 'webhook-id': 'm1', 'webhook-timestamp': String(Math.floor(now.getTime() / 1000)), 'webhook-signature': new Webhook(secret).sign('m1', now, '{}') };
+  const headers = {
+    'webhook-id': 'm1',
+    'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+    'webhook-signature': new Webhook(secret).sign('m1', now, '{}'),
+  };
   assert.deepEqual(new Webhook(secret).verify('{}', headers), {});
   assert.throws(() => new Webhook(mintWebhookSecret()).verify('{}', headers));
 });

@@ -3,12 +3,29 @@ import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { brotliDecompressSync } from 'node:zlib';
 import fc from 'fast-check';
-import { CHUNK_BYTES, chunkKey, decodeManifest, decodeRecord, encodeChunk, encodeManifest, EntryPacker, EntryParser, inflateChunk, manifestKey, readKey, type Manifest } from '../../src/tasks/snapshots/snapshot-format.js';
+import {
+  CHUNK_BYTES,
+  chunkKey,
+  decodeManifest,
+  decodeRecord,
+  encodeChunk,
+  encodeManifest,
+  EntryPacker,
+  EntryParser,
+  inflateChunk,
+  manifestKey,
+  readKey,
+  type Manifest,
+} from '../../src/snapshots/snapshot-format.js';
 
 const MANIFEST: Manifest = {
   id: '7d0a',
   storeFormat: 2,
-  checkpoint: { events: { epoch: 3, owner: 'o', position: 41, lastRecordId: 'o.0:1' }, changes: { epoch: 3, owner: 'o', position: 7, lastRecordId: undefined }, projected: 40 },
+  checkpoint: {
+    events: { epoch: 3, owner: 'o', position: 41, lastRecordId: 'o.0:1' },
+    changes: { epoch: 3, owner: 'o', position: 7, lastRecordId: undefined },
+    projected: 40,
+  },
   first: 5,
   chunks: 2,
   entries: 9,
@@ -33,7 +50,9 @@ const packed = (entries: readonly (readonly [Buffer, Buffer])[]): Buffer[] => {
 };
 const parsed = (blocks: readonly Buffer[]): { entries: [Buffer, Buffer][]; complete: boolean } => {
   const parser = new EntryParser();
-  const entries = blocks.flatMap((block) => [...parser.add(block)].map(([key, value]): [Buffer, Buffer] => [Buffer.from(key), Buffer.from(value)]));
+  const entries = blocks.flatMap((block) =>
+    [...parser.add(block)].map(([key, value]): [Buffer, Buffer] => [Buffer.from(key), Buffer.from(value)]),
+  );
   return { entries, complete: parser.complete };
 };
 
@@ -57,14 +76,23 @@ describe('records of a snapshot', () => {
   });
 
   it('entries are a length and its bytes, twice', () => {
-    const entries: [Buffer, Buffer][] = [[Buffer.from('h1'), Buffer.from([7])], [Buffer.from('m'), Buffer.alloc(0)]];
+    const entries: [Buffer, Buffer][] = [
+      [Buffer.from('h1'), Buffer.from([7])],
+      [Buffer.from('m'), Buffer.alloc(0)],
+    ];
     assert.deepEqual(packed(entries), [ENTRIES]);
     assert.deepEqual(parsed([ENTRIES]), { entries, complete: true });
   });
 
   it('keys tell the snapshot and the chunk', () => {
     assert.deepEqual([chunkKey('a', 12).toString(), manifestKey('a').toString()], ['a/12', 'a/manifest']);
-    assert.deepEqual([readKey(chunkKey('a', 12)), readKey(manifestKey('a'))], [{ id: 'a', n: 12 }, { id: 'a', n: undefined }]);
+    assert.deepEqual(
+      [readKey(chunkKey('a', 12)), readKey(manifestKey('a'))],
+      [
+        { id: 'a', n: 12 },
+        { id: 'a', n: undefined },
+      ],
+    );
   });
 
   it('every flipped bit is found', () => {
@@ -74,7 +102,8 @@ describe('records of a snapshot', () => {
       damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       // The format is not summed up: another one is read by nobody who does not know it.
       const record = decodeRecord(damaged);
-      if (bit >> 3 === 1) assert.deepEqual([record?.kind, record?.content, decodeManifest(record)], ['manifest', undefined, undefined]);
+      if (bit >> 3 === 1)
+        assert.deepEqual([record?.kind, record?.content, decodeManifest(record)], ['manifest', undefined, undefined]);
       else assert.equal(record, undefined);
     }
   });
@@ -85,18 +114,24 @@ describe('records of a snapshot', () => {
   });
 
   it('entries of any size come back, over blocks of one size, also where they do not compress', () => {
-    const size = fc.oneof({ weight: 8, arbitrary: fc.nat(300) }, { weight: 1, arbitrary: fc.integer({ min: CHUNK_BYTES - 20, max: 2 * CHUNK_BYTES + 20 }) });
+    const size = fc.oneof(
+      { weight: 8, arbitrary: fc.nat(300) },
+      { weight: 1, arbitrary: fc.integer({ min: CHUNK_BYTES - 20, max: 2 * CHUNK_BYTES + 20 }) },
+    );
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(600), size), { maxLength: 12 }), (sizes) => {
         const entries = sizes.map(([key, value]): [Buffer, Buffer] => [randomBytes(key), randomBytes(value)]);
         const blocks = packed(entries);
         assert.deepEqual(parsed(blocks), { entries, complete: true });
         for (const [i, block] of blocks.entries()) {
-          assert.ok(i === blocks.length - 1 ? block.length > 0 && block.length <= CHUNK_BYTES : block.length === CHUNK_BYTES);
+          assert.ok(
+            i === blocks.length - 1 ? block.length > 0 && block.length <= CHUNK_BYTES : block.length === CHUNK_BYTES,
+          );
           assert.ok(encodeChunk(block).length <= block.length + 64);
         }
         const last = blocks.at(-1);
-        if (last !== undefined) assert.equal(parsed([...blocks.slice(0, -1), last.subarray(0, -1)]).complete, entries.length === 0);
+        if (last !== undefined)
+          assert.equal(parsed([...blocks.slice(0, -1), last.subarray(0, -1)]).complete, entries.length === 0);
       }),
       { numRuns: 60 },
     );

@@ -1,62 +1,79 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { DeliveryWindow, type Deliverable } from '../../src/notifier/webhooks/delivery-window.js';
-import { FairSlots } from '../../src/notifier/webhooks/fair-slots.js';
-import { MAX_RETRY_AFTER_MS, RETRY_DELAYS_MS, retryAfterMs, retryDelay } from '../../src/notifier/webhooks/retry-schedule.js';
+import { DeliveryWindow, type Deliverable } from '../../src/webhooks/delivery-window.js';
+import { FairSlots } from '../../src/webhooks/fair-slots.js';
+import { MAX_RETRY_AFTER_MS, RETRY_DELAYS_MS, retryAfterMs, retryDelay } from '../../src/webhooks/retry-schedule.js';
 
 const CAPACITY = { count: 6, bytes: 1_000 };
 
 test('14: whatever fails, is given up or is cut by a restart, each change is delivered or parked, in order a key, within the window', () => {
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 30 }), fc.infiniteStream(fc.nat(99)), (keys, choices) => {
-      const next = (): number => choices.next().value as number;
-      const items = keys.map((key, i) => ({ sequence: 1 + 3 * i, key: `k${key}` }));
-      const settled: number[] = [];
-      const inFlight: Deliverable[] = [];
-      let window = new DeliveryWindow<Deliverable>(0, CAPACITY);
-      let now = 0;
-      for (let steps = 0; settled.length < items.length; steps++) {
-        assert.ok(steps < 5_000, 'it comes to an end');
-        const choice = next();
-        const upcoming = items.find(({ sequence }) => sequence > window.through);
-        if (choice < 30 && upcoming !== undefined && window.hasRoom) window.add(upcoming, 10);
-        else if (choice < 60) {
-          const item = window.take(now);
-          if (item !== undefined) inFlight.push(item);
-          else now = Math.max(now, window.nextDue() ?? now);
-        } else if (choice < 90 && inFlight.length > 0) {
-          const [item] = inFlight.splice(choice % inFlight.length, 1) as [Deliverable];
-          if (choice < 75) {
-            window.settled(item.sequence);
-            settled.push(item.sequence);
-          } else if (choice < 85) window.failed(item.sequence, now + 5);
-          else window.released(item.sequence);
-        } else if (choice >= 97) {
-          // A restart: what was in flight has an unknown end and comes again.
-          const { through, pending } = window.checkpoint();
-          inFlight.length = 0;
-          window = new DeliveryWindow<Deliverable>(through, CAPACITY);
-          for (const [sequence, attempts] of pending) window.add(items.find((item) => item.sequence === sequence) as Deliverable, 10, { attempts });
+    fc.property(
+      fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 30 }),
+      fc.infiniteStream(fc.nat(99)),
+      (keys, choices) => {
+        const next = (): number => choices.next().value as number;
+        const items = keys.map((key, i) => ({ sequence: 1 + 3 * i, key: `k${key}` }));
+        const settled: number[] = [];
+        const inFlight: Deliverable[] = [];
+        let window = new DeliveryWindow<Deliverable>(0, CAPACITY);
+        let now = 0;
+        for (let steps = 0; settled.length < items.length; steps++) {
+          assert.ok(steps < 5_000, 'it comes to an end');
+          const choice = next();
+          const upcoming = items.find(({ sequence }) => sequence > window.through);
+          if (choice < 30 && upcoming !== undefined && window.hasRoom) window.add(upcoming, 10);
+          else if (choice < 60) {
+            const item = window.take(now);
+            if (item !== undefined) inFlight.push(item);
+            else now = Math.max(now, window.nextDue() ?? now);
+          } else if (choice < 90 && inFlight.length > 0) {
+            const [item] = inFlight.splice(choice % inFlight.length, 1) as [Deliverable];
+            if (choice < 75) {
+              window.settled(item.sequence);
+              settled.push(item.sequence);
+            } else if (choice < 85) window.failed(item.sequence, now + 5);
+            else window.released(item.sequence);
+          } else if (choice >= 97) {
+            // A restart: what was in flight has an unknown end and comes again.
+            const { through, pending } = window.checkpoint();
+            inFlight.length = 0;
+            window = new DeliveryWindow<Deliverable>(through, CAPACITY);
+            for (const [sequence, attempts] of pending)
+              window.add(items.find((item) => item.sequence === sequence) as Deliverable, 10, { attempts });
+          }
+          assert.ok(window.size <= CAPACITY.count);
+          const open = items.filter(({ sequence }) => sequence <= window.through && !settled.includes(sequence));
+          assert.deepEqual(
+            window.checkpoint().pending.map(([sequence]) => sequence),
+            open.map(({ sequence }) => sequence),
+          );
+          // The cursor stops before the first gap and nowhere else.
+          assert.equal(window.cursor, open.length === 0 ? window.through : (open[0] as Deliverable).sequence - 1);
         }
-        assert.ok(window.size <= CAPACITY.count);
-        const open = items.filter(({ sequence }) => sequence <= window.through && !settled.includes(sequence));
-        assert.deepEqual(window.checkpoint().pending.map(([sequence]) => sequence), open.map(({ sequence }) => sequence));
-        // The cursor stops before the first gap and nowhere else.
-        assert.equal(window.cursor, open.length === 0 ? window.through : (open[0] as Deliverable).sequence - 1);
-      }
-      for (const key of new Set(items.map((item) => item.key))) {
-        const ofKey = items.filter((item) => item.key === key).map(({ sequence }) => sequence);
-        assert.deepEqual(settled.filter((sequence) => ofKey.includes(sequence)), ofKey, `order of ${key}`);
-      }
-    }),
+        for (const key of new Set(items.map((item) => item.key))) {
+          const ofKey = items.filter((item) => item.key === key).map(({ sequence }) => sequence);
+          assert.deepEqual(
+            settled.filter((sequence) => ofKey.includes(sequence)),
+            ofKey,
+            `order of ${key}`,
+          );
+        }
+      },
+    ),
     { numRuns: 500 },
   );
 });
 
 test('a failing key waits for its time and holds back nothing but itself; once the endpoint answers it is due at once', () => {
   const window = new DeliveryWindow<Deliverable>(10, CAPACITY);
-  for (const [sequence, key] of [[11, 'a'], [12, 'a'], [13, 'b']] as const) window.add({ sequence, key }, 10);
+  for (const [sequence, key] of [
+    [11, 'a'],
+    [12, 'a'],
+    [13, 'b'],
+  ] as const)
+    window.add({ sequence, key }, 10);
   assert.equal(window.take(0)?.sequence, 11);
   assert.equal(window.take(0)?.sequence, 13);
   assert.equal(window.take(0), undefined);
@@ -76,7 +93,10 @@ test('a failing key waits for its time and holds back nothing but itself; once t
 });
 
 test('the schedule is 5 s to 24 h, each within a fifth of its time, over about three days, and then it ends', () => {
-  assert.deepEqual(RETRY_DELAYS_MS.map((ms) => ms / 1000), [5, 30, 120, 900, 3600, 10800, 21600, 43200, 86400, 86400]);
+  assert.deepEqual(
+    RETRY_DELAYS_MS.map((ms) => ms / 1000),
+    [5, 30, 120, 900, 3600, 10800, 21600, 43200, 86400, 86400],
+  );
   RETRY_DELAYS_MS.forEach((delay, i) => {
     assert.equal(retryDelay(i + 1, 0), delay * 0.8);
     assert.equal(retryDelay(i + 1, 1), delay * 1.2);

@@ -41,7 +41,11 @@ export function addProjectCommands(program: Command, context: CommandContext): v
         throw error;
       }
       const shown = relative('', directory) || '.';
-      show({ directory, files }, () => `${files.map((file) => `${join(shown, file)}\n`).join('')}\nNext: \`statefold test ${shown}\` runs its fixtures, \`statefold deploy ${shown}\` uploads it.\n`);
+      show(
+        { directory, files },
+        () =>
+          `${files.map((file) => `${join(shown, file)}\n`).join('')}\nNext: \`statefold test ${shown}\` runs its fixtures, \`statefold deploy ${shown}\` uploads it.\n`,
+      );
     });
 
   program
@@ -74,20 +78,35 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .option('--no-dry-run', 'do not try it over the stored history first')
     .option('--projection <id>', 'the projection to redeploy, where it has no class of the same name')
     .addHelpText('after', '\nExit codes: 0 deployed (or planned), 1 not, 2 the project does not compile.')
-    .action(async (folder: string | undefined, { yes, plan, dryRun, projection }: { readonly yes?: true; readonly plan?: true; readonly dryRun: boolean; readonly projection?: string }) => {
-      const deployment = new Deployment(io, remote(), folder, json());
-      const { host, close } = toolsOf(io).openCodeHost();
-      try {
-        const result = await deployment.run(host, { yes: yes === true, planOnly: plan === true, tryFirst: dryRun, projectionId: projection });
-        show(result, () => '');
-        if (!result.deployed && plan !== true) throw new CliExit(1);
-      } catch (error) {
-        if (error instanceof NotCompiled) throw new CliExit(NOT_COMPILED);
-        throw error;
-      } finally {
-        await close();
-      }
-    });
+    .action(
+      async (
+        folder: string | undefined,
+        {
+          yes,
+          plan,
+          dryRun,
+          projection,
+        }: { readonly yes?: true; readonly plan?: true; readonly dryRun: boolean; readonly projection?: string },
+      ) => {
+        const deployment = new Deployment(io, remote(), folder, json());
+        const { host, close } = toolsOf(io).openCodeHost();
+        try {
+          const result = await deployment.run(host, {
+            yes: yes === true,
+            planOnly: plan === true,
+            tryFirst: dryRun,
+            projectionId: projection,
+          });
+          show(result, () => '');
+          if (!result.deployed && plan !== true) throw new CliExit(1);
+        } catch (error) {
+          if (error instanceof NotCompiled) throw new CliExit(NOT_COMPILED);
+          throw error;
+        } finally {
+          await close();
+        }
+      },
+    );
 
   program
     .command('history')

@@ -35,7 +35,11 @@ export async function compileProject(host: CodeHost, { sources }: Pick<Project, 
   const projection = await host.compile({ kind: 'projection', sources });
   const results = [reducer, projection];
   // What is wrong with the code is told for both kinds; what is wrong with the classes of a kind for that one.
-  const errors = distinct(results.flatMap(({ diagnostics }) => diagnostics.filter(({ severity, code }) => severity === 'error' && code !== NOTHING_FOUND)));
+  const errors = distinct(
+    results.flatMap(({ diagnostics }) =>
+      diagnostics.filter(({ severity, code }) => severity === 'error' && code !== NOTHING_FOUND),
+    ),
+  );
   if (errors.length > 0) throw new CompileError([...errors, ...warningsOf(results)]);
   const [reducers, projections] = [kindOf(reducer), kindOf(projection)];
   if (reducers === undefined && projections === undefined) {
@@ -45,9 +49,15 @@ export async function compileProject(host: CodeHost, { sources }: Pick<Project, 
   return { reducer: reducers, projection: projections, diagnostics: warningsOf(results) };
 }
 
-const kindOf = (result: CompileResult): CompiledKind | undefined => (result.ok ? { discovered: result.discovered, assembly: result.assembly } : undefined);
-const warningsOf = (results: readonly CompileResult[]): Diagnostic[] => distinct(results.flatMap(({ diagnostics }) => diagnostics.filter(({ severity }) => severity === 'warning')));
+const kindOf = (result: CompileResult): CompiledKind | undefined =>
+  result.ok ? { discovered: result.discovered, assembly: result.assembly } : undefined;
+const warningsOf = (results: readonly CompileResult[]): Diagnostic[] =>
+  distinct(results.flatMap(({ diagnostics }) => diagnostics.filter(({ severity }) => severity === 'warning')));
 
 function distinct(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  return [...new Map(diagnostics.map((one) => [JSON.stringify([one.code, one.file, one.line, one.column, one.message]), one])).values()];
+  return [
+    ...new Map(
+      diagnostics.map((one) => [JSON.stringify([one.code, one.file, one.line, one.column, one.message]), one]),
+    ).values(),
+  ];
 }

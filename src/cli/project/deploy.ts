@@ -58,8 +58,15 @@ export class Deployment {
     const dryRuns = tryFirst ? await this.#tryOut(plan) : [];
     if (planOnly || !(yes || (await confirm('Deploy this?', this.#io)))) return { plan, dryRuns, deployed: false };
     const reducerId = plan.types.length > 0 ? await this.#deployReducers() : undefined;
-    const deployedId = plan.projection === undefined ? undefined : await this.#deployProjection(plan.projection.projectionId);
-    return { plan, dryRuns, deployed: true, ...(reducerId === undefined ? {} : { reducerId }), ...(deployedId === undefined ? {} : { projectionId: deployedId }) };
+    const deployedId =
+      plan.projection === undefined ? undefined : await this.#deployProjection(plan.projection.projectionId);
+    return {
+      plan,
+      dryRuns,
+      deployed: true,
+      ...(reducerId === undefined ? {} : { reducerId }),
+      ...(deployedId === undefined ? {} : { projectionId: deployedId }),
+    };
   }
 
   #refused(error: unknown): never {
@@ -96,9 +103,14 @@ export class Deployment {
     });
     if (compiled.status === 'failed') this.#failedThere(compiled.diagnostics ?? [], compiled.compilationError);
     this.#out.write(`reducers: uploaded as ${id}\n`);
-    for (const { aggregateType, reason } of compiled.unboundTypes ?? []) this.#out.write(this.#style.yellow(`${aggregateType}: not bound: ${reason}\n`));
+    for (const { aggregateType, reason } of compiled.unboundTypes ?? [])
+      this.#out.write(this.#style.yellow(`${aggregateType}: not bound: ${reason}\n`));
     const unbound = new Set((compiled.unboundTypes ?? []).map(({ aggregateType }) => aggregateType));
-    const types = new Set((compiled.discovered ?? []).flatMap(({ aggregateType }) => (aggregateType === undefined || unbound.has(aggregateType) ? [] : [aggregateType])));
+    const types = new Set(
+      (compiled.discovered ?? []).flatMap(({ aggregateType }) =>
+        aggregateType === undefined || unbound.has(aggregateType) ? [] : [aggregateType],
+      ),
+    );
     for (const type of types) await awaitCatchUp(this.#remote, this.#out, type);
     return id;
   }
@@ -117,7 +129,9 @@ export class Deployment {
 
   /** It compiles here and not there: the service may be another version, or stricter. */
   #failedThere(diagnostics: readonly Diagnostic[], text: string | undefined): never {
-    this.#out.write(diagnostics.length > 0 ? formatDiagnostics(diagnostics, this.#project.sources, this.#style) : `${text ?? ''}\n`);
+    this.#out.write(
+      diagnostics.length > 0 ? formatDiagnostics(diagnostics, this.#project.sources, this.#style) : `${text ?? ''}\n`,
+    );
     throw new NotCompiled('the service refused the project');
   }
 }
@@ -128,34 +142,56 @@ export async function awaitCatchUp(remote: Remote, output: CliIo['stdout'], aggr
   try {
     const { catchUp, faultCount = 0 } = await poll(async () => {
       const type = await remote.type(aggregateType);
-      if (type.faulted !== undefined) throw new CliError(`The code bound to ${aggregateType} is not run any more: it ${type.faulted.message ?? 'overran its limits too often'}. \`statefold rollback ${aggregateType}\` goes back to what was bound before.`);
+      if (type.faulted !== undefined)
+        throw new CliError(
+          `The code bound to ${aggregateType} is not run any more: it ${type.faulted.message ?? 'overran its limits too often'}. \`statefold rollback ${aggregateType}\` goes back to what was bound before.`,
+        );
       if (type.catchUp?.status !== 'running') return type;
       progress.show(type.catchUp);
       return undefined;
     });
-    if (catchUp?.status === 'failed') throw new CliError(`The catch-up of ${aggregateType} failed; its states are folded when they are asked for. The service's log says why.`);
-    progress.done(`caught up${faultCount > 0 ? `, ${plural(faultCount, 'aggregate')} stopped by an event: see /aggregate-types/${aggregateType}/faults` : ''}`);
+    if (catchUp?.status === 'failed')
+      throw new CliError(
+        `The catch-up of ${aggregateType} failed; its states are folded when they are asked for. The service's log says why.`,
+      );
+    progress.done(
+      `caught up${faultCount > 0 ? `, ${plural(faultCount, 'aggregate')} stopped by an event: see /aggregate-types/${aggregateType}/faults` : ''}`,
+    );
   } finally {
     progress.stop();
   }
 }
 
 /** Waits until a revision, or a later one, is live. @throws CliError when it can't come to be */
-export async function awaitRevision(remote: Remote, output: CliIo['stdout'], projectionId: string, revision: number): Promise<void> {
+export async function awaitRevision(
+  remote: Remote,
+  output: CliIo['stdout'],
+  projectionId: string,
+  revision: number,
+): Promise<void> {
   const progress = new Progress(output, 'projection');
   try {
     const { live, faultCount = 0 } = await poll(async () => {
       const projection = await remote.projection(projectionId);
       if ((projection.live?.revision ?? 0) >= revision) return projection;
-      if (projection.build?.status === 'failed') throw new CliError(`The build of revision ${revision} of projection ${projectionId} failed; what was live stays. The service's log says why.`);
-      if (projection.cancelledAt !== undefined) throw new CliError(`The build of revision ${revision} of projection ${projectionId} was called off.`);
+      if (projection.build?.status === 'failed')
+        throw new CliError(
+          `The build of revision ${revision} of projection ${projectionId} failed; what was live stays. The service's log says why.`,
+        );
+      if (projection.cancelledAt !== undefined)
+        throw new CliError(`The build of revision ${revision} of projection ${projectionId} was called off.`);
       if (projection.faulted !== undefined && (projection.faulted.revision ?? 0) >= revision)
-        throw new CliError(`The code of revision ${projection.faulted.revision} of projection ${projectionId} is not run any more: it ${projection.faulted.message ?? 'overran its limits too often'}. What was live stays.`);
-      if (projection.status === 'failed') throw new CliError(`A newer revision of projection ${projectionId} was uploaded meanwhile and failed.`);
+        throw new CliError(
+          `The code of revision ${projection.faulted.revision} of projection ${projectionId} is not run any more: it ${projection.faulted.message ?? 'overran its limits too often'}. What was live stays.`,
+        );
+      if (projection.status === 'failed')
+        throw new CliError(`A newer revision of projection ${projectionId} was uploaded meanwhile and failed.`);
       if (projection.build !== undefined) progress.show(projection.build);
       return undefined;
     });
-    progress.done(`revision ${live?.revision ?? revision} is live${faultCount > 0 ? `, ${plural(faultCount, 'key')} stopped by an event: see /projections/${projectionId}/status` : ''}`);
+    progress.done(
+      `revision ${live?.revision ?? revision} is live${faultCount > 0 ? `, ${plural(faultCount, 'key')} stopped by an event: see /projections/${projectionId}/status` : ''}`,
+    );
   } finally {
     progress.stop();
   }

@@ -12,8 +12,13 @@ const untabbed = (line: string): string => line.replaceAll('\t', ' ');
  *         4 |   x = y;
  *           |       ^
  */
-export function formatDiagnostic({ severity, code, message, file, line, column }: Diagnostic, sources: readonly SourceFile[], style: Style): string {
-  const place = file === null ? '' : line === null ? `${file}: ` : `${file}(${line}${column === null ? '' : `,${column}`}): `;
+export function formatDiagnostic(
+  { severity, code, message, file, line, column }: Diagnostic,
+  sources: readonly SourceFile[],
+  style: Style,
+): string {
+  const place =
+    file === null ? '' : line === null ? `${file}: ` : `${file}(${line}${column === null ? '' : `,${column}`}): `;
   const paint = severity === 'error' ? style.red : style.yellow;
   const head = `${style.bold(place)}${paint(`${severity} ${code}`)}: ${message}\n`;
   const text = lineOf(sources, file, line);
@@ -24,15 +29,25 @@ export function formatDiagnostic({ severity, code, message, file, line, column }
 
 /** A line of a source, without its end; undefined: there is none. */
 export const lineOf = (sources: readonly SourceFile[], file: string | null, line: number | null): string | undefined =>
-  file === null || line === null ? undefined : sources.find(({ path }) => path === file)?.text.split(/\r\n|\r|\n/)[line - 1];
+  file === null || line === null
+    ? undefined
+    : sources.find(({ path }) => path === file)?.text.split(/\r\n|\r|\n/)[line - 1];
 
 /** Errors first, then how many there are of each. */
-export function formatDiagnostics(diagnostics: readonly Diagnostic[], sources: readonly SourceFile[], style: Style): string {
+export function formatDiagnostics(
+  diagnostics: readonly Diagnostic[],
+  sources: readonly SourceFile[],
+  style: Style,
+): string {
   if (diagnostics.length === 0) return '';
   const of = (severity: Diagnostic['severity']): Diagnostic[] => diagnostics.filter((one) => one.severity === severity);
   const [errors, warnings] = [of('error'), of('warning')];
-  const counts = [errors.length > 0 ? plural(errors.length, 'error') : '', warnings.length > 0 ? plural(warnings.length, 'warning') : ''].filter((part) => part !== '');
+  const counts = [
+    errors.length > 0 ? plural(errors.length, 'error') : '',
+    warnings.length > 0 ? plural(warnings.length, 'warning') : '',
+  ].filter((part) => part !== '');
   return `${[...errors, ...warnings].map((one) => formatDiagnostic(one, sources, style)).join('')}${counts.join(', ')}\n`;
 }
 
-export const plural = (count: number, noun: string): string => `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
+export const plural = (count: number, noun: string): string =>
+  `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;

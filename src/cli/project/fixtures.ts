@@ -14,7 +14,14 @@ const EVENT = z.strictObject({
   timestamp: z.iso.datetime({ offset: true, error: 'must be a time like 2026-01-31T12:00:00Z' }).optional(),
 });
 const FAULT = z.string('must be a part of the message').min(1, 'must be a part of the message');
-const STATE = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown()), z.string(), z.number(), z.boolean(), z.null()]);
+const STATE = z.union([
+  z.record(z.string(), z.unknown()),
+  z.array(z.unknown()),
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+]);
 const THEN = z.strictObject({
   state: STATE.optional(),
   states: z.record(z.string(), STATE, 'must be an object of states by key').optional(),
@@ -56,13 +63,29 @@ export function readFixtures({ path, text }: SourceFile): Fixture[] {
   if (!checked.success) throw new CliError(`${path}: ${describeCase(plain)}`);
   return checked.data.map((one, index) => {
     const where = one.name ?? `case ${index + 1}`;
-    if (one.reducer !== undefined && one.projection !== undefined) throw new CliError(`${path}, ${where}: is for a reducer or a projection, not both.`);
+    if (one.reducer !== undefined && one.projection !== undefined)
+      throw new CliError(`${path}, ${where}: is for a reducer or a projection, not both.`);
     const { state, states, fault, faults } = one.then;
-    if ([state, states, fault, faults].every((member) => member === undefined)) throw new CliError(`${path}, ${where}: then needs a state, states, a fault or faults.`);
-    if (state !== undefined && states !== undefined) throw new CliError(`${path}, ${where}: then has state and states; give one of them.`);
-    if (fault !== undefined && faults !== undefined) throw new CliError(`${path}, ${where}: then has fault and faults; give one of them.`);
-    const unit = one.reducer === undefined ? (one.projection === undefined ? undefined : { kind: 'projection' as const, name: one.projection }) : { kind: 'reducer' as const, name: one.reducer };
-    return { file: path, name: one.name ?? `${path.replace(/^.*\/|\.json$/g, '')} ${index + 1}`, unit, given: one.given ?? [], when: one.when, then: one.then };
+    if ([state, states, fault, faults].every((member) => member === undefined))
+      throw new CliError(`${path}, ${where}: then needs a state, states, a fault or faults.`);
+    if (state !== undefined && states !== undefined)
+      throw new CliError(`${path}, ${where}: then has state and states; give one of them.`);
+    if (fault !== undefined && faults !== undefined)
+      throw new CliError(`${path}, ${where}: then has fault and faults; give one of them.`);
+    const unit =
+      one.reducer === undefined
+        ? one.projection === undefined
+          ? undefined
+          : { kind: 'projection' as const, name: one.projection }
+        : { kind: 'reducer' as const, name: one.reducer };
+    return {
+      file: path,
+      name: one.name ?? `${path.replace(/^.*\/|\.json$/g, '')} ${index + 1}`,
+      unit,
+      given: one.given ?? [],
+      when: one.when,
+      then: one.then,
+    };
   });
 }
 
@@ -72,7 +95,10 @@ function describeCase(value: unknown): string {
   for (const [index, one] of cases.entries()) {
     const checked = CASE.safeParse(one);
     if (checked.success) continue;
-    const named = typeof one === 'object' && one !== null && 'name' in one && typeof one.name === 'string' ? one.name : `case ${index + 1}`;
+    const named =
+      typeof one === 'object' && one !== null && 'name' in one && typeof one.name === 'string'
+        ? one.name
+        : `case ${index + 1}`;
     return `${cases.length > 1 ? `${named}: ` : ''}${describeIssue(checked.error)}.`;
   }
   return 'must be a case, or an array of cases.';

@@ -3,7 +3,9 @@ import { confirm } from './ask.js';
 import { awaitCatchUp, awaitRevision } from './deploy.js';
 import type { ProjectionRecord, Remote, TypeRecord } from './remote.js';
 
-type Subject = { readonly kind: 'type'; readonly type: TypeRecord } | { readonly kind: 'projection'; readonly projection: ProjectionRecord };
+type Subject =
+  | { readonly kind: 'type'; readonly type: TypeRecord }
+  | { readonly kind: 'projection'; readonly projection: ProjectionRecord };
 
 const classesOf = ({ discovered = [] }: ProjectionRecord): string[] => discovered.map(({ className }) => className);
 
@@ -11,23 +13,51 @@ const classesOf = ({ discovered = [] }: ProjectionRecord): string[] => discovere
 export async function overview(remote: Remote): Promise<{ readonly answer: object; readonly lines: string }> {
   const types = (await remote.types()).filter(({ reducerId }) => reducerId !== undefined);
   const projections = await remote.projections();
-  const typeRows = types.map(({ aggregateType, className = '', boundAt = '', reducerId = '' }) => [aggregateType, className, boundAt, reducerId]);
-  const projectionRows = projections.map((one) => [classesOf(one).join(', '), String(one.revision), one.status, one.id]);
+  const typeRows = types.map(({ aggregateType, className = '', boundAt = '', reducerId = '' }) => [
+    aggregateType,
+    className,
+    boundAt,
+    reducerId,
+  ]);
+  const projectionRows = projections.map((one) => [
+    classesOf(one).join(', '),
+    String(one.revision),
+    one.status,
+    one.id,
+  ]);
   const lines = `${table(['AGGREGATE TYPE', 'REDUCER', 'BOUND', 'ID'], typeRows, 'No aggregate type has a reducer.')}\n${table(['PROJECTION', 'REVISION', 'STATUS', 'ID'], projectionRows, 'There are no projections.')}`;
   return { answer: { aggregateTypes: types, projections }, lines };
 }
 
 /** What was bound to a type, or the revisions of a projection, newest first. @throws CliError where there is no such thing */
-export async function historyOf(remote: Remote, name: string): Promise<{ readonly answer: object; readonly lines: string }> {
+export async function historyOf(
+  remote: Remote,
+  name: string,
+): Promise<{ readonly answer: object; readonly lines: string }> {
   const subject = await subjectOf(remote, name);
   if (subject.kind === 'type') {
     const generations = await remote.generations(subject.type.aggregateType);
-    const rows = generations.map(({ generation, status, className, boundAt, reducerId }) => [String(generation), status, className, boundAt, reducerId]);
+    const rows = generations.map(({ generation, status, className, boundAt, reducerId }) => [
+      String(generation),
+      status,
+      className,
+      boundAt,
+      reducerId,
+    ]);
     return { answer: generations, lines: table(['GENERATION', 'STATUS', 'REDUCER', 'BOUND', 'ID'], rows, '') };
   }
   const revisions = await remote.revisions(subject.projection.id);
-  const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys }) => [String(revision), status, of === undefined ? cause : `${cause} of ${of}`, createdAt, changedKeys === undefined ? '' : changedKeys.toLocaleString('en-US')]);
-  return { answer: revisions, lines: table(['REVISION', 'STATUS', 'CAUSE', 'MADE', 'CHANGED KEYS'], rows, 'It has no revisions.') };
+  const rows = revisions.map(({ revision, status, cause, of, createdAt, changedKeys }) => [
+    String(revision),
+    status,
+    of === undefined ? cause : `${cause} of ${of}`,
+    createdAt,
+    changedKeys === undefined ? '' : changedKeys.toLocaleString('en-US'),
+  ]);
+  return {
+    answer: revisions,
+    lines: table(['REVISION', 'STATUS', 'CAUSE', 'MADE', 'CHANGED KEYS'], rows, 'It has no revisions.'),
+  };
 }
 
 export interface RollbackOptions {
@@ -37,27 +67,61 @@ export interface RollbackOptions {
 }
 
 /** Back to an earlier reducer or revision; waits until it is caught up. @returns undefined when it was not wanted after all */
-export async function rollback(remote: Remote, io: CliIo, output: CliIo['stdout'], name: string, { to, yes }: RollbackOptions): Promise<object | undefined> {
+export async function rollback(
+  remote: Remote,
+  io: CliIo,
+  output: CliIo['stdout'],
+  name: string,
+  { to, yes }: RollbackOptions,
+): Promise<object | undefined> {
   const subject = await subjectOf(remote, name);
-  return subject.kind === 'type' ? rollbackType(remote, io, output, subject.type, to, yes) : rollbackProjection(remote, io, output, subject.projection, to, yes);
+  return subject.kind === 'type'
+    ? rollbackType(remote, io, output, subject.type, to, yes)
+    : rollbackProjection(remote, io, output, subject.projection, to, yes);
 }
 
-async function rollbackType(remote: Remote, io: CliIo, output: CliIo['stdout'], { aggregateType, reducerId, className }: TypeRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
+async function rollbackType(
+  remote: Remote,
+  io: CliIo,
+  output: CliIo['stdout'],
+  { aggregateType, reducerId, className }: TypeRecord,
+  to: string | undefined,
+  yes: boolean,
+): Promise<object | undefined> {
   const generations = await remote.generations(aggregateType);
-  const target = generations.find((one) => (to === undefined ? one.reducerId !== reducerId || one.className !== className : one.reducerId === to));
-  if (target === undefined) throw new CliError(to === undefined ? `Nothing else was bound to ${aggregateType} before.` : `The reducer ${to} was never bound to ${aggregateType}; see \`statefold history ${aggregateType}\`.`);
-  output.write(`${aggregateType}: back to ${target.className} of ${target.boundAt} (${target.reducerId})${target.status === 'gone' ? ', whose states are folded from the start' : ''}\n`);
+  const target = generations.find((one) =>
+    to === undefined ? one.reducerId !== reducerId || one.className !== className : one.reducerId === to,
+  );
+  if (target === undefined)
+    throw new CliError(
+      to === undefined
+        ? `Nothing else was bound to ${aggregateType} before.`
+        : `The reducer ${to} was never bound to ${aggregateType}; see \`statefold history ${aggregateType}\`.`,
+    );
+  output.write(
+    `${aggregateType}: back to ${target.className} of ${target.boundAt} (${target.reducerId})${target.status === 'gone' ? ', whose states are folded from the start' : ''}\n`,
+  );
   if (!(yes || (await confirm('Bind it?', io)))) return undefined;
   await remote.bind(aggregateType, target.reducerId, target.className);
   await awaitCatchUp(remote, output, aggregateType);
   return { aggregateType, reducerId: target.reducerId, className: target.className };
 }
 
-async function rollbackProjection(remote: Remote, io: CliIo, output: CliIo['stdout'], projection: ProjectionRecord, to: string | undefined, yes: boolean): Promise<object | undefined> {
+async function rollbackProjection(
+  remote: Remote,
+  io: CliIo,
+  output: CliIo['stdout'],
+  projection: ProjectionRecord,
+  to: string | undefined,
+  yes: boolean,
+): Promise<object | undefined> {
   const { id } = projection;
   const revision = to === undefined ? undefined : Number(to);
-  if (revision !== undefined && !(Number.isInteger(revision) && revision > 0)) throw new CliError(`--to is the number of a revision, not '${to}'; see \`statefold history ${id}\`.`);
-  output.write(`projection ${classesOf(projection).join(', ')} (${id}): back to ${revision === undefined ? 'what was live before' : `revision ${revision}`}\n`);
+  if (revision !== undefined && !(Number.isInteger(revision) && revision > 0))
+    throw new CliError(`--to is the number of a revision, not '${to}'; see \`statefold history ${id}\`.`);
+  output.write(
+    `projection ${classesOf(projection).join(', ')} (${id}): back to ${revision === undefined ? 'what was live before' : `revision ${revision}`}\n`,
+  );
   if (!(yes || (await confirm('Roll it back?', io)))) return undefined;
   const done = await remote.rollbackProjection(id, revision);
   output.write(`${done.message}\n`);
@@ -67,11 +131,21 @@ async function rollbackProjection(remote: Remote, io: CliIo, output: CliIo['stdo
 
 /** @throws CliError where the name is of nothing, or of several */
 async function subjectOf(remote: Remote, name: string): Promise<Subject> {
-  const type = (await remote.types()).find(({ aggregateType, reducerId }) => aggregateType === name && reducerId !== undefined);
-  const named = (await remote.projections()).filter((one) => one.id === name || classesOf(one).some((className) => className === name || className.endsWith(`.${name}`)));
+  const type = (await remote.types()).find(
+    ({ aggregateType, reducerId }) => aggregateType === name && reducerId !== undefined,
+  );
+  const named = (await remote.projections()).filter(
+    (one) =>
+      one.id === name || classesOf(one).some((className) => className === name || className.endsWith(`.${name}`)),
+  );
   const [projection, ...others] = named;
   if (type !== undefined && projection === undefined) return { kind: 'type', type };
   if (projection !== undefined && type === undefined && others.length === 0) return { kind: 'projection', projection };
-  if (type === undefined && projection === undefined) throw new CliError(`'${name}' is neither an aggregate type with a reducer nor a projection; \`statefold history\` lists both.`);
-  throw new CliError(`'${name}' is ${[...(type === undefined ? [] : ['an aggregate type']), ...named.map(({ id }) => `projection ${id}`)].join(' and ')}; name a projection by its id.`);
+  if (type === undefined && projection === undefined)
+    throw new CliError(
+      `'${name}' is neither an aggregate type with a reducer nor a projection; \`statefold history\` lists both.`,
+    );
+  throw new CliError(
+    `'${name}' is ${[...(type === undefined ? [] : ['an aggregate type']), ...named.map(({ id }) => `projection ${id}`)].join(' and ')}; name a projection by its id.`,
+  );
 }

@@ -4,11 +4,19 @@ const MARK = '\u0000';
 
 /** @throws SyntaxError */
 export function parseExactly(text: string): unknown {
-  return JSON.parse(text.replace(TOKEN, (token) => (token.startsWith('"') || isExact(token) ? token : JSON.stringify(`${MARK}${token}`)))) as unknown;
+  return JSON.parse(
+    text.replace(TOKEN, (token) =>
+      token.startsWith('"') || isExact(token) ? token : JSON.stringify(`${MARK}${token}`),
+    ),
+  ) as unknown;
 }
 
 function isExact(number: string): boolean {
-  const digits = number.replace(/[eE].*$/, '').replace(/[-.]/g, '').replace(/^0+/, '').replace(/0+$/, '');
+  const digits = number
+    .replace(/[eE].*$/, '')
+    .replace(/[-.]/g, '')
+    .replace(/^0+/, '')
+    .replace(/0+$/, '');
   return digits.length <= 15 && Number.isFinite(Number(number));
 }
 
@@ -16,12 +24,17 @@ function isExact(number: string): boolean {
 export const canonicalLines = (value: unknown): string[] => exactText(sorted(value), 2).split('\n');
 
 /** The JSON of a value that parseExactly gave. */
-export const exactText = (value: unknown, indent?: number): string => JSON.stringify(value, undefined, indent).replaceAll(/"\\u0000([^"]*)"/g, '$1');
+export const exactText = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, undefined, indent).replaceAll(/"\\u0000([^"]*)"/g, '$1');
 
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, sorted(member)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, member]) => [name, sorted(member)]),
+  );
 }
 
 export interface DiffLine {
@@ -37,7 +50,8 @@ export function diffLines(expected: readonly string[], actual: readonly string[]
   let start = 0;
   while (start < expected.length && start < actual.length && expected[start] === actual[start]) start++;
   let end = 0;
-  while (end < expected.length - start && end < actual.length - start && expected.at(-1 - end) === actual.at(-1 - end)) end++;
+  while (end < expected.length - start && end < actual.length - start && expected.at(-1 - end) === actual.at(-1 - end))
+    end++;
   const same = (texts: readonly string[]): DiffLine[] => texts.map((text) => ({ kind: 'same', text }));
   const middle = diffMiddle(expected.slice(start, expected.length - end), actual.slice(start, actual.length - end));
   return [...same(expected.slice(0, start)), ...middle, ...same(expected.slice(expected.length - end))];
@@ -52,7 +66,10 @@ function diffMiddle(expected: readonly string[], actual: readonly string[]): Dif
     const at = (row: number, column: number): number => longest[row * width + column] ?? 0;
     for (let row = expected.length - 1; row >= 0; row--)
       for (let column = actual.length - 1; column >= 0; column--)
-        longest[row * width + column] = expected[row] === actual[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
+        longest[row * width + column] =
+          expected[row] === actual[column]
+            ? at(row + 1, column + 1) + 1
+            : Math.max(at(row + 1, column), at(row, column + 1));
     while (i < expected.length && j < actual.length) {
       if (expected[i] === actual[j]) {
         lines.push({ kind: 'same', text: expected[i++] ?? '' });

@@ -29,26 +29,54 @@ interface ProjectionPlan {
 }
 
 /** @throws CliError when it is not clear which projection is the project's */
-export function planOf({ reducer, projection }: CompiledProject, types: readonly TypeRecord[], projections: readonly ProjectionRecord[], projectionId: string | undefined): Plan {
-  return { types: reducer === undefined ? [] : typePlans(reducer.discovered, types), projection: projection === undefined ? undefined : projectionPlan(namesOf(projection.discovered), projections, projectionId) };
+export function planOf(
+  { reducer, projection }: CompiledProject,
+  types: readonly TypeRecord[],
+  projections: readonly ProjectionRecord[],
+  projectionId: string | undefined,
+): Plan {
+  return {
+    types: reducer === undefined ? [] : typePlans(reducer.discovered, types),
+    projection:
+      projection === undefined ? undefined : projectionPlan(namesOf(projection.discovered), projections, projectionId),
+  };
 }
 
-const namesOf = (discovered: readonly { readonly className: string }[]): string[] => discovered.map(({ className }) => className);
+const namesOf = (discovered: readonly { readonly className: string }[]): string[] =>
+  discovered.map(({ className }) => className);
 
 function typePlans(discovered: readonly Discovered[], types: readonly TypeRecord[]): TypePlan[] {
-  const names = [...new Set(discovered.flatMap(({ aggregateType }) => (aggregateType === undefined ? [] : [aggregateType])))].sort();
+  const names = [
+    ...new Set(discovered.flatMap(({ aggregateType }) => (aggregateType === undefined ? [] : [aggregateType]))),
+  ].sort();
   return names.map((aggregateType) => {
     const bound = types.find((type) => type.aggregateType === aggregateType);
-    return { aggregateType, classNames: namesOf(discovered.filter((one) => one.aggregateType === aggregateType)), before: bound?.className, boundAt: bound?.boundAt, aggregates: bound?.aggregates ?? 0 };
+    return {
+      aggregateType,
+      classNames: namesOf(discovered.filter((one) => one.aggregateType === aggregateType)),
+      before: bound?.className,
+      boundAt: bound?.boundAt,
+      aggregates: bound?.aggregates ?? 0,
+    };
   });
 }
 
 /** The project's projection is the one with a class of the same name: no file says it, so that it is the same from every machine. */
-function projectionPlan(classNames: readonly string[], projections: readonly ProjectionRecord[], given: string | undefined): ProjectionPlan {
-  const candidates = given === undefined ? projections.filter(({ discovered = [] }) => discovered.some(({ className }) => classNames.includes(className))) : projections.filter(({ id }) => id === given);
+function projectionPlan(
+  classNames: readonly string[],
+  projections: readonly ProjectionRecord[],
+  given: string | undefined,
+): ProjectionPlan {
+  const candidates =
+    given === undefined
+      ? projections.filter(({ discovered = [] }) => discovered.some(({ className }) => classNames.includes(className)))
+      : projections.filter(({ id }) => id === given);
   const [found, ...others] = candidates;
   if (given !== undefined && found === undefined) throw new CliError(`There is no projection ${given}.`);
-  if (others.length > 0) throw new CliError(`Several projections have a class of this project: ${candidates.map(({ id, discovered = [] }) => `${id} (${namesOf(discovered).join(', ')})`).join(', ')}. Name the one to redeploy with --projection.`);
+  if (others.length > 0)
+    throw new CliError(
+      `Several projections have a class of this project: ${candidates.map(({ id, discovered = [] }) => `${id} (${namesOf(discovered).join(', ')})`).join(', ')}. Name the one to redeploy with --projection.`,
+    );
   const before = namesOf(found?.discovered ?? []);
   return {
     classNames,
@@ -70,7 +98,10 @@ export function formatPlan({ types, projection }: Plan, project: Project, url: s
   if (rows.length > 0) lines.push(table(['AGGREGATE TYPE', 'BOUND TO', 'WILL BE BOUND TO', ''], rows, ''), '\n');
   if (projection !== undefined) {
     const { classNames, projectionId, revision, added, removed } = projection;
-    const how = projectionId === undefined ? 'a new one, which is built over the history' : `${projectionId}: revision ${revision} is built beside the live one, then takes its place; only keys whose state differs are notified`;
+    const how =
+      projectionId === undefined
+        ? 'a new one, which is built over the history'
+        : `${projectionId}: revision ${revision} is built beside the live one, then takes its place; only keys whose state differs are notified`;
     lines.push(`projection ${classNames.join(', ')}\n  ${how}\n`);
     if (added.length > 0) lines.push(`  ${style.green(`with ${added.join(', ')}`)}\n`);
     if (removed.length > 0) lines.push(`  ${style.yellow(`without ${removed.join(', ')}: its states go`)}\n`);
@@ -83,7 +114,10 @@ export function formatPlan({ types, projection }: Plan, project: Project, url: s
 const TELLING_EVENTS = 1000;
 
 /** What trying it out over the stored history came to. */
-export function formatDryRun({ classes = [], faults = [], complete, cut, events = 0, eventsPerSecond = 0 }: DryRunRecord, style: Style): string {
+export function formatDryRun(
+  { classes = [], faults = [], complete, cut, events = 0, eventsPerSecond = 0 }: DryRunRecord,
+  style: Style,
+): string {
   const rows = classes.map((one) => [
     one.className,
     `${one.folded.toLocaleString('en-US')}${one.total !== undefined && one.total > one.folded ? ` of ${one.total.toLocaleString('en-US')}` : ''}`,

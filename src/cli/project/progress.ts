@@ -16,7 +16,10 @@ export class Progress {
     this.#what = what;
     this.#bar =
       output.isTTY === true
-        ? new progress.SingleBar({ format: `${what} {bar} {value}/{total} {rate}`, stream: output, clearOnComplete: true, hideCursor: true }, progress.Presets.shades_classic)
+        ? new progress.SingleBar(
+            { format: `${what} {bar} {value}/{total} {rate}`, stream: output, clearOnComplete: true, hideCursor: true },
+            progress.Presets.shades_classic,
+          )
         : undefined;
   }
 

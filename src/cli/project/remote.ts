@@ -37,7 +37,11 @@ export interface ReducerRecord {
   readonly discovered?: readonly DiscoveredRecord[];
   readonly diagnostics?: readonly Diagnostic[];
   readonly compilationError?: string;
-  readonly unboundTypes?: readonly { readonly aggregateType: string; readonly classNames: readonly string[]; readonly reason: string }[];
+  readonly unboundTypes?: readonly {
+    readonly aggregateType: string;
+    readonly classNames: readonly string[];
+    readonly reason: string;
+  }[];
 }
 export interface ProjectionRecord {
   readonly id: string;
@@ -84,7 +88,15 @@ export interface DryRunRecord {
     readonly faulted: number;
     readonly faultedBefore: number;
   }[];
-  readonly faults?: readonly { readonly aggregateId: string; readonly key?: string; readonly version: number; readonly className: string; readonly message: string; readonly file: string | null; readonly line: number | null }[];
+  readonly faults?: readonly {
+    readonly aggregateId: string;
+    readonly key?: string;
+    readonly version: number;
+    readonly className: string;
+    readonly message: string;
+    readonly file: string | null;
+    readonly line: number | null;
+  }[];
   readonly events?: number;
   readonly eventsPerSecond?: number;
 }
@@ -111,7 +123,11 @@ export class Remote {
 
   /** Newest first. */
   async generations(aggregateType: string): Promise<readonly GenerationRecord[]> {
-    return ((await this.#server.tenant('GET', `/aggregate-types/${encodeURIComponent(aggregateType)}/history`)) as { readonly generations: readonly GenerationRecord[] }).generations;
+    return (
+      (await this.#server.tenant('GET', `/aggregate-types/${encodeURIComponent(aggregateType)}/history`)) as {
+        readonly generations: readonly GenerationRecord[];
+      }
+    ).generations;
   }
 
   async bind(aggregateType: string, reducerId: string, className: string): Promise<void> {
@@ -128,13 +144,22 @@ export class Remote {
 
   /** Newest first. */
   async revisions(id: string): Promise<readonly RevisionRecord[]> {
-    const { revisions } = (await this.#server.tenant('GET', `/projections/${encodeURIComponent(id)}/revisions`)) as { readonly revisions: readonly RevisionRecord[] };
+    const { revisions } = (await this.#server.tenant('GET', `/projections/${encodeURIComponent(id)}/revisions`)) as {
+      readonly revisions: readonly RevisionRecord[];
+    };
     return revisions;
   }
 
   /** @param revision undefined: the one that was live before @returns the new revision's number */
-  async rollbackProjection(id: string, revision: number | undefined): Promise<{ readonly revision: number; readonly of: number; readonly message: string }> {
-    return (await this.#server.tenant('POST', `/projections/${encodeURIComponent(id)}/rollback`, revision === undefined ? {} : { revision })) as { revision: number; of: number; message: string };
+  async rollbackProjection(
+    id: string,
+    revision: number | undefined,
+  ): Promise<{ readonly revision: number; readonly of: number; readonly message: string }> {
+    return (await this.#server.tenant(
+      'POST',
+      `/projections/${encodeURIComponent(id)}/rollback`,
+      revision === undefined ? {} : { revision },
+    )) as { revision: number; of: number; message: string };
   }
 
   async reducer(id: string): Promise<ReducerRecord> {
@@ -143,19 +168,38 @@ export class Remote {
 
   /** @returns the id of the reducer */
   async uploadReducer(sources: readonly SourceFile[]): Promise<string> {
-    const { reducerId } = (await this.#server.tenant('POST', '/reducers/upload', await form(sources))) as { readonly reducerId: string };
+    const { reducerId } = (await this.#server.tenant('POST', '/reducers/upload', await form(sources))) as {
+      readonly reducerId: string;
+    };
     return reducerId;
   }
 
   /** @returns the id of the projection */
-  async uploadProjection(sources: readonly SourceFile[], projectionId: string | undefined, notifications: object | undefined): Promise<string> {
-    const fields = { ...(projectionId === undefined ? {} : { projectionId }), ...(notifications === undefined ? {} : { config: JSON.stringify({ notifications }) }) };
-    const answer = (await this.#server.tenant('POST', '/projections/upload', await form(sources, fields))) as { readonly projectionId: string };
+  async uploadProjection(
+    sources: readonly SourceFile[],
+    projectionId: string | undefined,
+    notifications: object | undefined,
+  ): Promise<string> {
+    const fields = {
+      ...(projectionId === undefined ? {} : { projectionId }),
+      ...(notifications === undefined ? {} : { config: JSON.stringify({ notifications }) }),
+    };
+    const answer = (await this.#server.tenant('POST', '/projections/upload', await form(sources, fields))) as {
+      readonly projectionId: string;
+    };
     return answer.projectionId;
   }
 
-  async dryRun(kind: 'reducer' | 'projection', sources: readonly SourceFile[], projectionId: string | undefined): Promise<DryRunRecord> {
-    return (await this.#server.tenant('POST', `/${kind}s/dry-run`, await form(sources, projectionId === undefined ? {} : { projectionId }))) as DryRunRecord;
+  async dryRun(
+    kind: 'reducer' | 'projection',
+    sources: readonly SourceFile[],
+    projectionId: string | undefined,
+  ): Promise<DryRunRecord> {
+    return (await this.#server.tenant(
+      'POST',
+      `/${kind}s/dry-run`,
+      await form(sources, projectionId === undefined ? {} : { projectionId }),
+    )) as DryRunRecord;
   }
 }
 

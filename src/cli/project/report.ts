@@ -9,14 +9,22 @@ import type { Style } from './style.js';
 const CONTEXT = 3;
 
 /** One line a case, and under it what was expected and what came. */
-export function formatOutcome({ name }: Pick<Fixture, 'name'>, outcome: CaseOutcome, sources: readonly SourceFile[], style: Style): string {
+export function formatOutcome(
+  { name }: Pick<Fixture, 'name'>,
+  outcome: CaseOutcome,
+  sources: readonly SourceFile[],
+  style: Style,
+): string {
   const time = style.dim(`(${outcome.milliseconds.toFixed(1)} ms)`);
   if (outcome.status === 'passed') return `  ${style.green('✔')} ${name} ${time}\n`;
   return `  ${style.red('✖')} ${name} ${time}\n${outcome.failures.map((failure) => indent(formatFailure(failure, sources, style), 6)).join('')}`;
 }
 
 export function formatSummary(passed: number, failed: number, style: Style): string {
-  const counts = [passed > 0 || failed === 0 ? style.green(`${passed} passed`) : '', failed > 0 ? style.red(`${failed} failed`) : ''].filter((part) => part !== '');
+  const counts = [
+    passed > 0 || failed === 0 ? style.green(`${passed} passed`) : '',
+    failed > 0 ? style.red(`${failed} failed`) : '',
+  ].filter((part) => part !== '');
   return `\n${counts.join(', ')}\n`;
 }
 
@@ -33,7 +41,8 @@ function formatFailure(failure: Failure, sources: readonly SourceFile[], style: 
     }
     case 'state': {
       const { key, expected, actual } = failure;
-      if (expected === undefined) return `${named(key)}is not in then.states, and when changes it to\n${indent(canonicalLines(actual).join('\n'), 2)}`;
+      if (expected === undefined)
+        return `${named(key)}is not in then.states, and when changes it to\n${indent(canonicalLines(actual).join('\n'), 2)}`;
       return `${named(key)}${style.red('- expected')} ${style.green('+ actual')}\n${formatDiff(canonicalLines(expected), canonicalLines(actual ?? null), style)}`;
     }
   }
@@ -42,23 +51,35 @@ function formatFailure(failure: Failure, sources: readonly SourceFile[], style: 
 const named = (key: string): string => (key === '' ? '' : `${key}: `);
 
 /** A fault has a line and no column: the whole line is marked. */
-function sourceLine({ file, line }: { readonly file: string | null; readonly line: number | null }, sources: readonly SourceFile[], style: Style): string {
+function sourceLine(
+  { file, line }: { readonly file: string | null; readonly line: number | null },
+  sources: readonly SourceFile[],
+  style: Style,
+): string {
   const text = lineOf(sources, file, line);
   return text === undefined ? '' : `${style.dim(`${String(line).padStart(5)} |`)} ${text.trimEnd()}\n`;
 }
 
 export function formatDiff(expected: readonly string[], actual: readonly string[], style: Style): string {
   const lines = diffLines(expected, actual);
-  const near = lines.map((_, index) => lines.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(({ kind }) => kind !== 'same'));
+  const near = lines.map((_, index) =>
+    lines.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(({ kind }) => kind !== 'same'),
+  );
   let text = '';
   lines.forEach(({ kind, text: line }, index) => {
     if (near[index] !== true) text += near[index - 1] === true || index === 0 ? style.dim('  …\n') : '';
-    else text += kind === 'expected' ? style.red(`- ${line}\n`) : kind === 'actual' ? style.green(`+ ${line}\n`) : `  ${line}\n`;
+    else
+      text +=
+        kind === 'expected' ? style.red(`- ${line}\n`) : kind === 'actual' ? style.green(`+ ${line}\n`) : `  ${line}\n`;
   });
   return text;
 }
 
 function indent(text: string, columns: number): string {
-  return text.split('\n').map((line) => (line === '' ? line : ' '.repeat(columns) + line)).join('\n') + (text.endsWith('\n') ? '' : '\n');
+  return (
+    text
+      .split('\n')
+      .map((line) => (line === '' ? line : ' '.repeat(columns) + line))
+      .join('\n') + (text.endsWith('\n') ? '' : '\n')
+  );
 }
-

@@ -33,13 +33,26 @@ const SETTINGS = z.strictObject({ notifications: z.record(z.string(), z.unknown(
 /** @throws CliError naming what is missing or malformed */
 export function readProject(given: string | undefined): Project {
   const directory = resolve(given ?? '.');
-  if (!existsSync(directory) || !statSync(directory).isDirectory()) throw new CliError(`There is no folder ${directory}. \`statefold new <folder>\` makes a project.`);
+  if (!existsSync(directory) || !statSync(directory).isDirectory())
+    throw new CliError(`There is no folder ${directory}. \`statefold new <folder>\` makes a project.`);
   const files = [...filesOf(directory, directory)].sort((a, b) => (a < b ? -1 : 1));
-  const read = (path: string): SourceFile => ({ path, text: readFileSync(join(directory, path), 'utf8').replace(/^\uFEFF/, '') });
+  const read = (path: string): SourceFile => ({
+    path,
+    text: readFileSync(join(directory, path), 'utf8').replace(/^\uFEFF/, ''),
+  });
   const sources = files.filter((path) => path.endsWith('.cs')).map(read);
-  if (sources.length === 0) throw new CliError(`${directory} has no .cs file. Say where the project is, or make one with \`statefold new <folder>\`.`);
+  if (sources.length === 0)
+    throw new CliError(
+      `${directory} has no .cs file. Say where the project is, or make one with \`statefold new <folder>\`.`,
+    );
   const fixtures = files.filter((path) => path.startsWith(`${FIXTURES}/`) && path.endsWith('.json')).map(read);
-  return { directory, name: basename(directory), sources, fixtures, notifications: settingsOf(directory).notifications };
+  return {
+    directory,
+    name: basename(directory),
+    sources,
+    fixtures,
+    notifications: settingsOf(directory).notifications,
+  };
 }
 
 function* filesOf(root: string, folder: string): Generator<string> {
@@ -73,5 +86,7 @@ export function describeIssue(error: z.ZodError): string {
   const issue = error.issues.find(({ code }) => code === 'unrecognized_keys') ?? error.issues[0];
   if (issue === undefined) return error.message;
   const place = issue.path.length === 0 ? '' : `/${issue.path.join('/')} `;
-  return issue.code === 'unrecognized_keys' ? `${place}has ${issue.keys.map((key) => `'${key}'`).join(', ')}, which is not known` : `${place}${issue.message}`;
+  return issue.code === 'unrecognized_keys'
+    ? `${place}has ${issue.keys.map((key) => `'${key}'`).join(', ')}, which is not known`
+    : `${place}${issue.message}`;
 }

@@ -13,9 +13,17 @@ const sgr =
     `\u001b[${on}m${text}\u001b[${off}m`;
 const plain = (text: string): string => text;
 
-const COLOURED: Style = { red: sgr(31, 39), green: sgr(32, 39), yellow: sgr(33, 39), bold: sgr(1, 22), dim: sgr(2, 22) };
+const COLOURED: Style = {
+  red: sgr(31, 39),
+  green: sgr(32, 39),
+  yellow: sgr(33, 39),
+  bold: sgr(1, 22),
+  dim: sgr(2, 22),
+};
 const PLAIN: Style = { red: plain, green: plain, yellow: plain, bold: plain, dim: plain };
 
 /** As https://no-color.org has it. */
-export const styleFor = (output: { readonly isTTY?: boolean }, env: Readonly<Record<string, string | undefined>>): Style =>
-  output.isTTY === true && (env['NO_COLOR'] ?? '') === '' ? COLOURED : PLAIN;
+export const styleFor = (
+  output: { readonly isTTY?: boolean },
+  env: Readonly<Record<string, string | undefined>>,
+): Style => (output.isTTY === true && (env['NO_COLOR'] ?? '') === '' ? COLOURED : PLAIN);

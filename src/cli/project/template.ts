@@ -18,15 +18,23 @@ const RENAMED: Readonly<Record<string, string>> = { 'project.csproj': '__Name__.
  * Makes a project from the template. @param version of the package of the abstractions
  * @returns the paths of its files, relative to it @throws CliError when the folder has something in it
  */
-export function writeProject(templateDirectory: string, given: string, kind: TemplateKind, version: string): { readonly directory: string; readonly files: readonly string[] } {
+export function writeProject(
+  templateDirectory: string,
+  given: string,
+  kind: TemplateKind,
+  version: string,
+): { readonly directory: string; readonly files: readonly string[] } {
   const directory = resolve(given);
-  if (existsSync(directory) && readdirSync(directory).length > 0) throw new CliError(`${directory} is not empty: name a new folder.`);
+  if (existsSync(directory) && readdirSync(directory).length > 0)
+    throw new CliError(`${directory} is not empty: name a new folder.`);
   const name = projectName(basename(directory));
   const files: string[] = [];
   for (const path of pathsBelow(templateDirectory)) {
     const only = OF_KIND[path];
     if (only !== undefined && kind !== 'both' && only !== kind) continue;
-    const text = readFileSync(join(templateDirectory, path), 'utf8').replaceAll('__Name__', name).replaceAll('__Version__', version);
+    const text = readFileSync(join(templateDirectory, path), 'utf8')
+      .replaceAll('__Name__', name)
+      .replaceAll('__Version__', version);
     const target = (RENAMED[path] ?? path).replaceAll('__Name__', name);
     mkdirSync(dirname(join(directory, target)), { recursive: true });
     writeFileSync(join(directory, target), onlyOf(text, kind));
@@ -42,7 +50,10 @@ export function removeProject(directory: string): void {
 
 /** Lines between `<!-- reducer -->` and `<!-- /reducer -->` are for projects with reducers. */
 function onlyOf(text: string, kind: TemplateKind): string {
-  return text.replaceAll(/^<!-- (reducer|projection) -->\n([\s\S]*?)^<!-- \/\1 -->\n/gm, (_, of: string, inner: string) => (kind === 'both' || kind === of ? inner : ''));
+  return text.replaceAll(
+    /^<!-- (reducer|projection) -->\n([\s\S]*?)^<!-- \/\1 -->\n/gm,
+    (_, of: string, inner: string) => (kind === 'both' || kind === of ? inner : ''),
+  );
 }
 
 /** A C# name: `my-orders` is MyOrders. */

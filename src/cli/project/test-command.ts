@@ -17,11 +17,23 @@ export const NOT_COMPILED = 2;
 const SETTLED_MS = 100;
 
 /** Runs the fixtures of a project whose part of a name is `only`. @returns the exit code */
-export async function runFixtures(host: CodeHost, io: CliIo, directory: string | undefined, only: string | undefined): Promise<number> {
+export async function runFixtures(
+  host: CodeHost,
+  io: CliIo,
+  directory: string | undefined,
+  only: string | undefined,
+): Promise<number> {
   const style = styleFor(io.stdout, io.env);
   const project = readProject(directory);
-  const fixtures = project.fixtures.flatMap(readFixtures).filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
-  if (fixtures.length === 0) throw new CliError(only === undefined ? `${project.directory} has no fixtures: put JSON files with given, when and then into its folder fixtures.` : `No fixture's name or file has '${only}' in it.`);
+  const fixtures = project.fixtures
+    .flatMap(readFixtures)
+    .filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
+  if (fixtures.length === 0)
+    throw new CliError(
+      only === undefined
+        ? `${project.directory} has no fixtures: put JSON files with given, when and then into its folder fixtures.`
+        : `No fixture's name or file has '${only}' in it.`,
+    );
   let compiled;
   try {
     compiled = await compileProject(host, project);
@@ -47,7 +59,13 @@ export async function runFixtures(host: CodeHost, io: CliIo, directory: string |
 }
 
 /** Runs them again after each change below the folder, until it is aborted. */
-export async function watchFixtures(host: CodeHost, io: CliIo, directory: string | undefined, only: string | undefined, signal: AbortSignal): Promise<void> {
+export async function watchFixtures(
+  host: CodeHost,
+  io: CliIo,
+  directory: string | undefined,
+  only: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const { directory: folder } = readProject(directory);
   const round = async (): Promise<void> => {
     // A file that is being written is no reason to stop: the next change runs again.

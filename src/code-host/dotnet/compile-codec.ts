@@ -8,7 +8,12 @@ export type DeterminismChecks = 'error' | 'warn' | 'off';
 
 const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
 
-export function encodeCompile(writer: FrameWriter, requestId: number, request: CompileRequest, checks: DeterminismChecks): void {
+export function encodeCompile(
+  writer: FrameWriter,
+  requestId: number,
+  request: CompileRequest,
+  checks: DeterminismChecks,
+): void {
   writer.begin(requestId, Tag.Compile);
   writer.byte(request.kind === 'projection' ? 1 : 0);
   writer.varUint(request.sources.length);
@@ -52,7 +57,14 @@ function readDiagnostics(reader: FrameReader): Diagnostic[] {
     const file = reader.string();
     const line = reader.varUint();
     const column = reader.varUint();
-    diagnostics.push({ severity, code, message, file: file === '' ? null : file, line: line === 0 ? null : line, column: column === 0 ? null : column });
+    diagnostics.push({
+      severity,
+      code,
+      message,
+      file: file === '' ? null : file,
+      line: line === 0 ? null : line,
+      column: column === 0 ? null : column,
+    });
   }
   reader.finish();
   return diagnostics;

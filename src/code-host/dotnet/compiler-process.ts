@@ -92,12 +92,14 @@ export class CompilerProcess {
       onFrame: (frame) => this.#receive(frame),
       onEnd: (end) => {
         observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
-        if (!this.#closed) logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
+        if (!this.#closed)
+          logger.warn({ pid: process.pid, reason: end.reason, stderr: end.stderr }, 'the compiler ended');
         this.#ended(process, end);
       },
     });
     this.#process = process;
-    if (process.pid !== undefined) observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
+    if (process.pid !== undefined)
+      observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
     return process;
   }
 
@@ -112,7 +114,8 @@ export class CompilerProcess {
 
   #receive(frame: Frame): void {
     const job = this.#job;
-    if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId) throw new WireError('an answer that nobody asked for');
+    if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId)
+      throw new WireError('an answer that nobody asked for');
     this.#finish({ result: decodeCompiled(frame.payload, job.request.kind), gaveUp: false });
   }
 
@@ -128,7 +131,9 @@ export class CompilerProcess {
       void this.#send(job);
     } else if (end.neverReady) {
       this.#settled();
-      job.reject(new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`));
+      job.reject(
+        new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`),
+      );
     } else {
       const why = this.#killedFor ?? this.#whyEnded(end.reason);
       // Warm again before someone waits for it.
@@ -138,7 +143,8 @@ export class CompilerProcess {
   }
 
   #whyEnded(reason: string): string {
-    if (reason === 'out of memory') return `it ran out of its ${Math.round(this.#options.compilerHeapLimitBytes / 1024 / 1024)} MiB of memory`;
+    if (reason === 'out of memory')
+      return `it ran out of its ${Math.round(this.#options.compilerHeapLimitBytes / 1024 / 1024)} MiB of memory`;
     if (reason === 'stack overflow') return 'the code is nested too deeply';
     return `its process ended (${reason})`;
   }

@@ -59,7 +59,10 @@ export class Compiler {
       this.#running.set(job, tenantId);
       process
         .compile(job.request)
-        .then((compilation) => this.#done(job, compilation), (error: Error) => job.reject(error))
+        .then(
+          (compilation) => this.#done(job, compilation),
+          (error: Error) => job.reject(error),
+        )
         .finally(() => {
           this.#running.delete(job);
           this.#next();
@@ -84,11 +87,17 @@ export class Compiler {
     const running = new Set(this.#running.values());
     const suspectsRunning = [...running].filter((tenantId) => this.#isSuspect(tenantId)).length;
     const roomForSuspects = suspectsRunning < Math.max(1, this.#processes.length - 1);
-    for (const [index, { request: { tenantId } }] of this.#queue.entries()) {
+    for (const [
+      index,
+      {
+        request: { tenantId },
+      },
+    ] of this.#queue.entries()) {
       const suspect = this.#isSuspect(tenantId);
       if ((tenantId !== undefined && running.has(tenantId)) || (suspect && !roomForSuspects)) continue;
       const rank = [suspect ? 1 : 0, this.#served.get(tenantId ?? '') ?? 0] as const;
-      if (best === undefined || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1])) best = { index, rank };
+      if (best === undefined || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1]))
+        best = { index, rank };
     }
     if (best === undefined) return undefined;
     const [job] = this.#queue.splice(best.index, 1);

@@ -35,7 +35,8 @@ export class DotnetCodeHost implements CodeHost {
   runner(tenantId: string): Runner {
     if (this.#closed) throw new StatefoldError('UNAVAILABLE', 'The code host is closed.');
     let runner = this.#runners.get(tenantId);
-    if (runner === undefined) this.#runners.set(tenantId, (runner = new DotnetRunner(tenantId, this.#options, this.#pool)));
+    if (runner === undefined)
+      this.#runners.set(tenantId, (runner = new DotnetRunner(tenantId, this.#options, this.#pool)));
     return runner;
   }
 

@@ -1,5 +1,13 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { FoldItem, FoldOutcome, ProjectChange, ProjectionUnit, ProjectRequest, Runner, Unit } from '../code-host.js';
+import type {
+  FoldItem,
+  FoldOutcome,
+  ProjectChange,
+  ProjectionUnit,
+  ProjectRequest,
+  Runner,
+  Unit,
+} from '../code-host.js';
 import { Isolation, type IsolationHost } from './isolation.js';
 import type { ResolvedOptions } from './options.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
@@ -95,7 +103,10 @@ export class DotnetRunner implements Runner, PoolMember {
     const deadlineMs = this.#deadlineOf(request.events.length);
     return this.#submit(
       async () => {
-        const changes = await this.#run(request.units, projectExchange(request, request.stateOf, deadlineMs, maxStateBytes));
+        const changes = await this.#run(
+          request.units,
+          projectExchange(request, request.stateOf, deadlineMs, maxStateBytes),
+        );
         return changes.map((change) => projectChange(request, change, clock.now()));
       },
       () => this.#isolation.project(request),
@@ -129,13 +140,20 @@ export class DotnetRunner implements Runner, PoolMember {
     this.#session?.exceeded(reason);
     observer.onExceeded?.({ role: 'runner', tenantId: this.#tenantId, reason });
     // Of several artefacts the guilty one is not known, and while events are tried alone, what ends twice is struck for it.
-    if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId)) this.#strike(first, reason);
+    if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId))
+      this.#strike(first, reason);
   }
 
   #strike(unit: Unit | ProjectionUnit, message: string): void {
     const { logger, observer } = this.#options;
     const { artefactId, className } = unit;
-    const strike = { tenantId: this.#tenantId, artefactId, unitId: 'id' in unit ? unit.id : artefactId, className, message };
+    const strike = {
+      tenantId: this.#tenantId,
+      artefactId,
+      unitId: 'id' in unit ? unit.id : artefactId,
+      className,
+      message,
+    };
     logger.warn(strike, 'tenant code was stopped');
     observer.onStrike?.(strike);
   }
@@ -252,7 +270,10 @@ export class DotnetRunner implements Runner, PoolMember {
   #asError(failure: unknown): unknown {
     if (this.#closed) return closedError();
     if (!(failure instanceof RunnerFailure)) return failure;
-    return new StatefoldError('UNAVAILABLE', `The process of the tenant's code could not be started (${failure.message}).`);
+    return new StatefoldError(
+      'UNAVAILABLE',
+      `The process of the tenant's code could not be started (${failure.message}).`,
+    );
   }
 
   #run<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
@@ -270,7 +291,8 @@ export class DotnetRunner implements Runner, PoolMember {
     for (const { artefactId } of units) {
       if (this.#session.has(artefactId)) continue;
       const assembly = this.#artefacts.get(artefactId);
-      if (assembly === undefined) return Promise.reject(new StatefoldError('UNAVAILABLE', `The artefact ${artefactId} is not loaded.`));
+      if (assembly === undefined)
+        return Promise.reject(new StatefoldError('UNAVAILABLE', `The artefact ${artefactId} is not loaded.`));
       this.#session.load(artefactId, assembly);
     }
     return this.#session.exchange(exchange);

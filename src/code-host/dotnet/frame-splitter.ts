@@ -29,7 +29,11 @@ export class FrameSplitter {
       if (to > bytes.length) break;
       const frame = bytes.subarray(from, to);
       from = to;
-      this.#onFrame({ requestId: frame.readUInt32LE(LENGTH), tag: frame[LENGTH + 4] as number, payload: frame.subarray(HEADER) });
+      this.#onFrame({
+        requestId: frame.readUInt32LE(LENGTH),
+        tag: frame[LENGTH + 4] as number,
+        payload: frame.subarray(HEADER),
+      });
     }
     this.#keep(bytes, from);
   }

@@ -141,7 +141,13 @@ export class HostProcess {
   #end(reason: string, killedFromOutside: boolean): void {
     if (this.#ended !== undefined) return;
     this.#release();
-    this.#ended = { reason, neverReady: !this.#isReady, killedHere: this.#killReason !== undefined, killedFromOutside, stderr: this.#stderrText() };
+    this.#ended = {
+      reason,
+      neverReady: !this.#isReady,
+      killedHere: this.#killReason !== undefined,
+      killedFromOutside,
+      stderr: this.#stderrText(),
+    };
     for (const index of [2, FRAMES, LIFE]) (this.#child.stdio[index] as Duplex | null | undefined)?.destroy();
     this.#markReady(false);
     this.#handlers.onEnd(this.#ended);

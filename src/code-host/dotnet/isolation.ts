@@ -1,4 +1,13 @@
-import type { FoldItem, FoldOutcome, HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State, Unit } from '../code-host.js';
+import type {
+  FoldItem,
+  FoldOutcome,
+  HostEvent,
+  ProjectChange,
+  ProjectionUnit,
+  ProjectRequest,
+  State,
+  Unit,
+} from '../code-host.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange, faultOf, type StateOf } from './runner-calls.js';
 import type { ProjectedChange, Reply } from './runner-codec.js';
 import { type Exchange, RunnerFailure } from './runner-session.js';
@@ -87,7 +96,12 @@ export class Isolation {
     return [...told.map((change) => projectChange(request, change, this.#host.now())), ...halts];
   }
 
-  async #projectEvent(request: ProjectRequest, event: number, units: readonly number[], keys: KeyStates): Promise<ProjectedChange[]> {
+  async #projectEvent(
+    request: ProjectRequest,
+    event: number,
+    units: readonly number[],
+    keys: KeyStates,
+  ): Promise<ProjectedChange[]> {
     const together = await this.#projectOne(request, event, units, keys, request.reply);
     if (!(together instanceof RunnerFailure)) return together;
     const changes: ProjectedChange[] = [];
@@ -95,7 +109,12 @@ export class Isolation {
     return changes;
   }
 
-  async #projectUnit(request: ProjectRequest, event: number, unit: number, keys: KeyStates): Promise<ProjectedChange[]> {
+  async #projectUnit(
+    request: ProjectRequest,
+    event: number,
+    unit: number,
+    keys: KeyStates,
+  ): Promise<ProjectedChange[]> {
     if (request.units.length > 1) {
       const alone = await this.#projectOne(request, event, [unit], keys, request.reply);
       if (!(alone instanceof RunnerFailure)) return alone;
@@ -112,12 +131,26 @@ export class Isolation {
     return changes;
   }
 
-  #stop(request: ProjectRequest, event: number, unit: number, key: string, keys: KeyStates, failure: RunnerFailure): ProjectedChange {
+  #stop(
+    request: ProjectRequest,
+    event: number,
+    unit: number,
+    key: string,
+    keys: KeyStates,
+    failure: RunnerFailure,
+  ): ProjectedChange {
     const { state, faulted } = keys.stateOf(unit, key);
     // Without a key the code is asked again for every event; only the first is its fault.
     if (faulted) return { event, unit, key, outcome: 'parked', state };
     this.#host.onStrike(request.units[unit] as ProjectionUnit, failure.message);
-    return { event, unit, key, outcome: 'faulted', state, failure: { message: failure.message, file: null, line: null, stopped: true } };
+    return {
+      event,
+      unit,
+      key,
+      outcome: 'faulted',
+      state,
+      failure: { message: failure.message, file: null, line: null, stopped: true },
+    };
   }
 
   /** One event through some of the units; the changes name the units as the request does. */
@@ -134,7 +167,9 @@ export class Isolation {
     const frame = { units, events: [request.events[event] as HostEvent], reply, onlyKey };
     const stateOf: StateOf = (unit, key) => keys.stateOf(indices[unit] as number, key);
     const changes = await this.#attempt(units, projectExchange(frame, stateOf, eventDeadlineMs, maxStateBytes));
-    return changes instanceof RunnerFailure ? changes : changes.map((change) => ({ ...change, event, unit: indices[change.unit] as number }));
+    return changes instanceof RunnerFailure
+      ? changes
+      : changes.map((change) => ({ ...change, event, unit: indices[change.unit] as number }));
   }
 
   /** A process that someone else killed says nothing of the event, nor does one that took too much after other events: once more, in a new one. */
@@ -176,5 +211,7 @@ class KeyStates {
 function lastOfEachKey(changes: readonly ProjectedChange[]): ProjectedChange[] {
   const last = new Map<string, ProjectedChange>();
   for (const change of changes) last.set(`${change.unit}\n${change.key}`, change);
-  return changes.filter((change) => change.outcome !== 'changed' || last.get(`${change.unit}\n${change.key}`) === change);
+  return changes.filter(
+    (change) => change.outcome !== 'changed' || last.get(`${change.unit}\n${change.key}`) === change,
+  );
 }

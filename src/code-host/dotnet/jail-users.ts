@@ -26,7 +26,9 @@ export class JailUsers {
       .filter((fields) => fields.length === 3)
       .map(([first = 0, , length = 0]) => ({ first, end: first + length }));
     if (ranges.some(({ first, end }) => first <= base && base + COUNT <= end)) return new JailUsers(base);
-    const fits = ranges.map(({ first, end }) => ({ first, from: end - RESERVED - COUNT })).find(({ first, from }) => from >= first && from >= 1000);
+    const fits = ranges
+      .map(({ first, end }) => ({ first, from: end - RESERVED - COUNT }))
+      .find(({ first, from }) => from >= first && from >= 1000);
     return fits && new JailUsers(fits.from);
   }
 

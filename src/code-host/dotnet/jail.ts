@@ -50,7 +50,8 @@ export function launcherArguments(assembliesDir: string, user: number | undefine
   return [launcherOf(assembliesDir), 'run', ...argumentsOf(user, limits)];
 }
 
-const argumentsOf = (user: number | undefined, { dataBytes, addressBytes, threads }: JailLimits): string[] => [user ?? '-', dataBytes, addressBytes, threads].map(String);
+const argumentsOf = (user: number | undefined, { dataBytes, addressBytes, threads }: JailLimits): string[] =>
+  [user ?? '-', dataBytes, addressBytes, threads].map(String);
 
 const known = new Map<string, Jail>();
 
@@ -64,8 +65,12 @@ export function detectJail(options: JailOptions): Jail {
 
 function detect(options: JailOptions): Jail {
   if (process.platform !== 'linux') return refused(`${process.platform} has no landlock`);
-  if (process.arch !== 'x64' && process.arch !== 'arm64') return refused(`the jail is not made for ${process.arch} processors`);
-  const users = process.geteuid?.() === 0 && options.uidBase > 0 ? JailUsers.open(options.uidBase, readFileSync('/proc/self/uid_map', 'utf8')) : undefined;
+  if (process.arch !== 'x64' && process.arch !== 'arm64')
+    return refused(`the jail is not made for ${process.arch} processors`);
+  const users =
+    process.geteuid?.() === 0 && options.uidBase > 0
+      ? JailUsers.open(options.uidBase, readFileSync('/proc/self/uid_map', 'utf8'))
+      : undefined;
   let sharedUserReason: string | undefined;
   if (users !== undefined) {
     const checked = check(options, users.first);
@@ -74,17 +79,35 @@ function detect(options: JailOptions): Jail {
     sharedUserReason = `another user can't start it here (${checked.reason}); is every folder above ${dirname(options.dotnetPath)} and ${options.assembliesDir} open to all users?`;
   }
   const checked = check(options, undefined);
-  return 'landlock' in checked ? { kind: 'jailed', landlock: checked.landlock, users: undefined, sharedUserReason } : refused(checked.reason);
+  return 'landlock' in checked
+    ? { kind: 'jailed', landlock: checked.landlock, users: undefined, sharedUserReason }
+    : refused(checked.reason);
 }
 
-function check({ dotnetPath, assembliesDir, env, limits }: JailOptions, user: number | undefined): { landlock: number } | { noLandlock: boolean; reason: string } {
+function check(
+  { dotnetPath, assembliesDir, env, limits }: JailOptions,
+  user: number | undefined,
+): { landlock: number } | { noLandlock: boolean; reason: string } {
   const launcher = launcherOf(assembliesDir);
   const args = [launcher, 'check', ...argumentsOf(user, limits), launcher, 'inmate'];
-  const { error, status, signal, stdout, stderr } = spawnSync(dotnetPath, args, { env: { ...env }, cwd: '/', encoding: 'utf8', timeout: CHECK_MS, killSignal: 'SIGKILL', stdio: ['ignore', 'pipe', 'pipe'] });
+  const { error, status, signal, stdout, stderr } = spawnSync(dotnetPath, args, {
+    env: { ...env },
+    cwd: '/',
+    encoding: 'utf8',
+    timeout: CHECK_MS,
+    killSignal: 'SIGKILL',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const landlock = Number(/^landlock (\d+)$/m.exec(stdout ?? '')?.[1] ?? 0);
   if (status === 0 && landlock > 0) return { landlock };
-  const said = (stderr ?? '').split('\n').find((line) => line !== '')?.replace(/^jail: /, '');
-  return { noLandlock: status === NO_LANDLOCK, reason: said ?? error?.message ?? `the launcher ended with ${signal ?? status ?? 'nothing'}` };
+  const said = (stderr ?? '')
+    .split('\n')
+    .find((line) => line !== '')
+    ?.replace(/^jail: /, '');
+  return {
+    noLandlock: status === NO_LANDLOCK,
+    reason: said ?? error?.message ?? `the launcher ended with ${signal ?? status ?? 'nothing'}`,
+  };
 }
 
 const refused = (reason: string): Jail => ({ kind: 'refused', reason });
@@ -97,6 +120,9 @@ export const refusalOf = (reason: string): string =>
 export function describeJail(jail: Jail): string {
   if (jail.kind === 'refused') return refusalOf(jail.reason);
   if (jail.kind === 'none') return 'Uploaded code is NOT jailed (UNSAFE_NO_SANDBOX): it can do what this user can do.';
-  const user = jail.users === undefined ? `as this user${jail.sharedUserReason === undefined ? '' : `, because ${jail.sharedUserReason}`}` : `each as a user of its own from ${jail.users.first}`;
+  const user =
+    jail.users === undefined
+      ? `as this user${jail.sharedUserReason === undefined ? '' : `, because ${jail.sharedUserReason}`}`
+      : `each as a user of its own from ${jail.users.first}`;
   return `Uploaded code is jailed (landlock ${jail.landlock}, seccomp), ${user}.`;
 }

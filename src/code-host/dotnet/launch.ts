@@ -33,7 +33,11 @@ const SPARE_THREADS = 64;
 /** Past the managed heap: the runtime itself, compiled code, and the stacks of threads. */
 const DATA_BEYOND_HEAP = 384 * MIB;
 /** The runtime reserves five times the heap, and less than a gibibyte for code and itself. */
-const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({ dataBytes: heapLimitBytes + DATA_BEYOND_HEAP, addressBytes: 5 * heapLimitBytes + 2048 * MIB, threads: maxThreads + SPARE_THREADS });
+const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({
+  dataBytes: heapLimitBytes + DATA_BEYOND_HEAP,
+  addressBytes: 5 * heapLimitBytes + 2048 * MIB,
+  threads: maxThreads + SPARE_THREADS,
+});
 
 /**
  * How a child is started: through the launcher, which jails itself and becomes the program. Nothing of the service's own
@@ -41,7 +45,12 @@ const limitsOf = (heapLimitBytes: number, maxThreads = 128): JailLimits => ({ da
  *
  * @throws StatefoldError UNAVAILABLE when there is no jail
  */
-export function launchOf(role: Role, options: LaunchOptions, heapLimitBytes: number, args: readonly string[] = []): Launch {
+export function launchOf(
+  role: Role,
+  options: LaunchOptions,
+  heapLimitBytes: number,
+  args: readonly string[] = [],
+): Launch {
   const { assembliesDir, jail = jailOf(options) } = options;
   if (jail.kind === 'refused') throw new StatefoldError('UNAVAILABLE', refusalOf(jail.reason));
   const command = resolveCommand(options);
@@ -52,12 +61,23 @@ export function launchOf(role: Role, options: LaunchOptions, heapLimitBytes: num
   const release = (): void => {
     if (user !== undefined) jail.users?.release(user);
   };
-  return { command, args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program], env, release };
+  return {
+    command,
+    args: [...launcherArguments(assembliesDir, user, limitsOf(heapLimitBytes, options.maxThreads)), ...program],
+    env,
+    release,
+  };
 }
 
 /** What this machine has for a jail; found out at the first question, which takes a tenth of a second. */
 export const jailOf = (options: LaunchOptions, uidBase = DEFAULT_UID_BASE): Jail =>
-  detectJail({ dotnetPath: resolveCommand(options), assembliesDir: options.assembliesDir, env: environment(CHECKED_HEAP), limits: limitsOf(CHECKED_HEAP), uidBase });
+  detectJail({
+    dotnetPath: resolveCommand(options),
+    assembliesDir: options.assembliesDir,
+    env: environment(CHECKED_HEAP),
+    limits: limitsOf(CHECKED_HEAP),
+    uidBase,
+  });
 
 const environment = (heapLimitBytes: number): Record<string, string> => ({
   DOTNET_gcServer: '0',
@@ -78,6 +98,8 @@ const environment = (heapLimitBytes: number): Record<string, string> => ({
 /** The child gets no PATH, so the command is looked up here. */
 function resolveCommand({ dotnet, searchPath }: LaunchOptions): string {
   if (dotnet.includes('/')) return dotnet;
-  const folder = searchPath.split(delimiter).find((candidate) => candidate !== '' && existsSync(join(candidate, dotnet)));
+  const folder = searchPath
+    .split(delimiter)
+    .find((candidate) => candidate !== '' && existsSync(join(candidate, dotnet)));
   return folder === undefined ? dotnet : join(folder, dotnet);
 }

@@ -56,14 +56,21 @@ export interface Strike {
 
 export interface CodeHostObserver {
   onProcessStart?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number }): void;
-  onProcessEnd?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly pid: number | undefined; readonly reason: string }): void;
+  onProcessEnd?(process: {
+    readonly role: Role;
+    readonly tenantId: string | undefined;
+    readonly pid: number | undefined;
+    readonly reason: string;
+  }): void;
   /** A process was killed for what it took. */
   onExceeded?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly reason: string }): void;
   /** An event that alone ended its process or overran a limit; or an artefact that did over several events. */
   onStrike?(strike: Strike): void;
 }
 
-export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer'>> & { readonly observer: CodeHostObserver };
+export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer'>> & {
+  readonly observer: CodeHostObserver;
+};
 
 const MIB = 1024 * 1024;
 

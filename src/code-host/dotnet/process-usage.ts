@@ -18,12 +18,15 @@ export function usageOf(pid: number): ProcessUsage | undefined {
   }
   const [resident, threads] = [RESIDENT.exec(text)?.[1], THREADS.exec(text)?.[1]];
   // A zombie has no memory any more.
-  return resident === undefined || threads === undefined ? undefined : { residentBytes: Number(resident) * 1024, threads: Number(threads) };
+  return resident === undefined || threads === undefined
+    ? undefined
+    : { residentBytes: Number(resident) * 1024, threads: Number(threads) };
 }
 
 /** Why the process is past its limits; undefined when it is not. */
 export function excessOf(usage: ProcessUsage, maxResidentBytes: number, maxThreads: number): string | undefined {
-  if (usage.residentBytes > maxResidentBytes) return `took ${mebibytes(usage.residentBytes)} of memory, more than its ${mebibytes(maxResidentBytes)}`;
+  if (usage.residentBytes > maxResidentBytes)
+    return `took ${mebibytes(usage.residentBytes)} of memory, more than its ${mebibytes(maxResidentBytes)}`;
   if (usage.threads > maxThreads) return `ran ${usage.threads} threads, more than its ${maxThreads}`;
   return undefined;
 }

@@ -16,8 +16,19 @@ export class RefusingCodeHost implements CodeHost {
   }
 
   compile(_request: CompileRequest): Promise<CompileResult> {
-    const diagnostic = { severity: 'error', code: 'SF0007', message: this.#refusal, file: null, line: null, column: null } as const;
-    return Promise.resolve({ ok: false, compilationError: `error SF0007: ${this.#refusal}`, diagnostics: [diagnostic] });
+    const diagnostic = {
+      severity: 'error',
+      code: 'SF0007',
+      message: this.#refusal,
+      file: null,
+      line: null,
+      column: null,
+    } as const;
+    return Promise.resolve({
+      ok: false,
+      compilationError: `error SF0007: ${this.#refusal}`,
+      diagnostics: [diagnostic],
+    });
   }
 
   runner(): Runner {

@@ -1,4 +1,12 @@
-import type { FoldItem, FoldOutcome, HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State } from '../code-host.js';
+import type {
+  FoldItem,
+  FoldOutcome,
+  HostEvent,
+  ProjectChange,
+  ProjectionUnit,
+  ProjectRequest,
+  State,
+} from '../code-host.js';
 import type { Fault } from '../../core/event.js';
 import {
   decodeFolded,
@@ -19,12 +27,17 @@ import { Tag } from './wire.js';
 /** What a projection's key is before the events: asked for once a batch. */
 export type StateOf = (unit: number, key: string) => { readonly state: State; readonly faulted: boolean };
 
-export function foldExchange(items: readonly FoldItem[], deadlineMs: number, maxStateBytes: number): Exchange<FoldedItem[]> {
+export function foldExchange(
+  items: readonly FoldItem[],
+  deadlineMs: number,
+  maxStateBytes: number,
+): Exchange<FoldedItem[]> {
   return {
     deadlineMs,
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
     supply: (missing, writer) => {
-      for (const index of decodeMissingItems(missing, items.length)) encodeState(writer, (items[index] as FoldItem).baseState());
+      for (const index of decodeMissingItems(missing, items.length))
+        encodeState(writer, (items[index] as FoldItem).baseState());
     },
     decode: (frame) => {
       expectTag(frame, Tag.Folded);
@@ -33,7 +46,12 @@ export function foldExchange(items: readonly FoldItem[], deadlineMs: number, max
   };
 }
 
-export function projectExchange(project: ProjectFrame, stateOf: StateOf, deadlineMs: number, maxStateBytes: number): Exchange<ProjectedChange[]> {
+export function projectExchange(
+  project: ProjectFrame,
+  stateOf: StateOf,
+  deadlineMs: number,
+  maxStateBytes: number,
+): Exchange<ProjectedChange[]> {
   return {
     deadlineMs,
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
@@ -57,18 +75,48 @@ export function foldOutcome(item: FoldItem, folded: FoldedItem, now: number): Fo
     state,
   }));
   if (folded.failure === undefined) return { states };
-  return { states, fault: faultOf(item.events[folded.failure.event] as HostEvent, item.unit.className, folded.failure, now) };
+  return {
+    states,
+    fault: faultOf(item.events[folded.failure.event] as HostEvent, item.unit.className, folded.failure, now),
+  };
 }
 
-export function projectChange(request: Pick<ProjectRequest, 'units' | 'events'>, change: ProjectedChange, now: number): ProjectChange {
+export function projectChange(
+  request: Pick<ProjectRequest, 'units' | 'events'>,
+  change: ProjectedChange,
+  now: number,
+): ProjectChange {
   const { event, unit, key, outcome, state, failure } = change;
   if (failure === undefined) return { event, unit, key, outcome, state };
   const { className } = request.units[unit] as ProjectionUnit;
-  return { event, unit, key, outcome, state, fault: faultOf(request.events[event] as HostEvent, className, failure, now) };
+  return {
+    event,
+    unit,
+    key,
+    outcome,
+    state,
+    fault: faultOf(request.events[event] as HostEvent, className, failure, now),
+  };
 }
 
-export function faultOf(event: HostEvent, className: string, { message, file, line, stopped }: Failure, now: number): Fault {
+export function faultOf(
+  event: HostEvent,
+  className: string,
+  { message, file, line, stopped }: Failure,
+  now: number,
+): Fault {
   const { eventId, aggregateId, eventType, version } = event;
   const at = new Date(now).toISOString();
-  return { eventId, aggregateId, version, eventType, className, message, file, line, at, ...(stopped === true ? { stopped } : {}) };
+  return {
+    eventId,
+    aggregateId,
+    version,
+    eventType,
+    className,
+    message,
+    file,
+    line,
+    at,
+    ...(stopped === true ? { stopped } : {}),
+  };
 }

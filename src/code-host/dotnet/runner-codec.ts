@@ -126,17 +126,29 @@ export function encodeProject(writer: FrameWriter, requestId: number, frame: Pro
   writer.varUint(frame.events.length);
   let previous: HostEvent | undefined;
   for (const event of frame.events) {
-    const sameAggregate = previous !== undefined && event.aggregateId === previous.aggregateId && event.aggregateType === previous.aggregateType;
+    const sameAggregate =
+      previous !== undefined &&
+      event.aggregateId === previous.aggregateId &&
+      event.aggregateType === previous.aggregateType;
     encodeEvent(writer, event, previous, sameAggregate, false);
     previous = event;
   }
 }
 
-function encodeEvent(writer: FrameWriter, event: HostEvent, previous: HostEvent | undefined, sameAggregate: boolean, wanted: boolean): void {
+function encodeEvent(
+  writer: FrameWriter,
+  event: HostEvent,
+  previous: HostEvent | undefined,
+  sameAggregate: boolean,
+  wanted: boolean,
+): void {
   const { correlationId, causationId, metadata } = event;
   const sameType = previous !== undefined && event.eventType === previous.eventType;
   // The events of one append share their metadata: the same bytes, not only equal ones. Before the first there is none.
-  const sameContext = correlationId === previous?.correlationId && causationId === previous?.causationId && metadata === previous?.metadata;
+  const sameContext =
+    correlationId === previous?.correlationId &&
+    causationId === previous?.causationId &&
+    metadata === previous?.metadata;
   let flags = (sameAggregate ? SAME_AGGREGATE : 0) | (sameType ? SAME_TYPE : 0) | (wanted ? WANTED : 0);
   if (sameContext) flags |= SAME_CONTEXT;
   else {
@@ -200,7 +212,8 @@ export function decodeFolded(payload: Buffer, items: readonly FoldItem[], maxSta
     }
     const last = states.at(-1);
     if (reader.byte() === 0) {
-      if (item.events.length > 0 && last?.folded !== item.events.length) throw new WireError('the last state of an item is absent');
+      if (item.events.length > 0 && last?.folded !== item.events.length)
+        throw new WireError('the last state of an item is absent');
       return { states };
     }
     const event = reader.index(item.events.length);
@@ -225,7 +238,14 @@ export function decodeProjected(payload: Buffer, frame: ProjectFrame, maxStateBy
     const outcome = OUTCOMES[reader.index(OUTCOMES.length)] as ProjectedChange['outcome'];
     if (key === '' && outcome === 'changed') throw new WireError('a state has no key');
     const state = readState(reader, maxStateBytes);
-    changes.push({ event, unit, key, outcome, state, ...(outcome === 'faulted' ? { failure: readFailure(reader) } : {}) });
+    changes.push({
+      event,
+      unit,
+      key,
+      outcome,
+      state,
+      ...(outcome === 'faulted' ? { failure: readFailure(reader) } : {}),
+    });
   }
   reader.finish();
   return changes;

@@ -152,17 +152,25 @@ export class RunnerPool {
       if (this.#fits()) {
         const [waiter] = this.#waiting.splice(next, 1);
         if (waiter === undefined) return;
-        this.#places.set(waiter.member, { since: performance.now(), residentBytes: START_BYTES, starting: true, idleSince: undefined, leaving: false });
+        this.#places.set(waiter.member, {
+          since: performance.now(),
+          residentBytes: START_BYTES,
+          starting: true,
+          idleSince: undefined,
+          leaving: false,
+        });
         this.#watch(true);
         waiter.resolve();
-      } else if (places.filter(({ leaving }) => leaving).length >= this.#waiting.length || !this.#retireLongestIdle()) return;
+      } else if (places.filter(({ leaving }) => leaving).length >= this.#waiting.length || !this.#retireLongestIdle())
+        return;
     }
   }
 
   #retireLongestIdle(): boolean {
     let longest: { member: PoolMember; idleSince: number } | undefined;
     for (const [member, { idleSince, leaving }] of this.#places)
-      if (idleSince !== undefined && !leaving && (longest === undefined || idleSince < longest.idleSince)) longest = { member, idleSince };
+      if (idleSince !== undefined && !leaving && (longest === undefined || idleSince < longest.idleSince))
+        longest = { member, idleSince };
     if (longest === undefined) return false;
     this.retire(longest.member);
     return true;

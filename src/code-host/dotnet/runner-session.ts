@@ -76,7 +76,8 @@ export class RunnerSession {
         onEnd(this);
       },
     });
-    if (this.#process.pid !== undefined) observer.onProcessStart?.({ role: 'runner', tenantId, pid: this.#process.pid });
+    if (this.#process.pid !== undefined)
+      observer.onProcessStart?.({ role: 'runner', tenantId, pid: this.#process.pid });
     this.#arm(options.startDeadlineMs);
     void this.#process.ready.then((ready) => {
       if (!ready) return;
@@ -138,7 +139,14 @@ export class RunnerSession {
         reject(error instanceof FrameTooLargeError ? new RunnerFailure('too-large', error.message) : (error as Error));
         return;
       }
-      this.#pending.push({ requestId, exchange, writer, resolve: resolve as (value: unknown) => void, reject, supplied: false });
+      this.#pending.push({
+        requestId,
+        exchange,
+        writer,
+        resolve: resolve as (value: unknown) => void,
+        reject,
+        supplied: false,
+      });
       this.#process.send(writer.end());
       if (this.#pending.length === 1) this.#armHead();
     });
@@ -165,12 +173,16 @@ export class RunnerSession {
 
   #receive(frame: Frame): void {
     const head = this.#pending[0];
-    if (head === undefined || frame.requestId !== head.requestId) throw new WireError('an answer that nobody asked for');
+    if (head === undefined || frame.requestId !== head.requestId)
+      throw new WireError('an answer that nobody asked for');
     if (frame.tag === Tag.Missing && head.exchange.supply !== undefined) {
       this.#supply(head, frame);
       return;
     }
-    const answer = frame.tag === Tag.TooLarge ? new RunnerFailure('too-large', 'the answer would be too large') : head.exchange.decode(frame);
+    const answer =
+      frame.tag === Tag.TooLarge
+        ? new RunnerFailure('too-large', 'the answer would be too large')
+        : head.exchange.decode(frame);
     this.#pending.shift();
     this.#writers.push(head.writer);
     this.#armHead();
@@ -211,11 +223,15 @@ export class RunnerSession {
   #failAll(end: ProcessEnd): void {
     clearTimeout(this.#timer);
     let failure: RunnerFailure;
-    if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED) failure = new RunnerFailure('start', end.reason);
+    if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED)
+      failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
     else {
       const { killedFromOutside } = end;
-      failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, { killedFromOutside, exceeded: this.#exceeded });
+      failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, {
+        killedFromOutside,
+        exceeded: this.#exceeded,
+      });
     }
     for (const pending of this.#pending.splice(0)) pending.reject(failure);
   }
@@ -232,4 +248,9 @@ export function expectTag(frame: Frame, tag: number): void {
 }
 
 const runnerLaunch = (options: ResolvedOptions): Launch =>
-  launchOf('runner', options, options.heapLimitBytes, [options.cacheEntries, options.cacheBytes, options.maxStateBytes].map(String));
+  launchOf(
+    'runner',
+    options,
+    options.heapLimitBytes,
+    [options.cacheEntries, options.cacheBytes, options.maxStateBytes].map(String),
+  );

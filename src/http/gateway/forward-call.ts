@@ -74,7 +74,11 @@ export class ForwardCall implements Dispatcher.DispatchHandler {
     else controller.abort(new Error(this.#cancelled));
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+  ): void {
     if (status < 200) return;
     const { response } = this;
     this.#status = status;
@@ -94,7 +98,8 @@ export class ForwardCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const again = this.#status === 503 && (this.#notOwner || (this.options.repeatable && this.#retryAfter <= SHORT_RETRY_SECONDS));
+    const again =
+      this.#status === 503 && (this.#notOwner || (this.options.repeatable && this.#retryAfter <= SHORT_RETRY_SECONDS));
     if (again) {
       if (this.#notOwner) return this.#resolve({ kind: 'failed', why: 'not_owner', definite: true });
       return this.#resolve({ kind: 'failed', why: 'unavailable', definite: false, answer: () => this.#send() });

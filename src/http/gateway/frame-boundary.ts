@@ -10,7 +10,7 @@ export class FrameBoundary {
   }
 
   pass(bytes: Buffer): void {
-    for (let i = 0; i < bytes.length; ) {
+    for (let i = 0; i < bytes.length;) {
       if (this.#payloadLeft > 0) {
         const taken = Math.min(this.#payloadLeft, bytes.length - i);
         this.#payloadLeft -= taken;
@@ -21,7 +21,8 @@ export class FrameBoundary {
       const short = (this.#head[1] ?? 0) & 0x7f;
       const lengthBytes = short === 127 ? 8 : short === 126 ? 2 : 0;
       if (this.#head.length < 2 + lengthBytes) continue;
-      this.#payloadLeft = lengthBytes === 0 ? short : this.#head.slice(2).reduce((length, byte) => length * 256 + byte, 0);
+      this.#payloadLeft =
+        lengthBytes === 0 ? short : this.#head.slice(2).reduce((length, byte) => length * 256 + byte, 0);
       if (((this.#head[0] ?? 0) & 0x0f) === CLOSE) this.#closed = true;
       this.#head = [];
     }

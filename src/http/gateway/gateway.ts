@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import type { Owner, Ownership } from '../../cluster/ownership.js';
+import type { Owner, Ownership } from '../../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { readBody, RequestAbortedError } from '../body.js';
 import { ForwardCall, type Attempt, type Failure } from './forward-call.js';
@@ -147,7 +147,8 @@ export class Gateway {
         response.setHeader(NOT_OWNER, '1');
         throw new NotOwnerError();
       }
-      if (this.#closing) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
+      if (this.#closing)
+        throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
       if (owner !== undefined) {
         const result = await attempt(owner.url);
         if (result.kind === 'answered') return true;
@@ -163,7 +164,13 @@ export class Gateway {
       delay = Math.min(2 * delay, MAX_DELAY_MS);
     }
     if (response.destroyed) throw new RequestAbortedError('the client closed the connection');
-    if (refusal === undefined) throw unknown ? new UnknownResultError() : new StatefoldError('UNAVAILABLE', 'no process serves the tenant now; nothing was done, send the request again');
+    if (refusal === undefined)
+      throw unknown
+        ? new UnknownResultError()
+        : new StatefoldError(
+            'UNAVAILABLE',
+            'no process serves the tenant now; nothing was done, send the request again',
+          );
     refusal();
     return true;
   }
@@ -179,14 +186,24 @@ export class Gateway {
     return this.#pools.close();
   }
 
-  async #attempt(url: string, request: IncomingMessage, response: ServerResponse, asked: ForwardedRequest): Promise<Attempt> {
+  async #attempt(
+    url: string,
+    request: IncomingMessage,
+    response: ServerResponse,
+    asked: ForwardedRequest,
+  ): Promise<Attempt> {
     if (response.destroyed) return { kind: 'gone' };
     const { requestId, commandId, body, repeatable, whole, lasting } = asked;
     const call = new ForwardCall(response, { repeatable, whole });
     const entry = { call, request: asked, url };
     this.#calls.add(entry);
     try {
-      const options = { path: targetOf(request), method: request.method as 'GET', headers: forwardedHeaders(request, requestId, commandId), body: body ?? null };
+      const options = {
+        path: targetOf(request),
+        method: request.method as 'GET',
+        headers: forwardedHeaders(request, requestId, commandId),
+        body: body ?? null,
+      };
       this.#pools.dispatch(url, lasting || !repeatable, options, call);
       return await call.result;
     } finally {
@@ -196,7 +213,15 @@ export class Gateway {
 
   /** An owner that stopped never answers what it has: it is asked for at the next one, unless it was sent to the client in part. */
   #reassigned(): void {
-    const moved = ({ call, request, url }: { readonly call: ForwardCall; readonly request: ForwardedRequest; readonly url: string }): boolean => {
+    const moved = ({
+      call,
+      request,
+      url,
+    }: {
+      readonly call: ForwardCall;
+      readonly request: ForwardedRequest;
+      readonly url: string;
+    }): boolean => {
       const owner = this.#serving(request.slotKey, request.by);
       return request.repeatable && !call.passing && owner !== undefined && (owner === 'self' || owner.url !== url);
     };
@@ -211,6 +236,9 @@ export class Gateway {
 /** The owner went away with the request: nobody knows whether it was done. */
 class UnknownResultError extends StatefoldError {
   constructor() {
-    super('UNAVAILABLE', 'the process that serves the tenant went away; the request may have been done, look before you send it again');
+    super(
+      'UNAVAILABLE',
+      'the process that serves the tenant went away; the request may have been done, look before you send it again',
+    );
   }
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response, Router } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
-import { partitionKey } from '../../cluster/slots.js';
+import { partitionKey } from '../../core/slots.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { partitionOf } from '../../core/murmur2.js';
-import type { AggregateHomes } from '../../tasks/tenant.js';
+import type { AggregateHomes } from '../../tenancy/tenant.js';
 import type { Authenticator } from '../auth.js';
 import { requestIdOfAnswer } from '../resource.js';
 import { MAX_FORM_BYTES } from '../upload.js';
@@ -47,7 +47,10 @@ const isSafe = ({ method }: Request): boolean => method === 'GET' || method === 
  * entity that isn't there, are looked for again once this process has all that was written; a change is made on top of all
  * that, and the admin is answered from it.
  */
-export function guarded(routes: Router, { gateway, authenticator, requireAdmin, catalog, tenants, limits }: GuardOptions): RequestHandler {
+export function guarded(
+  routes: Router,
+  { gateway, authenticator, requireAdmin, catalog, tenants, limits }: GuardOptions,
+): RequestHandler {
   let changes = 0;
   catalog.onChange(() => void changes++);
 
@@ -63,7 +66,12 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
     slotKey,
     by: servedBy(request),
     requestId: requestIdOfAnswer(response),
-    bodyLimit: isSafe(request) || request.method === 'DELETE' ? undefined : /^multipart\//i.test(request.headers['content-type'] ?? '') ? limits.maxUploadBytes + MAX_FORM_BYTES : limits.maxBodyBytes,
+    bodyLimit:
+      isSafe(request) || request.method === 'DELETE'
+        ? undefined
+        : /^multipart\//i.test(request.headers['content-type'] ?? '')
+          ? limits.maxUploadBytes + MAX_FORM_BYTES
+          : limits.maxBodyBytes,
     repeatable: isSafe(request),
     whole: false,
     lasting: LASTING.test(request.path),
@@ -74,7 +82,11 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
     const call = asked(request, response, slotKey);
     if (await gateway.forward(request, response, call)) return true;
     // This process became the owner while the request was on its way, and the routes read a body from its connection only.
-    if (call.body !== undefined) throw new StatefoldError('UNAVAILABLE', 'the tenant is changing its owner; nothing was done, send the request again');
+    if (call.body !== undefined)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'the tenant is changing its owner; nothing was done, send the request again',
+      );
     return false;
   };
 
@@ -88,7 +100,12 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       throw error;
     }
     const slotKey = slotOf(request, tenantId);
-    if (OF_A_TENANT.test(request.path) && !gateway.serves(slotKey, servedBy(request)) && (await forward(request, response, slotKey))) return true;
+    if (
+      OF_A_TENANT.test(request.path) &&
+      !gateway.serves(slotKey, servedBy(request)) &&
+      (await forward(request, response, slotKey))
+    )
+      return true;
     if (!isSafe(request)) await catalog.refresh();
     return false;
   };
@@ -112,22 +129,30 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
     if (OF_THE_ADMIN.test(path)) return admitAdmin(request, response);
     if (!OF_A_TENANT.test(path) && !OF_A_KEY.test(path)) return undefined;
     const tenantId = isSafe(request) ? authenticator.find(request)?.tenantId : undefined;
-    return tenantId !== undefined && gateway.serves(slotOf(request, tenantId), servedBy(request)) ? undefined : admit(request, response);
+    return tenantId !== undefined && gateway.serves(slotOf(request, tenantId), servedBy(request))
+      ? undefined
+      : admit(request, response);
   };
 
   const serve: RequestHandler = (request, response, next) => {
     const before = changes;
     routes(request, response, (thrown?: unknown) => {
       if (!(thrown instanceof StatefoldError) || !isSafe(request) || response.headersSent) next(thrown);
-      else again(request, response, thrown, before).then((what) => {
-        if (what === 'look again') routes(request, response, next);
-        else if (what === 'told') next(thrown);
-      }, next);
+      else
+        again(request, response, thrown, before).then((what) => {
+          if (what === 'look again') routes(request, response, next);
+          else if (what === 'told') next(thrown);
+        }, next);
     });
   };
 
   /** What becomes of a read that was refused here. */
-  const again = async (request: Request, response: Response, thrown: StatefoldError, before: number): Promise<'answered' | 'told' | 'look again'> => {
+  const again = async (
+    request: Request,
+    response: Response,
+    thrown: StatefoldError,
+    before: number,
+  ): Promise<'answered' | 'told' | 'look again'> => {
     const { code } = thrown;
     if ((code === 'NOT_FOUND' || code === 'NO_REDUCER_BOUND') && OF_THE_CATALOG.test(request.path)) {
       await catalog.refresh();
@@ -140,7 +165,9 @@ export function guarded(routes: Router, { gateway, authenticator, requireAdmin, 
       return 'told';
     }
     const slotKey = slotOf(request, tenantId);
-    return (await gateway.movedAway(slotKey, thrown, servedBy(request))) && (await forward(request, response, slotKey)) ? 'answered' : 'told';
+    return (await gateway.movedAway(slotKey, thrown, servedBy(request))) && (await forward(request, response, slotKey))
+      ? 'answered'
+      : 'told';
   };
 
   return (request, response, next) => {

@@ -15,10 +15,27 @@ const UUIDV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]
 
 /** Of one connection and not of the message (RFC 9110, 7.6.1), or made anew by whoever sends it on. */
 const NOT_SENT_ON = new Set([
-  ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
+  ...[
+    'connection',
+    'keep-alive',
+    'proxy-connection',
+    'proxy-authorization',
+    'te',
+    'trailer',
+    'transfer-encoding',
+    'upgrade',
+  ],
   ...['host', 'content-length', 'expect', 'x-forwarded-for', 'x-request-id', FORWARDED, COMMAND_ID],
 ]);
-const NOT_SENT_BACK = new Set(['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'trailer', 'transfer-encoding', 'upgrade']);
+const NOT_SENT_BACK = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 
 export const isForwarded = (request: IncomingMessage): boolean => request.headers[FORWARDED] !== undefined;
 
@@ -28,7 +45,10 @@ export function forwardedCommandId(request: IncomingMessage): string | undefined
   // Of a request that no gateway sent it says nothing: a client's own way to name a command is the Idempotency-Key.
   if (given === undefined || !isForwarded(request)) return undefined;
   if (typeof given === 'string' && UUIDV7.test(given)) return given;
-  throw new StatefoldError('INVALID_REQUEST', 'The header Statefold-Command-Id must be a UUID of version 7: it is for the service itself, leave it out.');
+  throw new StatefoldError(
+    'INVALID_REQUEST',
+    'The header Statefold-Command-Id must be a UUID of version 7: it is for the service itself, leave it out.',
+  );
 }
 
 /** Headers of the forwarded request, names and values in turn. */
@@ -39,7 +59,9 @@ export function forwardedHeaders(request: IncomingMessage, requestId: string, co
     const name = rawHeaders[i] ?? '';
     if (!NOT_SENT_ON.has(name.toLowerCase())) headers.push(name, rawHeaders[i + 1] ?? '');
   }
-  const from = [request.headers['x-forwarded-for'], socket.remoteAddress].flat().filter((hop) => hop !== undefined && hop !== '');
+  const from = [request.headers['x-forwarded-for'], socket.remoteAddress]
+    .flat()
+    .filter((hop) => hop !== undefined && hop !== '');
   headers.push('X-Request-Id', requestId, 'Statefold-Forwarded', '1');
   if (from.length > 0) headers.push('X-Forwarded-For', from.join(', '));
   if (commandId !== undefined) headers.push('Statefold-Command-Id', commandId);

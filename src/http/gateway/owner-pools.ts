@@ -23,7 +23,12 @@ export class OwnerPools {
    * `single`: over a new connection. A kept one may be closed by the owner just as a request goes out on it, and then nobody
    * knows what became of it.
    */
-  dispatch(url: string, single: boolean, options: Omit<Dispatcher.DispatchOptions, 'origin'>, handler: Dispatcher.DispatchHandler): void {
+  dispatch(
+    url: string,
+    single: boolean,
+    options: Omit<Dispatcher.DispatchOptions, 'origin'>,
+    handler: Dispatcher.DispatchHandler,
+  ): void {
     const owner = this.#owner(url);
     owner.usedAt = performance.now();
     (single ? owner.single : owner.kept).dispatch({ ...options, headersTimeout: HEADERS_MS, bodyTimeout: 0 }, handler);

@@ -27,7 +27,13 @@ export class Tunnels {
   ) {}
 
   /** Connects an upgrade request with who notifies of the tenant, or answers it. False: that is this process, and is to serve it. Never rejects. */
-  async connect(request: IncomingMessage, client: Duplex, head: Buffer, tenantId: string, requestId: string): Promise<boolean> {
+  async connect(
+    request: IncomingMessage,
+    client: Duplex,
+    head: Buffer,
+    tenantId: string,
+    requestId: string,
+  ): Promise<boolean> {
     const refusal: Record<string, string> = {};
     const answer: Answerable = {
       setHeader: (name, value) => (refusal[name] = value),
@@ -36,7 +42,9 @@ export class Tunnels {
       },
     };
     try {
-      return await this.gateway.reach(request, answer, { slotKey: tenantId, by: 'notifier', repeatable: true }, (url) => this.#attempt(url, request, client as Socket, head, requestId));
+      return await this.gateway.reach(request, answer, { slotKey: tenantId, by: 'notifier', repeatable: true }, (url) =>
+        this.#attempt(url, request, client as Socket, head, requestId),
+      );
     } catch (error) {
       if (error instanceof RequestAbortedError || client.destroyed) client.destroy();
       else refuseUpgrade(client, error, requestId, refusal);
@@ -53,7 +61,13 @@ export class Tunnels {
     if (client.destroyed) return Promise.resolve({ kind: 'gone' });
     return new Promise((resolve) => {
       const { protocol, hostname, port } = new URL(url);
-      const headers = [...forwardedHeaders(request, requestId), 'Connection', 'Upgrade', 'Upgrade', request.headers.upgrade ?? ''];
+      const headers = [
+        ...forwardedHeaders(request, requestId),
+        'Connection',
+        'Upgrade',
+        'Upgrade',
+        request.headers.upgrade ?? '',
+      ];
       const asked = (protocol === 'https:' ? httpsRequest : httpRequest)({
         hostname: hostname.replace(/^\[|\]$/g, ''),
         port,
@@ -88,7 +102,12 @@ export class Tunnels {
           if (!response.complete) return settle({ kind: 'failed', why: 'reset', definite: true });
           if (response.statusCode === 503) {
             const notOwner = response.headers[NOT_OWNER] !== undefined;
-            return settle({ kind: 'failed', why: notOwner ? 'not_owner' : 'unavailable', definite: true, ...(notOwner ? {} : { answer: () => passOn(body) }) });
+            return settle({
+              kind: 'failed',
+              why: notOwner ? 'not_owner' : 'unavailable',
+              definite: true,
+              ...(notOwner ? {} : { answer: () => passOn(body) }),
+            });
           }
           passOn(body);
           settle({ kind: 'answered' });
@@ -119,7 +138,9 @@ const headerLines = (headers: readonly string[]): string => {
 
 /** The owner's own refusal, to the client, whose connection ends with it. */
 function refuse(client: Socket, response: IncomingMessage, body: Buffer): void {
-  const headers = returnedHeaders(response.rawHeaders).flatMap((text, i, all) => (i % 2 === 1 || /^content-length$/i.test(text) ? [] : [text, all[i + 1] ?? '']));
+  const headers = returnedHeaders(response.rawHeaders).flatMap((text, i, all) =>
+    i % 2 === 1 || /^content-length$/i.test(text) ? [] : [text, all[i + 1] ?? ''],
+  );
   const head = `HTTP/1.1 ${response.statusCode} ${response.statusMessage}\r\n${headerLines([...headers, 'Content-Length', String(body.length), 'Connection', 'close'])}\r\n`;
   client.once('finish', () => client.destroy());
   client.end(Buffer.concat([Buffer.from(head, 'latin1'), body]));

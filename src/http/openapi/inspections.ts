@@ -4,7 +4,11 @@ const state: Schema = { description: 'A state as its code shapes it; null where 
 const patch: Schema = {
   type: 'array',
   description: 'A JSON Patch (RFC 6902); empty where only the spelling differs.',
-  items: { type: 'object', required: ['op', 'path'], properties: { op: { enum: ['add', 'remove', 'replace'] }, path: string } },
+  items: {
+    type: 'object',
+    required: ['op', 'path'],
+    properties: { op: { enum: ['add', 'remove', 'replace'] }, path: string },
+  },
 };
 const cut: Schema = { type: 'string', description: 'Why not all was folded, and how far it got.' };
 const figures = { events: integer, seconds: { type: 'number', minimum: 0 }, eventsPerSecond: integer };
@@ -14,7 +18,11 @@ const verdict: Schema = { enum: ['equal', 'different', 'absent', 'behind'] };
 const counts = { equal: integer, different: integer, absent: integer };
 const names: Schema = { type: 'array', minItems: 1, maxItems: 1_000, items: string };
 
-const FAILED = object({ status: { const: 'failed' }, compilationError: string, diagnostics: arrayOf(ref('Diagnostic')) });
+const FAILED = object({
+  status: { const: 'failed' },
+  compilationError: string,
+  diagnostics: arrayOf(ref('Diagnostic')),
+});
 
 const dryRun = (key: 'aggregateId' | 'key', faultOf: Schema): Schema => ({
   oneOf: [
@@ -37,7 +45,9 @@ const dryRun = (key: 'aggregateId' | 'key', faultOf: Schema): Schema => ({
           faultedBefore: integer,
         }),
       ),
-      changes: arrayOf(object({ [key]: string, className: string, 'version?': integer, before: state, after: state, patch })),
+      changes: arrayOf(
+        object({ [key]: string, className: string, 'version?': integer, before: state, after: state, patch }),
+      ),
       faults: arrayOf(faultOf),
       diagnostics: arrayOf(ref('Diagnostic')),
       ...figures,
@@ -53,7 +63,10 @@ const verified = (key: 'aggregateId' | 'key', of: Readonly<Record<string, Schema
     'cut?': cut,
     checked: integer,
     ...counts,
-    'readStore?': { ...object({ ...counts, behind: integer }), description: 'Its rows of the same aggregates or keys; absent where it could not be asked.' },
+    'readStore?': {
+      ...object({ ...counts, behind: integer }),
+      description: 'Its rows of the same aggregates or keys; absent where it could not be asked.',
+    },
     differences: arrayOf(
       object({
         [key]: string,
@@ -71,11 +84,20 @@ const verified = (key: 'aggregateId' | 'key', of: Readonly<Record<string, Schema
     ...figures,
   });
 
-const FAULT_OF_KEY: Schema = { type: 'object', required: ['key', 'eventId', 'message'], properties: { key: string }, description: 'A Fault and the state key that it stops.' };
+const FAULT_OF_KEY: Schema = {
+  type: 'object',
+  required: ['key', 'eventId', 'message'],
+  properties: { key: string },
+  description: 'A Fault and the state key that it stops.',
+};
 const form = (fields: Readonly<Record<string, Schema>>): Schema => ({
   type: 'object',
   properties: {
-    file: { type: 'string', contentMediaType: 'application/octet-stream', description: 'A zip of .cs files, or .cs files; in a field of any name.' },
+    file: {
+      type: 'string',
+      contentMediaType: 'application/octet-stream',
+      description: 'A zip of .cs files, or .cs files; in a field of any name.',
+    },
     limit: { type: 'integer', minimum: 1, maximum: 100_000, default: 10_000 },
     show: { type: 'integer', minimum: 0, maximum: 100, default: 10 },
     ...fields,
@@ -99,7 +121,17 @@ const timestamp: Schema = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\
 export const STATE_AT_MEMBERS = {
   'headVersion?': { ...integer, description: 'The last version of the aggregate.' },
   'className?': string,
-  'diff?': arrayOf(object({ version: integer, eventId: string, eventType: string, timestamp, 'patch?': patch, 'skipped?': { const: true }, 'fault?': { $ref: '#/components/schemas/Fault' } })),
+  'diff?': arrayOf(
+    object({
+      version: integer,
+      eventId: string,
+      eventType: string,
+      timestamp,
+      'patch?': patch,
+      'skipped?': { const: true },
+      'fault?': { $ref: '#/components/schemas/Fault' },
+    }),
+  ),
   'nextVersion?': { ...integer, description: 'Where the diff goes on.' },
 };
 

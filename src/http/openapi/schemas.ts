@@ -19,11 +19,21 @@ export function object(properties: Readonly<Record<string, Schema>>): Schema {
   };
 }
 /** The same for a request: members that aren't known are passed over. */
-export const input = (properties: Readonly<Record<string, Schema>>): Schema => ({ ...object(properties), additionalProperties: true });
+export const input = (properties: Readonly<Record<string, Schema>>): Schema => ({
+  ...object(properties),
+  additionalProperties: true,
+});
 
 const anyObject: Schema = { type: 'object' };
-const state: Schema = { description: 'What the reducer or projection made of the events: shaped by its own state type; null when it gave none.' };
-const timestamp: Schema = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$', description: 'ISO 8601, UTC, with milliseconds' };
+const state: Schema = {
+  description:
+    'What the reducer or projection made of the events: shaped by its own state type; null when it gave none.',
+};
+const timestamp: Schema = {
+  type: 'string',
+  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+  description: 'ISO 8601, UTC, with milliseconds',
+};
 const aggregateId: Schema = { type: 'string', minLength: 1, maxLength: 256 };
 const aggregateType: Schema = { type: 'string', pattern: '^[A-Za-z0-9_.-]{1,128}$' };
 const eventType: Schema = { type: 'string', minLength: 1, maxLength: 256 };
@@ -34,8 +44,14 @@ const correlation = {
   'causationId?': { type: 'string', minLength: 1, maxLength: 256 },
   'metadata?': anyObject,
 };
-const expectedVersion: Schema = { oneOf: [integer, { enum: ['any', 'none', 'exists'] }], description: 'The version the aggregate must be at; 0: it must not exist.' };
-const stateStatus: Schema = { enum: ['deadline', 'faulted', 'superseded', 'unavailable'], description: 'Why there is no state although a reducer is bound.' };
+const expectedVersion: Schema = {
+  oneOf: [integer, { enum: ['any', 'none', 'exists'] }],
+  description: 'The version the aggregate must be at; 0: it must not exist.',
+};
+const stateStatus: Schema = {
+  enum: ['deadline', 'faulted', 'superseded', 'unavailable'],
+  description: 'Why there is no state although a reducer is bound.',
+};
 
 const compiled = {
   'discovered?': { type: 'array', items: { $ref: '#/components/schemas/Discovered' } },
@@ -45,9 +61,20 @@ const compiled = {
   'compiledAt?': timestamp,
 };
 
-const catchUp = { status: { enum: ['running', 'done', 'failed'] }, processed: integer, total: integer, eventsPerSecond: { type: 'number', minimum: 0 } };
+const catchUp = {
+  status: { enum: ['running', 'done', 'failed'] },
+  processed: integer,
+  total: integer,
+  eventsPerSecond: { type: 'number', minimum: 0 },
+};
 const swapCause: Schema = { enum: ['build', 'redeploy', 'rollback', 'rebuild', 'revive'] };
-const faulted: Schema = object({ 'revision?': { ...version, description: 'Of a projection.' }, at: timestamp, strikes: integer, 'className?': string, 'message?': string });
+const faulted: Schema = object({
+  'revision?': { ...version, description: 'Of a projection.' },
+  at: timestamp,
+  strikes: integer,
+  'className?': string,
+  'message?': string,
+});
 
 const fault = {
   eventId: string,
@@ -59,12 +86,22 @@ const fault = {
   file: { type: ['string', 'null'], description: 'Of the uploaded sources, where the code threw.' },
   line: { type: ['integer', 'null'] },
   at: timestamp,
-  'stopped?': { const: true, description: 'The process of the code was stopped, or ended, on the event: a retry may do better.' },
+  'stopped?': {
+    const: true,
+    description: 'The process of the code was stopped, or ended, on the event: a retry may do better.',
+  },
 };
 
 export const SCHEMAS = {
   Event: object({ eventId: string, aggregateId, eventType, data: anyObject, version, timestamp }),
-  Append: input({ aggregateId, eventType, data: anyObject, 'aggregateType?': aggregateType, 'expectedVersion?': expectedVersion, ...correlation }),
+  Append: input({
+    aggregateId,
+    eventType,
+    data: anyObject,
+    'aggregateType?': aggregateType,
+    'expectedVersion?': expectedVersion,
+    ...correlation,
+  }),
   AppendBatch: input({
     aggregateId,
     events: { type: 'array', minItems: 1, items: input({ eventType, data: anyObject }) },
@@ -72,7 +109,15 @@ export const SCHEMAS = {
     'expectedVersion?': expectedVersion,
     ...correlation,
   }),
-  Appended: object({ eventId: string, aggregateId, aggregateType, version, timestamp, 'state?': state, 'stateStatus?': stateStatus }),
+  Appended: object({
+    eventId: string,
+    aggregateId,
+    aggregateType,
+    version,
+    timestamp,
+    'state?': state,
+    'stateStatus?': stateStatus,
+  }),
   BatchAppended: object({
     aggregateId,
     aggregateType,
@@ -109,15 +154,34 @@ export const SCHEMAS = {
     ),
   }),
   Aggregate: object({ aggregateId, aggregateType, version, lastModified: timestamp }),
-  AggregateState: object({ aggregateId, aggregateType, version: integer, state, lastModified: timestamp, 'fault?': { $ref: '#/components/schemas/Fault' }, 'stateStatus?': stateStatus }),
+  AggregateState: object({
+    aggregateId,
+    aggregateType,
+    version: integer,
+    state,
+    lastModified: timestamp,
+    'fault?': { $ref: '#/components/schemas/Fault' },
+    'stateStatus?': stateStatus,
+  }),
   CatchUp: object(catchUp),
-  Binding: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, 'faulted?': faulted, 'catchUp?': { $ref: '#/components/schemas/CatchUp' }, faultCount: integer }),
+  Binding: object({
+    aggregateType,
+    reducerId: string,
+    className: string,
+    boundAt: timestamp,
+    'faulted?': faulted,
+    'catchUp?': { $ref: '#/components/schemas/CatchUp' },
+    faultCount: integer,
+  }),
   Generation: object({
     generation: version,
     reducerId: string,
     className: string,
     boundAt: timestamp,
-    status: { enum: ['bound', 'kept', 'gone'], description: 'kept: states of its code are there, so that it takes no fold from the start to bind it again.' },
+    status: {
+      enum: ['bound', 'kept', 'gone'],
+      description: 'kept: states of its code are there, so that it takes no fold from the start to bind it again.',
+    },
   }),
   Bound: object({ aggregateType, reducerId: string, className: string, boundAt: timestamp, message: string }),
   AggregateType: object({
@@ -129,7 +193,12 @@ export const SCHEMAS = {
     'catchUp?': { $ref: '#/components/schemas/CatchUp' },
     'faulted?': faulted,
   }),
-  Discovered: object({ className: string, stateTypeName: string, kind: { enum: ['reducer', 'projection'] }, 'aggregateType?': aggregateType }),
+  Discovered: object({
+    className: string,
+    stateTypeName: string,
+    kind: { enum: ['reducer', 'projection'] },
+    'aggregateType?': aggregateType,
+  }),
   Diagnostic: object({
     severity: { enum: ['error', 'warning'] },
     code: string,
@@ -138,7 +207,14 @@ export const SCHEMAS = {
     line: { type: ['integer', 'null'] },
     column: { type: ['integer', 'null'] },
   }),
-  Reducer: object({ id: string, status: { enum: ['pending_compilation', 'compiled', 'failed'] }, kind: { const: 'reducer' }, ...compiled, 'unboundTypes?': arrayOf(object({ aggregateType, classNames: arrayOf(string), reason: string })), 'faulted?': faulted }),
+  Reducer: object({
+    id: string,
+    status: { enum: ['pending_compilation', 'compiled', 'failed'] },
+    kind: { const: 'reducer' },
+    ...compiled,
+    'unboundTypes?': arrayOf(object({ aggregateType, classNames: arrayOf(string), reason: string })),
+    'faulted?': faulted,
+  }),
   Projection: object({
     id: string,
     status: { enum: ['compiling', 'compiled', 'failed'] },
@@ -156,7 +232,10 @@ export const SCHEMAS = {
   }),
   Revision: object({
     revision: version,
-    status: { enum: ['compiling', 'failed', 'building', 'live', 'kept', 'cancelled', 'gone'], description: 'kept: its states are there, so that it could be live again without a build from the start.' },
+    status: {
+      enum: ['compiling', 'failed', 'building', 'live', 'kept', 'cancelled', 'gone'],
+      description: 'kept: its states are there, so that it could be live again without a build from the start.',
+    },
     cause: { enum: ['upload', 'rollback', 'rebuild', 'revive'] },
     'of?': { ...version, description: 'The revision whose code it has.' },
     artefactId: string,
@@ -166,13 +245,23 @@ export const SCHEMAS = {
     'compilationError?': string,
     'changedKeys?': { ...integer, description: 'How many keys were other than before when it went live.' },
   }),
-  RevisionChosen: object({ projectionId: string, revision: version, of: version, artefactId: string, status: { enum: ['building', 'live'] }, message: string }),
+  RevisionChosen: object({
+    projectionId: string,
+    revision: version,
+    of: version,
+    artefactId: string,
+    status: { enum: ['building', 'live'] },
+    message: string,
+  }),
   ProjectionUploaded: object({
     success: boolean,
     projectionId: string,
     status: { const: 'compiling' },
     message: string,
-    'notifications?': object({ webhook: object({ enabled: boolean, 'secret?': secret, 'isolated?': boolean }), sse: boolean }),
+    'notifications?': object({
+      webhook: object({ enabled: boolean, 'secret?': secret, 'isolated?': boolean }),
+      sse: boolean,
+    }),
   }),
   ProjectionState: object({
     key: string,
@@ -197,7 +286,14 @@ export const SCHEMAS = {
   }),
   Tenant: object({ tenantId: string, name: string, createdAt: timestamp, 'partitions?': integer }),
   Key: object({ keyId: string, tenantId: string, prefix: string, createdAt: timestamp, 'revokedAt?': timestamp }),
-  NewTenant: object({ tenantId: string, name: string, createdAt: timestamp, 'partitions?': integer, keyId: string, apiKey: string }),
+  NewTenant: object({
+    tenantId: string,
+    name: string,
+    createdAt: timestamp,
+    'partitions?': integer,
+    keyId: string,
+    apiKey: string,
+  }),
   NewKey: object({ keyId: string, tenantId: string, prefix: string, createdAt: timestamp, apiKey: string }),
   ReadStoreAccess: object({ url: string, user: string, password: string, database: string }),
   Problem: {

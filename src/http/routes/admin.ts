@@ -10,13 +10,21 @@ import { keyRecord, page, tenantRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 
 // Which ids and names are allowed, the catalog decides.
-const CREATE = z.object({ name: z.string('must be a string').optional(), tenantId: z.string('must be a string').optional(), partitions: z.number('must be a number').optional() });
+const CREATE = z.object({
+  name: z.string('must be a string').optional(),
+  tenantId: z.string('must be a string').optional(),
+  partitions: z.number('must be a number').optional(),
+});
 
 /** Tenants, keys and the read store, for whoever holds the admin key. */
-export function adminRoutes(router: Router, { catalog, removeTenantData, adminKey, settings, readStoreAccess, rebuildReadStore }: RouteDependencies): void {
+export function adminRoutes(
+  router: Router,
+  { catalog, removeTenantData, adminKey, settings, readStoreAccess, rebuildReadStore }: RouteDependencies,
+): void {
   const requireAdmin = adminCheck(adminKey);
   const requireTenant = (tenantId: string): string => {
-    if (catalog.get('tenant', tenantId) === undefined) throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} does not exist`);
+    if (catalog.get('tenant', tenantId) === undefined)
+      throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} does not exist`);
     return tenantId;
   };
 
@@ -29,7 +37,8 @@ export function adminRoutes(router: Router, { catalog, removeTenantData, adminKe
     post: async (request, response) => {
       requireAdmin(request);
       const { name, tenantId, partitions } = await readJsonBody(request, settings, CREATE);
-      if (name === undefined && tenantId === undefined) throw new StatefoldError('INVALID_REQUEST', 'The body needs a name, or a tenantId, or both.');
+      if (name === undefined && tenantId === undefined)
+        throw new StatefoldError('INVALID_REQUEST', 'The body needs a name, or a tenantId, or both.');
       const created = await createTenant(catalog, { tenantId, name, partitions });
       answer(response, 201, { ...tenantRecord(created.tenant), keyId: created.key.keyId, apiKey: created.apiKey });
     },
@@ -67,7 +76,8 @@ export function adminRoutes(router: Router, { catalog, removeTenantData, adminKe
       requireAdmin(request);
       const tenantId = requireTenant(parameter(request, 'id'));
       const keyId = parameter(request, 'keyId');
-      if (catalog.get('key', keyId)?.value.tenantId !== tenantId) throw new StatefoldError('NOT_FOUND', `key ${keyId} does not exist`);
+      if (catalog.get('key', keyId)?.value.tenantId !== tenantId)
+        throw new StatefoldError('NOT_FOUND', `key ${keyId} does not exist`);
       await revokeKey(catalog, tenantId, keyId);
       response.status(204).end();
     },

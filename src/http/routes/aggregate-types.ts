@@ -5,7 +5,7 @@ import { artefactFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { isAggregateType, MAX_AGGREGATE_ID } from '../../core/names.js';
-import type { Tenant } from '../../tasks/tenant.js';
+import type { Tenant } from '../../tenancy/tenant.js';
 import { bindingHistory } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
@@ -14,7 +14,10 @@ import { badCursor, pageParameters, queryOf, requireAggregateType, requireName }
 import { answer, parameter, resource } from '../resource.js';
 import { stateAtJson } from './inspections.js';
 
-const BIND = z.object({ reducerId: z.string('must be a string').min(1, 'must not be empty'), className: z.string('must be a string').min(1, 'must not be empty').optional() });
+const BIND = z.object({
+  reducerId: z.string('must be a string').min(1, 'must not be empty'),
+  className: z.string('must be a string').min(1, 'must not be empty').optional(),
+});
 
 function typeOfCursor(cursor: string): string {
   const type = Buffer.from(cursor, 'base64url').toString();
@@ -22,22 +25,32 @@ function typeOfCursor(cursor: string): string {
   return type;
 }
 
-export function aggregateTypeRoutes(router: Router, { authenticate, tenants, catalog, deployments, inspections, settings }: RouteDependencies): void {
+export function aggregateTypeRoutes(
+  router: Router,
+  { authenticate, tenants, catalog, deployments, inspections, settings }: RouteDependencies,
+): void {
   resource(router, '/aggregate-types', {
     get: async (request, response) => {
       const { tenantId } = authenticate(request);
       const tenant = await tenants.open(tenantId);
       const types = new Map<string, object>();
-      for (const { aggregateType, aggregates } of await tenant.aggregateTypes()) types.set(aggregateType, { aggregateType, aggregates });
+      for (const { aggregateType, aggregates } of await tenant.aggregateTypes())
+        types.set(aggregateType, { aggregateType, aggregates });
       for (const { value } of catalog.list('binding', tenantId)) {
-        types.set(value.aggregateType, { aggregateType: value.aggregateType, aggregates: 0, ...types.get(value.aggregateType), ...bindingRecord(catalog, value, tenant) });
+        types.set(value.aggregateType, {
+          aggregateType: value.aggregateType,
+          aggregates: 0,
+          ...types.get(value.aggregateType),
+          ...bindingRecord(catalog, value, tenant),
+        });
       }
       const { limit, cursor } = pageParameters(queryOf(request.url));
       const after = cursor === undefined ? '' : typeOfCursor(cursor);
       const left = [...types].filter(([type]) => type > after).sort(([a], [b]) => (a < b ? -1 : 1));
       const shown = left.slice(0, limit);
       const last = shown.at(-1)?.[0];
-      const nextCursor = last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined;
+      const nextCursor =
+        last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined;
       answer(response, 200, { aggregateTypes: shown.map(([, type]) => type), nextCursor });
     },
   });
@@ -47,9 +60,13 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const { tenantId } = authenticate(request);
       const aggregateType = requireAggregateType(parameter(request, 'type'));
       const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
-      if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
+      if (binding === undefined)
+        throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
       const tenant = await tenants.open(tenantId);
-      answer(response, 200, { ...bindingRecord(catalog, binding, tenant), faultCount: await tenant.faults.countOfType(aggregateType) });
+      answer(response, 200, {
+        ...bindingRecord(catalog, binding, tenant),
+        faultCount: await tenant.faults.countOfType(aggregateType),
+      });
     },
     put: async (request, response) => {
       const { tenantId } = authenticate(request);
@@ -71,7 +88,8 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
       const { tenantId } = authenticate(request);
       const aggregateType = requireAggregateType(parameter(request, 'type'));
       const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
-      if (binding === undefined) throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
+      if (binding === undefined)
+        throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
       const kept = (await tenants.open(tenantId)).keptGenerations(aggregateType);
       answer(response, 200, { aggregateType, generations: bindingHistory(binding, kept) });
     },
@@ -99,7 +117,11 @@ export function aggregateTypeRoutes(router: Router, { authenticate, tenants, cat
   });
 }
 
-const bindingRecord = (catalog: Catalog, { aggregateType, reducerId, className, boundAt }: BindingEntity, tenant: Tenant): object => ({
+const bindingRecord = (
+  catalog: Catalog,
+  { aggregateType, reducerId, className, boundAt }: BindingEntity,
+  tenant: Tenant,
+): object => ({
   aggregateType,
   reducerId,
   className,

@@ -11,8 +11,16 @@ export function aggregateRoutes(router: Router, { authenticate, tenants }: Route
       const query = queryOf(request.url);
       const type = textParameter(query, 'type');
       const aggregateType = type === undefined ? undefined : requireAggregateType(type);
-      const { aggregates, nextCursor } = await (await tenants.open(tenantId)).listAggregates({ aggregateType, ...pageParameters(query) });
-      answer(response, 200, { aggregates: aggregates.map((aggregate) => ({ ...aggregate, lastModified: isoTimestamp(aggregate.lastModified) })), nextCursor });
+      const { aggregates, nextCursor } = await (
+        await tenants.open(tenantId)
+      ).listAggregates({ aggregateType, ...pageParameters(query) });
+      answer(response, 200, {
+        aggregates: aggregates.map((aggregate) => ({
+          ...aggregate,
+          lastModified: isoTimestamp(aggregate.lastModified),
+        })),
+        nextCursor,
+      });
     },
   });
 }

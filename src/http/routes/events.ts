@@ -19,7 +19,8 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
     const query = queryOf(request.url);
     const version = (name: string): number | undefined => integerParameter(query, name, 0, Number.MAX_SAFE_INTEGER);
     const direction = textParameter(query, 'direction') ?? 'forward';
-    if (direction !== 'forward' && direction !== 'backward') throw new StatefoldError('INVALID_REQUEST', 'direction must be forward or backward');
+    if (direction !== 'forward' && direction !== 'backward')
+      throw new StatefoldError('INVALID_REQUEST', 'direction must be forward or backward');
     const asked = {
       aggregateId,
       fromVersion: version('fromVersion'),
@@ -36,10 +37,14 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
   };
 
   // The two appends come here only by unusual spellings of their paths: the edge serves them before the router.
-  resource(router, '/events', { post: (request, response) => append(request, response, requestIdOfAnswer(response), false) });
+  resource(router, '/events', {
+    post: (request, response) => append(request, response, requestIdOfAnswer(response), false),
+  });
   resource(router, '/events/batch', {
     get: (request, response) => list(request, response, 'batch'),
     post: (request, response) => append(request, response, requestIdOfAnswer(response), true),
   });
-  resource(router, '/events/:aggregateId', { get: (request, response) => list(request, response, parameter(request, 'aggregateId')) });
+  resource(router, '/events/:aggregateId', {
+    get: (request, response) => list(request, response, parameter(request, 'aggregateId')),
+  });
 }

@@ -22,15 +22,42 @@ const NAMED = 1_000;
 const MAX_SEED = 2 ** 32 - 1;
 const DIFF = { usual: 100, most: 1_000 };
 
-const seed = z.number('must be a number').int('must be an integer').min(0, 'must not be negative').max(MAX_SEED, `must be at most ${MAX_SEED}`);
-const sample = z.number('must be a number').int('must be an integer').min(1, 'must be at least 1').max(SAMPLE.most, `must be at most ${SAMPLE.most}`);
+const seed = z
+  .number('must be a number')
+  .int('must be an integer')
+  .min(0, 'must not be negative')
+  .max(MAX_SEED, `must be at most ${MAX_SEED}`);
+const sample = z
+  .number('must be a number')
+  .int('must be an integer')
+  .min(1, 'must be at least 1')
+  .max(SAMPLE.most, `must be at most ${SAMPLE.most}`);
 const names = (max: number): z.ZodType<string[]> =>
-  z.array(z.string('must be a string').refine((one) => isName(one, max), `must have 1 to ${max} characters, none of them a control character`), 'must be an array').min(1, 'must not be empty').max(NAMED, `must have at most ${NAMED}`);
-const VERIFY_AGGREGATES = z.object({ aggregateIds: names(MAX_AGGREGATE_ID).optional(), sample: sample.optional(), seed: seed.optional() });
-const VERIFY_KEYS = z.object({ keys: names(MAX_STATE_KEY).optional(), sample: sample.optional(), seed: seed.optional() });
+  z
+    .array(
+      z
+        .string('must be a string')
+        .refine((one) => isName(one, max), `must have 1 to ${max} characters, none of them a control character`),
+      'must be an array',
+    )
+    .min(1, 'must not be empty')
+    .max(NAMED, `must have at most ${NAMED}`);
+const VERIFY_AGGREGATES = z.object({
+  aggregateIds: names(MAX_AGGREGATE_ID).optional(),
+  sample: sample.optional(),
+  seed: seed.optional(),
+});
+const VERIFY_KEYS = z.object({
+  keys: names(MAX_STATE_KEY).optional(),
+  sample: sample.optional(),
+  seed: seed.optional(),
+});
 
 /** What folds history again, and changes nothing. */
-export function inspectionRoutes(router: Router, { authenticate, catalog, inspections, settings }: RouteDependencies): void {
+export function inspectionRoutes(
+  router: Router,
+  { authenticate, catalog, inspections, settings }: RouteDependencies,
+): void {
   resource(router, '/reducers/dry-run', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
@@ -55,7 +82,11 @@ export function inspectionRoutes(router: Router, { authenticate, catalog, inspec
       requireFields(fields, ['projectionId', 'limit', 'show']);
       const projectionId = fields.get('projectionId');
       if (projectionId !== undefined) requireProjection(catalog, tenantId, projectionId);
-      answer(response, 200, dryRunJson(await inspections.dryRunProjection(tenantId, sources, { projectionId, ...bounds(fields) }), 'key'));
+      answer(
+        response,
+        200,
+        dryRunJson(await inspections.dryRunProjection(tenantId, sources, { projectionId, ...bounds(fields) }), 'key'),
+      );
     },
   });
 
@@ -63,8 +94,19 @@ export function inspectionRoutes(router: Router, { authenticate, catalog, inspec
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
       const aggregateType = requireAggregateType(parameter(request, 'type'));
-      const { aggregateIds, sample: given = SAMPLE.usual, seed: start = 0 } = await readJsonBody(request, settings, VERIFY_AGGREGATES);
-      answer(response, 200, verifiedJson(await inspections.verifyAggregates(tenantId, aggregateType, { aggregateIds, sample: given, seed: start }), 'aggregateId'));
+      const {
+        aggregateIds,
+        sample: given = SAMPLE.usual,
+        seed: start = 0,
+      } = await readJsonBody(request, settings, VERIFY_AGGREGATES);
+      answer(
+        response,
+        200,
+        verifiedJson(
+          await inspections.verifyAggregates(tenantId, aggregateType, { aggregateIds, sample: given, seed: start }),
+          'aggregateId',
+        ),
+      );
     },
   });
 
@@ -73,25 +115,49 @@ export function inspectionRoutes(router: Router, { authenticate, catalog, inspec
       const { tenantId } = authenticate(request);
       const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
       const { keys, sample: given, seed: start = 0 } = await readJsonBody(request, settings, VERIFY_KEYS);
-      answer(response, 200, verifiedJson(await inspections.verifyProjection(tenantId, projectionId, { keys, sample: given, seed: start }), 'key'));
+      answer(
+        response,
+        200,
+        verifiedJson(
+          await inspections.verifyProjection(tenantId, projectionId, { keys, sample: given, seed: start }),
+          'key',
+        ),
+      );
     },
   });
 }
 
 /** The answer to a question for a state at a version, at a time, by another reducer, or with what each event did; undefined: it is none of these. */
-export async function stateAtJson(request: Request & IncomingMessage, { inspections }: Pick<RouteDependencies, 'inspections'>, tenantId: string, aggregateType: string, aggregateId: string): Promise<Buffer | undefined> {
+export async function stateAtJson(
+  request: Request & IncomingMessage,
+  { inspections }: Pick<RouteDependencies, 'inspections'>,
+  tenantId: string,
+  aggregateType: string,
+  aggregateId: string,
+): Promise<Buffer | undefined> {
   const query = queryOf(request.url);
-  const [atVersion, atTime] = [integerParameter(query, 'atVersion', 1, Number.MAX_SAFE_INTEGER), timeParameter(query, 'atTime')];
+  const [atVersion, atTime] = [
+    integerParameter(query, 'atVersion', 1, Number.MAX_SAFE_INTEGER),
+    timeParameter(query, 'atTime'),
+  ];
   const [reducerId, className] = [textParameter(query, 'reducerId'), textParameter(query, 'className')];
   const wantsDiff = flagParameter(query, 'diff');
   const fromVersion = integerParameter(query, 'fromVersion', 1, Number.MAX_SAFE_INTEGER);
   const limit = integerParameter(query, 'limit', 1, DIFF.most);
-  if (atVersion !== undefined && atTime !== undefined) throw new StatefoldError('INVALID_REQUEST', 'give atVersion or atTime, not both');
-  if (className !== undefined && reducerId === undefined) throw new StatefoldError('INVALID_REQUEST', 'className needs reducerId');
-  if (!wantsDiff && (fromVersion ?? limit) !== undefined) throw new StatefoldError('INVALID_REQUEST', 'fromVersion and limit are of the diff: give diff=true with them');
+  if (atVersion !== undefined && atTime !== undefined)
+    throw new StatefoldError('INVALID_REQUEST', 'give atVersion or atTime, not both');
+  if (className !== undefined && reducerId === undefined)
+    throw new StatefoldError('INVALID_REQUEST', 'className needs reducerId');
+  if (!wantsDiff && (fromVersion ?? limit) !== undefined)
+    throw new StatefoldError('INVALID_REQUEST', 'fromVersion and limit are of the diff: give diff=true with them');
   if (atVersion === undefined && atTime === undefined && reducerId === undefined && !wantsDiff) return undefined;
   const diff = wantsDiff ? { fromVersion: fromVersion ?? 1, limit: limit ?? DIFF.usual } : undefined;
-  const state = await inspections.stateAt(tenantId, aggregateType, { reducerId, className }, { aggregateId, atVersion, atTime, diff });
+  const state = await inspections.stateAt(
+    tenantId,
+    aggregateType,
+    { reducerId, className },
+    { aggregateId, atVersion, atTime, diff },
+  );
   const writer = new JsonWriter()
     .text('{')
     .member('aggregateId', aggregateId, true)
@@ -109,7 +175,12 @@ export async function stateAtJson(request: Request & IncomingMessage, { inspecti
 function diffJson(writer: JsonWriter, { events, nextVersion }: NonNullable<StateAt['diff']>): void {
   writer.text(',"diff":[');
   writer.list(events, (event: EventEffect) => {
-    writer.text('{').member('version', event.version, true).member('eventId', event.eventId).member('eventType', event.eventType).member('timestamp', isoTimestamp(event.timestamp));
+    writer
+      .text('{')
+      .member('version', event.version, true)
+      .member('eventId', event.eventId)
+      .member('eventType', event.eventType)
+      .member('timestamp', isoTimestamp(event.timestamp));
     if (event.patch !== undefined) writer.text(`,"patch":${event.patch}`);
     if (event.skipped) writer.member('skipped', true);
     fault(writer, 'fault', event.fault);
@@ -156,10 +227,17 @@ function dryRunJson(report: DryRun, keyName: 'aggregateId' | 'key'): Buffer | ob
     writer.raw('before', change.before).raw('after', change.after).text(`,"patch":${change.patch}}`);
   });
   const told = faults.map(({ key, ...one }) => ({ ...(keyName === 'key' ? { key } : {}), ...faultForClients(one) }));
-  return writer.text(']').member('faults', told).member('diagnostics', diagnostics).text(speed(events, seconds)).text('}').end();
+  return writer
+    .text(']')
+    .member('faults', told)
+    .member('diagnostics', diagnostics)
+    .text(speed(events, seconds))
+    .text('}')
+    .end();
 }
 
-const speed = (events: number, seconds: number): string => `,"events":${events},"seconds":${Number(seconds.toFixed(3))},"eventsPerSecond":${Math.round(events / Math.max(seconds, 0.001))}`;
+const speed = (events: number, seconds: number): string =>
+  `,"events":${events},"seconds":${Number(seconds.toFixed(3))},"eventsPerSecond":${Math.round(events / Math.max(seconds, 0.001))}`;
 
 function verifiedJson(verified: AggregatesVerified | KeysVerified, keyName: 'aggregateId' | 'key'): Buffer {
   const { complete, cut, checked, equal, different, absent, readStore, differences, events, seconds, ...of } = verified;

@@ -6,11 +6,11 @@ import { Router, type Request, type Response } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
 import { findProjectRoot } from '../../config/project-root.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { ConnectionQuota } from '../../notifier/connection-quota.js';
-import type { ChangeHub } from '../../notifier/hub.js';
-import { notificationBytes } from '../../notifier/notification-record.js';
-import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { ChangeFeed, Feeds } from '../../tasks/tenant.js';
+import type { ConnectionQuota } from '../connection-quota.js';
+import type { ChangeHub } from '../../feed/hub.js';
+import { notificationBytes } from '../../feed/notification-record.js';
+import { systemTimers, type Timers } from '../../feed/timers.js';
+import type { ChangeFeed, Feeds } from '../../tenancy/tenant.js';
 import type { Principal } from '../auth.js';
 import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
@@ -68,7 +68,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
       }
       if (response.destroyed) return;
       requireProjection(catalog, tenantId, poll.projectionId);
-      page = await readPage((await tenants.open(tenantId)).changes, { ...poll, after: page.cursor }, () => response.destroyed);
+      page = await readPage(
+        (await tenants.open(tenantId)).changes,
+        { ...poll, after: page.cursor },
+        () => response.destroyed,
+      );
     }
     if (!response.destroyed) send(response, page, poll.key !== undefined);
   });
@@ -81,7 +85,10 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
   router.get('/projections/:id/stream', (request: Request<{ id: string }>) => {
     const { tenantId } = authenticate(request);
     requireProjection(catalog, tenantId, request.params.id);
-    throw new StatefoldError('INVALID_REQUEST', 'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications');
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications',
+    );
   });
 
   /** Resolves when there is a change past the cursor, when the time is up, or when nobody waits any more. */
@@ -145,7 +152,8 @@ async function readPage(feed: ChangeFeed, poll: Poll, gone: () => boolean): Prom
   while (records.length < poll.limit && bytes < MAX_PAGE_BYTES && !gone()) {
     const wanted = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
     const head = feed.head();
-    const changes = feed.tail(poll.projectionId, cursor, wanted) ?? (await feed.read(poll.projectionId, cursor, wanted));
+    const changes =
+      feed.tail(poll.projectionId, cursor, wanted) ?? (await feed.read(poll.projectionId, cursor, wanted));
     if (changes.length === 0) {
       cursor = Math.max(cursor, head);
       break;

@@ -3,7 +3,7 @@ import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import type { ProjectionState } from '../../tasks/tenant.js';
+import type { ProjectionState } from '../../tenancy/tenant.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
@@ -16,12 +16,20 @@ import { readUpload, requireFields } from '../upload.js';
 /** Enough to see what is wrong; the rest is in a list of its own. */
 const FAULTS_SHOWN = 100;
 
-export function projectionRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
+export function projectionRoutes(
+  router: Router,
+  { authenticate, tenants, catalog, deployments, settings }: RouteDependencies,
+): void {
   resource(router, '/projections', {
     get: (request, response) => {
       const { tenantId } = authenticate(request);
       const { items, nextCursor } = page(catalog.list('projection', tenantId), pageParameters(queryOf(request.url)));
-      answer(response, 200, { projections: items.map((projection) => projectionRecord(projection, undefined, projectionFault(catalog, projection))), nextCursor });
+      answer(response, 200, {
+        projections: items.map((projection) =>
+          projectionRecord(projection, undefined, projectionFault(catalog, projection)),
+        ),
+        nextCursor,
+      });
     },
   });
 
@@ -32,7 +40,12 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
       const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
-      const { projection, secret } = await deployments.uploadProjection(tenantId, sources, notifications, fields.get('projectionId'));
+      const { projection, secret } = await deployments.uploadProjection(
+        tenantId,
+        sources,
+        notifications,
+        fields.get('projectionId'),
+      );
       const { webhook } = projection;
       answer(response, 202, {
         success: true,
@@ -42,7 +55,11 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
         notifications:
           notifications === undefined
             ? undefined
-            : { webhook: webhook === undefined ? { enabled: false } : { enabled: true, secret, isolated: webhook.isolated }, sse: projection.sse },
+            : {
+                webhook:
+                  webhook === undefined ? { enabled: false } : { enabled: true, secret, isolated: webhook.isolated },
+                sse: projection.sse,
+              },
       });
     },
   });
@@ -61,14 +78,28 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
       const { tenantId } = authenticate(request);
       const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
       // The first upload has nothing live beside it until it is compiled.
-      if (projection.status !== 'compiled' && projection.revision === 1) return answer(response, 200, projectionRecord(projection));
+      if (projection.status !== 'compiled' && projection.revision === 1)
+        return answer(response, 200, projectionRecord(projection));
       const tenant = await tenants.open(tenantId);
       const [{ faults }, faultCount] = await Promise.all([
         tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
         tenant.faults.countOfProjection(projection.projectionId),
       ]);
       const life = tenant.projectionLife(projection.projectionId);
-      answer(response, 200, projectionRecord(projection, { build: tenant.projectionBuild(projection.projectionId), life, faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })), faultCount }, projectionFault(catalog, projection, life)));
+      answer(
+        response,
+        200,
+        projectionRecord(
+          projection,
+          {
+            build: tenant.projectionBuild(projection.projectionId),
+            life,
+            faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
+            faultCount,
+          },
+          projectionFault(catalog, projection, life),
+        ),
+      );
     },
   });
 
@@ -79,7 +110,9 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
       const query = queryOf(request.url);
       const prefix = textParameter(query, 'prefix') ?? '';
       if (prefix !== '') requireName(prefix, 'prefix', MAX_STATE_KEY);
-      const { states, nextCursor } = await (await tenants.open(tenantId)).projectionStates({ projectionId, prefix, ...pageParameters(query) });
+      const { states, nextCursor } = await (
+        await tenants.open(tenantId)
+      ).projectionStates({ projectionId, prefix, ...pageParameters(query) });
       answer(response, 200, statesJson(states, nextCursor));
     },
   });
@@ -90,7 +123,8 @@ export function projectionRoutes(router: Router, { authenticate, tenants, catalo
       const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
       const key = requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY);
       const states = await (await tenants.open(tenantId)).projectionState(projectionId, key);
-      if (states.length === 0) throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
+      if (states.length === 0)
+        throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
       answer(response, 200, statesJson(states, undefined));
     },
   });

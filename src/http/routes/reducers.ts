@@ -8,12 +8,23 @@ import { page, reducerRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
 
-export function reducerRoutes(router: Router, { authenticate, catalog, deployments, settings }: RouteDependencies): void {
+export function reducerRoutes(
+  router: Router,
+  { authenticate, catalog, deployments, settings }: RouteDependencies,
+): void {
   resource(router, '/reducers', {
     get: (request, response) => {
       const { tenantId } = authenticate(request);
-      const { items, nextCursor } = page(catalog.list('reducer', tenantId).filter(({ value }) => value.deletedAt === undefined), pageParameters(queryOf(request.url)));
-      answer(response, 200, { reducers: items.map((reducer) => reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId))), nextCursor });
+      const { items, nextCursor } = page(
+        catalog.list('reducer', tenantId).filter(({ value }) => value.deletedAt === undefined),
+        pageParameters(queryOf(request.url)),
+      );
+      answer(response, 200, {
+        reducers: items.map((reducer) =>
+          reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
+        ),
+        nextCursor,
+      });
     },
   });
 
@@ -40,8 +51,13 @@ export function reducerRoutes(router: Router, { authenticate, catalog, deploymen
       const { tenantId } = authenticate(request);
       const id = parameter(request, 'id');
       const reducer = catalog.get('reducer', id)?.value;
-      if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined) throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
-      answer(response, 200, reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)));
+      if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined)
+        throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+      answer(
+        response,
+        200,
+        reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
+      );
     },
   });
 }

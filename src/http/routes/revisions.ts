@@ -9,11 +9,16 @@ import { answer, parameter, resource } from '../resource.js';
 
 const ROLLBACK = z.object({ revision: z.int('must be an integer').min(1, 'must be 1 or more').optional() });
 
-const hasBody = ({ headers }: IncomingMessage): boolean => headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /** The revisions of a projection: which there are, an earlier one again, the live one from the start, and a build that is called off. */
-export function revisionRoutes(router: Router, { authenticate, tenants, catalog, deployments, settings }: RouteDependencies): void {
-  const projectionOf = (request: Parameters<typeof parameter>[0]): ReturnType<typeof requireProjection> => requireProjection(catalog, authenticate(request).tenantId, parameter(request, 'id'));
+export function revisionRoutes(
+  router: Router,
+  { authenticate, tenants, catalog, deployments, settings }: RouteDependencies,
+): void {
+  const projectionOf = (request: Parameters<typeof parameter>[0]): ReturnType<typeof requireProjection> =>
+    requireProjection(catalog, authenticate(request).tenantId, parameter(request, 'id'));
 
   resource(router, '/projections/:id/revisions', {
     get: async (request, response) => {

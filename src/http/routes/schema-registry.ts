@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
-import { canonicalSchema, type SchemaIds, type SchemaName, type TopicSchema } from '../../log/schemas.js';
+import { canonicalSchema, type SchemaIds, type SchemaName, type TopicSchema } from '../../log/codec/schemas.js';
 import { adminCheck } from '../admin-auth.js';
 import type { Principal } from '../auth.js';
 import { readBody } from '../body.js';
@@ -47,7 +47,12 @@ const BODY = z.object({ schema: z.string(), schemaType: z.string().nullish() });
 
 const noSubject = (subject: string): RegistryError => new RegistryError(404, 40401, `Subject '${subject}' not found.`);
 const noSchema = (what: string): RegistryError => new RegistryError(404, 40403, `Schema${what} not found`);
-const readOnly = (subject: string): RegistryError => new RegistryError(422, 42205, `Subject ${subject} is in read-only mode: the service itself keeps the schemas of its topics`);
+const readOnly = (subject: string): RegistryError =>
+  new RegistryError(
+    422,
+    42205,
+    `Subject ${subject} is in read-only mode: the service itself keeps the schemas of its topics`,
+  );
 
 /** Whose subjects a caller sees: those of its own topics; undefined: all (the admin). */
 type Scope = string | undefined;
@@ -72,8 +77,18 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
     requireAdmin(request);
     return undefined;
   };
-  const serve = (path: string, methods: Readonly<Partial<Record<Method, (request: Request, scope: Scope) => unknown>>>): void => {
-    const handlers = Object.entries(methods).map(([method, ask]) => [method, async (request: Request, response: Response) => send(response, 200, await ask(request, await authorise(request)))] as const);
+  const serve = (
+    path: string,
+    methods: Readonly<Partial<Record<Method, (request: Request, scope: Scope) => unknown>>>,
+  ): void => {
+    const handlers = Object.entries(methods).map(
+      ([method, ask]) =>
+        [
+          method,
+          async (request: Request, response: Response) =>
+            send(response, 200, await ask(request, await authorise(request))),
+        ] as const,
+    );
     resource(router, PATH + path, Object.fromEntries(handlers));
   };
 
@@ -92,7 +107,12 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   const requireVersion = (request: Request): void => {
     const version = parameter(request, 'version');
     if (version === 'latest' || version === '-1' || version === String(VERSION)) return;
-    if (!/^[1-9]\d{0,9}$/.test(version)) throw new RegistryError(422, 42202, `The specified version '${version}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string "latest"`);
+    if (!/^[1-9]\d{0,9}$/.test(version))
+      throw new RegistryError(
+        422,
+        42202,
+        `The specified version '${version}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string "latest"`,
+      );
     throw new RegistryError(404, 40402, `Version ${version} not found.`);
   };
   const refuse = (request: Request): never => {
@@ -111,7 +131,12 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
     return canonicalSchema(JSON.parse(schema));
   };
   const known = new Map(Object.values(schemas).map((schema) => [schema.name, canonicalSchema(schema.schema)]));
-  const describe = (request: Request, { name, text }: TopicSchema): object => ({ subject: parameter(request, 'subject'), version: VERSION, id: ids[name], schema: text });
+  const describe = (request: Request, { name, text }: TopicSchema): object => ({
+    subject: parameter(request, 'subject'),
+    version: VERSION,
+    id: ids[name],
+    schema: text,
+  });
 
   serve('/', { get: () => ({}) });
   serve('/subjects', {
@@ -161,13 +186,19 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
     return subjects.list(scope).filter((subject) => subjects.schemaOf(subject, scope) === name);
   };
   serve('/schemas/ids/:id/subjects', { get: using });
-  serve('/schemas/ids/:id/versions', { get: (request, scope) => using(request, scope).map((subject) => ({ subject, version: VERSION })) });
+  serve('/schemas/ids/:id/versions', {
+    get: (request, scope) => using(request, scope).map((subject) => ({ subject, version: VERSION })),
+  });
   for (const [path, setting] of [
     ['/config', { compatibilityLevel: 'BACKWARD' }],
     ['/mode', { mode: 'READONLY' }],
   ] as const) {
     serve(path, { get: () => setting, put: refuse });
-    serve(`${path}/:subject`, { get: (request, scope) => schemaOf(request, scope) && setting, put: refuse, delete: refuse });
+    serve(`${path}/:subject`, {
+      get: (request, scope) => schemaOf(request, scope) && setting,
+      put: refuse,
+      delete: refuse,
+    });
   }
 
   router.use(PATH, () => {
@@ -175,7 +206,8 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   });
   // express knows an error handler by its four parameters.
   const onError: ErrorRequestHandler = (thrown: unknown, _request, response, next) => {
-    if (thrown instanceof RegistryError) return send(response, thrown.status, { error_code: thrown.errorCode, message: thrown.message });
+    if (thrown instanceof RegistryError)
+      return send(response, thrown.status, { error_code: thrown.errorCode, message: thrown.message });
     const error = knownError(thrown);
     if (error.code === 'INTERNAL' || response.headersSent) return next(thrown);
     const { status, headers } = problemOf(error, requestIdOfAnswer(response));
@@ -198,21 +230,30 @@ class SubjectNames {
   readonly #prefix: string;
 
   constructor({ schemas, topicPrefix, catalog }: SchemaRegistryOptions) {
-    this.#fixed = new Map([...Object.values(schemas).map(({ recordName, name }) => [recordName, name] as const), [`${topicPrefix}.catalog-value`, 'catalog']]);
+    this.#fixed = new Map([
+      ...Object.values(schemas).map(({ recordName, name }) => [recordName, name] as const),
+      [`${topicPrefix}.catalog-value`, 'catalog'],
+    ]);
     this.#catalog = catalog;
     this.#prefix = `${topicPrefix}.`;
   }
 
   list(scope: Scope): string[] {
     const tenants = scope === undefined ? this.#catalog.list('tenant', undefined).map(({ id }) => id) : [scope];
-    return [...this.#fixed.keys(), ...tenants.flatMap((tenant) => [...this.#topicsOf(tenant)].map((name) => `${this.#prefix}${tenant}.${name}-value`))].sort();
+    return [
+      ...this.#fixed.keys(),
+      ...tenants.flatMap((tenant) =>
+        [...this.#topicsOf(tenant)].map((name) => `${this.#prefix}${tenant}.${name}-value`),
+      ),
+    ].sort();
   }
 
   /** Undefined for a subject that isn't there, or is of another tenant. */
   schemaOf(subject: string, scope: Scope): SchemaName | undefined {
     const fixed = this.#fixed.get(subject);
     if (fixed !== undefined || !subject.startsWith(this.#prefix)) return fixed;
-    const [, tenantId = '', name] = /^(.+)\.(events|changes|order)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
+    const [, tenantId = '', name] =
+      /^(.+)\.(events|changes|order)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
     const seen = scope === undefined ? this.#catalog.get('tenant', tenantId) !== undefined : tenantId === scope;
     return seen && this.#topicsOf(tenantId).has(name as SchemaName) ? (name as SchemaName) : undefined;
   }
@@ -228,14 +269,22 @@ class SubjectNames {
 function takeBasicAuth({ headers }: Request): void {
   if (headers['x-api-key'] !== undefined || headers['x-admin-key'] !== undefined) return;
   const [, credentials] = /^Basic ([A-Za-z0-9+/]+={0,2})$/i.exec(headers.authorization ?? '') ?? [];
-  if (credentials === undefined) throw new StatefoldError('UNAUTHENTICATED', 'An API key is missing: basic.auth.user.info=<any user>:<API key>, or the header X-API-Key.');
+  if (credentials === undefined)
+    throw new StatefoldError(
+      'UNAUTHENTICATED',
+      'An API key is missing: basic.auth.user.info=<any user>:<API key>, or the header X-API-Key.',
+    );
   const text = Buffer.from(credentials, 'base64').toString();
   const colon = text.indexOf(':');
   headers[text.slice(0, colon) === 'admin' ? 'x-admin-key' : 'x-api-key'] = text.slice(colon + 1);
 }
 
-async function readRegistryBody(request: Request, { maxBodyBytes, maxJsonDepth }: SchemaRegistryOptions['limits']): Promise<z.infer<typeof BODY>> {
-  if (!JSON_TYPES.test(request.headers['content-type'] ?? '')) throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', `HTTP 415 Unsupported Media Type: send ${CONTENT_TYPE}`);
+async function readRegistryBody(
+  request: Request,
+  { maxBodyBytes, maxJsonDepth }: SchemaRegistryOptions['limits'],
+): Promise<z.infer<typeof BODY>> {
+  if (!JSON_TYPES.test(request.headers['content-type'] ?? ''))
+    throw new StatefoldError('UNSUPPORTED_MEDIA_TYPE', `HTTP 415 Unsupported Media Type: send ${CONTENT_TYPE}`);
   const body = await readBody(request, maxBodyBytes);
   try {
     scanJson(body, { maxDepth: maxJsonDepth });
@@ -244,6 +293,7 @@ async function readRegistryBody(request: Request, { maxBodyBytes, maxJsonDepth }
     throw error;
   }
   const parsed = BODY.safeParse(JSON.parse(body.toString()));
-  if (!parsed.success) throw new RegistryError(422, 42201, 'Invalid schema: the body needs the member "schema", a text');
+  if (!parsed.success)
+    throw new RegistryError(422, 42201, 'Invalid schema: the body needs the member "schema", a text');
   return parsed.data;
 }

@@ -7,7 +7,10 @@ import { tenantRecord } from '../records.js';
 import { answer, resource } from '../resource.js';
 
 /** Probes and descriptions of the service itself, which hold nothing of any tenant, need no key. */
-export function systemRoutes(router: Router, { authenticate, catalog, probes, metrics, adminKey, draining }: RouteDependencies): void {
+export function systemRoutes(
+  router: Router,
+  { authenticate, catalog, probes, metrics, adminKey, draining }: RouteDependencies,
+): void {
   const requireAdmin = adminCheck(adminKey);
   const openapi = Buffer.from(JSON.stringify(openapiDocument()));
 
@@ -15,11 +18,19 @@ export function systemRoutes(router: Router, { authenticate, catalog, probes, me
 
   resource(router, '/health/ready', {
     get: async (_request: Request, response: Response) => {
-      const results = await Promise.all(probes.map(async (probe) => ({ name: probe.name, required: probe.required, up: await probe.check().catch(() => false) })));
+      const results = await Promise.all(
+        probes.map(async (probe) => ({
+          name: probe.name,
+          required: probe.required,
+          up: await probe.check().catch(() => false),
+        })),
+      );
       const checks = Object.fromEntries(results.map(({ name, up }) => [name, up ? 'up' : 'down']));
-      if (draining()) throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
+      if (draining())
+        throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
       const missing = results.filter(({ required, up }) => required && !up).map(({ name }) => name);
-      if (missing.length > 0) throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
+      if (missing.length > 0)
+        throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
       answer(response, 200, { status: 'ready', checks });
     },
   });

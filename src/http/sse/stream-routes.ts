@@ -3,13 +3,13 @@ import { Router, type Request, type Response } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { ConnectionQuota } from '../../notifier/connection-quota.js';
-import type { Follower, FollowSink } from '../../notifier/follower.js';
-import type { ChangeHub } from '../../notifier/hub.js';
-import { notificationBytes } from '../../notifier/notification-record.js';
-import { Pulse, type Beating } from '../../notifier/pulse.js';
-import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { Feeds } from '../../tasks/tenant.js';
+import type { ConnectionQuota } from '../connection-quota.js';
+import type { Follower, FollowSink } from '../../feed/follower.js';
+import type { ChangeHub } from '../../feed/hub.js';
+import { notificationBytes } from '../../feed/notification-record.js';
+import { Pulse, type Beating } from '../../feed/pulse.js';
+import { systemTimers, type Timers } from '../../feed/timers.js';
+import type { Feeds } from '../../tenancy/tenant.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
@@ -42,7 +42,12 @@ export interface ServerSentEvents {
   close(): void;
 }
 
-const DEFAULT_LIMITS: ServerSentEventsLimits = { keepAliveMs: 20_000, maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000, retryMs: 3_000 };
+const DEFAULT_LIMITS: ServerSentEventsLimits = {
+  keepAliveMs: 20_000,
+  maxBufferedBytes: 1024 * 1024,
+  drainDeadlineMs: 30_000,
+  retryMs: 3_000,
+};
 const BEAT_MS = 1_000;
 
 /** `GET /projections/{id}/sse`: the same records and the same cursor as every channel. */
@@ -82,7 +87,11 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     const { keyId } = authenticator.authenticate(request);
     requireEnabled(tenantId, projectionId);
     if (response.destroyed) return;
-    response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8', 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' });
+    response.writeHead(200, {
+      'Content-Type': 'text/event-stream; charset=utf-8',
+      'Cache-Control': 'no-store',
+      'X-Accel-Buffering': 'no',
+    });
     if (request.method === 'HEAD') {
       response.end();
       return;
@@ -105,7 +114,10 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
 
   function requireEnabled(tenantId: string, projectionId: string): void {
     if (!requireProjection(catalog, tenantId, projectionId).sse) {
-      throw new StatefoldError('SSE_DISABLED', 'this projection was uploaded without "sse": true in its notification configuration');
+      throw new StatefoldError(
+        'SSE_DISABLED',
+        'this projection was uploaded without "sse": true in its notification configuration',
+      );
     }
   }
 
@@ -142,7 +154,11 @@ class EventStream implements FollowSink, Beating {
   }
 
   push(change: Change): boolean {
-    if (this.response.write(notificationBytes(change).serverSentEvent) || this.response.writableLength <= this.limits.maxBufferedBytes) return true;
+    if (
+      this.response.write(notificationBytes(change).serverSentEvent) ||
+      this.response.writableLength <= this.limits.maxBufferedBytes
+    )
+      return true;
     this.#fullSince = this.now();
     return false;
   }

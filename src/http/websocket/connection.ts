@@ -2,9 +2,9 @@ import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { Follower, FollowSink } from '../../notifier/follower.js';
-import { notificationBytes } from '../../notifier/notification-record.js';
-import type { Beating } from '../../notifier/pulse.js';
+import type { Follower, FollowSink } from '../../feed/follower.js';
+import { notificationBytes } from '../../feed/notification-record.js';
+import type { Beating } from '../../feed/pulse.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
 export const CLOSE = {
@@ -79,8 +79,10 @@ export class StreamConnection implements FollowSink, Beating {
   ended(reason: unknown): void {
     const code = reason instanceof StatefoldError ? reason.code : undefined;
     if (code === 'NOT_FOUND') this.close(CLOSE.notFound, 'the projection was deleted');
-    else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, 'changes past the cursor are no longer kept: start from the states');
-    else if (code === 'UNAVAILABLE') this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
+    else if (code === 'CURSOR_EXPIRED')
+      this.close(CLOSE.cursorExpired, 'changes past the cursor are no longer kept: start from the states');
+    else if (code === 'UNAVAILABLE')
+      this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
     else this.close(CLOSE.internal, 'internal error');
   }
 
@@ -125,7 +127,8 @@ export class StreamConnection implements FollowSink, Beating {
   }
 
   #frame(): void {
-    if (++this.#framesSincePing > MAX_FRAMES_A_PING) this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
+    if (++this.#framesSincePing > MAX_FRAMES_A_PING)
+      this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
     // A flood goes on while the closing handshake waits behind it: it isn't read any more.
     if (this.#framesSincePing > 4 * MAX_FRAMES_A_PING) this.socket.terminate();
   }

@@ -4,11 +4,11 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import type { ConnectionQuota } from '../../notifier/connection-quota.js';
-import type { ChangeHub } from '../../notifier/hub.js';
-import { Pulse } from '../../notifier/pulse.js';
-import { systemTimers, type Timers } from '../../notifier/timers.js';
-import type { Feeds } from '../../tasks/tenant.js';
+import type { ConnectionQuota } from '../connection-quota.js';
+import type { ChangeHub } from '../../feed/hub.js';
+import { Pulse } from '../../feed/pulse.js';
+import { systemTimers, type Timers } from '../../feed/timers.js';
+import type { Feeds } from '../../tenancy/tenant.js';
 import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
@@ -29,7 +29,11 @@ export interface StreamServerOptions {
   readonly onConnections?: (open: number) => void;
 }
 
-const DEFAULT_LIMITS: ConnectionLimits = { pingIntervalMs: 20_000, maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000 };
+const DEFAULT_LIMITS: ConnectionLimits = {
+  pingIntervalMs: 20_000,
+  maxBufferedBytes: 1024 * 1024,
+  drainDeadlineMs: 30_000,
+};
 const BEAT_MS = 1_000;
 const PATH = /^\/projections\/([^/]+)\/stream$/;
 
@@ -54,7 +58,8 @@ export class StreamServer {
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
     options.authenticator.onRevoked((keyId) => {
-      for (const connection of [...(this.#byKey.get(keyId) ?? [])]) connection.close(CLOSE.unauthenticated, 'the API key was revoked');
+      for (const connection of [...(this.#byKey.get(keyId) ?? [])])
+        connection.close(CLOSE.unauthenticated, 'the API key was revoked');
     });
   }
 
@@ -71,14 +76,16 @@ export class StreamServer {
       const stream = this.#parse(request);
       const { tenantId } = this.options.authenticate(request);
       // Another process may have made it a moment ago.
-      if (this.options.catalog.get('projection', stream.projectionId) === undefined) await this.options.catalog.refresh();
+      if (this.options.catalog.get('projection', stream.projectionId) === undefined)
+        await this.options.catalog.refresh();
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
       const { changes } = await this.options.tenants.open(tenantId);
       // What was answered before the stream began is not in it.
       if (stream.after === undefined) await changes.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else if (changes.tail(stream.projectionId, stream.after, 1) === undefined) await changes.read(stream.projectionId, stream.after, 1);
+      else if (changes.tail(stream.projectionId, stream.after, 1) === undefined)
+        await changes.read(stream.projectionId, stream.after, 1);
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
@@ -109,7 +116,8 @@ export class StreamServer {
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
     });
-    for (const connection of this.#connections) connection.close(CLOSE.shutdown, 'the service is shutting down: resume with afterSequence');
+    for (const connection of this.#connections)
+      connection.close(CLOSE.shutdown, 'the service is shutting down: resume with afterSequence');
     const cut = setTimeout(() => {
       for (const connection of this.#connections) connection.terminate();
     }, graceMs);
@@ -145,7 +153,9 @@ export class StreamServer {
     if (ofKey === undefined) this.#byKey.set(keyId, (ofKey = new Set()));
     ofKey.add(connection);
     this.options.onConnections?.(this.#connections.size);
-    socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'));
+    socket.on('error', (error) =>
+      this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'),
+    );
     socket.once('close', () => {
       connection.follower?.close();
       this.#connections.delete(connection);
@@ -166,7 +176,8 @@ export class StreamServer {
   #refuse(request: IncomingMessage, transport: Duplex, error: unknown): void {
     if (transport.destroyed) return;
     const requestId = requestIdOf(request);
-    if (knownError(error).code === 'INTERNAL') this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
+    if (knownError(error).code === 'INTERNAL')
+      this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
     refuseUpgrade(transport, error, requestId);
   }
 }

@@ -3,7 +3,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
 import { StartupError } from '../../core/startup-error.js';
-import type { SchemaIds, SchemaName, TopicSchema } from '../schemas.js';
+import type { SchemaIds, SchemaName, TopicSchema } from '../codec/schemas.js';
 
 export interface RegisterSchemasOptions {
   /** Of a Confluent-compatible registry; credentials may be in it. */
@@ -32,9 +32,18 @@ const FINAL = new Set([401, 403, 404, 405, 409, 422]);
  * Where they are there already, a user who may only read is enough.
  * @throws SchemaRegistryError when the registry is away for the whole deadline, or refuses
  */
-export async function registerSchemas({ url, username, password, schemas, deadlineMs = DEADLINE_MS }: RegisterSchemasOptions): Promise<SchemaIds> {
+export async function registerSchemas({
+  url,
+  username,
+  password,
+  schemas,
+  deadlineMs = DEADLINE_MS,
+}: RegisterSchemasOptions): Promise<SchemaIds> {
   const host = new URL(url);
-  const auth = { username: username ?? decodeURIComponent(host.username), password: password ?? decodeURIComponent(host.password) };
+  const auth = {
+    username: username ?? decodeURIComponent(host.username),
+    password: password ?? decodeURIComponent(host.password),
+  };
   host.username = host.password = '';
   const shown = host.href.replace(/\/$/, '');
   const agent = host.protocol === 'https:' ? new HttpsAgent() : new HttpAgent();
@@ -43,13 +52,17 @@ export async function registerSchemas({ url, username, password, schemas, deadli
     agent,
     // Attempts are counted here, by the deadline.
     retry: { retries: 0 },
-    middlewares: [() => ({ prepareRequest: (next) => next().then((request) => request.enhance({ timeout: REQUEST_MS })) })],
+    middlewares: [
+      () => ({ prepareRequest: (next) => next().then((request) => request.enhance({ timeout: REQUEST_MS })) }),
+    ],
     ...(auth.username === '' ? {} : { auth }),
   });
   const deadline = performance.now() + deadlineMs;
   const overdue = new AbortController();
   const timer = setTimeout(() => overdue.abort(), deadlineMs);
-  const aborted = new Promise<never>((_resolve, reject) => overdue.signal.addEventListener('abort', () => reject(new Error('it does not answer'))));
+  const aborted = new Promise<never>((_resolve, reject) =>
+    overdue.signal.addEventListener('abort', () => reject(new Error('it does not answer'))),
+  );
 
   const idOf = async (name: SchemaName): Promise<number> => {
     for (;;) {
@@ -59,15 +72,26 @@ export async function registerSchemas({ url, username, password, schemas, deadli
         if (FINAL.has(statusOf(error)) || isCompatibilityError(error))
           throw new SchemaRegistryError(`${refusal(shown, schemas[name].recordName, error)}.`, { cause: error });
         if (performance.now() + PAUSE_MS >= deadline)
-          throw new SchemaRegistryError(`The schema registry at ${shown} gives no ids: ${messageOf(error)}. Start it, or correct SCHEMA_REGISTRY_URL.`, { cause: error });
+          throw new SchemaRegistryError(
+            `The schema registry at ${shown} gives no ids: ${messageOf(error)}. Start it, or correct SCHEMA_REGISTRY_URL.`,
+            { cause: error },
+          );
         await sleep(PAUSE_MS);
       }
     }
   };
   try {
-    const ids = { events: await idOf('events'), changes: await idOf('changes'), catalog: await idOf('catalog'), order: await idOf('order') };
+    const ids = {
+      events: await idOf('events'),
+      changes: await idOf('changes'),
+      catalog: await idOf('catalog'),
+      order: await idOf('order'),
+    };
     for (const id of Object.values(ids))
-      if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff) throw new SchemaRegistryError(`The schema registry at ${shown} answers no schema ids: it gave ${JSON.stringify(ids)}.`);
+      if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff)
+        throw new SchemaRegistryError(
+          `The schema registry at ${shown} answers no schema ids: it gave ${JSON.stringify(ids)}.`,
+        );
     return ids;
   } finally {
     clearTimeout(timer);
@@ -86,11 +110,15 @@ async function registered(registry: SchemaRegistry, { recordName: subject, text 
 }
 
 /** How the client tells a 404 of a look-up: by an error of its own, without the status. */
-const isMissing = (error: unknown): boolean => error instanceof Error && (error.name === 'ConfluentSchemaRegistryError' || statusOf(error) === 404);
-const isCompatibilityError = (error: unknown): boolean => error instanceof Error && error.name === 'ConfluentSchemaRegistryCompatibilityError';
-const statusOf = (error: unknown): number => (error instanceof Error && 'status' in error && typeof error.status === 'number' ? error.status : 0);
+const isMissing = (error: unknown): boolean =>
+  error instanceof Error && (error.name === 'ConfluentSchemaRegistryError' || statusOf(error) === 404);
+const isCompatibilityError = (error: unknown): boolean =>
+  error instanceof Error && error.name === 'ConfluentSchemaRegistryCompatibilityError';
+const statusOf = (error: unknown): number =>
+  error instanceof Error && 'status' in error && typeof error.status === 'number' ? error.status : 0;
 /** Without the client's own name before it. */
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message.replace(/^Confluent_Schema_Registry - /, '') : String(error));
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message.replace(/^Confluent_Schema_Registry - /, '') : String(error);
 
 function refusal(registry: string, subject: string, error: unknown): string {
   const reason = messageOf(error);

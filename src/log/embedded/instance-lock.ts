@@ -29,7 +29,9 @@ export async function lockDirectory(directory: string): Promise<{ release(): Pro
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
     const holder = await holderOf(path);
     if (holder !== undefined || abstract)
-      throw new DirectoryInUseError(`${directory} is in use by another Statefold${holder === undefined ? '' : ` (process ${holder})`}: stop that one first, or choose another STATEFOLD_DATA_DIR.`);
+      throw new DirectoryInUseError(
+        `${directory} is in use by another Statefold${holder === undefined ? '' : ` (process ${holder})`}: stop that one first, or choose another STATEFOLD_DATA_DIR.`,
+      );
     rmSync(path, { force: true });
     await listen(server, path);
   }

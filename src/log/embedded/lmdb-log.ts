@@ -2,7 +2,16 @@ import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
-import { AppendIndefiniteError, AppendRefusedError, type Cleanup, type Log, type LogRecord, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
+import {
+  AppendIndefiniteError,
+  AppendRefusedError,
+  type Cleanup,
+  type Log,
+  type LogRecord,
+  type NewRecord,
+  type PartitionRef,
+  type TopicSpec,
+} from '../log.js';
 import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from './record-batch.js';
 
 export interface LmdbLogOptions {
@@ -72,7 +81,13 @@ export class LmdbLog implements Log {
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
     // the threshold keeps what comes in one turn in one transaction.
-    const tuning = { overlappingSync: false, eventTurnBatching: false, txnStartThreshold: 10_000, noSubdir: false, maxDbs: 4 };
+    const tuning = {
+      overlappingSync: false,
+      eventTurnBatching: false,
+      txnStartThreshold: 10_000,
+      noSubdir: false,
+      maxDbs: 4,
+    };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
     for (const { key, value } of this.#topicsDb.getRange()) {
@@ -88,7 +103,9 @@ export class LmdbLog implements Log {
       const known = this.#topics.get(topic);
       if (known !== undefined) {
         if (known.partitions !== partitions || known.cleanup.policy !== cleanup.policy)
-          throw new Error(`topic ${topic} has ${known.partitions} partitions and cleanup '${known.cleanup.policy}', not ${partitions} and '${cleanup.policy}'`);
+          throw new Error(
+            `topic ${topic} has ${known.partitions} partitions and cleanup '${known.cleanup.policy}', not ${partitions} and '${cleanup.policy}'`,
+          );
         if (JSON.stringify(known.cleanup) === JSON.stringify(cleanup)) continue;
       }
       const meta = { id: known?.id ?? this.#nextTopicId++, partitions, cleanup };
@@ -111,7 +128,8 @@ export class LmdbLog implements Log {
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
     const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
-    for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) })) removed.push(this.#root.remove(key));
+    for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) }))
+      removed.push(this.#root.remove(key));
     await flushed(removed);
   }
 
@@ -134,7 +152,8 @@ export class LmdbLog implements Log {
       const base = lane.end;
       const key = batchKey(lane.id, lane.partition, base);
       try {
-        if (this.#closed || lane.deleted) throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
+        if (this.#closed || lane.deleted)
+          throw new AppendRefusedError(this.#closed ? 'the log is closed' : 'the topic was deleted');
         const value = encodeBatch(timestamp, records);
         this.#requireSpace(value.length);
         await this.#root.put(key, value);
@@ -192,7 +211,7 @@ export class LmdbLog implements Log {
 
   async read(of: PartitionRef, from: number, maxBytes: number, waitMs = 0): Promise<LogRecord[]> {
     const lane = this.#lane(of);
-    for (const until = performance.now() + waitMs; from >= lane.end && !this.#closed && !lane.deleted; ) {
+    for (const until = performance.now() + waitMs; from >= lane.end && !this.#closed && !lane.deleted;) {
       const left = until - performance.now();
       if (left <= 0) break;
       await arrival(lane, left);
@@ -202,7 +221,8 @@ export class LmdbLog implements Log {
     if (from >= lane.end) return out;
     for (const { key, value } of this.#range(lane, this.#baseAtOrBefore(lane, from))) {
       // lmdb hands out a view of its own memory, which lasts only for this step.
-      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records) if (record.offset >= from && record.offset < lane.end) out.push(record);
+      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records)
+        if (record.offset >= from && record.offset < lane.end) out.push(record);
       bytes += value.length;
       if (bytes >= maxBytes && out.length > 0) break;
     }
@@ -216,7 +236,7 @@ export class LmdbLog implements Log {
     const lane = this.#lane(of);
     const there = offsets.filter((offset) => offset < lane.end);
     const out: LogRecord[] = [];
-    for (let i = 0; i < there.length; ) {
+    for (let i = 0; i < there.length;) {
       const first = there[i] ?? 0;
       const base = this.#baseAtOrBefore(lane, first);
       const batch = this.#root.get(batchKey(lane.id, lane.partition, base));
@@ -230,15 +250,18 @@ export class LmdbLog implements Log {
 
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
   clean(): Promise<void> {
-    this.#cleaning = this.#cleaning.then(async () => {
-      for (const [topic, { id, partitions, cleanup }] of this.#topics) {
-        for (let partition = 0; partition < partitions && !this.#closed; partition++) {
-          const lane = this.#lane({ topic, partition });
-          if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
-          else if (cleanup.policy === 'latest' || lane.tombstoned) await this.#compact(lane, id, cleanup.policy === 'latest');
+    this.#cleaning = this.#cleaning
+      .then(async () => {
+        for (const [topic, { id, partitions, cleanup }] of this.#topics) {
+          for (let partition = 0; partition < partitions && !this.#closed; partition++) {
+            const lane = this.#lane({ topic, partition });
+            if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
+            else if (cleanup.policy === 'latest' || lane.tombstoned)
+              await this.#compact(lane, id, cleanup.policy === 'latest');
+          }
         }
-      }
-    }).catch(() => undefined); // a full disk: tried again at the next turn
+      })
+      .catch(() => undefined); // a full disk: tried again at the next turn
     return this.#cleaning;
   }
 
@@ -251,7 +274,8 @@ export class LmdbLog implements Log {
       if (last !== undefined) removed.push(this.#root.remove(last));
       last = Buffer.from(key);
     }
-    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last)) removed.push(this.#root.remove(last));
+    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last))
+      removed.push(this.#root.remove(last));
     await flushed(removed);
   }
 
@@ -261,7 +285,8 @@ export class LmdbLog implements Log {
     const lastOf = new Map<string, number>();
     for (const { key, value } of this.#range(lane, 0))
       for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records)
-        if (record.offset < end && (latest || record.value === null)) lastOf.set(record.key.toString('latin1'), record.offset);
+        if (record.offset < end && (latest || record.value === null))
+          lastOf.set(record.key.toString('latin1'), record.offset);
     const tail = this.#baseAtOrBefore(lane, end);
     const old = this.#now() - DAY_MS;
     const written: Promise<unknown>[] = [];
@@ -272,12 +297,25 @@ export class LmdbLog implements Log {
       const kept = batch.records.filter((record) => {
         const last = lastOf.get(record.key.toString('latin1'));
         // Tombstones outlive what they erase by a day, so that a slow reader sees them.
-        return record.value === null ? last === record.offset && batch.timestamp > old : last === undefined || last <= record.offset;
+        return record.value === null
+          ? last === record.offset && batch.timestamp > old
+          : last === undefined || last <= record.offset;
       });
       if (kept.length === batch.records.length) continue;
       const where = batchKey(topicId, lane.partition, base);
       if (kept.length === 0) written.push(this.#root.remove(where));
-      else written.push(this.#root.put(where, encodeBatch(batch.timestamp, kept, kept.map((record) => record.offset - base), batch.end - base)));
+      else
+        written.push(
+          this.#root.put(
+            where,
+            encodeBatch(
+              batch.timestamp,
+              kept,
+              kept.map((record) => record.offset - base),
+              batch.end - base,
+            ),
+          ),
+        );
     }
     await flushed(written);
   }
@@ -303,8 +341,21 @@ export class LmdbLog implements Log {
     const known = this.#lanes.get(name);
     if (known !== undefined) return known;
     const meta = this.#topics.get(topic);
-    if (meta === undefined || partition < 0 || partition >= meta.partitions) throw new AppendRefusedError(`there is no partition ${name}`);
-    const lane: Lane = { id: meta.id, partition, cleanup: meta.cleanup, end: 0, lastTimestamp: 0, writing: false, waiting: [], readers: new Set(), tombstoned: true, deleted: false, written: Promise.resolve() };
+    if (meta === undefined || partition < 0 || partition >= meta.partitions)
+      throw new AppendRefusedError(`there is no partition ${name}`);
+    const lane: Lane = {
+      id: meta.id,
+      partition,
+      cleanup: meta.cleanup,
+      end: 0,
+      lastTimestamp: 0,
+      writing: false,
+      waiting: [],
+      readers: new Set(),
+      tombstoned: true,
+      deleted: false,
+      written: Promise.resolve(),
+    };
     const base = this.#baseAtOrBefore(lane, Number.MAX_SAFE_INTEGER);
     const last = this.#root.get(batchKey(meta.id, partition, base));
     if (last !== undefined) ({ end: lane.end, timestamp: lane.lastTimestamp } = decodeBatch(base, last));
@@ -313,7 +364,10 @@ export class LmdbLog implements Log {
   }
 
   #range(lane: Lane, from: number): Iterable<{ key: Buffer; value: Buffer }> {
-    return this.#root.getRange({ start: batchKey(lane.id, lane.partition, from), end: batchKey(lane.id, lane.partition + 1, 0) });
+    return this.#root.getRange({
+      start: batchKey(lane.id, lane.partition, from),
+      end: batchKey(lane.id, lane.partition + 1, 0),
+    });
   }
 
   /** Base of the batch that holds `offset`, or of the one before. */

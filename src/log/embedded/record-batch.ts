@@ -16,7 +16,12 @@ const HEADER = 16;
 const RECORD_HEADER = 12;
 
 /** `deltas`: of what compaction kept; without it the records are dense. */
-export function encodeBatch(timestamp: number, records: readonly NewRecord[], deltas?: readonly number[], span = records.length): Buffer {
+export function encodeBatch(
+  timestamp: number,
+  records: readonly NewRecord[],
+  deltas?: readonly number[],
+  span = records.length,
+): Buffer {
   let size = HEADER;
   for (const { key, value } of records) size += RECORD_HEADER + key.length + (value?.length ?? 0);
   const out = Buffer.allocUnsafe(size);
@@ -46,7 +51,12 @@ export function decodeBatch(base: number, bytes: Buffer): RecordBatch {
     const keyEnd = at + RECORD_HEADER + bytes.readUInt32LE(at + 4);
     const valueLength = bytes.readUInt32LE(at + 8);
     const end = valueLength === 0 ? keyEnd : keyEnd + valueLength - 1;
-    records.push({ offset, timestamp, key: bytes.subarray(at + RECORD_HEADER, keyEnd), value: valueLength === 0 ? null : bytes.subarray(keyEnd, end) });
+    records.push({
+      offset,
+      timestamp,
+      key: bytes.subarray(at + RECORD_HEADER, keyEnd),
+      value: valueLength === 0 ? null : bytes.subarray(keyEnd, end),
+    });
     at = end;
   }
   return { timestamp, records, end: base + bytes.readUInt32LE(8) };
@@ -73,7 +83,12 @@ export function pickRecords(base: number, bytes: Buffer, offsets: readonly numbe
     const end = valueLength === 0 ? keyEnd : keyEnd + valueLength - 1;
     while ((offsets[wanted] ?? Infinity) < offset) wanted++;
     if (offsets[wanted] === offset) {
-      records.push({ offset, timestamp, key: Buffer.from(bytes.subarray(at + RECORD_HEADER, keyEnd)), value: valueLength === 0 ? null : Buffer.from(bytes.subarray(keyEnd, end)) });
+      records.push({
+        offset,
+        timestamp,
+        key: Buffer.from(bytes.subarray(at + RECORD_HEADER, keyEnd)),
+        value: valueLength === 0 ? null : Buffer.from(bytes.subarray(keyEnd, end)),
+      });
       wanted++;
     }
     at = end;

@@ -1,9 +1,9 @@
 import { AppendIndefiniteError, AppendRefusedError, type NewRecord, type PartitionRef } from '../log.js';
-import type { Broker } from './broker.js';
-import type { BrokerConnection } from './broker-connection.js';
-import { produceCall, type Produced } from './calls.js';
-import type { Cluster } from './cluster.js';
-import { isMove, isRefusal, KafkaCodeError, UnsentError } from './kafka-error.js';
+import type { Broker } from '../../kafka/broker.js';
+import type { BrokerConnection } from '../../kafka/broker-connection.js';
+import { produceCall, type Produced } from '../../kafka/calls.js';
+import type { Cluster } from '../../kafka/cluster.js';
+import { isMove, isRefusal, KafkaCodeError, UnsentError } from '../../kafka/kafka-error.js';
 import { encodeRecordBatch } from './record-batch.js';
 
 export interface AppenderOptions {
@@ -51,7 +51,11 @@ export class Appender {
     if (records.length === 0) return Promise.reject(new AppendRefusedError('nothing to append'));
     const batch = encodeRecordBatch(records, Date.now());
     if (batch.length > this.#options.maxMessageBytes)
-      return Promise.reject(new AppendRefusedError(`${records.length} records have ${batch.length} bytes together; the log takes ${this.#options.maxMessageBytes} at once`));
+      return Promise.reject(
+        new AppendRefusedError(
+          `${records.length} records have ${batch.length} bytes together; the log takes ${this.#options.maxMessageBytes} at once`,
+        ),
+      );
     this.#underWay++;
     return new Promise<Appended>((resolve, reject) => {
       const produce = { topic: to.topic, partition: to.partition, batch, since: performance.now(), resolve, reject };
@@ -99,12 +103,20 @@ export class Appender {
     }
   }
 
-  #send(leader: Broker, queue: { readonly waiting: Produce[]; readonly busy: Set<number> }, connection: BrokerConnection, index: number): void {
+  #send(
+    leader: Broker,
+    queue: { readonly waiting: Produce[]; readonly busy: Set<number> },
+    connection: BrokerConnection,
+    index: number,
+  ): void {
     const { requestTimeoutMs } = this.#options;
     const parts: Produce[] = [];
     const late = performance.now() - requestTimeoutMs;
     let bytes = 0;
-    while (queue.waiting[0] !== undefined && (parts.length === 0 || bytes + queue.waiting[0].batch.length <= REQUEST_BYTES)) {
+    while (
+      queue.waiting[0] !== undefined &&
+      (parts.length === 0 || bytes + queue.waiting[0].batch.length <= REQUEST_BYTES)
+    ) {
       const produce = queue.waiting.shift() as Produce;
       if (produce.since < late) {
         this.#refuse(produce, new UnsentError(`it waited for ${requestTimeoutMs} ms behind other appends`));
@@ -135,7 +147,10 @@ export class Appender {
       const answer = found.get(`${produce.topic}/${produce.partition}`);
       if (answer === undefined) this.#lost(produce, new Error('the answer says nothing of it'));
       else if (answer.code === 0) {
-        produce.resolve({ baseOffset: answer.baseOffset, timestamp: answer.appendTime < 0 ? Date.now() : answer.appendTime });
+        produce.resolve({
+          baseOffset: answer.baseOffset,
+          timestamp: answer.appendTime < 0 ? Date.now() : answer.appendTime,
+        });
         this.#next(produce);
       } else {
         const error = new KafkaCodeError(answer.code, `${produce.topic}-${produce.partition}`);
@@ -156,7 +171,9 @@ export class Appender {
     // Never sent after all: the connection was gone when it should have been written.
     if (cause instanceof UnsentError) return this.#refuse(produce, cause);
     this.#cluster.invalidate(produce.topic);
-    produce.reject(new AppendIndefiniteError(`the append has no definite result: ${(cause as Error).message}`, { cause }));
+    produce.reject(
+      new AppendIndefiniteError(`the append has no definite result: ${(cause as Error).message}`, { cause }),
+    );
     this.#next(produce);
   }
 

@@ -1,9 +1,9 @@
 import { InvariantError } from '../../core/errors.js';
 import type { LogRecord, PartitionRef } from '../log.js';
-import type { Broker } from './broker.js';
-import { fetchCall } from './calls.js';
-import type { Cluster } from './cluster.js';
-import { CODE, KafkaCodeError } from './kafka-error.js';
+import type { Broker } from '../../kafka/broker.js';
+import { fetchCall } from '../../kafka/calls.js';
+import type { Cluster } from '../../kafka/cluster.js';
+import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import type { OffsetQuery } from './offset-query.js';
 import { decodeRecordBatch, splitRecordSet, type RawBatch } from './record-batch.js';
 
@@ -39,12 +39,15 @@ export class Fetcher {
   }
 
   async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
-    for (let at = from; ; ) {
+    for (let at = from; ;) {
       const batches = await this.#batches(of, at, maxBytes);
       const records = await recordsOf(batches, at);
       const end = batches.at(-1)?.end;
       if (records.length > 0 || end === undefined) return records;
-      if (end <= at) throw new InvariantError(`${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${end}`);
+      if (end <= at)
+        throw new InvariantError(
+          `${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${end}`,
+        );
       at = end; // compaction took all records of these batches
     }
   }
@@ -62,7 +65,8 @@ export class Fetcher {
     const found = await Promise.all(
       Array.from({ length: Math.ceil(runs.length / share) }, async (_, worker) => {
         const records: LogRecord[] = [];
-        for (const run of runs.slice(worker * share, (worker + 1) * share)) for (const record of await this.#readRun(of, run)) records.push(record);
+        for (const run of runs.slice(worker * share, (worker + 1) * share))
+          for (const record of await this.#readRun(of, run)) records.push(record);
         return records;
       }),
     );
@@ -93,17 +97,26 @@ export class Fetcher {
         if (first >= batch.end) continue;
         while ((offsets[wanted] ?? Infinity) < batch.end) wanted++;
         const asked = new Set(offsets.slice(from, wanted));
-        for (const record of await decodeRecordBatch(batch, first, (offsets[wanted - 1] ?? 0) + 1, cached !== undefined)) if (asked.has(record.offset)) out.push(copyOf(record));
+        for (const record of await decodeRecordBatch(
+          batch,
+          first,
+          (offsets[wanted - 1] ?? 0) + 1,
+          cached !== undefined,
+        ))
+          if (asked.has(record.offset)) out.push(copyOf(record));
         if (cached === undefined) this.#keep(name, batch);
       }
       const end = batches.at(-1)?.end ?? 0;
-      if (end <= at) throw new InvariantError(`${name}: asked for offset ${at}, the log answered with what ends at ${end}`);
+      if (end <= at)
+        throw new InvariantError(`${name}: asked for offset ${at}, the log answered with what ends at ${end}`);
     }
     return out;
   }
 
   #cached(name: string, offset: number): RawBatch | undefined {
-    const i = this.#cache.findLastIndex((cached) => cached.name === name && cached.batch.base <= offset && offset < cached.batch.end);
+    const i = this.#cache.findLastIndex(
+      (cached) => cached.name === name && cached.batch.base <= offset && offset < cached.batch.end,
+    );
     const [hit] = i < 0 ? [] : this.#cache.splice(i, 1);
     if (hit === undefined) return undefined;
     if (hit.until < performance.now()) {
@@ -117,9 +130,14 @@ export class Fetcher {
   #keep(name: string, { base, end, bytes }: RawBatch): void {
     // A batch of one record is asked for again as seldom as any.
     if (end - base === 1 || bytes.length > CACHE.batchBytes) return;
-    this.#cache.push({ name, batch: { base, end, bytes: Buffer.from(bytes) }, until: performance.now() + CACHE.milliseconds });
+    this.#cache.push({
+      name,
+      batch: { base, end, bytes: Buffer.from(bytes) },
+      until: performance.now() + CACHE.milliseconds,
+    });
     this.#cacheBytes += bytes.length;
-    while (this.#cache.length > CACHE.batches || this.#cacheBytes > CACHE.bytes) this.#cacheBytes -= this.#cache.shift()?.batch.bytes.length ?? 0;
+    while (this.#cache.length > CACHE.batches || this.#cacheBytes > CACHE.bytes)
+      this.#cacheBytes -= this.#cache.shift()?.batch.bytes.length ?? 0;
   }
 
   /** The batches from that which holds the offset; none at the end. */
@@ -129,9 +147,14 @@ export class Fetcher {
       const { code, records } = await this.#cluster.routed(of, async (leader) => {
         const { topic, partition } = of;
         const connection = await this.#connection(leader);
-        const [answer] = await leader.sendOn(connection, fetchCall([{ topic, partition, from: at, maxBytes: most }], 0, most), this.#timeoutMs);
+        const [answer] = await leader.sendOn(
+          connection,
+          fetchCall([{ topic, partition, from: at, maxBytes: most }], 0, most),
+          this.#timeoutMs,
+        );
         if (answer === undefined) throw new Error(`the answer says nothing of ${topic}-${partition}`);
-        if (answer.code !== 0 && answer.code !== CODE.OFFSET_OUT_OF_RANGE) throw new KafkaCodeError(answer.code, `${topic}-${partition}`);
+        if (answer.code !== 0 && answer.code !== CODE.OFFSET_OUT_OF_RANGE)
+          throw new KafkaCodeError(answer.code, `${topic}-${partition}`);
         return answer;
       });
       if (code === 0) return splitRecordSet(records);
@@ -165,4 +188,9 @@ export async function recordsOf(batches: readonly RawBatch[], from: number): Pro
 }
 
 /** So that one record doesn't hold the memory of its batch. */
-const copyOf = ({ offset, timestamp, key, value }: LogRecord): LogRecord => ({ offset, timestamp, key: Buffer.from(key), value: value === null ? null : Buffer.from(value) });
+const copyOf = ({ offset, timestamp, key, value }: LogRecord): LogRecord => ({
+  offset,
+  timestamp,
+  key: Buffer.from(key),
+  value: value === null ? null : Buffer.from(value),
+});

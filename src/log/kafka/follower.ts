@@ -1,6 +1,6 @@
 import type { LogRecord, PartitionRef } from '../log.js';
-import type { Broker } from './broker.js';
-import { fetchCall, type Fetched } from './calls.js';
+import type { Broker } from '../../kafka/broker.js';
+import { fetchCall, type Fetched } from '../../kafka/calls.js';
 import { recordsOf } from './fetcher.js';
 import { splitRecordSet } from './record-batch.js';
 
@@ -83,7 +83,15 @@ export class Follower {
     const name = `${of.topic}/${of.partition}`;
     let followed = this.#followed.get(name);
     if (followed === undefined) {
-      followed = { topic: of.topic, partition: of.partition, position: from, held: undefined, waiters: new Set(), usedAt: 0, heardAt: -Infinity };
+      followed = {
+        topic: of.topic,
+        partition: of.partition,
+        position: from,
+        held: undefined,
+        waiters: new Set(),
+        usedAt: 0,
+        heardAt: -Infinity,
+      };
       this.#followed.set(name, followed);
     }
     followed.usedAt = performance.now();
@@ -130,14 +138,19 @@ export class Follower {
       if (followed.waiters.size === 0 && now - followed.usedAt > GRACE_MS) {
         this.#release(followed);
         this.#followed.delete(name);
-      } else if (followed.held === undefined && (followed.waiters.size > 0 || this.#heldBytes < HELD_BYTES)) wanted.push(followed);
+      } else if (followed.held === undefined && (followed.waiters.size > 0 || this.#heldBytes < HELD_BYTES))
+        wanted.push(followed);
     }
     const asks = ({ asked }: Waiting, followed: Followed): boolean => asked?.get(followed) === followed.position;
     const silent = (followed: Followed): boolean => now - followed.heardAt > HOT_MS;
     this.#send(this.#silent, () => wanted.filter(silent), now);
-    const others = (): Followed[] => wanted.filter((followed) => !asks(this.#silent, followed) && (this.#silent.asked !== undefined || !silent(followed)));
+    const others = (): Followed[] =>
+      wanted.filter(
+        (followed) => !asks(this.#silent, followed) && (this.#silent.asked !== undefined || !silent(followed)),
+      );
     this.#send(this.#lively, others, now);
-    if (this.#silent.asked !== undefined && this.#lively.asked !== undefined) this.#send(this.#late, () => others().filter((followed) => !asks(this.#lively, followed)), now);
+    if (this.#silent.asked !== undefined && this.#lively.asked !== undefined)
+      this.#send(this.#late, () => others().filter((followed) => !asks(this.#lively, followed)), now);
   }
 
   #send(request: Waiting, choose: () => Followed[], now: number): void {
@@ -165,8 +178,17 @@ export class Follower {
     try {
       const { waitMs } = request;
       const connection = await this.#broker.connection('follow', request.index);
-      const partitions = [...asked].map(([{ topic, partition }, from]) => ({ topic, partition, from, maxBytes: PARTITION_BYTES }));
-      const answers = await this.#broker.sendOn(connection, fetchCall(partitions, waitMs, REQUEST_BYTES), waitMs + this.#timeoutMs);
+      const partitions = [...asked].map(([{ topic, partition }, from]) => ({
+        topic,
+        partition,
+        from,
+        maxBytes: PARTITION_BYTES,
+      }));
+      const answers = await this.#broker.sendOn(
+        connection,
+        fetchCall(partitions, waitMs, REQUEST_BYTES),
+        waitMs + this.#timeoutMs,
+      );
       request.asked = undefined;
       await Promise.all(answers.map((answer) => this.#deliver(asked, answer)));
     } catch {

@@ -3,9 +3,9 @@ import type { SASLOptions } from 'kafkajs';
 import { silentLogger, type Logger } from '../../core/logger.js';
 import type { Log, LogRecord, NewRecord, PartitionRef, TopicSpec } from '../log.js';
 import { Appender, type Appended } from './appender.js';
-import type { Broker } from './broker.js';
-import { Cluster } from './cluster.js';
-import { UnsentError } from './kafka-error.js';
+import type { Broker } from '../../kafka/broker.js';
+import { Cluster } from '../../kafka/cluster.js';
+import { UnsentError } from '../../kafka/kafka-error.js';
 import { Fetcher } from './fetcher.js';
 import { Follower } from './follower.js';
 import { OffsetQuery } from './offset-query.js';
@@ -154,7 +154,9 @@ export class KafkaLog implements Log {
 
   /** The topic as the cluster has it. */
   #named(topic: string): string {
-    return topic === 'statefold' || topic.startsWith('statefold.') ? this.#prefix + topic.slice('statefold'.length) : topic;
+    return topic === 'statefold' || topic.startsWith('statefold.')
+      ? this.#prefix + topic.slice('statefold'.length)
+      : topic;
   }
 
   #of({ topic, partition }: PartitionRef): PartitionRef {

@@ -1,8 +1,8 @@
 import type { PartitionRef } from '../log.js';
-import type { Broker } from './broker.js';
-import { listOffsetsCall, type OffsetKind } from './calls.js';
-import type { Cluster } from './cluster.js';
-import { KafkaCodeError } from './kafka-error.js';
+import type { Broker } from '../../kafka/broker.js';
+import { listOffsetsCall, type OffsetKind } from '../../kafka/calls.js';
+import type { Cluster } from '../../kafka/cluster.js';
+import { KafkaCodeError } from '../../kafka/kafka-error.js';
 
 interface Asked extends PartitionRef {
   readonly resolve: (offset: number) => void;
@@ -25,7 +25,13 @@ export class OffsetQuery {
   }
 
   offset(of: PartitionRef, kind: OffsetKind): Promise<number> {
-    return this.#cluster.routed(of, (leader) => new Promise((resolve, reject) => this.#ask(leader, kind, { topic: of.topic, partition: of.partition, resolve, reject })));
+    return this.#cluster.routed(
+      of,
+      (leader) =>
+        new Promise((resolve, reject) =>
+          this.#ask(leader, kind, { topic: of.topic, partition: of.partition, resolve, reject }),
+        ),
+    );
   }
 
   #ask(leader: Broker, kind: OffsetKind, asked: Asked): void {

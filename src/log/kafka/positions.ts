@@ -1,10 +1,10 @@
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import type { Logger } from '../../core/logger.js';
 import type { PartitionRef } from '../log.js';
-import type { Broker } from './broker.js';
-import type { Cluster } from './cluster.js';
-import { KafkaCodeError } from './kafka-error.js';
-import { byTopic } from './wire.js';
+import type { Broker } from '../../kafka/broker.js';
+import type { Cluster } from '../../kafka/cluster.js';
+import { KafkaCodeError } from '../../kafka/kafka-error.js';
+import { byTopic } from '../../kafka/wire.js';
 
 const API = { OffsetCommit: 8, FindCoordinator: 10 };
 const EVERY_MS = 3000;
@@ -37,7 +37,8 @@ export class Positions {
   }
 
   forget(topic: string): void {
-    for (const of of [this.#committed, this.#waiting]) for (const name of of.keys()) if (name.startsWith(`${topic}/`)) of.delete(name);
+    for (const of of [this.#committed, this.#waiting])
+      for (const name of of.keys()) if (name.startsWith(`${topic}/`)) of.delete(name);
   }
 
   async #commit(): Promise<void> {
@@ -50,10 +51,16 @@ export class Positions {
         topic,
         partitions: partitions.map(({ partition, position }) => ({ partition, offset: String(position) })),
       }));
-      const call = await connection.bind(API.OffsetCommit, protocol.requests.OffsetCommit, { groupId: this.#groupId, groupGenerationId: -1, memberId: '', topics });
+      const call = await connection.bind(API.OffsetCommit, protocol.requests.OffsetCommit, {
+        groupId: this.#groupId,
+        groupGenerationId: -1,
+        memberId: '',
+        topics,
+      });
       const { responses } = await this.#coordinator.sendOn(connection, call, this.#timeoutMs);
       for (const { topic, partitions } of responses)
-        for (const { errorCode } of partitions) if (errorCode !== 0) throw new KafkaCodeError(errorCode, `the position of ${topic}`);
+        for (const { errorCode } of partitions)
+          if (errorCode !== 0) throw new KafkaCodeError(errorCode, `the position of ${topic}`);
       for (const [name, { position }] of batch) this.#committed.set(name, position);
     } catch (error) {
       this.#coordinator = undefined;

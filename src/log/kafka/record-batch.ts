@@ -36,7 +36,11 @@ function writeVarint(out: Buffer, value: number, at: number): number {
 
 /** Length of a record after its own length field: attributes, timestamp delta 0, offset delta, key, value, no headers. */
 const bodyLength = ({ key, value }: NewRecord, delta: number): number =>
-  3 + varintLength(delta) + varintLength(key.length) + key.length + (value === null ? 1 : varintLength(value.length) + value.length);
+  3 +
+  varintLength(delta) +
+  varintLength(key.length) +
+  key.length +
+  (value === null ? 1 : varintLength(value.length) + value.length);
 
 /** One batch, not compressed, of no idempotent producer. `timestamp` is the client's; the topics replace it at the append. */
 export function encodeRecordBatch(records: readonly NewRecord[], timestamp: number): Buffer {
@@ -64,7 +68,8 @@ export function encodeRecordBatch(records: readonly NewRecord[], timestamp: numb
     at = writeVarint(out, delta, at);
     at = writeVarint(out, record.key.length, at);
     at += record.key.copy(out, at);
-    if (record.value === null) out[at++] = 1; // -1
+    if (record.value === null)
+      out[at++] = 1; // -1
     else {
       at = writeVarint(out, record.value.length, at);
       at += record.value.copy(out, at);
@@ -86,10 +91,11 @@ export interface RawBatch {
 /** The whole batches of a fetched record set; what is cut at its end is left out. */
 export function splitRecordSet(set: Buffer): RawBatch[] {
   const batches: RawBatch[] = [];
-  for (let at = 0; at + PREFIX <= set.length; ) {
+  for (let at = 0; at + PREFIX <= set.length;) {
     const end = at + PREFIX + set.readInt32BE(at + 8);
     if (end > set.length) break;
-    if (end < at + HEADER || set[at + 16] !== MAGIC) throw new InvariantError(`the log has a record set of an unknown format (magic ${set[at + 16] ?? '?'})`);
+    if (end < at + HEADER || set[at + 16] !== MAGIC)
+      throw new InvariantError(`the log has a record set of an unknown format (magic ${set[at + 16] ?? '?'})`);
     const base = Number(set.readBigInt64BE(at));
     batches.push({ base, end: base + set.readInt32BE(at + 23) + 1, bytes: set.subarray(at, end) });
     at = end;
@@ -138,10 +144,17 @@ function readVarint(bytes: Buffer): number {
  * `checked`: it was decoded before.
  * @throws InvariantError when the checksum is wrong.
  */
-export function decodeRecordBatch(batch: RawBatch, from = 0, to = Infinity, checked = false): LogRecord[] | Promise<LogRecord[]> {
+export function decodeRecordBatch(
+  batch: RawBatch,
+  from = 0,
+  to = Infinity,
+  checked = false,
+): LogRecord[] | Promise<LogRecord[]> {
   const { bytes, base } = batch;
   if (!checked && crc32c.buf(bytes.subarray(ATTRIBUTES_AT), 0) >>> 0 !== bytes.readUInt32BE(CRC_AT))
-    throw new InvariantError(`the batch at offset ${base} has a wrong checksum: it was damaged on the disk or on the way`);
+    throw new InvariantError(
+      `the batch at offset ${base} has a wrong checksum: it was damaged on the disk or on the way`,
+    );
   const attributes = bytes.readInt16BE(ATTRIBUTES_AT);
   if ((attributes & CONTROL) !== 0) return [];
   if ((attributes & COMPRESSED) === 0) return decodeRecords(batch, bytes.subarray(HEADER), from, to);
@@ -151,7 +164,10 @@ export function decodeRecordBatch(batch: RawBatch, from = 0, to = Infinity, chec
     if (!codec) throw new Error('it is not known');
     return codec.decompress(bytes.subarray(HEADER)).then((records) => decodeRecords(batch, records, from, to));
   } catch (error) {
-    throw new InvariantError(`the batch at offset ${base} is compressed with a codec that is not there (${attributes & COMPRESSED}): topics must keep compression.type=producer`, { cause: error });
+    throw new InvariantError(
+      `the batch at offset ${base} is compressed with a codec that is not there (${attributes & COMPRESSED}): topics must keep compression.type=producer`,
+      { cause: error },
+    );
   }
 }
 
@@ -174,7 +190,8 @@ function decodeRecords({ bytes, base }: RawBatch, records: Buffer, from: number,
       cursor += keyLength;
       const valueLength = readVarint(records);
       const value = valueLength < 0 ? null : records.subarray(cursor, cursor + valueLength);
-      if (end > records.length || cursor + Math.max(0, valueLength) > end) throw new InvariantError(`the record at offset ${offset} is longer than its batch`);
+      if (end > records.length || cursor + Math.max(0, valueLength) > end)
+        throw new InvariantError(`the record at offset ${offset} is longer than its batch`);
       out.push(new BatchRecord(offset, logTime ? timestamp : timestamp + after, value, records, keyAt, keyLength));
     }
     cursor = end;

@@ -42,11 +42,26 @@ export function configsOf(cleanup: Cleanup, minInsyncReplicas: number, maxMessag
 }
 
 /** What is looked at where a topic is there already. */
-export const VERIFIED = ['cleanup.policy', 'max.compaction.lag.ms', 'max.message.bytes', 'message.timestamp.type', 'min.insync.replicas', 'retention.bytes', 'retention.ms', 'unclean.leader.election.enable'];
+export const VERIFIED = [
+  'cleanup.policy',
+  'max.compaction.lag.ms',
+  'max.message.bytes',
+  'message.timestamp.type',
+  'min.insync.replicas',
+  'retention.bytes',
+  'retention.ms',
+  'unclean.leader.election.enable',
+];
 
 const AT_LEAST = new Set(['max.message.bytes', 'min.insync.replicas']);
 const AT_MOST = new Set(['max.compaction.lag.ms']);
-const POLICY_CONFIGS = ['cleanup.policy', 'max.compaction.lag.ms', 'min.cleanable.dirty.ratio', 'min.compaction.lag.ms', 'retention.ms'];
+const POLICY_CONFIGS = [
+  'cleanup.policy',
+  'max.compaction.lag.ms',
+  'min.cleanable.dirty.ratio',
+  'min.compaction.lag.ms',
+  'retention.ms',
+];
 
 /** What the topic's configs make of it, in the words of the port. */
 function policyOf(found: TopicConfigs): string {
@@ -64,7 +79,11 @@ export interface ConfigDifference {
 }
 
 /** The first difference that matters. */
-export function differenceOf(cleanup: Cleanup, wanted: TopicConfigs, found: TopicConfigs): ConfigDifference | undefined {
+export function differenceOf(
+  cleanup: Cleanup,
+  wanted: TopicConfigs,
+  found: TopicConfigs,
+): ConfigDifference | undefined {
   const policy = policyOf(found);
   if (policy !== cleanup.policy) {
     const configs = Object.fromEntries(Object.entries(wanted).filter(([name]) => POLICY_CONFIGS.includes(name)));
@@ -79,7 +98,8 @@ export function differenceOf(cleanup: Cleanup, wanted: TopicConfigs, found: Topi
     if (AT_MOST.has(name) && Number(is) <= Number(should)) continue;
     const bound = AT_LEAST.has(name) ? 'at least ' : AT_MOST.has(name) ? 'at most ' : '';
     const segment = wanted['segment.ms'];
-    const configs = name === 'retention.ms' && segment !== undefined ? { [name]: should, 'segment.ms': segment } : { [name]: should };
+    const configs =
+      name === 'retention.ms' && segment !== undefined ? { [name]: should, 'segment.ms': segment } : { [name]: should };
     return { text: `${name}=${is ?? '(none)'}, not ${bound}${should}`, configs, ours: name === 'retention.ms' };
   }
   return undefined;

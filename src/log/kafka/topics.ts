@@ -1,13 +1,13 @@
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import type { Logger } from '../../core/logger.js';
 import type { TopicSpec } from '../log.js';
-import type { BrokerConnection } from './broker-connection.js';
-import { alterConfigsCall } from './calls.js';
-import type { Cluster, TopicLayout } from './cluster.js';
-import { CODE, isMove, KafkaCodeError, UnknownPartitionError, UnsentError } from './kafka-error.js';
+import type { BrokerConnection } from '../../kafka/broker-connection.js';
+import { alterConfigsCall } from '../../kafka/calls.js';
+import type { Cluster, TopicLayout } from '../../kafka/cluster.js';
+import { CODE, isMove, KafkaCodeError, UnknownPartitionError, UnsentError } from '../../kafka/kafka-error.js';
 import type { OffsetQuery } from './offset-query.js';
 import { configsOf, differenceOf, VERIFIED, type TopicConfigs } from './topic-configs.js';
-import type { Call } from './wire.js';
+import type { Call } from '../../kafka/wire.js';
 
 export interface TopicsOptions {
   /** 'auto': 3, or as many brokers as there are. */
@@ -28,7 +28,8 @@ const READY_MS = 60_000;
 const CREATED_A_REQUEST = 100;
 const DESCRIBED_A_REQUEST = 500;
 
-const chunks = <T>(all: readonly T[], size: number): T[][] => Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
+const chunks = <T>(all: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
 
 /** Creates topics, verifies those that are there, drops them. All names are the cluster's. */
 export class Topics {
@@ -58,7 +59,10 @@ export class Topics {
 
   /** Those that this call made; the others were there. */
   async #create(specs: readonly TopicSpec[]): Promise<TopicSpec[]> {
-    const replicationFactor = this.#options.replicationFactor === 'auto' ? Math.min(3, Math.max(1, this.#cluster.size)) : this.#options.replicationFactor;
+    const replicationFactor =
+      this.#options.replicationFactor === 'auto'
+        ? Math.min(3, Math.max(1, this.#cluster.size))
+        : this.#options.replicationFactor;
     const topics = specs.map((spec) => ({
       topic: spec.topic,
       numPartitions: spec.partitions,
@@ -66,11 +70,18 @@ export class Topics {
       configEntries: Object.entries(this.#configs(spec, replicationFactor)).map(([name, value]) => ({ name, value })),
     }));
     const timeout = this.#options.requestTimeoutMs;
-    const { topicErrors } = await this.#admin((connection) => connection.bind(API.CreateTopics, protocol.requests.CreateTopics, { topics, timeout, validateOnly: false }));
+    const { topicErrors } = await this.#admin((connection) =>
+      connection.bind(API.CreateTopics, protocol.requests.CreateTopics, { topics, timeout, validateOnly: false }),
+    );
     const made = new Set<string>();
     for (const { topic, errorCode, errorMessage } of topicErrors) {
       if (errorCode === 0) made.add(topic);
-      else if (errorCode !== CODE.TOPIC_ALREADY_EXISTS) throw new KafkaCodeError(errorCode, `topic ${topic} can not be created with replication factor ${replicationFactor}`, errorMessage);
+      else if (errorCode !== CODE.TOPIC_ALREADY_EXISTS)
+        throw new KafkaCodeError(
+          errorCode,
+          `topic ${topic} can not be created with replication factor ${replicationFactor}`,
+          errorMessage,
+        );
     }
     return specs.filter(({ topic }) => made.has(topic));
   }
@@ -82,7 +93,9 @@ export class Topics {
 
   /** Until the leaders themselves answer for each partition: brokers learn of a topic one after the other. */
   async #ready(specs: readonly TopicSpec[]): Promise<void> {
-    const partitions = specs.flatMap(({ topic, partitions: count }) => Array.from({ length: count }, (_, partition) => ({ topic, partition })));
+    const partitions = specs.flatMap(({ topic, partitions: count }) =>
+      Array.from({ length: count }, (_, partition) => ({ topic, partition })),
+    );
     await Promise.all(
       partitions.map((of) =>
         this.#until(`the leader of ${of.topic}-${of.partition}`, async () => {
@@ -90,7 +103,8 @@ export class Topics {
             await this.#offsets.offset(of, 'end');
             return true;
           } catch (error) {
-            if (error instanceof UnknownPartitionError || (error instanceof KafkaCodeError && isMove(error.code))) return false;
+            if (error instanceof UnknownPartitionError || (error instanceof KafkaCodeError && isMove(error.code)))
+              return false;
             throw error;
           }
         }),
@@ -111,16 +125,33 @@ export class Topics {
       const resources = chunk.map(({ topic }) => ({ type: TOPIC, name: topic, configNames: VERIFIED }));
       const [layouts, described] = await Promise.all([
         Promise.all(chunk.map(({ topic }) => this.#cluster.layout(topic))),
-        this.#cluster.ask('admin', (connection) => connection.bind(API.DescribeConfigs, protocol.requests.DescribeConfigs, { resources, includeSynonyms: false })),
+        this.#cluster.ask('admin', (connection) =>
+          connection.bind(API.DescribeConfigs, protocol.requests.DescribeConfigs, {
+            resources,
+            includeSynonyms: false,
+          }),
+        ),
       ]);
       const configs = new Map(described.resources.map((resource) => [resource.resourceName, resource]));
       for (const [i, spec] of chunk.entries()) {
         const resource = configs.get(spec.topic);
         const layout = layouts[i];
-        if (resource === undefined || layout === undefined) throw new Error(`topic ${spec.topic} was there, and is gone`);
-        if (resource.errorCode !== 0) throw new KafkaCodeError(resource.errorCode, `the configs of topic ${spec.topic} can not be read`, resource.errorMessage);
+        if (resource === undefined || layout === undefined)
+          throw new Error(`topic ${spec.topic} was there, and is gone`);
+        if (resource.errorCode !== 0)
+          throw new KafkaCodeError(
+            resource.errorCode,
+            `the configs of topic ${spec.topic} can not be read`,
+            resource.errorMessage,
+          );
         this.#verifyLayout(spec, layout);
-        await this.#verifyConfigs(spec, layout, Object.fromEntries(resource.configEntries.map(({ configName, configValue }) => [configName, configValue ?? ''])));
+        await this.#verifyConfigs(
+          spec,
+          layout,
+          Object.fromEntries(
+            resource.configEntries.map(({ configName, configValue }) => [configName, configValue ?? '']),
+          ),
+        );
       }
     }
   }
@@ -128,9 +159,13 @@ export class Topics {
   #verifyLayout({ topic, partitions }: TopicSpec, { leaders, replicas }: TopicLayout): void {
     const { replicationFactor } = this.#options;
     if (leaders.length !== partitions)
-      throw new Error(`topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`);
+      throw new Error(
+        `topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`,
+      );
     if (replicationFactor !== 'auto' && replicas < replicationFactor)
-      throw new Error(`topic ${topic} has replication factor ${replicas}, not at least ${replicationFactor}: kafka-reassign-partitions.sh --execute with ${replicationFactor} replicas a partition`);
+      throw new Error(
+        `topic ${topic} has replication factor ${replicas}, not at least ${replicationFactor}: kafka-reassign-partitions.sh --execute with ${replicationFactor} replicas a partition`,
+      );
   }
 
   async #verifyConfigs(spec: TopicSpec, { replicas }: TopicLayout, found: TopicConfigs): Promise<void> {
@@ -140,20 +175,26 @@ export class Topics {
     if (ours) {
       this.#options.logger.info({ topic: spec.topic, configs }, `topic ${spec.topic} has ${text}: set`);
       const [answer] = await this.#admin(() => Promise.resolve(alterConfigsCall(spec.topic, configs)));
-      if (answer !== undefined && answer.code !== 0) throw new KafkaCodeError(answer.code, `topic ${spec.topic} has ${text}, and it can not be set`, answer.message);
+      if (answer !== undefined && answer.code !== 0)
+        throw new KafkaCodeError(answer.code, `topic ${spec.topic} has ${text}, and it can not be set`, answer.message);
       return;
     }
     const add = Object.entries(configs).map(([name, value]) => `${name}=${value}`);
-    throw new Error(`topic ${spec.topic} has ${text}: kafka-configs.sh --alter --entity-type topics --entity-name ${spec.topic} --add-config ${add.join(',')}`);
+    throw new Error(
+      `topic ${spec.topic} has ${text}: kafka-configs.sh --alter --entity-type topics --entity-name ${spec.topic} --add-config ${add.join(',')}`,
+    );
   }
 
   async delete(topic: string): Promise<void> {
     this.#verified.delete(topic);
     if ((await this.#cluster.layout(topic)) === undefined) return;
     const timeout = this.#options.requestTimeoutMs;
-    const { topicErrors } = await this.#admin((connection) => connection.bind(API.DeleteTopics, protocol.requests.DeleteTopics, { topics: [topic], timeout }));
+    const { topicErrors } = await this.#admin((connection) =>
+      connection.bind(API.DeleteTopics, protocol.requests.DeleteTopics, { topics: [topic], timeout }),
+    );
     const code = topicErrors[0]?.errorCode ?? 0;
-    if (code !== 0 && code !== CODE.UNKNOWN_TOPIC_OR_PARTITION) throw new KafkaCodeError(code, `topic ${topic} can not be deleted`);
+    if (code !== 0 && code !== CODE.UNKNOWN_TOPIC_OR_PARTITION)
+      throw new KafkaCodeError(code, `topic ${topic} can not be deleted`);
     await this.#until(`the end of topic ${topic}`, async () => (await this.#cluster.layout(topic)) === undefined);
   }
 

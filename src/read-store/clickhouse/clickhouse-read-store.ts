@@ -49,14 +49,20 @@ export class ClickHouseReadStore implements ReadStore {
       // The database of a connection must exist, so this connection names none.
       const client = connect({ ...endpoint, database: undefined });
       try {
-        await client.command({ query: 'CREATE DATABASE IF NOT EXISTS {name:Identifier}', query_params: { name: endpoint.database }, abort_signal: signal });
+        await client.command({
+          query: 'CREATE DATABASE IF NOT EXISTS {name:Identifier}',
+          query_params: { name: endpoint.database },
+          abort_signal: signal,
+        });
       } finally {
         await client.close();
       }
     });
     for (const table of TABLES) {
       const ddl = readFileSync(join(this.#options.schemaDirectory, `${table}.sql`), 'utf8');
-      await this.#call(`could not make its table ${table}`, (signal, client) => client.command({ query: ddl, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } }));
+      await this.#call(`could not make its table ${table}`, (signal, client) =>
+        client.command({ query: ddl, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } }),
+      );
     }
   }
 
@@ -78,7 +84,8 @@ export class ClickHouseReadStore implements ReadStore {
       if (!refusesRows(error)) throw unavailable(`did not take a block of ${block.table}`, error);
       const half = Math.ceil(block.rows.length / 2);
       if (block.rows.length > 1) {
-        for (const rows of [block.rows.slice(0, half), block.rows.slice(half)]) await this.#insert({ ...block, rows } as Block, rejections);
+        for (const rows of [block.rows.slice(0, half), block.rows.slice(half)])
+          await this.#insert({ ...block, rows } as Block, rejections);
         return;
       }
       await this.#insertAlone(block, rejections);
@@ -89,9 +96,11 @@ export class ClickHouseReadStore implements ReadStore {
     try {
       await this.#write(block, true);
     } catch (error) {
-      if (!refusesRows(error) || refusesForMemory(error)) throw unavailable(`did not take a row of ${block.table}`, error);
+      if (!refusesRows(error) || refusesForMemory(error))
+        throw unavailable(`did not take a row of ${block.table}`, error);
       rejections.push({ table: block.table, reason: (error as Error).message.slice(0, 1_000) });
-      if (rejections.length > MAX_REJECTED) throw unavailable(`refuses every row of ${block.table}; are its tables as the service made them?`, error);
+      if (rejections.length > MAX_REJECTED)
+        throw unavailable(`refuses every row of ${block.table}; are its tables as the service made them?`, error);
     }
   }
 
@@ -101,7 +110,10 @@ export class ClickHouseReadStore implements ReadStore {
     const { stream } = await this.#connected().exec({
       query: `INSERT INTO ${block.table} (${columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([bytes], { objectMode: false }),
-      clickhouse_settings: { ...SETTINGS, ...(emptyJson ? { input_format_binary_read_json_as_string: 1 as const } : {}) },
+      clickhouse_settings: {
+        ...SETTINGS,
+        ...(emptyJson ? { input_format_binary_read_json_as_string: 1 as const } : {}),
+      },
       abort_signal: signal,
     });
     for await (const _ of stream);
@@ -110,14 +122,20 @@ export class ClickHouseReadStore implements ReadStore {
   async watermarks(tenantId: string): Promise<Readonly<Record<SinkStream, number>>> {
     return this.#call('did not tell its watermarks', async (signal, client) => {
       const result = await client.query({
-        query: 'SELECT stream, max(log_offset) AS log_offset FROM watermarks WHERE tenant = {tenant:String} GROUP BY stream',
+        query:
+          'SELECT stream, max(log_offset) AS log_offset FROM watermarks WHERE tenant = {tenant:String} GROUP BY stream',
         query_params: { tenant: tenantId },
         format: 'JSONEachRow',
         clickhouse_settings: { workload: SETTINGS.workload },
         abort_signal: signal,
       });
       const rows = await result.json<{ stream: SinkStream; log_offset: string | number }>();
-      return { events: 0, states: 0, changes: 0, ...Object.fromEntries(rows.map((row) => [row.stream, Number(row.log_offset)])) };
+      return {
+        events: 0,
+        states: 0,
+        changes: 0,
+        ...Object.fromEntries(rows.map((row) => [row.stream, Number(row.log_offset)])),
+      };
     });
   }
 
@@ -137,11 +155,18 @@ export class ClickHouseReadStore implements ReadStore {
 
   async query(sql: string, format: string): Promise<NodeJS.ReadableStream> {
     const controller = new AbortController();
-    const timer = setTimeout(() => controller.abort(new Error(`no answer within ${this.#deadlineMs} ms`)), this.#deadlineMs);
+    const timer = setTimeout(
+      () => controller.abort(new Error(`no answer within ${this.#deadlineMs} ms`)),
+      this.#deadlineMs,
+    );
     try {
       // A parameter of the HTTP interface rather than a clause, so that the statement's own FORMAT wins.
       const settings = { default_format: format } as Record<string, string>;
-      const { stream } = await this.#connected().exec({ query: sql, clickhouse_settings: settings, abort_signal: controller.signal });
+      const { stream } = await this.#connected().exec({
+        query: sql,
+        clickhouse_settings: settings,
+        abort_signal: controller.signal,
+      });
       return stream;
     } catch (error) {
       throw statementError(error);
@@ -155,7 +180,11 @@ export class ClickHouseReadStore implements ReadStore {
     for (const table of TABLES) {
       await this.#call(`could not drop the rows of ${table}`, (signal, client) =>
         tenantId === undefined
-          ? client.command({ query: `TRUNCATE TABLE ${table}`, clickhouse_settings: { workload: SETTINGS.workload }, abort_signal: signal })
+          ? client.command({
+              query: `TRUNCATE TABLE ${table}`,
+              clickhouse_settings: { workload: SETTINGS.workload },
+              abort_signal: signal,
+            })
           : client.command({
               query: `DELETE FROM ${table} WHERE tenant = {tenant:String}`,
               query_params: { tenant: tenantId },
@@ -210,7 +239,8 @@ export class ClickHouseReadStore implements ReadStore {
   #connected(): ClickHouseClient {
     const endpoint = this.#endpoint();
     const known = this.#client;
-    if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password) return known.client;
+    if (known !== undefined && known.endpoint.url === endpoint.url && known.endpoint.password === endpoint.password)
+      return known.client;
     void known?.client.close();
     const client = connect(endpoint);
     this.#client = { endpoint, client };
@@ -219,7 +249,9 @@ export class ClickHouseReadStore implements ReadStore {
 }
 
 /** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */
-const connect = (endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined }): ClickHouseClient =>
+const connect = (
+  endpoint: Omit<ClickHouseEndpoint, 'database'> & { readonly database: string | undefined },
+): ClickHouseClient =>
   createClient({
     url: endpoint.url,
     username: endpoint.user,

@@ -67,22 +67,70 @@ interface Table<Row> {
   readonly columns: readonly (readonly [name: string, write: Writer<Row>])[];
 }
 
-const text = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [name, (to, row) => to.string(row[name] as string)];
-const integer = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [name, (to, row) => to.uint64(row[name] as number)];
-const raw = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [`${name}_raw`, (to, row) => to.bytes(row[name] as Buffer)];
-const rawOrNull = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [`${name}_raw`, (to, row) => to.nullable(row[name] as Buffer | null)];
+const text = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
+  name,
+  (to, row) => to.string(row[name] as string),
+];
+const integer = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
+  name,
+  (to, row) => to.uint64(row[name] as number),
+];
+const raw = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
+  `${name}_raw`,
+  (to, row) => to.bytes(row[name] as Buffer),
+];
+const rawOrNull = <Row>(name: keyof Row & string): readonly [string, Writer<Row>] => [
+  `${name}_raw`,
+  (to, row) => to.nullable(row[name] as Buffer | null),
+];
 
 const EVENTS: Table<EventRow> = {
-  columns: [text('tenant'), text('aggregate_type'), text('aggregate_id'), integer('version'), text('event_id'), text('event_type'), integer('timestamp'), text('correlation_id'), text('causation_id'), raw('data'), rawOrNull('metadata'), integer('log_offset')],
+  columns: [
+    text('tenant'),
+    text('aggregate_type'),
+    text('aggregate_id'),
+    integer('version'),
+    text('event_id'),
+    text('event_type'),
+    integer('timestamp'),
+    text('correlation_id'),
+    text('causation_id'),
+    raw('data'),
+    rawOrNull('metadata'),
+    integer('log_offset'),
+  ],
 };
 const AGGREGATE_STATES: Table<AggregateStateRow> = {
-  columns: [text('tenant'), text('aggregate_type'), text('aggregate_id'), integer('version'), rawOrNull('state'), integer('last_modified'), integer('log_offset')],
+  columns: [
+    text('tenant'),
+    text('aggregate_type'),
+    text('aggregate_id'),
+    integer('version'),
+    rawOrNull('state'),
+    integer('last_modified'),
+    integer('log_offset'),
+  ],
 };
 const PROJECTION_STATES: Table<ProjectionStateRow> = {
-  columns: [text('tenant'), text('projection_id'), text('class_name'), text('key'), rawOrNull('state'), integer('sequence'), integer('last_modified')],
+  columns: [
+    text('tenant'),
+    text('projection_id'),
+    text('class_name'),
+    text('key'),
+    rawOrNull('state'),
+    integer('sequence'),
+    integer('last_modified'),
+  ],
 };
 const NOTIFICATIONS: Table<NotificationRow> = {
-  columns: [...(PROJECTION_STATES.columns as Table<NotificationRow>['columns']), text('aggregate_id'), text('aggregate_type'), integer('version'), text('event_id'), text('cause')],
+  columns: [
+    ...(PROJECTION_STATES.columns as Table<NotificationRow>['columns']),
+    text('aggregate_id'),
+    text('aggregate_type'),
+    integer('version'),
+    text('event_id'),
+    text('cause'),
+  ],
 };
 
 /** The JSON columns that ClickHouse derives from `<name>_raw` unless they are given. */

@@ -40,7 +40,14 @@ const NICE = 10;
 const USER = 'statefold';
 const DATABASE = 'statefold';
 const BACKOFF_MS = { first: 250, last: 30_000 };
-const HTTP_LIMITS = { queries: 4, reserved: 3, queueMs: 10_000, maxInsertBytes: 256 * 1024 * 1024, maxQueryBytes: 1024 * 1024, stallMs: 60_000 };
+const HTTP_LIMITS = {
+  queries: 4,
+  reserved: 3,
+  queueMs: 10_000,
+  maxInsertBytes: 256 * 1024 * 1024,
+  maxQueryBytes: 1024 * 1024,
+  stallMs: 60_000,
+};
 
 /** Keeps one embedded ClickHouse running as a child process; the service never waits for it. */
 export class EmbeddedEngine {
@@ -122,7 +129,10 @@ export class EmbeddedEngine {
   }
 
   #unavailable(what: string): StatefoldError {
-    return new StatefoldError('UNAVAILABLE', `The embedded read store ${what}${this.#lastError === undefined ? '' : `: ${this.#lastError}`}`);
+    return new StatefoldError(
+      'UNAVAILABLE',
+      `The embedded read store ${what}${this.#lastError === undefined ? '' : `: ${this.#lastError}`}`,
+    );
   }
 
   #spawn(): void {
@@ -143,7 +153,11 @@ export class EmbeddedEngine {
       child = spawn(process.execPath, [fileURLToPath(new URL('./engine-process.js', import.meta.url))], {
         stdio: ['pipe', 'pipe', 'pipe'],
         // The engine works on libuv's threads: one a statement, and some for files.
-        env: { PATH: '/usr/local/bin:/usr/bin:/bin', TZ: 'UTC', UV_THREADPOOL_SIZE: String(HTTP_LIMITS.queries + HTTP_LIMITS.reserved + 5) },
+        env: {
+          PATH: '/usr/local/bin:/usr/bin:/bin',
+          TZ: 'UTC',
+          UV_THREADPOOL_SIZE: String(HTTP_LIMITS.queries + HTTP_LIMITS.reserved + 5),
+        },
       });
       yieldToAppends(child);
     } catch (error) {
@@ -159,7 +173,10 @@ export class EmbeddedEngine {
     child.stdin?.on('error', () => undefined);
     child.stdin?.write(`${JSON.stringify(settings)}\n`);
     if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => this.#said(child, line));
-    if (child.stderr !== null) createInterface({ input: child.stderr }).on('line', (line) => this.#options.logger.debug({ engine: line.slice(0, 2_000) }, 'Read store engine'));
+    if (child.stderr !== null)
+      createInterface({ input: child.stderr }).on('line', (line) =>
+        this.#options.logger.debug({ engine: line.slice(0, 2_000) }, 'Read store engine'),
+      );
     this.#timer = setTimeout(() => this.#kill(child, 'did not start in time'), this.#options.startDeadlineMs ?? 60_000);
   }
 
@@ -194,7 +211,10 @@ export class EmbeddedEngine {
     if (this.#state === 'READY' && Date.now() - this.#readyAt > 60_000) this.#failures = 0;
     const wait = Math.min(BACKOFF_MS.last, BACKOFF_MS.first * 2 ** this.#failures++) * (0.75 + Math.random() / 2);
     this.#to('BACKOFF');
-    this.#options.logger.warn({ reason, directory: this.#options.directory, retryMs: Math.round(wait) }, 'The embedded read store is away; it is rebuilt from the log if its directory is deleted');
+    this.#options.logger.warn(
+      { reason, directory: this.#options.directory, retryMs: Math.round(wait) },
+      'The embedded read store is away; it is rebuilt from the log if its directory is deleted',
+    );
     this.#timer = setTimeout(() => this.#spawn(), wait);
   }
 
@@ -220,7 +240,10 @@ export class EmbeddedEngine {
       if (child === this.#child && this.#state === 'READY') this.#schedulePing(child);
     } catch (error) {
       if (child !== this.#child || this.#state !== 'READY') return;
-      this.#kill(child, `gave no answer to a health check within ${deadline} ms (${error instanceof Error ? error.message : String(error)})`);
+      this.#kill(
+        child,
+        `gave no answer to a health check within ${deadline} ms (${error instanceof Error ? error.message : String(error)})`,
+      );
     }
   }
 

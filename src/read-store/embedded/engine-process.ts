@@ -22,7 +22,9 @@ export interface EngineProcessSettings {
   readonly stallMs: number;
 }
 
-export type EngineProcessMessage = { readonly type: 'ready'; readonly port: number } | { readonly type: 'failed'; readonly code: string; readonly message: string };
+export type EngineProcessMessage =
+  | { readonly type: 'ready'; readonly port: number }
+  | { readonly type: 'failed'; readonly code: string; readonly message: string };
 
 const say = (message: EngineProcessMessage): Promise<void> =>
   new Promise((resolve) => {

@@ -88,7 +88,12 @@ export class Engine {
   }
 
   /** Runs one statement. An aborted one is cancelled in the engine; the promise settles when the engine has let go of it. */
-  async run(sql: string, context: StatementContext, signal: AbortSignal, changesSession = false): Promise<StatementSummary> {
+  async run(
+    sql: string,
+    context: StatementContext,
+    signal: AbortSignal,
+    changesSession = false,
+  ): Promise<StatementSummary> {
     signal.throwIfAborted();
     const id = randomUUID();
     const pooled = this.#take(context);
@@ -140,7 +145,9 @@ export class Engine {
     if (idle !== undefined) return { ...idle, prelude: parameters };
     const prelude = [
       ...(context.database === undefined ? [] : [`USE ${identifier(context.database)}`]),
-      ...(settings.length === 0 ? [] : [`SET ${settings.map(([name, value]) => `${name} = ${quoted(value)}`).join(', ')}`]),
+      ...(settings.length === 0
+        ? []
+        : [`SET ${settings.map(([name, value]) => `${name} = ${quoted(value)}`).join(', ')}`]),
       ...parameters,
     ];
     return { key, session: this.#session(), prelude };
@@ -157,6 +164,8 @@ function engineError(error: unknown): unknown {
   const text = error instanceof Error ? error.message : String(error);
   const code = /Code: (\d+)\./.exec(text)?.[1];
   if (code === undefined) return error;
-  const once = text.replace(/^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\.)/, '').replace(/(?: \(version [^)]*\)\. \([A-Z_]+\))+\s*$/, '');
+  const once = text
+    .replace(/^(?:Code: \d+\. DB::Exception: )+(?=Code: \d+\.)/, '')
+    .replace(/(?: \(version [^)]*\)\. \([A-Z_]+\))+\s*$/, '');
   return new EngineError(Number(code), once.trim());
 }

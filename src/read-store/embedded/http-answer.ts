@@ -1,9 +1,22 @@
 import { EngineError } from './engine.js';
 
 /** ClickHouse's own codes that the HTTP interface itself raises. */
-export const CODE = { unknownFunction: 46, notImplemented: 48, syntaxError: 62, unknownException: 1002, tooManyQueries: 202, requestTooLarge: 307, authenticationFailed: 516, requiredPassword: 194, badRequest: 36, cannotDecompress: 271 } as const;
+export const CODE = {
+  unknownFunction: 46,
+  notImplemented: 48,
+  syntaxError: 62,
+  unknownException: 1002,
+  tooManyQueries: 202,
+  requestTooLarge: 307,
+  authenticationFailed: 516,
+  requiredPassword: 194,
+  badRequest: 36,
+  cannotDecompress: 271,
+} as const;
 
-const BAD_REQUEST = new Set([6, 26, 27, 38, 41, 43, 53, 62, 72, 117, 132, 167, 168, 169, 321, 322, 36, 456, 457, 69, 271]);
+const BAD_REQUEST = new Set([
+  6, 26, 27, 38, 41, 43, 53, 62, 72, 117, 132, 167, 168, 169, 321, 322, 36, 456, 457, 69, 271,
+]);
 const NOT_FOUND = new Set([46, 47, 50, 56, 60, 63, 73, 81, 115, 152, 186]);
 
 /** The status that a ClickHouse server answers for one of its error codes. */
@@ -19,7 +32,8 @@ export function statusOf(code: number): number {
   return 500;
 }
 
-export const exception = (code: number, message: string, name: string): EngineError => new EngineError(code, `Code: ${code}. DB::Exception: ${message}. (${name})`);
+export const exception = (code: number, message: string, name: string): EngineError =>
+  new EngineError(code, `Code: ${code}. DB::Exception: ${message}. (${name})`);
 
 const TYPES: readonly (readonly [RegExp, string])[] = [
   [/^JSON(?:Compact)?(?:Strings)?EachRow|^NDJSON$|^JSONLines$/i, 'application/x-ndjson; charset=UTF-8'],
@@ -31,4 +45,5 @@ const TYPES: readonly (readonly [RegExp, string])[] = [
   [/^XML$/i, 'application/xml; charset=UTF-8'],
 ];
 
-export const contentTypeOf = (format: string): string => TYPES.find(([pattern]) => pattern.test(format))?.[1] ?? 'text/plain; charset=UTF-8';
+export const contentTypeOf = (format: string): string =>
+  TYPES.find(([pattern]) => pattern.test(format))?.[1] ?? 'text/plain; charset=UTF-8';

@@ -45,9 +45,12 @@ export class HttpInterface {
 
   constructor(options: HttpInterfaceOptions) {
     this.#options = options;
-    this.#server = createServer({ keepAliveTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 300_000, maxHeaderSize: 1024 * 1024 }, (request, response) => {
-      this.#handle(request, response).catch((error: unknown) => this.#refuse(response, error));
-    });
+    this.#server = createServer(
+      { keepAliveTimeout: 10_000, headersTimeout: 10_000, requestTimeout: 300_000, maxHeaderSize: 1024 * 1024 },
+      (request, response) => {
+        this.#handle(request, response).catch((error: unknown) => this.#refuse(response, error));
+      },
+    );
     this.#server.maxConnections = 256;
   }
 
@@ -85,7 +88,9 @@ export class HttpInterface {
       return;
     }
     if (url.pathname !== '/') {
-      response.writeHead(404, { 'Content-Type': 'text/plain; charset=UTF-8' }).end(`There is no handle ${url.pathname}\n\nUse / or /ping for health checks.\n`);
+      response
+        .writeHead(404, { 'Content-Type': 'text/plain; charset=UTF-8' })
+        .end(`There is no handle ${url.pathname}\n\nUse / or /ping for health checks.\n`);
       return;
     }
     if (request.method !== 'GET' && request.method !== 'HEAD' && request.method !== 'POST') {
@@ -107,7 +112,12 @@ export class HttpInterface {
     }
   }
 
-  async #statement(request: IncomingMessage, response: ServerResponse, parameters: RequestParameters, signal: AbortSignal): Promise<void> {
+  async #statement(
+    request: IncomingMessage,
+    response: ServerResponse,
+    parameters: RequestParameters,
+    signal: AbortSignal,
+  ): Promise<void> {
     const body = request.method === 'POST' ? bodyOf(request) : Readable.from([]);
     const { statement, rest, inline } = await this.#readHead(parameters.query, body);
     switch (statement.kind) {
@@ -116,7 +126,9 @@ export class HttpInterface {
       case 'rows':
         return this.#rows(request, response, parameters, statement, signal);
       case 'other': {
-        const summary = await this.#run(parameters, signal, () => this.#options.engine.run(statement.body, parameters, signal, statement.changesSession));
+        const summary = await this.#run(parameters, signal, () =>
+          this.#options.engine.run(statement.body, parameters, signal, statement.changesSession),
+        );
         return this.#done(response, parameters.defaultFormat, summary, summary.text);
       }
       case 'multiple':
@@ -128,7 +140,10 @@ export class HttpInterface {
   }
 
   /** The statement, and what of the body are its rows: for an INSERT the body streams on, else it is read to its end. */
-  async #readHead(query: string, body: Readable): Promise<{ statement: Statement; inline: Buffer; rest: AsyncIterator<Buffer> }> {
+  async #readHead(
+    query: string,
+    body: Readable,
+  ): Promise<{ statement: Statement; inline: Buffer; rest: AsyncIterator<Buffer> }> {
     // Latin1: one character a byte, so that the statement's offsets are those of the bytes.
     let text = query === '' ? '' : `${Buffer.from(query).toString('latin1')}\n`;
     const rest = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
@@ -138,22 +153,41 @@ export class HttpInterface {
       const chunk = await rest.next();
       ended = chunk.done === true;
       if (chunk.done !== true) text += chunk.value.toString('latin1');
-      if (text.length > this.#options.maxQueryBytes) throw exception(CODE.requestTooLarge, `The statement is longer than ${this.#options.maxQueryBytes} bytes`, 'REQUEST_ENTITY_TOO_LARGE');
+      if (text.length > this.#options.maxQueryBytes)
+        throw exception(
+          CODE.requestTooLarge,
+          `The statement is longer than ${this.#options.maxQueryBytes} bytes`,
+          'REQUEST_ENTITY_TOO_LARGE',
+        );
       if (ended) statement = readStatement(text);
-      else if (text.length <= INSERT_HEAD || statement.kind === 'incomplete') statement = readStatement(text.slice(0, 2 * INSERT_HEAD), false);
+      else if (text.length <= INSERT_HEAD || statement.kind === 'incomplete')
+        statement = readStatement(text.slice(0, 2 * INSERT_HEAD), false);
     }
-    if (statement.kind === 'insert') return { statement: utf8(statement), inline: Buffer.from(text.slice(statement.dataAt), 'latin1'), rest };
+    if (statement.kind === 'insert')
+      return { statement: utf8(statement), inline: Buffer.from(text.slice(statement.dataAt), 'latin1'), rest };
     return { statement: utf8(statement), inline: Buffer.alloc(0), rest };
   }
 
-  async #insert(response: ServerResponse, parameters: RequestParameters, statement: Statement & { kind: 'insert' }, inline: Buffer, rest: AsyncIterator<Buffer>, signal: AbortSignal): Promise<void> {
+  async #insert(
+    response: ServerResponse,
+    parameters: RequestParameters,
+    statement: Statement & { kind: 'insert' },
+    inline: Buffer,
+    rest: AsyncIterator<Buffer>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { engine, maxInsertBytes } = this.#options;
     const file = join(engine.spool, `rows-${randomUUID()}`);
     let bytes = 0;
     async function* rows(): AsyncGenerator<Buffer> {
-      for (let chunk: Buffer | undefined = inline; chunk !== undefined; ) {
+      for (let chunk: Buffer | undefined = inline; chunk !== undefined;) {
         bytes += chunk.length;
-        if (bytes > maxInsertBytes) throw exception(CODE.requestTooLarge, `The rows are more than ${maxInsertBytes} bytes`, 'REQUEST_ENTITY_TOO_LARGE');
+        if (bytes > maxInsertBytes)
+          throw exception(
+            CODE.requestTooLarge,
+            `The rows are more than ${maxInsertBytes} bytes`,
+            'REQUEST_ENTITY_TOO_LARGE',
+          );
         yield chunk;
         const next = await rest.next();
         chunk = next.done === true ? undefined : next.value;
@@ -162,14 +196,21 @@ export class HttpInterface {
     try {
       await pipeline(rows, createWriteStream(file, { mode: 0o600, flags: 'wx' }), { signal });
       const sql = `${statement.head} FROM INFILE ${quoted(file)} COMPRESSION 'none' ${statement.settings} FORMAT ${statement.format}`;
-      const summary = bytes === 0 ? undefined : await this.#run(parameters, signal, () => engine.run(sql, parameters, signal), true);
+      const summary =
+        bytes === 0 ? undefined : await this.#run(parameters, signal, () => engine.run(sql, parameters, signal), true);
       this.#done(response, statement.format, { rowsRead: summary?.rowsRead ?? 0, bytesRead: bytes, text: '' }, '');
     } finally {
       await rm(file, { force: true });
     }
   }
 
-  async #rows(request: IncomingMessage, response: ServerResponse, parameters: RequestParameters, statement: Statement & { kind: 'rows' }, signal: AbortSignal): Promise<void> {
+  async #rows(
+    request: IncomingMessage,
+    response: ServerResponse,
+    parameters: RequestParameters,
+    statement: Statement & { kind: 'rows' },
+    signal: AbortSignal,
+  ): Promise<void> {
     const format = statement.format ?? parameters.defaultFormat;
     if (!/^\w+$/.test(format)) throw exception(73, `Unknown format ${format.slice(0, 100)}`, 'UNKNOWN_FORMAT');
     await this.#run(parameters, signal, async (path) => {
@@ -187,10 +228,19 @@ export class HttpInterface {
       }
       if (chunk === undefined) {
         const summary = await running;
-        return this.#done(response, format, summary, Buffer.concat(head), parameters.compressAnswer ? request : undefined);
+        return this.#done(
+          response,
+          format,
+          summary,
+          Buffer.concat(head),
+          parameters.compressAnswer ? request : undefined,
+        );
       }
       const tag = randomBytes(12).toString('base64url').slice(0, 16);
-      response.setHeader('Content-Type', contentTypeOf(format)).setHeader('X-ClickHouse-Format', format).setHeader('X-ClickHouse-Exception-Tag', tag);
+      response
+        .setHeader('Content-Type', contentTypeOf(format))
+        .setHeader('X-ClickHouse-Format', format)
+        .setHeader('X-ClickHouse-Exception-Tag', tag);
       const writer = new AnswerWriter(response, parameters.compressAnswer ? request : undefined, this.#options.stallMs);
       for (const early of head) await writer.write(early);
       // After the client has gone the rest is read and dropped, so that the engine isn't left waiting in a write.
@@ -201,24 +251,49 @@ export class HttpInterface {
       } catch (error) {
         // As a ClickHouse server ends an answer that fails halfway: the exception in a tagged block, then no proper end.
         const message = Buffer.from(`${messageOf(error)}\n`);
-        await writer.write(Buffer.concat([Buffer.from(`\r\n__exception__\r\n${tag}\r\n`), message, Buffer.from(`${message.length} ${tag}\r\n__exception__\r\n`)]));
+        await writer.write(
+          Buffer.concat([
+            Buffer.from(`\r\n__exception__\r\n${tag}\r\n`),
+            message,
+            Buffer.from(`${message.length} ${tag}\r\n__exception__\r\n`),
+          ]),
+        );
         await writer.cut();
       }
     });
   }
 
-  async #run<T>(parameters: RequestParameters, signal: AbortSignal, work: (path: string) => Promise<T>, reserved = false): Promise<T> {
+  async #run<T>(
+    parameters: RequestParameters,
+    signal: AbortSignal,
+    work: (path: string) => Promise<T>,
+    reserved = false,
+  ): Promise<T> {
     const lane = reserved || parameters.settings.get('workload') === 'statefold' ? this.#reserved : this.#queries;
     try {
       return await lane.use(this.#options.queueMs, signal, work);
     } catch (error) {
-      if (error instanceof LaneFullError) throw exception(CODE.tooManyQueries, `Too many simultaneous queries. Maximum: ${this.#options.queries}`, 'TOO_MANY_SIMULTANEOUS_QUERIES');
+      if (error instanceof LaneFullError)
+        throw exception(
+          CODE.tooManyQueries,
+          `Too many simultaneous queries. Maximum: ${this.#options.queries}`,
+          'TOO_MANY_SIMULTANEOUS_QUERIES',
+        );
       throw error;
     }
   }
 
-  #done(response: ServerResponse, format: string, summary: StatementSummary, body: Buffer | string, compressFor?: IncomingMessage): void {
-    response.setHeader('X-ClickHouse-Summary', JSON.stringify({ read_rows: String(summary.rowsRead), read_bytes: String(summary.bytesRead) }));
+  #done(
+    response: ServerResponse,
+    format: string,
+    summary: StatementSummary,
+    body: Buffer | string,
+    compressFor?: IncomingMessage,
+  ): void {
+    response.setHeader(
+      'X-ClickHouse-Summary',
+      JSON.stringify({ read_rows: String(summary.rowsRead), read_bytes: String(summary.bytesRead) }),
+    );
     response.setHeader('X-ClickHouse-Format', format).setHeader('Content-Type', contentTypeOf(format));
     const encoder = compressFor === undefined ? undefined : encoderFor(compressFor);
     if (encoder === undefined) {
@@ -240,7 +315,9 @@ export class HttpInterface {
     if (status === 401) response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
     // What the client still sends of a refused body isn't read.
     if (status === 413 || status === 401 || status === 403) response.setHeader('Connection', 'close');
-    response.setHeader('X-ClickHouse-Exception-Code', String(code)).setHeader('Content-Type', 'text/plain; charset=UTF-8');
+    response
+      .setHeader('X-ClickHouse-Exception-Code', String(code))
+      .setHeader('Content-Type', 'text/plain; charset=UTF-8');
     response.writeHead(status).end(`${messageOf(error)} (version ${this.#version})\n`);
   }
 }
@@ -302,7 +379,9 @@ function encoderFor(request: IncomingMessage): { name: string; stream: NodeJS.Re
 
 /** Paths of the spool are nobody's business. */
 const messageOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/: \(in file\/uri [^)]*\)/g, '').replace(/ INTO OUTFILE '[^']*' TRUNCATE/g, '');
+  (error instanceof Error ? error.message : String(error))
+    .replace(/: \(in file\/uri [^)]*\)/g, '')
+    .replace(/ INTO OUTFILE '[^']*' TRUNCATE/g, '');
 
 const decode = (latin1: string): string => Buffer.from(latin1, 'latin1').toString('utf8');
 

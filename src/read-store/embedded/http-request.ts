@@ -12,8 +12,26 @@ export interface Credentials {
 
 /** Parameters of the HTTP interface itself; every other one is a setting of the engine. */
 const RESERVED = new Set([
-  'query', 'database', 'default_format', 'query_id', 'user', 'password', 'compress', 'decompress', 'quota_key', 'session_id', 'session_timeout',
-  'session_check', 'close_session', 'role', 'buffer_size', 'wait_end_of_query', 'client_protocol_version', 'stacktrace', 'enable_http_compression', 'log_comment',
+  'query',
+  'database',
+  'default_format',
+  'query_id',
+  'user',
+  'password',
+  'compress',
+  'decompress',
+  'quota_key',
+  'session_id',
+  'session_timeout',
+  'session_check',
+  'close_session',
+  'role',
+  'buffer_size',
+  'wait_end_of_query',
+  'client_protocol_version',
+  'stacktrace',
+  'enable_http_compression',
+  'log_comment',
 ]);
 const NAME = /^[A-Za-z_][A-Za-z0-9_.]*$/;
 
@@ -36,7 +54,11 @@ export function readParameters(request: IncomingMessage, url: URL): RequestParam
     else settings.set(name, value);
   }
   if (search.get('compress') === '1' || search.get('decompress') === '1')
-    throw exception(CODE.notImplemented, "Native compression (compress=1, decompress=1) isn't offered here: use HTTP compression (enable_http_compression=1)", 'NOT_IMPLEMENTED');
+    throw exception(
+      CODE.notImplemented,
+      "Native compression (compress=1, decompress=1) isn't offered here: use HTTP compression (enable_http_compression=1)",
+      'NOT_IMPLEMENTED',
+    );
   // As a ClickHouse server does: a GET may change settings, but no data.
   if (request.method !== 'POST' && !settings.has('readonly')) settings.set('readonly', '2');
   return {
@@ -53,9 +75,18 @@ export function readParameters(request: IncomingMessage, url: URL): RequestParam
 /** @throws EngineError 194 without credentials, 516 with wrong ones. */
 export function authenticate(request: IncomingMessage, url: URL, owner: Credentials): void {
   const given = credentials(request, url);
-  if (given === undefined) throw exception(CODE.requiredPassword, 'Authentication is required: user and password are missing', 'REQUIRED_PASSWORD');
+  if (given === undefined)
+    throw exception(
+      CODE.requiredPassword,
+      'Authentication is required: user and password are missing',
+      'REQUIRED_PASSWORD',
+    );
   if (!same(given.user, owner.user) || !same(given.password, owner.password))
-    throw exception(CODE.authenticationFailed, 'Authentication failed: password is incorrect, or there is no user with such name', 'AUTHENTICATION_FAILED');
+    throw exception(
+      CODE.authenticationFailed,
+      'Authentication failed: password is incorrect, or there is no user with such name',
+      'AUTHENTICATION_FAILED',
+    );
 }
 
 function credentials(request: IncomingMessage, url: URL): Credentials | undefined {
@@ -74,7 +105,8 @@ function credentials(request: IncomingMessage, url: URL): Credentials | undefine
 }
 
 /** Compared as digests, so that neither length nor prefix shows in the time it takes. */
-const same = (a: string, b: string): boolean => timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest());
+const same = (a: string, b: string): boolean =>
+  timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest());
 
 function single(request: IncomingMessage, name: string): string | undefined {
   const value = request.headers[name];
@@ -85,8 +117,20 @@ function single(request: IncomingMessage, name: string): string | undefined {
 export function bodyOf(request: IncomingMessage): Readable {
   const encoding = single(request, 'content-encoding') ?? 'identity';
   if (encoding === 'identity' || encoding === '') return request;
-  const inflate = encoding === 'gzip' ? createGunzip() : encoding === 'deflate' ? createInflate() : encoding === 'br' ? createBrotliDecompress() : undefined;
-  if (inflate === undefined) throw exception(CODE.notImplemented, `Content-Encoding ${encoding.slice(0, 40)} isn't offered here: gzip, deflate and br are`, 'NOT_IMPLEMENTED');
+  const inflate =
+    encoding === 'gzip'
+      ? createGunzip()
+      : encoding === 'deflate'
+        ? createInflate()
+        : encoding === 'br'
+          ? createBrotliDecompress()
+          : undefined;
+  if (inflate === undefined)
+    throw exception(
+      CODE.notImplemented,
+      `Content-Encoding ${encoding.slice(0, 40)} isn't offered here: gzip, deflate and br are`,
+      'NOT_IMPLEMENTED',
+    );
   request.on('error', (error) => inflate.destroy(error));
   return request.pipe(inflate);
 }

@@ -4,9 +4,24 @@
  * a caller who decodes bytes as latin1 gets byte offsets.
  */
 export type Statement =
-  | { readonly kind: 'insert'; /** Up to the format clause. */ readonly head: string; /** `SETTINGS …` before the format, or empty. */ readonly settings: string; readonly format: string; /** Where the rows begin. */ readonly dataAt: number }
-  | { readonly kind: 'rows'; readonly body: string; readonly format: string | undefined; /** What follows the format's name. */ readonly tail: string }
-  | { readonly kind: 'other'; readonly body: string; /** Leaves something behind in the session that ran it. */ readonly changesSession: boolean }
+  | {
+      readonly kind: 'insert';
+      /** Up to the format clause. */ readonly head: string;
+      /** `SETTINGS …` before the format, or empty. */ readonly settings: string;
+      readonly format: string;
+      /** Where the rows begin. */ readonly dataAt: number;
+    }
+  | {
+      readonly kind: 'rows';
+      readonly body: string;
+      readonly format: string | undefined;
+      /** What follows the format's name. */ readonly tail: string;
+    }
+  | {
+      readonly kind: 'other';
+      readonly body: string;
+      /** Leaves something behind in the session that ran it. */ readonly changesSession: boolean;
+    }
   | { readonly kind: 'empty' }
   | { readonly kind: 'incomplete' }
   | { readonly kind: 'multiple' };
@@ -67,17 +82,25 @@ function readInsert(text: string, rest: Generator<Token>, complete: boolean): St
     else if (token.text === ')') depth--;
     // A name after a dot or as the target itself is no keyword.
     else if (token.type === 'word' && depth === 0 && previous !== '.' && previous !== 'INTO' && previous !== 'TABLE') {
-      if (token.text === 'SELECT' || token.text === 'WITH' || token.text === 'FROM' || token.text === 'WATCH') return undefined;
+      if (token.text === 'SELECT' || token.text === 'WITH' || token.text === 'FROM' || token.text === 'WATCH')
+        return undefined;
       if (token.text === 'SETTINGS') settingsAt = token.start;
       const headEnd = settingsAt ?? token.start;
       const settings = settingsAt === undefined ? '' : text.slice(settingsAt, token.start);
-      if (token.text === 'VALUES') return { kind: 'insert', head: text.slice(0, headEnd), settings, format: 'Values', dataAt: token.end };
+      if (token.text === 'VALUES')
+        return { kind: 'insert', head: text.slice(0, headEnd), settings, format: 'Values', dataAt: token.end };
       if (token.text === 'FORMAT') {
         const name = rest.next();
         if (name.done === true || (!complete && name.value.end === text.length)) break;
         const gap = /^[ \t\r]*(?:\n|;[ \t\r]*\n?)?/.exec(text.slice(name.value.end));
         const format = text.slice(name.value.start, name.value.end);
-        return { kind: 'insert', head: text.slice(0, headEnd), settings, format, dataAt: name.value.end + (gap?.[0].length ?? 0) };
+        return {
+          kind: 'insert',
+          head: text.slice(0, headEnd),
+          settings,
+          format,
+          dataAt: name.value.end + (gap?.[0].length ?? 0),
+        };
       }
     }
     previous = token.text;
@@ -111,7 +134,12 @@ function readQuery(text: string, keyword: string): Statement {
   const body = text.slice(0, end);
   if (!ROWS.has(keyword)) return { kind: 'other', body, changesSession: KEEPS_STATE.has(keyword) };
   if (formatAt === undefined || name === undefined) return { kind: 'rows', body, format: undefined, tail: '' };
-  return { kind: 'rows', body: text.slice(0, formatAt), format: text.slice(name.start, name.end), tail: tailAt === undefined ? '' : text.slice(tailAt, end) };
+  return {
+    kind: 'rows',
+    body: text.slice(0, formatAt),
+    format: text.slice(name.start, name.end),
+    tail: tailAt === undefined ? '' : text.slice(tailAt, end),
+  };
 }
 
 /** A ClickHouse string literal. */

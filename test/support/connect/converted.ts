@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import avro from 'avsc';
 import { ROOT } from '../service.js';
 
-type Schema = string | Schema[] | { type: Schema; name?: string; fields?: { name: string; type: Schema }[]; items?: Schema; logicalType?: string };
+type Schema =
+  | string
+  | Schema[]
+  | { type: Schema; name?: string; fields?: { name: string; type: Schema }[]; items?: Schema; logicalType?: string };
 interface ConnectSchema {
   readonly type: string;
   readonly optional: boolean;
@@ -16,7 +19,14 @@ interface ConnectSchema {
   readonly items?: ConnectSchema;
 }
 
-const SIMPLE: Readonly<Record<string, string>> = { string: 'string', bytes: 'bytes', fixed: 'bytes', int: 'int32', long: 'int64', boolean: 'boolean' };
+const SIMPLE: Readonly<Record<string, string>> = {
+  string: 'string',
+  bytes: 'bytes',
+  fixed: 'bytes',
+  int: 'int32',
+  long: 'int64',
+  boolean: 'boolean',
+};
 const WIRE_HEADER = 5;
 
 function connectSchema(schema: Schema, optional = false): ConnectSchema {
@@ -25,11 +35,22 @@ function connectSchema(schema: Schema, optional = false): ConnectSchema {
     const branches = schema.filter((branch) => branch !== 'null');
     const [only] = branches;
     if (branches.length === 1 && only !== undefined) return connectSchema(only, true);
-    return { type: 'struct', optional, name: 'io.confluent.connect.avro.Union', fields: branches.map((branch) => ({ ...connectSchema(branch, true), field: nameOf(branch) })) };
+    return {
+      type: 'struct',
+      optional,
+      name: 'io.confluent.connect.avro.Union',
+      fields: branches.map((branch) => ({ ...connectSchema(branch, true), field: nameOf(branch) })),
+    };
   }
-  if (schema.logicalType === 'timestamp-millis') return { type: 'int64', optional, name: 'org.apache.kafka.connect.data.Timestamp', version: 1 };
+  if (schema.logicalType === 'timestamp-millis')
+    return { type: 'int64', optional, name: 'org.apache.kafka.connect.data.Timestamp', version: 1 };
   if (schema.type === 'record')
-    return { type: 'struct', optional, name: `dev.statefold.${nameOf(schema)}`, fields: (schema.fields ?? []).map(({ name, type }) => ({ ...connectSchema(type), field: name })) };
+    return {
+      type: 'struct',
+      optional,
+      name: `dev.statefold.${nameOf(schema)}`,
+      fields: (schema.fields ?? []).map(({ name, type }) => ({ ...connectSchema(type), field: name })),
+    };
   if (schema.type === 'array') return { type: 'array', optional, items: connectSchema(schema.items ?? fail(schema)) };
   return connectSchema(schema.type, optional);
 }
@@ -39,18 +60,32 @@ function connectValue(schema: Schema, value: unknown): unknown {
     const records = schema.filter((branch) => branch !== 'null');
     if (value === null) return null;
     const [only] = records;
-    if (records.length === 1 && only !== undefined) return connectValue(only, typeof value === 'object' ? Object.values(value)[0] : value);
+    if (records.length === 1 && only !== undefined)
+      return connectValue(only, typeof value === 'object' ? Object.values(value)[0] : value);
     const [branch, inner] = Object.entries(value as object)[0] as [string, unknown];
-    return Object.fromEntries(records.map((record) => [nameOf(record), `dev.statefold.${nameOf(record)}` === branch ? connectValue(record, inner) : null]));
+    return Object.fromEntries(
+      records.map((record) => [
+        nameOf(record),
+        `dev.statefold.${nameOf(record)}` === branch ? connectValue(record, inner) : null,
+      ]),
+    );
   }
   if (Buffer.isBuffer(value)) return value.toString('base64');
   if (typeof schema === 'string') return value;
-  if (schema.type === 'record') return Object.fromEntries((schema.fields ?? []).map(({ name, type }) => [name, connectValue(type, (value as Record<string, unknown>)[name])]));
-  if (schema.type === 'array') return (value as unknown[]).map((item) => connectValue(schema.items ?? fail(schema), item));
+  if (schema.type === 'record')
+    return Object.fromEntries(
+      (schema.fields ?? []).map(({ name, type }) => [
+        name,
+        connectValue(type, (value as Record<string, unknown>)[name]),
+      ]),
+    );
+  if (schema.type === 'array')
+    return (value as unknown[]).map((item) => connectValue(schema.items ?? fail(schema), item));
   return value;
 }
 
-const nameOf = (schema: Schema): string => (typeof schema === 'object' && !Array.isArray(schema) ? schema.name : undefined) ?? fail(schema);
+const nameOf = (schema: Schema): string =>
+  (typeof schema === 'object' && !Array.isArray(schema) ? schema.name : undefined) ?? fail(schema);
 
 function fail(schema: Schema): never {
   throw new Error(`no rule for ${JSON.stringify(schema)}`);
@@ -61,5 +96,8 @@ export function converter(name: 'events' | 'changes'): (value: Buffer) => Buffer
   const schema = JSON.parse(readFileSync(join(ROOT, 'schemas', 'avro', `${name}.avsc`), 'utf8')) as Schema;
   const type = avro.Type.forSchema(schema as avro.Schema, { wrapUnions: true });
   const connect = connectSchema(schema);
-  return (value) => Buffer.from(JSON.stringify({ schema: connect, payload: connectValue(schema, type.fromBuffer(value.subarray(WIRE_HEADER))) }));
+  return (value) =>
+    Buffer.from(
+      JSON.stringify({ schema: connect, payload: connectValue(schema, type.fromBuffer(value.subarray(WIRE_HEADER))) }),
+    );
 }

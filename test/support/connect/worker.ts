@@ -8,7 +8,8 @@ import { ROOT } from '../service.js';
 import { freePort } from '../kafka.js';
 
 const home = process.env['KAFKA_HOME'];
-const jdk = (name: string): string => (process.env['JAVA_HOME'] === undefined ? name : join(process.env['JAVA_HOME'], 'bin', name));
+const jdk = (name: string): string =>
+  process.env['JAVA_HOME'] === undefined ? name : join(process.env['JAVA_HOME'], 'bin', name);
 
 /** Why a Connect worker can't run here, or false. */
 export const needsConnect: string | false =
@@ -39,7 +40,11 @@ export async function startConnect({ directory, brokers, prefix }: ConnectOption
   const libs = join(home ?? '', 'libs', '*');
   const classes = join(directory, 'classes');
   mkdirSync(classes, { recursive: true });
-  const compiled = spawnSync(jdk('javac'), ['-d', classes, '-cp', libs, join(ROOT, 'test', 'support', 'connect', 'RowsConnector.java')], { encoding: 'utf8' });
+  const compiled = spawnSync(
+    jdk('javac'),
+    ['-d', classes, '-cp', libs, join(ROOT, 'test', 'support', 'connect', 'RowsConnector.java')],
+    { encoding: 'utf8' },
+  );
   if (compiled.status !== 0) throw new Error(`javac: ${compiled.stderr}`);
   const port = await freePort();
   const properties = {
@@ -62,16 +67,32 @@ export async function startConnect({ directory, brokers, prefix }: ConnectOption
     'config.providers.env.class': 'org.apache.kafka.common.config.provider.EnvVarConfigProvider',
   };
   const file = join(directory, 'connect.properties');
-  writeFileSync(file, Object.entries(properties).map(([key, value]) => `${key}=${value}\n`).join(''));
+  writeFileSync(
+    file,
+    Object.entries(properties)
+      .map(([key, value]) => `${key}=${value}\n`)
+      .join(''),
+  );
   const logFile = join(directory, 'connect.log');
   const log = openSync(logFile, 'a');
-  const java = ['-Xms64m', '-Xmx256m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', `${classes}:${libs}`, 'org.apache.kafka.connect.cli.ConnectDistributed', file];
+  const java = [
+    '-Xms64m',
+    '-Xmx256m',
+    '-XX:+UseSerialGC',
+    '-XX:TieredStopAtLevel=1',
+    '-cp',
+    `${classes}:${libs}`,
+    'org.apache.kafka.connect.cli.ConnectDistributed',
+    file,
+  ];
   const child = spawn(jdk('java'), java, { stdio: ['ignore', log, log] });
   const url = `http://127.0.0.1:${port}`;
   const close = (): Promise<void> => ended(child);
   for (const deadline = Date.now() + STARTS_MS; ; await delay(100)) {
     // Its interface answers before its group has a leader; connectors can be listed when it has.
-    const ready = await fetch(`${url}/connectors`, { signal: AbortSignal.timeout(5000) }).then(({ ok }) => ok).catch(() => false);
+    const ready = await fetch(`${url}/connectors`, { signal: AbortSignal.timeout(5000) })
+      .then(({ ok }) => ok)
+      .catch(() => false);
     if (ready) return { url, close };
     if (child.exitCode === null && Date.now() < deadline) continue;
     await close();

@@ -1,0 +1,209 @@
+import type { Head } from '../core/append-rules.js';
+import { InvariantError, StatefoldError } from '../core/errors.js';
+import type { Fault } from '../core/event.js';
+import type { SinkSource } from '../read-store/sink-source.js';
+import type { CommitReader } from './commit-reader.js';
+import { decodeCursor, encodeCursor } from '../core/cursor.js';
+import type { FoldAnswer } from './reducer-turns.js';
+import type { BoundReducer, Reducers } from './reducers.js';
+import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
+import type {
+  AggregatesPage,
+  AggregatesQuery,
+  AggregateState,
+  AggregateTypeSummary,
+  EventsPage,
+  EventsQuery,
+} from '../tenancy/tenant.js';
+
+export interface AggregateReadsOptions {
+  readonly tables: PartitionTables;
+  readonly reader: CommitReader;
+  readonly reducers: Reducers;
+  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
+  /** Resolves when all that was acknowledged before the call is folded. */
+  readonly barrier: () => Promise<void>;
+}
+
+/** Rows of a newer binding win over those of an older one, whatever their offsets. */
+const GENERATION_STRIDE = 2 ** 40;
+
+/** What a partition answers of its aggregates, from its local store and the log. */
+export class AggregateReads {
+  readonly #options: AggregateReadsOptions;
+
+  constructor(options: AggregateReadsOptions) {
+    this.#options = options;
+  }
+
+  #bound(aggregateType: string): boolean {
+    return this.#options.boundTo(aggregateType) !== undefined;
+  }
+
+  /** The state at exactly that version, for an append that was answered before. */
+  async stateAt(aggregateId: string, aggregateType: string, endVersion: number): Promise<FoldAnswer> {
+    try {
+      if (this.#options.tables.head(aggregateId)?.version === endVersion)
+        await this.#options.reducers.ensure(aggregateId);
+    } catch {
+      return { status: 'unavailable' };
+    }
+    const row = this.row(aggregateId, aggregateType);
+    if (row?.version === endVersion) return { state: row.state };
+    return { status: row?.fault === undefined && !this.#halted(aggregateType) ? 'superseded' : 'faulted' };
+  }
+
+  /** As it is stored, by the reducer that is bound now. */
+  row(aggregateId: string, aggregateType: string): ReducerState | undefined {
+    const reducer = this.#options.boundTo(aggregateType);
+    return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
+  }
+
+  /** Aggregates of the type that stand at a fault, after an id. */
+  async faults(
+    aggregateType: string,
+    after: string,
+    limit: number,
+  ): Promise<{ readonly faults: readonly Fault[]; readonly more: boolean }> {
+    await this.#options.barrier();
+    const faults: Fault[] = [];
+    for (const aggregateId of this.#options.tables.faults.aggregates(aggregateType, after)) {
+      const fault = this.row(aggregateId, aggregateType)?.fault;
+      if (fault === undefined) continue;
+      if (faults.length === limit) return { faults, more: true };
+      faults.push(fault);
+    }
+    return { faults, more: false };
+  }
+
+  faultCount(aggregateType: string): number {
+    return this.#bound(aggregateType) ? this.#options.tables.faults.aggregateCount(aggregateType) : 0;
+  }
+
+  async listEvents(query: EventsQuery): Promise<EventsPage> {
+    await this.#options.barrier();
+    const head = this.#options.tables.head(query.aggregateId);
+    if (head === undefined) throw noAggregate(query.aggregateId);
+    try {
+      const page = await this.#options.reader.listEvents(query, head.version);
+      const fault = this.row(query.aggregateId, head.type)?.fault;
+      return fault === undefined ? page : { ...page, fault };
+    } catch (error) {
+      if (error instanceof InvariantError || error instanceof StatefoldError) throw error;
+      throw new StatefoldError('UNAVAILABLE', 'the log could not be read now; send the request again', {
+        cause: error,
+      });
+    }
+  }
+
+  async listAggregates({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
+    await this.#options.barrier();
+    const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
+    const aggregates: AggregatesPage['aggregates'][number][] = [];
+    const ids =
+      aggregateType === undefined ? this.#ids(after) : this.#options.tables.aggregatesOfType(aggregateType, after);
+    for (const aggregateId of ids) {
+      if (aggregates.length === limit)
+        return { aggregates, nextCursor: encodeCursor([aggregates.at(-1)?.aggregateId ?? '']) };
+      const head = this.#options.tables.head(aggregateId);
+      if (head !== undefined)
+        aggregates.push({ aggregateId, aggregateType: head.type, version: head.version, lastModified: head.timestamp });
+    }
+    return { aggregates, nextCursor: undefined };
+  }
+
+  *#ids(after: string): Generator<string> {
+    for (const [aggregateId] of this.#options.tables.heads(after)) yield aggregateId;
+  }
+
+  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
+    await this.#options.barrier();
+    return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+  }
+
+  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    await this.#options.barrier();
+    if (!this.#bound(aggregateType))
+      throw new StatefoldError(
+        'NO_REDUCER_BOUND',
+        `no reducer is bound to aggregate type '${aggregateType}'; upload one, or bind one with PUT /aggregate-types/${aggregateType}`,
+      );
+    const head = this.#options.tables.head(aggregateId);
+    if (head?.type !== aggregateType) throw noAggregate(aggregateId);
+    const current = this.row(aggregateId, aggregateType);
+    if (current?.version !== head.version && current?.fault === undefined) await this.#ensured(aggregateId);
+    const row = this.row(aggregateId, aggregateType);
+    return {
+      aggregateId,
+      aggregateType,
+      version: row?.version ?? 0,
+      state: row?.state ?? null,
+      lastModified: row?.lastModified ?? head.timestamp,
+      fault: row?.fault,
+      ...(row?.fault === undefined && row?.version !== head.version && this.#halted(aggregateType)
+        ? { stateStatus: 'faulted' as const }
+        : {}),
+    };
+  }
+
+  /** The state is as far as it was when the artefact of its reducer had too many strikes. */
+  #halted(aggregateType: string): boolean {
+    const reducer = this.#options.boundTo(aggregateType);
+    return reducer !== undefined && this.#options.reducers.isHalted(reducer);
+  }
+
+  async #ensured(aggregateId: string): Promise<void> {
+    try {
+      await this.#options.reducers.ensure(aggregateId);
+    } catch (error) {
+      if (error instanceof StatefoldError) throw error;
+      throw new StatefoldError('UNAVAILABLE', 'the state could not be computed now; send the request again', {
+        cause: error,
+      });
+    }
+  }
+
+  async aggregateStates(
+    aggregateIds: readonly string[],
+    through: number,
+    lastOnly = false,
+  ): ReturnType<SinkSource['aggregateStates']> {
+    const { tables, reducers } = this.#options;
+    const states: SinkState[] = [];
+    const behind: string[] = [];
+    const tell = (aggregateId: string, again = false): void => {
+      const head = tables.head(aggregateId);
+      if (head === undefined || !this.#bound(head.type)) return;
+      const row = this.row(aggregateId, head.type);
+      if (lastOnly && row !== undefined && row.offset >= through) return;
+      if (!again && !this.#isThrough(aggregateId, row, head, through)) behind.push(aggregateId);
+      else if (row !== undefined) states.push(sinkState(aggregateId, head.type, row));
+    };
+    for (const aggregateId of aggregateIds) tell(aggregateId);
+    if (behind.length > 0) await Promise.all(behind.map((aggregateId) => reducers.ensure(aggregateId)));
+    for (const aggregateId of behind) tell(aggregateId, true);
+    return states;
+  }
+
+  /** It has all commits below the offset, the last of them whole. Those after it are not waited for: a catch-up folds them when it comes to them. */
+  #isThrough(aggregateId: string, row: ReducerState | undefined, head: Head, through: number): boolean {
+    if (row === undefined) return false;
+    if (row.version === head.version || row.offset >= through || row.fault !== undefined) return true;
+    const [next] = this.#options.tables.commitOffsets(aggregateId, row.version, head.version - 1);
+    return next !== undefined && next[0] === row.version && next[1] >= through;
+  }
+}
+
+type SinkState = Awaited<ReturnType<SinkSource['aggregateStates']>>[number];
+
+const sinkState = (
+  aggregateId: string,
+  aggregateType: string,
+  { version, state, lastModified, generation, offset }: ReducerState,
+): SinkState => ({
+  ...{ aggregateId, aggregateType, version, state, lastModified },
+  logOffset: generation * GENERATION_STRIDE + offset,
+});
+
+const noAggregate = (aggregateId: string): StatefoldError =>
+  new StatefoldError('NOT_FOUND', `there is no aggregate '${aggregateId}'`);

@@ -1,0 +1,368 @@
+import {
+  decideAppend,
+  headAfter,
+  isRemembered,
+  judgeCommit,
+  type Head,
+  type RememberedCommand,
+} from '../core/append-rules.js';
+import type { Clock } from '../core/clock.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import type { AppendCommand, StoredCommit } from '../core/event.js';
+import { uuidText, writeUuidv7 } from '../core/ids.js';
+import type { CommitValue, EventsBody } from '../core/records.js';
+import { CommitView } from '../log/codec/commit-records.js';
+import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
+import { CommitOfView } from '../log/codec/commit-of-view.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+
+/** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
+export type Control = Exclude<EventsBody, { kind: 'Commit' }>;
+/** What the log says of faults of reducers: of one aggregate, and no input of projections. */
+export type ReducerControl = Extract<EventsBody, { kind: 'ReducerFault' | 'ReducerRelease' }>;
+export type ProjectionControl = Exclude<Control, ReducerControl>;
+
+export const isReducerControl = (control: Control): control is ReducerControl =>
+  control.kind === 'ReducerFault' || control.kind === 'ReducerRelease';
+
+export interface Accepted {
+  readonly commit: StoredCommit;
+  /** Answered before: the command was repeated. */
+  readonly replayed: boolean;
+}
+
+interface PendingAppend {
+  readonly command: AppendCommand;
+  readonly bytes: number;
+  resolve(accepted: Accepted): void;
+  reject(error: Error): void;
+}
+interface PendingControl {
+  readonly control: Control;
+  resolve(offset: number): void;
+  reject(error: Error): void;
+}
+
+class AppendDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: EventsBody,
+    readonly keyPrefix: string,
+    readonly pending: PendingAppend,
+    readonly eventIds: readonly string[],
+  ) {}
+}
+class ControlDraft implements Draft<EventsBody> {
+  constructor(
+    readonly body: Control,
+    readonly keyPrefix: string,
+    readonly pending: PendingControl,
+  ) {}
+}
+
+export interface EventsWriterOptions {
+  readonly tables: PartitionTables;
+  readonly clock: Clock;
+  /** Offsets for which keyed commands are remembered. */
+  readonly window: number;
+  readonly limits: {
+    readonly queued: number;
+    readonly queuedBytes: number;
+    readonly produceBytes: number;
+    readonly produceRecords: number;
+  };
+  /** Where the fold of the partition stands. */
+  readonly position: () => number;
+  readonly kick: () => void;
+  /** Resolves when all that was acknowledged before the call is folded. */
+  readonly barrier: () => Promise<void>;
+  readonly readCommit: (offset: number) => Promise<StoredCommit>;
+  /** Each accepted commit, in log order, on the turn in which it is folded. */
+  readonly onCommit: (commit: StoredCommit) => void;
+  readonly onControl: (control: Control, offset: number) => void;
+  /** Commits are on their way to this place, if nothing goes wrong: all of them, or none where they have more events than are wanted. */
+  readonly onUnderWay?:
+    ((offset: number, commits: (mostEvents: number) => readonly StoredCommit[]) => void) | undefined;
+  readonly onRestoring?: (end: number | undefined) => void;
+  readonly onVoid: (offset: number) => void;
+  readonly onStopped: (error: Error) => void;
+}
+
+/** The owner of a tenant partition: decides what waits against the fold, writes it, and answers when it is acknowledged. */
+export class EventsWriter implements PartitionHandler<EventsBody> {
+  readonly #options: EventsWriterOptions;
+  #queue: (PendingAppend | PendingControl)[] = [];
+  #queuedBytes = 0;
+  #stopped: Error | undefined;
+
+  constructor(options: EventsWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the commit is acknowledged and folded. Rejects with the refusal, or UNAVAILABLE. */
+  append(command: AppendCommand): Promise<Accepted> {
+    const { limits, kick } = this.#options;
+    if (this.#stopped) return Promise.reject(this.#stopped);
+    if (this.#queue.length >= limits.queued || this.#queuedBytes >= limits.queuedBytes)
+      return Promise.reject(
+        new StatefoldError('UNAVAILABLE', 'too many appends wait for this tenant; send the request again later', {
+          retryAfterSeconds: 1,
+        }),
+      );
+    let bytes = 200;
+    for (const event of command.events) bytes += event.data.length + 100;
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ command, bytes, resolve, reject });
+      this.#queuedBytes += bytes;
+      kick();
+    });
+  }
+
+  /** Writes a control record; resolves with its offset. */
+  propose(control: Control): Promise<number> {
+    if (this.#stopped) return Promise.reject(this.#stopped);
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ control, resolve, reject });
+      this.#options.kick();
+    });
+  }
+
+  judge(body: EventsBody): boolean {
+    return body.kind !== 'Commit' || judgeCommit(this.#options.tables.head(body.value.aggregateId), body.value);
+  }
+
+  gather(): Draft<EventsBody>[] {
+    const { limits } = this.#options;
+    const drafts: Draft<EventsBody>[] = [];
+    const refused: PendingAppend[] = [];
+    const left: (PendingAppend | PendingControl)[] = [];
+    const heads = new Map<string, Head>();
+    const keyed = new Set<string>();
+    let bytes = 0;
+    for (const pending of this.#queue) {
+      if (drafts.length >= limits.produceRecords || bytes >= limits.produceBytes) {
+        left.push(pending);
+        continue;
+      }
+      if ('control' in pending) {
+        const { control } = pending;
+        drafts.push(
+          new ControlDraft(
+            control,
+            `${control.kind}:${'projectionId' in control.value ? control.value.projectionId : control.value.aggregateId}`,
+            pending,
+          ),
+        );
+        continue;
+      }
+      const { command } = pending;
+      const { aggregateId } = command;
+      const ahead = heads.get(aggregateId);
+      const name = command.keyed ? `${aggregateId}\u0000${command.commandId}` : '';
+      if (command.keyed && keyed.has(name)) {
+        left.push(pending); // a repeat of one that is being written: answered from it
+        continue;
+      }
+      const decision = decideAppend(
+        command,
+        ahead ?? this.#options.tables.head(aggregateId),
+        this.#known(command),
+        this.#options.clock.now(),
+      );
+      if (decision.kind === 'write') {
+        const draft = draftOf(pending, decision);
+        const { value } = draft.body as { value: CommitValue };
+        heads.set(aggregateId, headAfter(value));
+        if (command.keyed) keyed.add(name);
+        drafts.push(draft);
+        bytes += pending.bytes;
+      } else if (ahead !== undefined) {
+        left.push(pending); // a refusal waits for the acknowledgement of what it was decided on
+        continue;
+      } else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
+      else refused.push(pending);
+      this.#queuedBytes -= pending.bytes;
+    }
+    this.#queue = left;
+    if (refused.length > 0) void this.#refuse(refused);
+    return drafts;
+  }
+
+  /** Refusals are answered from a fold that has reached the log's end as of the request. */
+  async #refuse(refused: readonly PendingAppend[]): Promise<void> {
+    try {
+      await this.#options.barrier();
+    } catch (error) {
+      for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
+      return;
+    }
+    for (const pending of refused) {
+      const { command } = pending;
+      const decision = decideAppend(
+        command,
+        this.#options.tables.head(command.aggregateId),
+        this.#known(command),
+        this.#options.clock.now(),
+      );
+      if (decision.kind === 'refuse') pending.reject(decision.error);
+      else this.#requeue([pending]);
+    }
+  }
+
+  #requeue(pending: readonly (PendingAppend | PendingControl)[]): void {
+    if (this.#stopped) {
+      for (const one of pending) one.reject(this.#stopped);
+      return;
+    }
+    for (const one of pending) if ('bytes' in one) this.#queuedBytes += one.bytes;
+    this.#queue.unshift(...pending);
+    this.#options.kick();
+  }
+
+  #known(command: AppendCommand): RememberedCommand | undefined {
+    if (!command.keyed) return undefined;
+    const known = this.#options.tables.command(command.aggregateId, command.commandId);
+    return known !== undefined && isRemembered(known, this.#options.position(), this.#options.window)
+      ? known
+      : undefined;
+  }
+
+  async #replay(pending: PendingAppend, command: RememberedCommand): Promise<void> {
+    try {
+      pending.resolve({ commit: await this.#options.readCommit(command.offset), replayed: true });
+    } catch (error) {
+      pending.reject(
+        error instanceof StatefoldError
+          ? error
+          : new StatefoldError('UNAVAILABLE', 'the answer to the request could not be read now; send it again', {
+              cause: error,
+            }),
+      );
+    }
+  }
+
+  restoring(end: number | undefined): void {
+    this.#options.tables.section.bulk(end !== undefined);
+    this.#options.onRestoring?.(end);
+  }
+
+  fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {
+    const { tables } = this.#options;
+    if (!record.accepted) {
+      tables.addVoid('events', record.offset);
+      this.#options.onVoid(record.offset);
+      return;
+    }
+    if (record.body.kind !== 'Commit') {
+      this.#options.onControl(record.body, record.offset);
+      if (draft instanceof ControlDraft) draft.pending.resolve(record.offset);
+      return;
+    }
+    const { value } = record.body;
+    const commit = storedCommit(record.offset, value, draft instanceof AppendDraft ? draft.eventIds : undefined);
+    const { aggregateId, baseVersion } = value;
+    if (baseVersion === 0) tables.addToType(value.aggregateType, aggregateId);
+    tables.addCommit(aggregateId, headAfter(value), baseVersion, record.offset);
+    if (value.keyed)
+      tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
+    this.#options.onCommit(commit);
+    if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });
+  }
+
+  underWay(drafts: readonly Draft<EventsBody>[], offset: number): void {
+    this.#options.onUnderWay?.(offset, (mostEvents) => {
+      const end = drafts.findIndex((draft) => !(draft instanceof AppendDraft));
+      const appends = drafts.slice(0, end < 0 ? drafts.length : end) as AppendDraft[];
+      if (appends.reduce((sum, { eventIds }) => sum + eventIds.length, 0) > mostEvents) return [];
+      return appends.map(({ body, eventIds }, i) => storedCommit(offset + i, body.value as CommitValue, eventIds));
+    });
+  }
+
+  undecided(drafts: readonly Draft<EventsBody>[]): void {
+    this.#requeue(pendingOf(drafts));
+  }
+
+  refused(drafts: readonly Draft<EventsBody>[], error: Error): void {
+    const answer = new StatefoldError(
+      'UNAVAILABLE',
+      'the log takes no writes now (is the disk full?); nothing was stored, send the request again',
+      { cause: error, retryAfterSeconds: 5 },
+    );
+    for (const pending of pendingOf(drafts)) pending.reject(answer);
+  }
+
+  stopped(error: Error, drafts: readonly Draft<EventsBody>[]): void {
+    const answer =
+      error instanceof StatefoldError
+        ? error
+        : new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again', {
+            cause: error,
+            retryable: true,
+          });
+    for (const pending of pendingOf(drafts)) pending.reject(answer);
+    // What waits here, or comes later, was not written, and won't be by this process.
+    this.#stopped = answer instanceof NotOwnerError ? answer : new NotOwnerError(answer.message, { cause: answer });
+    for (const pending of this.#queue.splice(0)) pending.reject(this.#stopped);
+    this.#options.onStopped(error);
+  }
+}
+
+const pendingOf = (drafts: readonly Draft<EventsBody>[]): (PendingAppend | PendingControl)[] =>
+  drafts
+    .filter(
+      (draft): draft is AppendDraft | ControlDraft => draft instanceof AppendDraft || draft instanceof ControlDraft,
+    )
+    .map((draft) => draft.pending);
+
+function draftOf(
+  pending: PendingAppend,
+  decision: { readonly aggregateType: string; readonly baseVersion: number; readonly timestamp: number },
+): AppendDraft {
+  const { command } = pending;
+  const ids = Buffer.allocUnsafeSlow(16 * command.events.length);
+  const eventIds: string[] = [];
+  const events = command.events.map(({ eventType, data }, i) => {
+    writeUuidv7(ids, 16 * i, decision.timestamp);
+    eventIds.push(uuidText(ids, 16 * i));
+    return { eventId: ids.subarray(16 * i, 16 * i + 16), eventType, data };
+  });
+  const value: CommitValue = {
+    commandId: command.commandId,
+    keyed: command.keyed,
+    requestHash: command.requestHash,
+    aggregateId: command.aggregateId,
+    aggregateType: decision.aggregateType,
+    baseVersion: decision.baseVersion,
+    timestamp: decision.timestamp,
+    correlationId: command.correlationId ?? null,
+    causationId: command.causationId ?? null,
+    metadata: command.metadata ?? null,
+    events,
+  };
+  return new AppendDraft(
+    { kind: 'Commit', value },
+    `${command.aggregateId}@${decision.baseVersion}`,
+    pending,
+    eventIds,
+  );
+}
+
+/** The commit of an accepted record. */
+export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): StoredCommit {
+  if (value instanceof CommitView && eventIds === undefined) return new CommitOfView(offset, value);
+  return {
+    offset,
+    commandId: value.commandId,
+    aggregateId: value.aggregateId,
+    aggregateType: value.aggregateType,
+    baseVersion: value.baseVersion,
+    timestamp: value.timestamp,
+    correlationId: value.correlationId ?? undefined,
+    causationId: value.causationId ?? undefined,
+    metadata: value.metadata ?? undefined,
+    events: value.events.map(({ eventId, eventType, data }, i) => ({
+      eventId: eventIds?.[i] ?? uuidText(eventId),
+      eventType,
+      data,
+    })),
+  };
+}

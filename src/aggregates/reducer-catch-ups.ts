@@ -1,0 +1,184 @@
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import { inputBytes, type CommitReader } from './commit-reader.js';
+import type { BoundReducer, Reducers } from './reducers.js';
+import type { KeptStates } from '../store/kept-states.js';
+import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
+import type { CatchUp } from '../tenancy/tenant.js';
+
+export interface ReducerCatchUpsOptions {
+  readonly tables: PartitionTables;
+  readonly kept: KeptStates;
+  readonly reader: CommitReader;
+  readonly reducers: Reducers;
+  readonly position: () => number;
+  /** The artefact has too many strikes: its catch-up waits until it is revived. */
+  readonly halted?: (artefactId: string) => boolean;
+  /** A catch-up has come further. */
+  readonly onProgress: () => void;
+  readonly logger: Logger;
+}
+
+interface Window {
+  /** Commits of the type, those of an aggregate together. */
+  readonly groups: readonly (readonly StoredCommit[])[];
+  readonly events: number;
+  readonly next: number;
+}
+
+interface Run {
+  readonly reducer: BoundReducer;
+  progress: CatchUpProgress;
+  readonly startedAt: number;
+  readonly startedFrom: number;
+  failed: boolean;
+  cancelled: boolean;
+}
+
+const READ_BYTES = 512 * 1024;
+/** Of history together, in which an aggregate's commits are folded in one go. */
+const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
+const RETRY_MS = 1000;
+
+/** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
+export class ReducerCatchUps {
+  readonly #options: ReducerCatchUpsOptions;
+  readonly #runs = new Map<string, Run>();
+  #closed = false;
+
+  constructor(options: ReducerCatchUpsOptions) {
+    this.#options = options;
+  }
+
+  /** Starts, or goes on with, the catch-up of this binding. */
+  start(reducer: BoundReducer): void {
+    const { tables, kept, position } = this.#options;
+    const known = this.#runs.get(reducer.aggregateType);
+    if (this.#closed || (known !== undefined && sameRun(known.reducer, reducer))) return;
+    if (known !== undefined) known.cancelled = true;
+    const stored = tables.catchUp(reducer.aggregateType);
+    const { generation, revivals } = reducer;
+    const goesOn = stored !== undefined && sameRun(stored, reducer);
+    const through = position();
+    const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
+    if (stored !== undefined && stored.generation < generation)
+      kept.superseded(reducer, stored.generation, stored.done ? through : stored.position);
+    const progress = goesOn
+      ? stored
+      : {
+          generation,
+          position: from,
+          through,
+          processed: 0,
+          done: from === through,
+          ...(revivals === undefined ? {} : { revivals }),
+        };
+    const run: Run = {
+      reducer,
+      progress,
+      startedAt: performance.now(),
+      startedFrom: progress.processed,
+      failed: false,
+      cancelled: false,
+    };
+    this.#runs.set(reducer.aggregateType, run);
+    if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);
+    if (!progress.done) void this.#run(run);
+  }
+
+  progress(aggregateType: string): CatchUp | undefined {
+    const run = this.#runs.get(aggregateType);
+    if (run === undefined) return undefined;
+    const { position, through, processed, done } = run.progress;
+    const seconds = Math.max(0.001, (performance.now() - run.startedAt) / 1000);
+    return {
+      status: done ? 'done' : run.failed ? 'failed' : 'running',
+      processed: Math.min(position, through),
+      total: through,
+      eventsPerSecond: done ? 0 : Math.round((processed - run.startedFrom) / seconds),
+    };
+  }
+
+  /** Below this offset catch-ups are through; Infinity: none is under way. */
+  get through(): number {
+    let through = Infinity;
+    for (const { progress } of this.#runs.values()) if (!progress.done) through = Math.min(through, progress.position);
+    return through;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #run(run: Run): Promise<void> {
+    const { tables, reducers, onProgress, logger } = this.#options;
+    const { aggregateType } = run.reducer;
+    let ahead: Promise<Window> | undefined;
+    const halted = (): boolean => this.#options.halted?.(run.reducer.artefactId) === true;
+    while (!this.#closed && !run.cancelled && !run.progress.done) {
+      if (halted()) {
+        run.failed = true;
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        continue;
+      }
+      try {
+        const { position, through } = run.progress;
+        const { groups, events, next } = await (ahead ?? this.#window(aggregateType, position, through));
+        // The next one is read while this is folded.
+        ahead = next < through && next > position ? this.#window(aggregateType, next, through) : undefined;
+        ahead?.catch(() => undefined);
+        await reducers.catchUp(groups);
+        if (this.#closed || run.cancelled) return;
+        if (halted()) {
+          // Not all of it was folded.
+          ahead = undefined;
+          continue;
+        }
+        run.progress = {
+          ...run.progress,
+          position: next,
+          processed: run.progress.processed + events,
+          done: next >= through || next === position,
+        };
+        run.failed = false;
+        tables.setCatchUp(aggregateType, run.progress);
+        onProgress();
+      } catch (error) {
+        if (this.#closed) return;
+        ahead = undefined;
+        run.failed = true;
+        logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+      }
+    }
+  }
+
+  /** From an offset on. */
+  async #window(aggregateType: string, from: number, through: number): Promise<Window> {
+    const { reader } = this.#options;
+    const byAggregate = new Map<string, StoredCommit[]>();
+    let next = from;
+    let events = 0;
+    for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed;) {
+      const page = await reader.read(next, READ_BYTES);
+      if (page.next === next) break;
+      next = page.next;
+      for (const input of page.inputs) {
+        bytes += inputBytes(input);
+        if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
+        count++;
+        events += input.commit.eventCount ?? input.commit.events.length;
+        const { aggregateId } = input.commit;
+        const commits = byAggregate.get(aggregateId);
+        if (commits === undefined) byAggregate.set(aggregateId, [input.commit]);
+        else commits.push(input.commit);
+      }
+    }
+    return { groups: [...byAggregate.values()], events, next };
+  }
+}
+
+const sameRun = (
+  a: Pick<BoundReducer, 'generation' | 'revivals'>,
+  b: Pick<BoundReducer, 'generation' | 'revivals'>,
+): boolean => a.generation === b.generation && (a.revivals ?? 0) === (b.revivals ?? 0);

@@ -1,0 +1,131 @@
+import type { Fault } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { Control, ReducerControl } from './events-writer.js';
+import type { Code, ReducerMarks } from '../store/fault-tables.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+
+export interface ReducerFaultsOptions {
+  readonly tables: PartitionTables;
+  /** Writes the record; undefined where this process does not own the partition. */
+  readonly propose: (control: Control) => Promise<number> | undefined;
+  readonly logger: Logger;
+}
+
+/** Where an aggregate is to stand. */
+export interface Stop {
+  readonly fault: Fault;
+  /** It is in the log: so every reader finds it. Else it is about to be, or it is a copy's own. */
+  readonly recorded: boolean;
+}
+
+interface Pending {
+  readonly code: Code;
+  readonly fault: Fault;
+  /** Resolves when it is in the log, or is not going to be. */
+  readonly through: Promise<void>;
+}
+
+/** A copy that was stopped tries again after this; the owner's record says how it is. */
+const COPY_TRIES_AGAIN_MS = 60_000;
+
+/**
+ * What the log says of faults of reducers. An event that throws does so for every reader, and needs no record; one on which the
+ * process was stopped need not be so the next time: so it is recorded, and every reader stops before it until a release.
+ */
+export class ReducerFaults {
+  readonly #options: ReducerFaultsOptions;
+  readonly #pending = new Map<string, Pending>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+
+  constructor(options: ReducerFaultsOptions) {
+    this.#options = options;
+  }
+
+  marks(aggregateId: string, code: Code): ReducerMarks {
+    return this.#options.tables.faults.marks(aggregateId, code);
+  }
+
+  stopOf(aggregateId: string, code: Code): Stop | undefined {
+    const { stop } = this.marks(aggregateId, code);
+    if (stop !== undefined) return { fault: stop, recorded: true };
+    const pending = this.#pending.size === 0 ? undefined : this.#pending.get(aggregateId);
+    return pending !== undefined && sameCode(pending.code, code)
+      ? { fault: pending.fault, recorded: false }
+      : undefined;
+  }
+
+  /** The process was stopped on an event of the aggregate: nobody tries again before that is in the log. */
+  stopped(aggregateId: string, code: Code, fault: Fault): void {
+    const { artefactId, className } = code;
+    const value = {
+      aggregateId,
+      artefactId,
+      className,
+      version: fault.version,
+      fault: Buffer.from(JSON.stringify(fault)),
+    };
+    const written = this.#options.propose({ kind: 'ReducerFault', value });
+    const through = written?.then(
+      () => undefined,
+      (error: unknown) =>
+        this.#options.logger.warn({ err: error, aggregateId }, 'a fault was not written; its event is folded again'),
+    );
+    const pending: Pending = { code: { artefactId, className }, fault, through: through ?? Promise.resolve() };
+    this.#pending.set(aggregateId, pending);
+    const forget = (): void => void (this.#pending.get(aggregateId) === pending && this.#pending.delete(aggregateId));
+    if (through !== undefined) return void through.then(forget);
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      forget();
+    }, COPY_TRIES_AGAIN_MS).unref();
+    this.#timers.add(timer);
+  }
+
+  /** Resolves when what is known here of the aggregate is in the log. */
+  recorded(aggregateId: string): Promise<void> {
+    return this.#pending.get(aggregateId)?.through ?? Promise.resolve();
+  }
+
+  /** An accepted record of the partition, in log order. The state is folded on by whoever asks for it. */
+  fold({ kind, value }: ReducerControl): void {
+    const { tables } = this.#options;
+    const { aggregateId, version } = value;
+    const marks = this.marks(aggregateId, value);
+    const row = tables.reducerState(aggregateId);
+    if (kind === 'ReducerFault') {
+      if (marks.skipped.includes(version)) return;
+      const fault = JSON.parse(value.fault.toString()) as Fault;
+      tables.faults.setMarks(aggregateId, value, { ...marks, stop: fault });
+      // It may be of other code: that is folded again then.
+      if (row !== undefined && row.version >= version) this.#setRow(aggregateId, undefined);
+      else if (row?.version === version - 1 && this.#pending.get(aggregateId)?.fault.eventId === fault.eventId)
+        this.#setRow(aggregateId, fault);
+      return;
+    }
+    const passes = value.mode === 'skip' && !marks.skipped.includes(version);
+    const skipped = passes ? [...marks.skipped, version].sort((a, b) => a - b) : marks.skipped;
+    tables.faults.setMarks(aggregateId, value, {
+      skipped,
+      stop: marks.stop?.version === version ? undefined : marks.stop,
+    });
+    if (row?.fault?.version === version) this.#setRow(aggregateId, row.fault, true);
+    else if (passes && row !== undefined && row.version >= version) this.#setRow(aggregateId, undefined);
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+  }
+
+  #setRow(aggregateId: string, fault: Fault | undefined, released = false): void {
+    const { tables } = this.#options;
+    const row = tables.reducerState(aggregateId);
+    const type = tables.head(aggregateId)?.type;
+    const stands = fault !== undefined && !released;
+    if (type !== undefined) tables.faults.setAggregate(type, aggregateId, stands);
+    if (row === undefined) return;
+    if (fault === undefined) tables.dropReducerState(aggregateId);
+    else tables.setReducerState(aggregateId, { ...row, fault: stands ? fault : undefined });
+  }
+}
+
+const sameCode = (a: Code, b: Code): boolean => a.artefactId === b.artefactId && a.className === b.className;

@@ -1,0 +1,185 @@
+import type { StateStatus, StoredCommit } from '../core/event.js';
+import { takeEvents } from '../projections/projection-unit.js';
+
+/** The state after a commit, or why there is none. */
+export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: StateStatus };
+
+export interface Waiter {
+  readonly deadline: number;
+  /** Undefined once it was answered. */
+  answer: ((answer: FoldAnswer) => void) | undefined;
+}
+export interface Work {
+  readonly commit: StoredCommit;
+  readonly waiter: Waiter | undefined;
+}
+/** An aggregate that is to be folded up to its head. */
+export interface Ensure {
+  readonly aggregateId: string;
+  resolve(): void;
+  reject(error: Error): void;
+}
+/** Commits of a catch-up that are not taken yet, those of an aggregate together. */
+interface CatchUp {
+  /** Ascending each; null: all of them were taken. */
+  readonly groups: (readonly StoredCommit[] | null)[];
+  /** The first group of which something is left. */
+  first: number;
+  underWay: number;
+  failed: Error | undefined;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/** Turns under way: while the runner folds one, the next is put together, and the one before is stored. */
+const TURNS = 2;
+const COMMITS_A_TURN = 512;
+/** Of a catch-up: appends wait so long. */
+const BACKGROUND_EVENTS = 512;
+/** Of the queue, for a turn: behind a busy aggregate much may wait. */
+const SCANNED = 4 * COMMITS_A_TURN;
+
+/**
+ * What waits for its fold, in turns: each takes all that waits, appends and reads before catch-ups. Two are under way at a time,
+ * never with the same aggregate, whose commits so stay in order.
+ */
+export class ReducerTurns {
+  readonly #fold: (works: readonly Work[], ensures: readonly Ensure[]) => Promise<Error | undefined>;
+  readonly #works: Work[] = [];
+  readonly #ensures: Ensure[] = [];
+  readonly #catchUps: CatchUp[] = [];
+  /** Aggregates of the turns under way. */
+  readonly #busy = new Set<string>();
+  #turns = 0;
+  #scheduled = false;
+  #closed = false;
+
+  /** `fold` never throws; gives the error when nothing could be folded. */
+  constructor(fold: (works: readonly Work[], ensures: readonly Ensure[]) => Promise<Error | undefined>) {
+    this.#fold = fold;
+  }
+
+  fold(work: Work): void {
+    this.#works.push(work);
+    this.#kick();
+  }
+
+  ensure(aggregateId: string): Promise<void> {
+    if (this.#closed) return Promise.reject(closed());
+    return new Promise((resolve, reject) => {
+      this.#ensures.push({ aggregateId, resolve, reject });
+      this.#kick();
+    });
+  }
+
+  /** Ascending each, and each of another aggregate. */
+  catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+    if (this.#closed) return Promise.reject(closed());
+    if (groups.length === 0) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#catchUps.push({ groups: [...groups], first: 0, underWay: 0, failed: undefined, resolve, reject });
+      this.#kick();
+    });
+  }
+
+  /** Begins no other turn; whoever waits for one is told, but for the answers to appends. */
+  close(): void {
+    this.#closed = true;
+    for (const one of [...this.#ensures.splice(0), ...this.#catchUps.splice(0)]) one.reject(closed());
+    this.#works.length = 0;
+  }
+
+  #kick(): void {
+    if (this.#scheduled || this.#closed || this.#turns >= TURNS) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      while (!this.#closed && this.#turns < TURNS && (this.#begin() || this.#beginCatchUp()));
+    });
+  }
+
+  /** A turn of appends and reads; false: there are none, or their aggregates are under way. */
+  #begin(): boolean {
+    const free = ({ aggregateId }: { readonly aggregateId: string }): boolean => !this.#busy.has(aggregateId);
+    const ensures = takeFirst(this.#ensures, COMMITS_A_TURN, free);
+    const works = takeFirst(this.#works, COMMITS_A_TURN, ({ commit }) => free(commit));
+    if (works.length === 0 && ensures.length === 0) return false;
+    void this.#run(works, ensures);
+    return true;
+  }
+
+  #beginCatchUp(): boolean {
+    const [next] = this.#catchUps;
+    if (next === undefined) return false;
+    const commits = takeCommits(next, this.#busy);
+    if (commits.length === 0) return false;
+    next.underWay++;
+    const works = commits.map((commit) => ({ commit, waiter: undefined }));
+    // Said before the next turn begins.
+    const fold = this.#run(works, [], (failed) => (next.failed ??= failed));
+    void fold.then(() => {
+      next.underWay--;
+      if (
+        next.underWay > 0 ||
+        this.#catchUps[0] !== next ||
+        (next.failed === undefined && next.first < next.groups.length)
+      )
+        return;
+      this.#catchUps.shift();
+      if (next.failed === undefined) next.resolve();
+      else next.reject(next.failed);
+      this.#kick();
+    });
+    return true;
+  }
+
+  async #run(works: readonly Work[], ensures: readonly Ensure[], onFailed?: (error: Error) => void): Promise<void> {
+    const aggregates = new Set<string>();
+    for (const { commit } of works) aggregates.add(commit.aggregateId);
+    for (const { aggregateId } of ensures) aggregates.add(aggregateId);
+    this.#turns++;
+    for (const aggregateId of aggregates) this.#busy.add(aggregateId);
+    const failed = await this.#fold(works, ensures);
+    if (failed !== undefined) onFailed?.(failed);
+    this.#turns--;
+    for (const aggregateId of aggregates) this.#busy.delete(aggregateId);
+    this.#kick();
+  }
+}
+
+const closed = (): Error => new Error('the tenant is closed');
+
+function takeCommits(from: CatchUp, busy: ReadonlySet<string>): StoredCommit[] {
+  const taken: StoredCommit[] = [];
+  if (from.failed !== undefined) return taken;
+  const { groups } = from;
+  for (let i = from.first, left = BACKGROUND_EVENTS; i < groups.length && left > 0; i++) {
+    const group = groups[i] ?? null;
+    if (group === null || busy.has(group[0]?.aggregateId ?? '')) continue;
+    const count = takeEvents(group, left);
+    for (let k = 0; k < count; k++) {
+      const commit = group[k] as StoredCommit;
+      left -= eventsIn(commit);
+      taken.push(commit);
+    }
+    groups[i] = count === group.length ? null : group.slice(count);
+  }
+  while (from.first < groups.length && groups[from.first] === null) from.first++;
+  return taken;
+}
+
+/** Takes the first so many that may go out of the list. */
+function takeFirst<T>(list: T[], count: number, mayGo: (item: T) => boolean): T[] {
+  const taken: T[] = [];
+  const kept: T[] = [];
+  let i = 0;
+  for (; i < list.length && i < SCANNED && taken.length < count; i++) {
+    const item = list[i] as T;
+    if (mayGo(item)) taken.push(item);
+    else kept.push(item);
+  }
+  if (taken.length > 0) list.splice(0, i, ...kept);
+  return taken;
+}
+
+export const eventsIn = (commit: StoredCommit): number => commit.eventCount ?? commit.events.length;

@@ -1,0 +1,366 @@
+import type { FoldItem, FoldOutcome, HostEvent, Runner } from '../code-host/code-host.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import { eventsOf } from './commit-reader.js';
+import type { ReducerFaults, Stop } from './reducer-faults.js';
+import { eventsIn, ReducerTurns, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
+import type { KeptStates, ReducerLine } from '../store/kept-states.js';
+import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
+
+/** The reducer that is bound to an aggregate type now. */
+export interface BoundReducer extends ReducerLine {
+  /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
+  readonly revivals?: number;
+}
+
+export interface ReducersOptions {
+  readonly tables: PartitionTables;
+  readonly kept: KeptStates;
+  readonly runner: Runner;
+  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
+  /** Makes the artefact's classes callable in the runner; undefined when they are. */
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The artefact has too many strikes: its code is not to be run. */
+  readonly halted?: ((artefactId: string) => boolean) | undefined;
+  readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
+  /** How long a 201 waits for its state, milliseconds. */
+  readonly deadlineMs: number;
+  /** What the log says of faults. */
+  readonly faults: ReducerFaults;
+  readonly logger: Logger;
+  readonly observer?: { folded?(events: number, seconds: number): void; faulted?(kind: 'reducer'): void };
+}
+
+/** What one turn folds of one aggregate. */
+interface Portion {
+  readonly aggregateId: string;
+  readonly works: Work[];
+  readonly ensures: Ensure[];
+}
+/** What the runner is to fold of an aggregate. */
+interface Plan {
+  readonly reducer: BoundReducer;
+  readonly item: FoldItem;
+  readonly commits: readonly StoredCommit[];
+  /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
+  readonly through: number;
+  /** Where it stands then. */
+  readonly stop: Stop | undefined;
+  /** How many versions were to be passed over. */
+  readonly skips: number;
+}
+
+const HISTORY_EVENTS = 1000;
+const DEADLINE_TICK_MS = 50;
+
+/**
+ * States of aggregates by their bound reducers. A state that is behind (a new binding, a restart) is folded from the aggregate's
+ * history on demand.
+ */
+export class Reducers {
+  readonly #options: ReducersOptions;
+  readonly #turns = new ReducerTurns((works, ensures) => this.#turn(works, ensures));
+  readonly #waiters = new Set<Waiter>();
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: ReducersOptions) {
+    this.#options = options;
+  }
+
+  /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */
+  fold(commit: StoredCommit): Promise<FoldAnswer> {
+    return new Promise((resolve) => {
+      const waiter: Waiter = { deadline: performance.now() + this.#options.deadlineMs, answer: undefined };
+      waiter.answer = (answer) => {
+        waiter.answer = undefined;
+        this.#waiters.delete(waiter);
+        resolve(answer);
+      };
+      this.#waiters.add(waiter);
+      this.#timer ??= setInterval(() => this.#expire(), DEADLINE_TICK_MS).unref();
+      this.#turns.fold({ commit, waiter });
+    });
+  }
+
+  /** Folds the aggregate up to its head, as of the call. Rejects when the runner is away. */
+  ensure(aggregateId: string): Promise<void> {
+    return this.#turns.ensure(aggregateId);
+  }
+
+  /** Folds commits of a catch-up, grouped by aggregate, when nothing else waits; those that are folded already are passed over. */
+  catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+    return this.#turns.catchUp(groups);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    for (const waiter of this.#waiters) waiter.answer?.({ status: 'unavailable' });
+    this.#turns.close();
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const waiter of this.#waiters) if (waiter.deadline <= now) waiter.answer?.({ status: 'deadline' });
+    if (this.#waiters.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** After a close what was gathered may have holes, and the runner is the next task's. */
+  #mustRun(): void {
+    if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  /** Never throws; gives the error when the runner could not fold. */
+  async #turn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
+    const portions = new Map<string, Portion>();
+    const portionOf = (aggregateId: string): Portion => {
+      let portion = portions.get(aggregateId);
+      if (portion === undefined) portions.set(aggregateId, (portion = { aggregateId, works: [], ensures: [] }));
+      return portion;
+    };
+    for (const work of works) portionOf(work.commit.aggregateId).works.push(work);
+    for (const ensure of ensures) portionOf(ensure.aggregateId).ensures.push(ensure);
+    try {
+      const items: (Plan & { portion: Portion })[] = [];
+      let events = 0;
+      for (const portion of portions.values()) {
+        const prepared = await this.#prepare(portion);
+        if (prepared === undefined) continue;
+        items.push({ portion, ...prepared });
+        events += prepared.item.events.length;
+      }
+      if (items.length > 0) {
+        this.#mustRun();
+        const started = performance.now();
+        const outcomes = await this.#options.runner.fold(items.map(({ item }) => item));
+        this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
+        items.forEach((plan, i) => {
+          const outcome = outcomes[i];
+          if (outcome !== undefined) this.#settle(plan.portion, outcome, this.#store(plan, outcome));
+        });
+      }
+      return undefined;
+    } catch (error) {
+      if (!this.#closed) this.#options.logger.warn({ err: error }, 'states could not be folded');
+      for (const { works: open, ensures: waiting } of portions.values()) {
+        for (const { waiter } of open) waiter?.answer?.({ status: 'unavailable' });
+        for (const ensure of waiting) ensure.reject(error as Error);
+      }
+      return error as Error;
+    }
+  }
+
+  /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
+  async #prepare(portion: Portion): Promise<Plan | undefined> {
+    const { tables, faults } = this.#options;
+    const [work] = portion.works;
+    const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
+    const type = work?.commit.aggregateType ?? head?.type;
+    const reducer = type === undefined ? undefined : this.#options.boundTo(type);
+    if (reducer === undefined) {
+      this.#settle(portion, undefined, undefined);
+      return undefined;
+    }
+    if (this.#halted(portion, reducer)) return undefined;
+    const loading = this.#options.ensureLoaded(reducer.artefactId);
+    if (loading !== undefined) await loading;
+    const stop = faults.stopOf(portion.aggregateId, reducer);
+    const most = stop === undefined ? Infinity : stop.fault.version - 1;
+    let row = this.#row(portion.aggregateId, reducer);
+    const target = Math.min(most, head?.version ?? lastVersion(portion.works.at(-1)?.commit) ?? 0);
+    const first = Math.min(most, work?.commit.baseVersion ?? target);
+    const commits: StoredCommit[] = [];
+    if (row?.fault === undefined && (row?.version ?? 0) < first) {
+      let gathered = 0;
+      for await (const chunk of this.#options.history(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
+        commits.push(...chunk);
+        gathered += chunk.reduce((sum, commit) => sum + commit.events.length, 0);
+        if (gathered < HISTORY_EVENTS) continue;
+        row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
+        gathered = 0;
+        if (row.fault !== undefined) break;
+        if (this.#halted(portion, reducer)) return undefined;
+      }
+    }
+    const reached = row?.version ?? 0;
+    if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
+      this.#settle(
+        portion,
+        undefined,
+        row?.fault === undefined && stop !== undefined && reached === most
+          ? this.#stand(portion.aggregateId, reducer, row, stop)
+          : row,
+      );
+      return undefined;
+    }
+    // A read folds commits that wait for their own answer too: they are in the history then.
+    for (const { commit } of portion.works) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
+    const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
+    if (target > known)
+      for await (const chunk of this.#options.history(portion.aggregateId, known + 1, target)) commits.push(...chunk);
+    const stateAt = portion.works
+      .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
+      .map(({ commit }) => lastVersion(commit) ?? 0);
+    const plan = this.#plan(reducer, row, commits, stateAt, stop);
+    if (plan.item.events.length > 0) return plan;
+    this.#settle(portion, undefined, this.#store(plan, { states: [] }));
+    return undefined;
+  }
+
+  /** The reducer's artefact has too many strikes. */
+  isHalted({ artefactId }: BoundReducer): boolean {
+    return this.#options.halted?.(artefactId) === true;
+  }
+
+  /** True: nothing is folded, and who waits is told. */
+  #halted(portion: Portion, reducer: BoundReducer): boolean {
+    if (!this.isHalted(reducer)) return false;
+    this.#settle(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
+    return true;
+  }
+
+  /** The state as it is stored, and whether the aggregate stands at a fault that may be in the log in a moment. */
+  stored(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+    const row = this.#row(aggregateId, reducer);
+    const stop =
+      row === undefined || row.fault !== undefined ? undefined : this.#options.faults.stopOf(aggregateId, reducer);
+    return row !== undefined && stop?.fault.version === row.version + 1 ? { ...row, fault: stop.fault } : row;
+  }
+
+  /** Of the reducer, and as the log has it: a fault that was released since is none. */
+  #row(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
+    const stored = this.#options.tables.reducerState(aggregateId);
+    const row =
+      stored?.generation === reducer.generation ? stored : this.#options.kept.find(aggregateId, stored, reducer);
+    if (row === undefined) return undefined;
+    const { skipped, stop } = this.#options.faults.marks(aggregateId, reducer);
+    if (stop !== undefined && row.version >= stop.version) return undefined;
+    const { fault } = row;
+    const released =
+      fault !== undefined && (skipped.includes(fault.version) || (fault.stopped === true && stop === undefined));
+    return released ? { ...row, fault: undefined } : row;
+  }
+
+  #plan(
+    reducer: BoundReducer,
+    row: ReducerState | undefined,
+    commits: readonly StoredCommit[],
+    stateAt: readonly number[],
+    stop: Stop | undefined,
+  ): Plan {
+    const baseVersion = row?.version ?? 0;
+    const aggregateId = commits[0]?.aggregateId ?? '';
+    const { skipped } = this.#options.faults.marks(aggregateId, reducer);
+    const through = Math.max(
+      baseVersion,
+      Math.min(stop === undefined ? Infinity : stop.fault.version - 1, lastVersion(commits.at(-1)) ?? baseVersion),
+    );
+    const isFolded = (version: number): boolean =>
+      version > baseVersion && version <= through && !skipped.includes(version);
+    const events: HostEvent[] = [];
+    for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
+    const unit = { artefactId: reducer.artefactId, className: reducer.className };
+    const { halted } = this.#options;
+    const item = {
+      unit,
+      aggregateId,
+      baseVersion,
+      baseState: () => row?.state ?? null,
+      events,
+      stateAt: stateAt.filter(isFolded),
+      ...(halted && { halted: () => halted(unit.artefactId) }),
+    };
+    return { reducer, item, commits, through, stop, skips: skipped.length };
+  }
+
+  async #foldHistory(
+    reducer: BoundReducer,
+    row: ReducerState | undefined,
+    commits: readonly StoredCommit[],
+    stop: Stop | undefined,
+  ): Promise<ReducerState> {
+    this.#mustRun();
+    const plan = this.#plan(reducer, row, commits, [], stop);
+    const [outcome] = plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.runner.fold([plan.item]);
+    if (outcome === undefined) throw new Error('the runner gave no outcome');
+    return this.#store(plan, outcome);
+  }
+
+  /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
+  #store({ reducer, item, commits, through, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
+    const { faults, observer } = this.#options;
+    if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
+      throw new Error('an event is to be passed over that was being folded: it is folded again');
+    const before = this.#row(item.aggregateId, reducer);
+    const last = outcome.states.at(-1);
+    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : through;
+    const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
+    const reached = commits.findLast((commit) => commit.baseVersion < version);
+    const row: ReducerState = {
+      generation: reducer.generation,
+      version,
+      state: last === undefined ? (before?.state ?? null) : last.state,
+      lastModified: reached?.timestamp ?? before?.lastModified ?? 0,
+      offset: reached?.offset ?? before?.offset ?? 0,
+      fault: outcome.fault,
+    };
+    if (row.fault !== undefined) observer?.faulted?.('reducer');
+    if (row.fault === undefined && stop !== undefined && version === stop.fault.version - 1)
+      return this.#stand(item.aggregateId, reducer, row, stop);
+    if (row.fault?.stopped === true) {
+      this.#setRow(item.aggregateId, reducer, { ...row, fault: undefined });
+      faults.stopped(item.aggregateId, reducer, row.fault);
+    } else this.#setRow(item.aggregateId, reducer, row);
+    return row;
+  }
+
+  /** It is folded as far as it may be. */
+  #stand(
+    aggregateId: string,
+    reducer: BoundReducer,
+    row: ReducerState | undefined,
+    { fault, recorded }: Stop,
+  ): ReducerState {
+    const good = row ?? {
+      generation: reducer.generation,
+      version: 0,
+      state: null,
+      lastModified: 0,
+      offset: 0,
+      fault: undefined,
+    };
+    this.#setRow(aggregateId, reducer, recorded ? { ...good, fault } : good);
+    return { ...good, fault };
+  }
+
+  #setRow(aggregateId: string, reducer: BoundReducer, row: ReducerState): void {
+    const { tables, kept } = this.#options;
+    const before = tables.reducerState(aggregateId);
+    if (before?.fault !== undefined || row.fault !== undefined)
+      tables.faults.setAggregate(reducer.aggregateType, aggregateId, row.fault !== undefined);
+    if (before !== undefined && before.generation !== row.generation) kept.replaced(aggregateId, before, reducer);
+    tables.setReducerState(aggregateId, row);
+  }
+
+  #settle(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
+    for (const { commit, waiter } of portion.works) {
+      if (waiter?.answer === undefined) continue;
+      const version = lastVersion(commit) ?? 0;
+      const at =
+        outcome?.states.find((state) => state.version === version) ?? (row?.version === version ? row : undefined);
+      if (at !== undefined) waiter.answer({ state: at.state });
+      else if (outcome?.halted === true) waiter.answer({ status: 'faulted' });
+      else
+        waiter.answer({
+          status: row === undefined ? 'unavailable' : row.fault !== undefined ? 'faulted' : 'superseded',
+        });
+    }
+    for (const ensure of portion.ensures) ensure.resolve();
+  }
+}
+
+const lastVersion = (commit: StoredCommit | undefined): number | undefined =>
+  commit === undefined ? undefined : commit.baseVersion + eventsIn(commit);

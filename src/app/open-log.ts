@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Ownership } from '../placement/ownership.js';
+import { slotOf } from '../core/slots.js';
+import { SoleOwner } from '../placement/sole-owner.js';
+import type { Settings } from '../config/settings.js';
+import type { Logger } from '../core/logger.js';
+import { StartupError } from '../core/startup-error.js';
+import { loadCodecs, type Codecs } from '../log/codec/codec.js';
+import { registerSchemas } from '../log/confluent/registry.js';
+import { LmdbLog } from '../log/embedded/lmdb-log.js';
+import { UnsentError } from '../kafka/kafka-error.js';
+import { KafkaLog } from '../log/kafka/kafka-log.js';
+import { SlotGroup } from '../placement/kafka/slot-group.js';
+import type { Log } from '../log/log.js';
+import {
+  BUILT_IN_SCHEMA_IDS,
+  readSchemas,
+  type SchemaIds,
+  type SchemaName,
+  type TopicSchema,
+} from '../log/codec/schemas.js';
+
+/** The log of the settings, and what goes with it. */
+export interface LogSetup {
+  readonly log: Log;
+  readonly codecs: Codecs;
+  readonly schemas: Readonly<Record<SchemaName, TopicSchema>>;
+  readonly schemaIds: SchemaIds;
+  /** Other processes may write it too. */
+  readonly shared: boolean;
+  /** Who serves which tenant. `url`, where others reach this process, and `warm`, tenants of which it has state, are asked for when it joins. */
+  openOwnership(
+    owner: string,
+    url: () => string,
+    warm: () => Iterable<string>,
+  ): Promise<{ readonly ownership: Ownership; join(): Promise<void> }>;
+}
+
+const SLOTS_TOPIC = 'statefold.slots';
+const CONNECT_MS = 3000;
+const REACHABLE_MS = 60_000;
+const AGAIN_MS = 500;
+const DAY_MS = 24 * 3600 * 1000;
+
+/** Opens the log in the data directory, or on Kafka. The caller closes `log`. */
+export async function openLog(settings: Settings, root: string, logger: Logger): Promise<LogSetup> {
+  const directory = join(root, 'schemas', 'avro');
+  const schemas = readSchemas(directory);
+  const { schemaRegistryUrl: url, schemaRegistryUsername: username, schemaRegistryPassword: password } = settings;
+  const schemaIds =
+    url === undefined ? BUILT_IN_SCHEMA_IDS : await registerSchemas({ url, username, password, schemas });
+  const common = { schemas, schemaIds, codecs: loadCodecs(directory, schemaIds) };
+  if (settings.kafkaBrokers !== undefined)
+    return { ...common, shared: true, ...onKafka(settings, settings.kafkaBrokers, logger) };
+  const log = new LmdbLog({ path: join(settings.dataDirectory, 'log') });
+  return {
+    ...common,
+    shared: false,
+    log,
+    openOwnership: () => Promise.resolve({ ownership: new SoleOwner(), join: () => Promise.resolve() }),
+  };
+}
+
+function onKafka(
+  settings: Settings,
+  brokers: readonly string[],
+  logger: Logger,
+): Pick<LogSetup, 'log' | 'openOwnership'> {
+  const { kafkaTopicPrefix: prefix, kafkaMinInsyncReplicas: insync, slots } = settings;
+  const connection = {
+    brokers,
+    prefix,
+    clientId: 'statefold',
+    connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
+    ...security(settings),
+  };
+  const log = new KafkaLog({
+    ...connection,
+    replicationFactor: settings.kafkaReplicationFactor,
+    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
+    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
+    logger,
+  });
+  return {
+    log,
+    openOwnership: async (owner, url, warm) => {
+      await reachable(
+        () =>
+          log.ensureTopics([
+            { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
+          ]),
+        brokers,
+        logger,
+      );
+      const group: SlotGroup = await SlotGroup.open({
+        ...connection,
+        processId: owner,
+        get url() {
+          return url();
+        },
+        tasks: settings.roles.includes('tasks'),
+        notifier: settings.roles.includes('notifier'),
+        warmSlots: () => [...new Set([...warm()].map((tenantId) => slotOf(tenantId, group.slots)))],
+        sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
+        logger,
+      });
+      return { ownership: group, join: () => group.join() };
+    },
+  };
+}
+
+/** Kafka may be starting too, and is waited for. @throws StartupError */
+async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
+  const until = performance.now() + REACHABLE_MS;
+  for (let told = false; ; told = true) {
+    try {
+      return await ask();
+    } catch (error) {
+      const { message } = error as Error;
+      if (!(error instanceof UnsentError))
+        throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
+      if (performance.now() > until)
+        throw new StartupError(
+          `Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`,
+          { cause: error },
+        );
+      if (!told) logger.warn({ reason: message }, 'Kafka can not be reached yet, trying again');
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+}
+
+function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLog>[0], 'ssl' | 'sasl'> {
+  const {
+    kafkaSsl,
+    kafkaSslCa,
+    kafkaSslCert,
+    kafkaSslKey,
+    kafkaSaslMechanism: mechanism,
+    kafkaSaslUsername,
+    kafkaSaslPassword,
+  } = settings;
+  const files = Object.entries({ ca: kafkaSslCa, cert: kafkaSslCert, key: kafkaSslKey }).flatMap(([name, path]) =>
+    path === undefined ? [] : [[name, readFileSync(path)] as const],
+  );
+  return {
+    ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
+    ...(mechanism === undefined
+      ? {}
+      : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
+  };
+}

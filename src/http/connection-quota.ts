@@ -1,0 +1,31 @@
+import { StatefoldError } from '../core/errors.js';
+
+/** Open connections that wait for changes (WebSocket, SSE, long polls), counted a tenant, so that none takes all descriptors. */
+export class ConnectionQuota {
+  readonly #open = new Map<string, number>();
+
+  constructor(private readonly perTenant: number) {}
+
+  /** Takes one place; the result gives it back, once. @throws StatefoldError RATE_LIMITED when all are taken. */
+  take(tenantId: string): () => void {
+    const open = this.#open.get(tenantId) ?? 0;
+    if (open >= this.perTenant) {
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        `this tenant already has ${this.perTenant} connections waiting for changes, the most that are allowed`,
+        {
+          retryAfterSeconds: 5,
+        },
+      );
+    }
+    this.#open.set(tenantId, open + 1);
+    let taken = true;
+    return () => {
+      if (!taken) return;
+      taken = false;
+      const left = (this.#open.get(tenantId) ?? 1) - 1;
+      if (left === 0) this.#open.delete(tenantId);
+      else this.#open.set(tenantId, left);
+    };
+  }
+}

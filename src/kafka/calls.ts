@@ -1,0 +1,187 @@
+import metadataV6 from 'kafkajs/src/protocol/requests/metadata/v6/response.js';
+import type { PartitionRef } from '../log/log.js';
+import { byTopic, WireReader, WireWriter, type Call } from './wire.js';
+
+/** The hot requests, in versions that brokers from 2.3 to 4.x speak. kafkajs's own encoders give one error for all partitions of an answer. */
+
+export interface ProducePart extends PartitionRef {
+  readonly batch: Buffer;
+}
+
+export interface Produced extends PartitionRef {
+  readonly code: number;
+  readonly baseOffset: number;
+  /** Milliseconds since the epoch; -1 when the topic keeps the client's. */
+  readonly appendTime: number;
+}
+
+/** acks=all; `timeoutMs` is how long the leader waits for its followers. */
+export function produceCall(parts: readonly ProducePart[], timeoutMs: number): Call<Produced[]> {
+  const body: Buffer[] = [];
+  const topics = byTopic(parts);
+  let writer = new WireWriter(128).string(null).int16(-1).int32(timeoutMs).int32(topics.length);
+  for (const [topic, partitions] of topics) {
+    writer.string(topic).int32(partitions.length);
+    for (const { partition, batch } of partitions) {
+      body.push(writer.int32(partition).int32(batch.length).take(), batch);
+      writer = new WireWriter(64);
+    }
+  }
+  return {
+    name: 'Produce',
+    apiKey: 0,
+    apiVersion: 7,
+    body,
+    decode(payload) {
+      const reader = new WireReader(payload);
+      return reader
+        .array(() => {
+          const topic = reader.string() ?? '';
+          return reader.array(() => {
+            const answer = {
+              topic,
+              partition: reader.int32(),
+              code: reader.int16(),
+              baseOffset: reader.int64(),
+              appendTime: reader.int64(),
+            };
+            reader.int64(); // log start
+            return answer;
+          });
+        })
+        .flat();
+    },
+  };
+}
+
+export interface FetchPart extends PartitionRef {
+  readonly from: number;
+  readonly maxBytes: number;
+}
+
+export interface Fetched extends PartitionRef {
+  readonly code: number;
+  /** A record set; its last batch may be cut. */
+  readonly records: Buffer;
+}
+
+/** Answers at once when there is anything, else after `waitMs`. The first batch of the first partition comes whole, however large. */
+export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes: number): Call<Fetched[]> {
+  const writer = new WireWriter(64 + parts.length * 64);
+  writer.int32(-1).int32(waitMs).int32(1).int32(maxBytes).int8(0).int32(0).int32(-1);
+  const topics = byTopic(parts);
+  writer.int32(topics.length);
+  for (const [topic, partitions] of topics) {
+    writer.string(topic).int32(partitions.length);
+    for (const part of partitions)
+      writer.int32(part.partition).int32(-1).int64(part.from).int64(-1).int32(part.maxBytes);
+  }
+  writer.int32(0).string('');
+  return {
+    name: 'Fetch',
+    apiKey: 1,
+    apiVersion: 11,
+    body: [writer.take()],
+    decode(payload) {
+      const reader = new WireReader(payload);
+      reader.int32();
+      const code = reader.int16();
+      reader.int32();
+      const answers = reader
+        .array(() => {
+          const topic = reader.string() ?? '';
+          return reader.array(() => {
+            const [partition, partCode] = [reader.int32(), reader.int16()];
+            for (let i = 0; i < 3; i++) reader.int64(); // high watermark, last stable offset, log start
+            reader.array(() => [reader.int64(), reader.int64()]); // aborted transactions
+            reader.int32(); // preferred replica
+            return { topic, partition, code: partCode, records: reader.blob() };
+          });
+        })
+        .flat();
+      return code === 0
+        ? answers
+        : parts.map(({ topic, partition }) => ({ topic, partition, code, records: Buffer.alloc(0) }));
+    },
+  };
+}
+
+export type OffsetKind = 'start' | 'end';
+
+export interface ListedOffset extends PartitionRef {
+  readonly code: number;
+  readonly offset: number;
+}
+
+export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind): Call<ListedOffset[]> {
+  const writer = new WireWriter(64 + parts.length * 48).int32(-1).int8(0);
+  const topics = byTopic(parts);
+  writer.int32(topics.length);
+  for (const [topic, partitions] of topics) {
+    writer.string(topic).int32(partitions.length);
+    for (const { partition } of partitions) writer.int32(partition).int64(kind === 'end' ? -1 : -2);
+  }
+  return {
+    name: 'ListOffsets',
+    apiKey: 2,
+    apiVersion: 3,
+    body: [writer.take()],
+    decode(payload) {
+      const reader = new WireReader(payload);
+      reader.int32();
+      return reader
+        .array(() => {
+          const topic = reader.string() ?? '';
+          return reader.array(() => {
+            const [partition, code] = [reader.int32(), reader.int16()];
+            reader.int64(); // timestamp
+            return { topic, partition, code, offset: reader.int64() };
+          });
+        })
+        .flat();
+    },
+  };
+}
+
+export type Metadata = Awaited<ReturnType<typeof metadataV6.decode>>;
+
+/** Of these topics alone: kafkajs's own request asks for all when there are none. */
+export function metadataCall(topics: readonly string[]): Call<Metadata> {
+  const writer = new WireWriter(64 + topics.length * 48).int32(topics.length);
+  for (const topic of topics) writer.string(topic);
+  writer.int8(0); // creates none
+  return {
+    name: 'Metadata',
+    apiKey: 3,
+    apiVersion: 6,
+    body: [writer.take()],
+    decode: (payload) => metadataV6.decode(payload),
+  };
+}
+
+/** Sets these configs of a topic and leaves its others as they are; kafkajs has only the request that resets them. */
+export function alterConfigsCall(
+  topic: string,
+  configs: Readonly<Record<string, string>>,
+): Call<{ code: number; message: string | null }[]> {
+  const entries = Object.entries(configs);
+  const writer = new WireWriter().int32(1).int8(2).string(topic).int32(entries.length);
+  for (const [name, value] of entries) writer.string(name).int8(0).string(value);
+  writer.int8(0);
+  return {
+    name: 'IncrementalAlterConfigs',
+    apiKey: 44,
+    apiVersion: 0,
+    body: [writer.take()],
+    decode(payload) {
+      const reader = new WireReader(payload);
+      reader.int32();
+      return reader.array(() => {
+        const answer = { code: reader.int16(), message: reader.string() };
+        reader.int8();
+        reader.string();
+        return answer;
+      });
+    },
+  };
+}

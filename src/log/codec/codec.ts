@@ -1,0 +1,161 @@
+import { crc32 } from 'node:zlib';
+import avro from 'avsc';
+import { InvariantError } from '../../core/errors.js';
+import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence, OrderBody } from '../../core/records.js';
+import { CommitRecords } from './commit-records.js';
+import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
+
+/** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
+export interface RecordCodec<B> {
+  encode(fence: Fence, body: B | ClaimBody): Buffer;
+  /**
+   * Undefined: not a record of ours, void for every reader.
+   * @throws InvariantError on a wrong checksum; UnknownSchemaError on a record of ours under an id that this process doesn't know
+   */
+  decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+}
+
+/**
+ * A record of ours whose schema this process doesn't know: written by a newer version of the service, or with the ids of another
+ * schema registry. It may count for readers who know it, so it is never taken for void here: the reader stops.
+ */
+export class UnknownSchemaError extends InvariantError {
+  override readonly name = 'UnknownSchemaError';
+
+  constructor(id: number, known: readonly number[]) {
+    super(
+      `a record of the log has the schema id ${id}, this process knows ${known.join(', ')}: the log was begun with another schema registry (set SCHEMA_REGISTRY_URL as before, or restore its schemas under their ids), or a newer version of the service writes to it`,
+    );
+  }
+}
+
+/** Fields that hold JSON text. Avro's string and bytes are the same on the wire: readers see text, we keep the bytes as sent. */
+const TEXT_FIELDS = new Set(['data', 'metadata', 'state', 'fault', 'requestHash']);
+const NAMESPACE = 'dev.statefold.';
+const WIRE_HEADER = 5;
+const CHECKSUM_END = WIRE_HEADER + 4;
+const ZERO = Buffer.alloc(4);
+
+interface AvroRecord {
+  readonly epoch: number;
+  readonly owner: string;
+  readonly recordId: string;
+  readonly expectedOffset: number;
+  readonly previous: string;
+  readonly body: Readonly<Record<string, object>>;
+}
+
+function withBytes(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withBytes);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const copy: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(schema)) copy[name] = withBytes(value);
+  if (typeof copy['name'] === 'string' && TEXT_FIELDS.has(copy['name'])) {
+    const asBytes = (type: unknown): unknown => (type === 'string' ? 'bytes' : type);
+    copy['type'] = Array.isArray(copy['type']) ? copy['type'].map(asBytes) : asBytes(copy['type']);
+  }
+  if (copy['logicalType'] === 'timestamp-millis') return 'long';
+  return copy;
+}
+
+const typeOf = (schema: object): avro.Type => avro.Type.forSchema(withBytes(schema) as avro.Schema);
+
+export interface AvroRecordCodecOptions {
+  readonly schema: object;
+  /** What new records are written with. */
+  readonly schemaId: number;
+  /** Earlier schemas of the same topic by their ids: their records are read as if written with `schema`, new fields by their defaults. */
+  readonly earlier?: ReadonlyMap<number, object>;
+}
+
+/** What is read and written most, by code of its own that gives the same as Avro's; undefined where Avro's is to do it. */
+interface QuickRecords<B> {
+  /** A whole record, whose fields start at `at`. */
+  read(value: Buffer, at: number): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined;
+  /** The fields, after so many bytes. */
+  write(fence: Fence, body: B | ClaimBody, before: number): Buffer | undefined;
+}
+
+export class AvroRecordCodec<B extends { readonly kind: string; readonly value: object }> implements RecordCodec<B> {
+  readonly #type: avro.Type;
+  readonly #schemaId: number;
+  readonly #earlier: ReadonlyMap<number, avro.Resolver>;
+  readonly #quick: QuickRecords<B> | undefined;
+  #scratch = Buffer.allocUnsafeSlow(64 * 1024);
+
+  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions, quick?: QuickRecords<B>) {
+    this.#quick = quick;
+    this.#type = typeOf(schema);
+    this.#schemaId = schemaId;
+    this.#earlier = new Map([...earlier].map(([id, written]) => [id, this.#type.createResolver(typeOf(written))]));
+  }
+
+  encode(fence: Fence, body: B | ClaimBody): Buffer {
+    const value = this.#quick?.write(fence, body, CHECKSUM_END) ?? this.#encode(fence, body);
+    value[0] = 0;
+    value.writeUInt32BE(this.#schemaId, 1);
+    value.writeUInt32BE(crc32(value.subarray(CHECKSUM_END)), WIRE_HEADER);
+    return value;
+  }
+
+  #encode(fence: Fence, body: B | ClaimBody): Buffer {
+    const record = {
+      checksum: ZERO,
+      epoch: fence.epoch,
+      owner: fence.owner,
+      recordId: fence.recordId,
+      expectedOffset: fence.expectedOffset,
+      previous: fence.previous,
+      body: { [NAMESPACE + body.kind]: body.value },
+    };
+    let end = this.#type.encode(record, this.#scratch, WIRE_HEADER);
+    if (end < 0) {
+      this.#scratch = Buffer.allocUnsafeSlow(2 * (this.#scratch.length - end));
+      end = this.#type.encode(record, this.#scratch, WIRE_HEADER);
+    }
+    return Buffer.from(this.#scratch.subarray(0, end));
+  }
+
+  decode(value: Buffer): { readonly fence: Fence; readonly body: B | ClaimBody } | undefined {
+    if (value.length <= CHECKSUM_END || value[0] !== 0) return undefined;
+    const id = value.readUInt32BE(1);
+    const resolver = id === this.#schemaId ? undefined : this.#earlier.get(id);
+    const known = id === this.#schemaId || resolver !== undefined;
+    const whole = value.readUInt32BE(WIRE_HEADER) === crc32(value.subarray(CHECKSUM_END));
+    if (!known) {
+      // Whose checksum is right at this place was written by this service; anyone else's bytes are no record.
+      if (whole) throw new UnknownSchemaError(id, [this.#schemaId, ...this.#earlier.keys()]);
+      return undefined;
+    }
+    if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
+    const quick = id === this.#schemaId ? this.#quick?.read(value, CHECKSUM_END) : undefined;
+    if (quick !== undefined) return quick;
+    const { value: record } = this.#type.decode(value, WIRE_HEADER, resolver) as { value: AvroRecord };
+    const { epoch, owner, recordId, expectedOffset, previous } = record;
+    const [branch = ''] = Object.keys(record.body);
+    const body = { kind: branch.slice(NAMESPACE.length), value: record.body[branch] } as unknown as B | ClaimBody;
+    return { fence: { epoch, owner, recordId, expectedOffset, previous }, body };
+  }
+}
+
+export interface Codecs {
+  readonly events: RecordCodec<EventsBody>;
+  readonly changes: RecordCodec<ChangesBody>;
+  readonly catalog: RecordCodec<CatalogBody>;
+  readonly order: RecordCodec<OrderBody>;
+}
+
+/** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
+export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_IDS): Codecs {
+  const schemas = readSchemas(directory);
+  const codec = <B extends { readonly kind: string; readonly value: object }>(
+    name: SchemaName,
+    quick?: QuickRecords<B>,
+  ): RecordCodec<B> => new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] }, quick);
+  return {
+    events: codec<EventsBody>('events', new CommitRecords()),
+    changes: codec<ChangesBody>('changes'),
+    catalog: codec<CatalogBody>('catalog'),
+    order: codec<OrderBody>('order'),
+  };
+}

@@ -1,0 +1,68 @@
+import type { StoredCommit } from '../../core/event.js';
+import { uuidText } from '../../core/ids.js';
+import type { CommitView } from './commit-records.js';
+
+type Events = StoredCommit['events'];
+
+/** A commit as it was read: its events are made when somebody wants them. */
+export class CommitOfView implements StoredCommit {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly baseVersion: number;
+  readonly timestamp: number;
+  readonly #value: CommitView;
+  #events: Events | undefined;
+
+  constructor(
+    readonly offset: number,
+    value: CommitView,
+  ) {
+    this.#value = value;
+    this.aggregateId = value.aggregateId;
+    this.aggregateType = value.aggregateType;
+    this.baseVersion = value.baseVersion;
+    this.timestamp = value.timestamp;
+  }
+
+  at(offset: number): CommitOfView {
+    return new CommitOfView(offset, this.#value);
+  }
+
+  /** Of `events`. */
+  get eventCount(): number {
+    return this.#value.eventCount;
+  }
+
+  /** That it holds in memory, about. */
+  get bytes(): number {
+    return this.#value.byteLength;
+  }
+
+  get commandId(): string {
+    return this.#value.commandId;
+  }
+
+  get correlationId(): string | undefined {
+    return this.#value.correlationId ?? undefined;
+  }
+
+  get causationId(): string | undefined {
+    return this.#value.causationId ?? undefined;
+  }
+
+  get metadata(): Buffer | undefined {
+    return this.#value.metadata ?? undefined;
+  }
+
+  get events(): Events {
+    return (this.#events ??= this.#value.events.map(({ eventId, eventType, data }) => ({
+      eventId: uuidText(eventId),
+      eventType,
+      data,
+    })));
+  }
+}
+
+/** The same commit under another offset: its place in an order of several partitions. */
+export const commitAt = (commit: StoredCommit, offset: number): StoredCommit =>
+  commit instanceof CommitOfView ? commit.at(offset) : { ...commit, offset };

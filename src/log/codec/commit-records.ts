@@ -1,0 +1,210 @@
+import { InvariantError } from '../../core/errors.js';
+import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
+import { AvroBytes, RecurringText } from './avro-bytes.js';
+import { AvroWriter } from './avro-writer.js';
+
+/** The branch of `body` in `events.avsc`. */
+const COMMIT = 1;
+const UUID_BYTES = 16;
+
+type Events = CommitValue['events'];
+
+/** A commit as its record has it. What only some readers look at is decoded when they do: a fold over history asks for little. */
+export class CommitView implements CommitValue {
+  readonly #bytes: Buffer;
+  /** Places of the command's id, of the correlation's, and of the first event. */
+  readonly #commandAt: number;
+  readonly #correlationAt: number;
+  readonly #eventsAt: number;
+  #events: Events | undefined;
+
+  constructor(
+    bytes: Buffer,
+    commandAt: number,
+    correlationAt: number,
+    eventsAt: number,
+    readonly keyed: boolean,
+    readonly aggregateId: string,
+    readonly aggregateType: string,
+    readonly baseVersion: number,
+    readonly timestamp: number,
+    readonly eventCount: number,
+  ) {
+    this.#bytes = bytes;
+    this.#commandAt = commandAt;
+    this.#correlationAt = correlationAt;
+    this.#eventsAt = eventsAt;
+  }
+
+  /** Of the record. */
+  get byteLength(): number {
+    return this.#bytes.length;
+  }
+
+  get commandId(): string {
+    return this.#from(this.#commandAt).text();
+  }
+
+  get requestHash(): Buffer {
+    const from = this.#from(this.#commandAt);
+    from.skip();
+    from.at++;
+    return Buffer.from(from.view()); // remembered for long, without the record
+  }
+
+  get correlationId(): string | null {
+    return this.#from(this.#correlationAt).nullableText();
+  }
+
+  get causationId(): string | null {
+    const from = this.#from(this.#correlationAt);
+    from.skipNullable();
+    return from.nullableText();
+  }
+
+  get metadata(): Buffer | null {
+    const from = this.#from(this.#correlationAt);
+    from.skipNullable();
+    from.skipNullable();
+    return from.nullableView();
+  }
+
+  get events(): Events {
+    return (this.#events ??= this.#decodeEvents());
+  }
+
+  /** All of it, decoded. */
+  plain(): CommitValue {
+    const {
+      commandId,
+      keyed,
+      requestHash,
+      aggregateId,
+      aggregateType,
+      baseVersion,
+      timestamp,
+      correlationId,
+      causationId,
+      metadata,
+      events,
+    } = this;
+    return {
+      commandId,
+      keyed,
+      requestHash,
+      aggregateId,
+      aggregateType,
+      baseVersion,
+      timestamp,
+      correlationId,
+      causationId,
+      metadata,
+      events,
+    };
+  }
+
+  #from(at: number): AvroBytes {
+    const from = new AvroBytes(this.#bytes);
+    from.at = at;
+    return from;
+  }
+
+  #decodeEvents(): Events {
+    const from = this.#from(this.#eventsAt);
+    const type = new RecurringText();
+    const events: Events[number][] = [];
+    for (let i = 0; i < this.eventCount; i++)
+      events.push({ eventId: from.fixed(UUID_BYTES), eventType: type.read(from), data: from.view() });
+    if (this.eventCount > 0 && from.long() !== 0)
+      throw new InvariantError('a commit of the log has more events than it says');
+    return events;
+  }
+}
+
+/** Reads and writes records of the events topic, most of which are commits of one owner after each other. */
+export class CommitRecords {
+  readonly #writer = new AvroWriter();
+  readonly #from = new AvroBytes(Buffer.alloc(0));
+  readonly #owner = new RecurringText();
+  readonly #type = new RecurringText();
+  readonly #previous = new RecurringText();
+
+  /** A whole record whose fields start at `at`; undefined: no commit, or not in the form in which we write it. @throws InvariantError */
+  read(
+    bytes: Buffer,
+    at: number,
+  ): { readonly fence: Fence; readonly body: { readonly kind: 'Commit'; readonly value: CommitValue } } | undefined {
+    const from = this.#from;
+    from.bytes = bytes;
+    from.at = at;
+    const epoch = from.long();
+    const owner = this.#owner.read(from);
+    const length = from.long();
+    const recordIdAt = from.at;
+    from.skipBytes(length);
+    const recordId = bytes.toString('utf8', recordIdAt, from.at);
+    const expectedOffset = from.long();
+    const previous = this.#previous.read(from);
+    if (from.long() !== COMMIT) return undefined;
+    const commandAt = from.at;
+    from.skip();
+    const keyed = bytes[from.at++] === 1;
+    from.skip();
+    const aggregateId = from.text();
+    const aggregateType = this.#type.read(from);
+    const baseVersion = from.long();
+    const timestamp = from.long();
+    const correlationAt = from.at;
+    for (let i = 0; i < 3; i++) from.skipNullable();
+    const count = from.long();
+    if (count < 0) return undefined; // blocks with their sizes: another writer's
+    const value = new CommitView(
+      bytes,
+      commandAt,
+      correlationAt,
+      from.at,
+      keyed,
+      aggregateId,
+      aggregateType,
+      baseVersion,
+      timestamp,
+      count,
+    );
+    this.#previous.expect(recordId, bytes, recordIdAt, length);
+    return { fence: { epoch, owner, recordId, expectedOffset, previous }, body: { kind: 'Commit', value } };
+  }
+
+  /** The record of a commit, with room for so many bytes before its fields; undefined of anything else. */
+  write(fence: Fence, body: EventsBody | ClaimBody, before: number): Buffer | undefined {
+    if (body.kind !== 'Commit') return undefined;
+    const { value } = body;
+    const writer = this.#writer;
+    writer.begin(before);
+    writer.long(fence.epoch);
+    writer.text(fence.owner);
+    writer.text(fence.recordId);
+    writer.long(fence.expectedOffset);
+    writer.text(fence.previous);
+    writer.long(COMMIT);
+    writer.text(value.commandId);
+    writer.byte(value.keyed ? 1 : 0);
+    writer.blob(value.requestHash);
+    writer.text(value.aggregateId);
+    writer.text(value.aggregateType);
+    writer.long(value.baseVersion);
+    writer.long(value.timestamp);
+    writer.nullableText(value.correlationId);
+    writer.nullableText(value.causationId);
+    writer.nullableBlob(value.metadata);
+    const { events } = value;
+    if (events.length > 0) writer.long(events.length);
+    for (const { eventId, eventType, data } of events) {
+      if (eventId.length !== UUID_BYTES) throw new InvariantError('the id of an event is no UUID');
+      writer.fixed(eventId);
+      writer.text(eventType);
+      writer.blob(data);
+    }
+    writer.byte(0);
+    return writer.take();
+  }
+}

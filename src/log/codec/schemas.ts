@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** The schemas of the log's records, each in `<name>.avsc`. Records of the topics `….<name>` are written with it. */
+export type SchemaName = 'events' | 'changes' | 'catalog' | 'order';
+
+/** The ids that stand before the records, as a schema registry gave them. */
+export type SchemaIds = Readonly<Record<SchemaName, number>>;
+
+/** Without a registry of the cluster's own. They never change: they are in the log. */
+export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3, order: 4 };
+
+export interface TopicSchema {
+  readonly name: SchemaName;
+  /** Namespace and name of its record, e.g. `dev.statefold.EventsRecord`: the subject under which a registry keeps it (RecordNameStrategy). */
+  readonly recordName: string;
+  readonly schema: object;
+  /** `schema` as one line of JSON, as registries are sent it. */
+  readonly text: string;
+}
+
+/** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
+export function readSchemas(directory: string): Readonly<Record<SchemaName, TopicSchema>> {
+  const read = (name: SchemaName): TopicSchema => {
+    const schema = JSON.parse(readFileSync(join(directory, `${name}.avsc`), 'utf8')) as {
+      readonly name: string;
+      readonly namespace: string;
+    };
+    return { name, recordName: `${schema.namespace}.${schema.name}`, schema, text: JSON.stringify(schema) };
+  };
+  return { events: read('events'), changes: read('changes'), catalog: read('catalog'), order: read('order') };
+}
+
+const OWN_NAMES = new Set([
+  'null',
+  'boolean',
+  'int',
+  'long',
+  'float',
+  'double',
+  'bytes',
+  'string',
+  'record',
+  'enum',
+  'fixed',
+  'array',
+  'map',
+  'error',
+]);
+
+/** An Avro schema with full names and no shorthand left: two spellings of one schema are then deeply equal (the order of members aside). */
+export function canonicalSchema(schema: unknown, namespace = ''): unknown {
+  if (typeof schema === 'string') return OWN_NAMES.has(schema) ? schema : fullName(schema, namespace);
+  if (Array.isArray(schema)) return schema.map((branch) => canonicalSchema(branch, namespace));
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const { namespace: own, ...rest } = schema as Readonly<Record<string, unknown>>;
+  const copy: Record<string, unknown> = { ...rest };
+  let inner = namespace;
+  if (typeof rest['name'] === 'string') {
+    const name = fullName(rest['name'], typeof own === 'string' ? own : namespace);
+    copy['name'] = name;
+    inner = name.slice(0, Math.max(0, name.lastIndexOf('.')));
+  }
+  for (const member of ['type', 'items', 'values'])
+    if (member in rest) copy[member] = canonicalSchema(rest[member], inner);
+  if (Array.isArray(rest['fields']))
+    copy['fields'] = rest['fields'].map((field: unknown) =>
+      typeof field === 'object' && field !== null && 'type' in field
+        ? { ...field, type: canonicalSchema(field.type, inner) }
+        : field,
+    );
+  // {"type": "long"} is "long"; {"type": {…}} is {…}.
+  return Object.keys(copy).length === 1 && 'type' in copy ? copy['type'] : copy;
+}
+
+const fullName = (name: string, namespace: string): string =>
+  name.includes('.') || namespace === '' ? name : `${namespace}.${name}`;

@@ -1,0 +1,436 @@
+import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
+import type { FenceState } from '../../core/fence.js';
+import type { Logger } from '../../core/logger.js';
+import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
+import type { RecordCodec } from '../codec/codec.js';
+import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
+import type { Draft, PartitionHandler } from './partition-handler.js';
+import { PartitionReader, type OpenDrafts } from './partition-reader.js';
+import { backOff, isFinal, pause, reached, Unclaimed, Unreachable } from './retry.js';
+
+export interface FencedPartitionOptions<B> {
+  readonly log: Log;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<B>;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly handler: PartitionHandler<B>;
+  readonly logger: Logger;
+  /** Where to go on: a checkpoint, else the start. */
+  readonly from?: FenceState;
+  /** Any process may write: who is deposed follows, and claims again when it has something to write. */
+  readonly shared?: boolean;
+  readonly observer?: {
+    produced?(records: number, seconds: number): void;
+    claimed?(epoch: number): void;
+    voided?(): void;
+  };
+}
+
+/*
+ *   CREATED ──open──► RESTORING ──────────► CLAIMING ──the fold says so──► RUNNING
+ *                         │                  ▲  ▲  │                         │
+ *             open without a claim   claim() │  └──┼─ an indefinite produce ─┤
+ *                         ▼                  │     │                         │
+ *                     FOLLOWING ─────────────┘     │ shared: deposed, or the │
+ *                         ▲   shared: something    │ log takes no claim      │
+ *                         │   is to be written     │                         │
+ *                         └────────────────────────┴─────────────────────────┘
+ *   any ──deposed (unless shared), broken or closed──► STOPPED
+ */
+export type PartitionStatus = 'CREATED' | 'RESTORING' | 'FOLLOWING' | 'CLAIMING' | 'RUNNING' | 'STOPPED';
+
+const CLAIM_KEY = 'claim';
+/** Claims that may fail before the partition stops and who waits is told (some 3 and 30 seconds); its next use tries again. */
+const ATTEMPTS = { open: 10, reclaim: 36 };
+/** How long a read waits for what comes, milliseconds. */
+const FOLLOW_WAIT_MS = 5000;
+/** Between reads that brought nothing: an adapter need not wait. */
+const FOLLOW_PAUSE_MS = 20;
+/** Tells the partitions apart that one process opens after each other: their records must not share a key. */
+let opened = 0;
+
+/**
+ * One fenced partition as this process reads and, once it has claimed it, writes it: what the handler gathers, one produce in
+ * flight, every record folded by `foldRecord`. An acknowledgement at the expected offset needs no read; a higher one folds the
+ * gap first; a lower one means that the log lost data. An indefinite result ends the epoch.
+ */
+export class FencedPartition<B extends { readonly kind: string }> {
+  readonly #options: FencedPartitionOptions<B>;
+  readonly #reader: PartitionReader<B>;
+  #status: PartitionStatus = 'CREATED';
+  readonly #writer: string;
+  #attempts = 0;
+  #epoch = 0;
+  #inFlight: readonly Draft<B>[] = [];
+  #busy = false;
+  #kicked = false;
+  /** Nothing of ours was accepted since our claim. */
+  #vain = false;
+  /** How often a shared partition was taken away before we had written what we wanted. */
+  #contended = 0;
+  #barrier: { running: Promise<void>; next: Promise<void> | undefined } | undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(options: FencedPartitionOptions<B>) {
+    this.#options = options;
+    const { log, ref, codec, handler, from, observer } = options;
+    this.#reader = new PartitionReader({ log, ref, codec, handler, from, onVoid: () => observer?.voided?.() });
+    this.#writer = `${options.owner}.${(opened++).toString(36)}`;
+  }
+
+  /** Where the fold had to start since all before was dropped unread; undefined when nothing was. */
+  get trimmedBefore(): number | undefined {
+    return this.#reader.trimmedBefore;
+  }
+
+  get status(): PartitionStatus {
+    return this.#status;
+  }
+
+  /** How far the partition is folded. */
+  get fence(): FenceState {
+    return this.#reader.fence;
+  }
+
+  /**
+   * Folds all that is there and takes the partition; without `claim` it goes on folding what others write, until it is told to
+   * claim. @throws InvariantError when the log does not join the checkpoint.
+   */
+  async open({ claim = true }: { readonly claim?: boolean } = {}): Promise<void> {
+    this.#status = 'RESTORING';
+    try {
+      await this.#reader.restore();
+      this.#mustRun();
+      if (claim) await this.#claim();
+      else this.#status = 'FOLLOWING';
+    } catch (error) {
+      this.#stop(error as Error);
+      throw error;
+    }
+    if (this.#follows()) void this.#follow();
+    this.kick();
+  }
+
+  /** Takes a partition that is followed: only what came since the last read is still to be folded. */
+  async claim(): Promise<void> {
+    while (this.#busy) await this.#whenIdle();
+    this.#mustRun();
+    if (this.#status !== 'FOLLOWING') throw new Error(`a partition that is ${this.#status} is not claimed`);
+    this.#busy = true;
+    this.#status = 'CLAIMING';
+    try {
+      await this.#reader.readTo(await this.#end());
+      await this.#claim();
+    } catch (error) {
+      this.#stop(error as Error);
+      throw error;
+    } finally {
+      this.#release();
+    }
+  }
+
+  /** Something waits to be gathered. Cheap; call it for each command. */
+  kick(): void {
+    if (this.#kicked || this.#busy || !this.#writes()) return;
+    this.#kicked = true;
+    const run = (): void => {
+      this.#kicked = false;
+      void this.#run();
+    };
+    if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended)).unref();
+    // After the work of this turn: so that what came in one turn goes in one produce.
+    else setImmediate(run);
+  }
+
+  /**
+   * Resolves when all that was acknowledged before the call has been folded. Calls gather: those that come while a query is
+   * under way share the next one. @throws StatefoldError UNAVAILABLE when the partition stops.
+   */
+  barrier(): Promise<void> {
+    if (this.#barrier === undefined) {
+      const running = this.#catchUp().finally(() => (this.#barrier = undefined));
+      this.#barrier = { running, next: undefined };
+      return running;
+    }
+    const current = this.#barrier;
+    current.next ??= current.running.then(
+      () => this.barrier(),
+      () => this.barrier(),
+    );
+    return current.next;
+  }
+
+  /** Waits for the produce in flight and stops. */
+  async close(): Promise<void> {
+    if (this.#busy && this.#status === 'RUNNING') await this.#whenIdle();
+    this.#stop(new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again'));
+  }
+
+  #writes(): boolean {
+    return this.#status === 'RUNNING' || (this.#status === 'FOLLOWING' && this.#options.shared === true);
+  }
+
+  #follows(): boolean {
+    return this.#status === 'FOLLOWING' || (this.#options.shared === true && this.#status !== 'STOPPED');
+  }
+
+  #whenIdle(): Promise<void> {
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Folds what comes, while others may write. A log that can't be reached is waited for. */
+  async #follow(): Promise<void> {
+    for (let failures = 0; this.#follows();) {
+      try {
+        const records = await this.#reader.ahead(FOLLOW_WAIT_MS);
+        // What this process writes is folded by its acknowledgement, or by the claim past it.
+        while (this.#busy && this.#follows()) await this.#whenIdle();
+        if (!this.#follows()) return;
+        this.#reader.take(records);
+        failures = 0;
+        this.#mustOwn();
+        if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
+      } catch (error) {
+        if (isFinal(error)) this.#failed(error as Error);
+        else {
+          if (failures === 0 && this.#follows())
+            this.#options.logger.warn(
+              { partition: this.#options.ref, err: error },
+              'a partition can not be followed now, trying again',
+            );
+          await pause(backOff(failures++));
+        }
+      }
+    }
+  }
+
+  async #catchUp(): Promise<void> {
+    this.#mustRun();
+    const end = await this.#end();
+    while (this.fence.position < end) {
+      this.#mustRun();
+      // Records past ours are being folded by the produce in flight, or were written by another owner.
+      if (this.#busy) await this.#whenIdle();
+      else await this.#exclusively(() => reached(this.#reader.readTo(end)));
+    }
+    this.#mustRun();
+  }
+
+  #end(): Promise<number> {
+    return reached(this.#options.log.endOffset(this.#options.ref));
+  }
+
+  #mustRun(): void {
+    if (this.#status === 'STOPPED')
+      throw new NotOwnerError('this process does not serve the tenant any more; send the request again');
+  }
+
+  async #exclusively(work: () => Promise<void>): Promise<void> {
+    this.#busy = true;
+    try {
+      await work();
+      this.#mustOwn();
+    } catch (error) {
+      if (error instanceof Unreachable) throw error; // nothing was in flight, and what was read is folded
+      this.#failed(error as Error);
+    } finally {
+      this.#release();
+    }
+  }
+
+  #release(): void {
+    this.#busy = false;
+    for (const resolve of this.#idle.splice(0)) resolve();
+    this.kick();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#busy || !this.#writes()) return;
+    let drafts: Draft<B>[];
+    try {
+      drafts = this.#options.handler.gather();
+    } catch (error) {
+      this.#stop(error as Error);
+      return;
+    }
+    if (drafts.length === 0) return;
+    await this.#exclusively(() => (this.#status === 'RUNNING' ? this.#produce(drafts) : this.#claimFor(drafts)));
+  }
+
+  async #produce(drafts: readonly Draft<B>[]): Promise<void> {
+    const { log, ref, handler, observer } = this.#options;
+    const [started, ids] = [performance.now(), [] as string[]];
+    const records = drafts.map((draft, i) =>
+      this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.fence.position + i, ids),
+    );
+    this.#inFlight = drafts;
+    let base: number;
+    try {
+      const appended = log.append(ref, records);
+      handler.underWay?.(drafts, this.fence.position);
+      ({ baseOffset: base } = await appended);
+    } catch (error) {
+      if (error instanceof AppendRefusedError) {
+        this.#inFlight = [];
+        return handler.refused(drafts, error);
+      }
+      this.#options.logger.warn({ partition: ref, err: error }, 'a produce has no definite result: the epoch ends');
+      return this.#reclaim(drafts, ids);
+    }
+    observer?.produced?.(drafts.length, (performance.now() - started) / 1000);
+    this.#mustRun();
+    if (base < this.fence.position)
+      throw new InvariantError(
+        `${ref.topic}-${ref.partition}: a record landed at ${base}, before ${this.fence.position}, which was folded: the log lost data`,
+      );
+    if (base > this.fence.position) {
+      try {
+        await this.#reader.readTo(base);
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        this.#options.logger.warn(
+          { partition: ref, err: error },
+          'what is before a produce can not be read now: the epoch ends',
+        );
+        return this.#reclaim(drafts, ids);
+      }
+    }
+    const again: Draft<B>[] = [];
+    drafts.forEach((draft, i) => {
+      const fence = {
+        epoch: this.#epoch,
+        owner: this.#options.owner,
+        recordId: ids[i] ?? '',
+        expectedOffset: base + i,
+        previous: '',
+      };
+      if (this.#reader.fold(base + i, { fence, body: draft.body }, draft) !== 'accepted') again.push(draft);
+    });
+    this.#inFlight = again;
+    this.#mustOwn();
+    this.#vain = false;
+    this.#contended = 0;
+    this.#inFlight = [];
+    if (again.length > 0) handler.undecided(again);
+  }
+
+  /** After an indefinite produce: past the new claim every record of the old epoch has landed, or is void for ever. */
+  async #reclaim(drafts: readonly Draft<B>[], ids: readonly string[]): Promise<void> {
+    this.#status = 'CLAIMING';
+    const open: OpenDrafts<B> = new Map(drafts.map((draft, i) => [ids[i] ?? '', draft] as const));
+    try {
+      await this.#claim(open);
+      this.#inFlight = [];
+    } catch (error) {
+      this.#inFlight = [...open.values()];
+      if (!(error instanceof Unclaimed) || this.#options.shared !== true) throw error;
+      this.#inFlight = [];
+      this.#status = 'FOLLOWING';
+      this.#options.handler.unknown?.([...open.values()], error);
+      return;
+    }
+    if (open.size > 0) this.#options.handler.undecided([...open.values()]);
+  }
+
+  /** A shared partition has something to write: it is decided anew on what the claim finds. */
+  async #claimFor(drafts: readonly Draft<B>[]): Promise<void> {
+    this.#inFlight = drafts;
+    this.#status = 'CLAIMING';
+    try {
+      await this.#reader.readTo(await this.#end());
+      await this.#claim();
+      this.#inFlight = [];
+      this.#options.handler.undecided(drafts);
+    } catch (error) {
+      if (this.#status !== 'CLAIMING' || error instanceof InvariantError) throw error;
+      this.#inFlight = [];
+      this.#status = 'FOLLOWING';
+      this.#options.handler.refused(drafts, error as Error);
+    }
+  }
+
+  async #claim(open?: OpenDrafts<B>): Promise<void> {
+    const { log, ref, owner } = this.#options;
+    this.#status = 'CLAIMING';
+    for (let attempt = 0; ; attempt++) {
+      if (this.#closed())
+        throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
+      // Not taken back from one who claimed meanwhile: past that claim it is known too what landed, and the tenant is served there.
+      if (open !== undefined && this.fence.owner !== owner) throw new NotOwnerError();
+      try {
+        const epoch = this.fence.epoch + 1;
+        const claim: ClaimBody = { kind: 'Claim', value: { rules: FOLD_RULES } };
+        const { baseOffset } = await log.append(ref, [this.#encode(claim, CLAIM_KEY, epoch, this.fence.position, [])]);
+        await this.#reader.readTo(baseOffset + 1, open);
+        this.#mustRun();
+        if (this.fence.epoch === epoch && this.fence.owner === owner) {
+          this.#epoch = epoch;
+          this.#vain = true;
+          this.#status = 'RUNNING';
+          this.#options.observer?.claimed?.(epoch);
+          return;
+        }
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        this.#options.logger.warn(
+          { partition: ref, err: error, attempt },
+          'the claim was not acknowledged, trying again',
+        );
+      }
+      if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new Unclaimed();
+      await pause(backOff(attempt));
+      try {
+        await this.#reader.readTo(await log.endOffset(ref), open);
+      } catch (error) {
+        if (isFinal(error)) throw error;
+      }
+    }
+  }
+
+  #closed(): boolean {
+    return this.#status === 'STOPPED';
+  }
+
+  #encode(
+    body: B | ClaimBody,
+    keyPrefix: string,
+    epoch: number,
+    expectedOffset: number,
+    ids: string[],
+  ): { key: Buffer; value: Buffer } {
+    const { codec, owner } = this.#options;
+    const previous = ids.at(-1) ?? this.fence.lastRecordId ?? '';
+    const recordId = `${this.#writer}:${(this.#attempts++).toString(36)}`;
+    ids.push(recordId);
+    return {
+      key: Buffer.from(`${keyPrefix}#${recordId}`),
+      value: codec.encode({ epoch, owner, recordId, expectedOffset, previous }, body),
+    };
+  }
+
+  #mustOwn(): void {
+    const { epoch, owner } = this.fence;
+    if (this.#status === 'RUNNING' && (epoch !== this.#epoch || owner !== this.#options.owner))
+      throw new NotOwnerError();
+  }
+
+  #failed(error: Error): void {
+    if (!(error instanceof NotOwnerError) || this.#options.shared !== true || this.#closed()) return this.#stop(error);
+    const drafts = this.#inFlight;
+    this.#status = 'FOLLOWING';
+    if (this.#vain || drafts.length > 0) this.#contended++;
+    this.#inFlight = [];
+    if (drafts.length > 0) this.#options.handler.undecided(drafts);
+  }
+
+  #stop(error: Error): void {
+    if (this.#status === 'STOPPED') return;
+    this.#status = 'STOPPED';
+    this.#reader.close();
+    const drafts = this.#inFlight;
+    this.#inFlight = [];
+    this.#options.handler.stopped(error, drafts);
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+}

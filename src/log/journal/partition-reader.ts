@@ -1,0 +1,165 @@
+import { InvariantError, StatefoldError } from '../../core/errors.js';
+import { EMPTY_FENCE, foldRecord, type FenceState, type Verdict } from '../../core/fence.js';
+import type { RecordCodec } from '../codec/codec.js';
+import type { Log, LogRecord, PartitionRef } from '../log.js';
+import type { Draft, PartitionHandler } from './partition-handler.js';
+
+export interface PartitionReaderOptions<B> {
+  readonly log: Log;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<B>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring'>;
+  /** Where to go on: a checkpoint, else the start. */
+  readonly from?: FenceState | undefined;
+  readonly onVoid?: (() => void) | undefined;
+}
+
+/** Drafts whose produce has no definite result, by the ids of their records: what is folded of them is taken out. */
+export type OpenDrafts<B> = Map<string, Draft<B>>;
+
+const READ_BYTES = 1024 * 1024;
+
+/**
+ * The fold of one fenced partition: joins the checkpoint to the log, and folds each record once, in log order. Reads may
+ * overlap: what another one folded meanwhile is passed over.
+ */
+export class PartitionReader<B extends { readonly kind: string }> {
+  readonly #options: PartitionReaderOptions<B>;
+  #fence: FenceState;
+  #trimmedBefore: number | undefined;
+  #closed = false;
+
+  constructor(options: PartitionReaderOptions<B>) {
+    this.#options = options;
+    this.#fence = options.from ?? EMPTY_FENCE;
+  }
+
+  /** How far the partition is folded. */
+  get fence(): FenceState {
+    return this.#fence;
+  }
+
+  /** Where the fold had to start since all before was dropped unread; undefined when nothing was. */
+  get trimmedBefore(): number | undefined {
+    return this.#trimmedBefore;
+  }
+
+  /** Nothing more is folded, whatever a read brings. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Folds all that is there. @throws InvariantError when the log does not join the checkpoint. */
+  async restore(): Promise<void> {
+    const { log, ref } = this.#options;
+    const [start, end] = [await log.startOffset(ref), await log.endOffset(ref)];
+    if (this.#fence.position > end)
+      throw new InvariantError(
+        `${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`,
+      );
+    if (this.#fence.position < start) await this.#adopt(start);
+    else if (this.#fence.position > 0) await this.#checkJoin(start);
+    const { handler } = this.#options;
+    handler.restoring?.(end);
+    try {
+      await this.readTo(end);
+    } finally {
+      handler.restoring?.(undefined);
+    }
+  }
+
+  /** The start of the partition was dropped (retention), and with it the claims that its first records rest on: they tell themselves. */
+  async #adopt(start: number): Promise<void> {
+    const { log, ref, codec } = this.#options;
+    let [epoch, owner] = [this.#fence.epoch, this.#fence.owner];
+    for (const { value } of await log.read(ref, start, READ_BYTES)) {
+      const record = value === null ? undefined : codec.decode(value);
+      if (record === undefined || record.fence.epoch <= epoch) continue;
+      if (record.body.kind === 'Claim') {
+        // Before a claim that counts stand records of the epoch before it, and older, void ones.
+        if (record.fence.epoch > epoch + 1) [epoch, owner] = [record.fence.epoch - 1, ''];
+        break;
+      }
+      ({ epoch, owner } = record.fence);
+    }
+    this.#fence = { epoch, owner, position: start, lastRecordId: undefined };
+    this.#trimmedBefore = start;
+  }
+
+  /** The record before the checkpoint must be the one that was folded there: after truncation and regrowth an offset alone can look right. */
+  async #checkJoin(start: number): Promise<void> {
+    const { log, ref, codec } = this.#options;
+    const { position, lastRecordId } = this.#fence;
+    if (lastRecordId === undefined || position - 1 < start) return;
+    const [last] = await log.readAt(ref, [position - 1]);
+    const found = last?.value ? codec.decode(last.value)?.fence.recordId : undefined;
+    if (found !== undefined && found !== lastRecordId)
+      throw new InvariantError(
+        `${ref.topic}-${ref.partition}: the checkpoint follows record ${lastRecordId}, the log has ${found} there: it is another log`,
+      );
+  }
+
+  /** Folds all below `end`. @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile. */
+  async readTo(end: number, open?: OpenDrafts<B>): Promise<void> {
+    const { log, ref } = this.#options;
+    // What comes next is read while this is folded.
+    let reading: Promise<LogRecord[]> | undefined;
+    while (this.#fence.position < end) {
+      const records = await (reading ?? log.read(ref, this.#fence.position, READ_BYTES));
+      const next = (records.at(-1)?.offset ?? end) + 1;
+      reading = next < end ? log.read(ref, next, READ_BYTES) : undefined;
+      reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
+      this.take(records, end, open);
+      const past = records.at(-1)?.offset ?? end;
+      // Erased records leave gaps: what was not read up to here is gone.
+      if ((records.length === 0 || past >= end) && this.#fence.position < end)
+        this.#fence = { ...this.#fence, position: end, lastRecordId: undefined };
+    }
+  }
+
+  /**
+   * What is there past the fold, waiting up to `waitMs` for the first record; not folded yet.
+   * @throws StatefoldError UNAVAILABLE when the log dropped records that were not read: the fold must start anew.
+   */
+  async ahead(waitMs: number): Promise<readonly LogRecord[]> {
+    const { log, ref } = this.#options;
+    const from = this.#fence.position;
+    const records = await log.read(ref, from, READ_BYTES, waitMs);
+    const first = records[0]?.offset ?? from;
+    // Erased records leave gaps that mean nothing; what retention took may have been claims.
+    if (first > from && (await log.startOffset(ref)) > from)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        `${ref.topic}-${ref.partition}: the log dropped records from ${from} on before they were read; send the request again`,
+      );
+    return records;
+  }
+
+  /** Folds those of the records that are not folded yet, below `end`. */
+  take(records: readonly LogRecord[], end = Infinity, open?: OpenDrafts<B>): void {
+    if (this.#closed)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'this process does not serve the tenant any more; send the request again',
+      );
+    for (const record of records) {
+      if (record.offset < this.#fence.position || record.offset >= end) continue;
+      const decoded = record.value === null ? undefined : this.#options.codec.decode(record.value);
+      const mine = decoded === undefined ? undefined : open?.get(decoded.fence.recordId);
+      const verdict = this.fold(record.offset, decoded, mine);
+      if (mine !== undefined && verdict === 'accepted' && decoded !== undefined) open?.delete(decoded.fence.recordId);
+    }
+  }
+
+  fold(offset: number, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {
+    const { handler, onVoid } = this.#options;
+    const { state, verdict } = foldRecord<B>(this.#fence, offset, record, (body, at) => handler.judge(body, at));
+    this.#fence = state;
+    if (verdict === 'void') onVoid?.();
+    if (record !== undefined && record.body.kind !== 'Claim') {
+      const body = record.body as B;
+      handler.fold({ offset, body, accepted: verdict === 'accepted' }, verdict === 'accepted' ? draft : undefined);
+    }
+    return verdict;
+  }
+}

@@ -1,0 +1,259 @@
+import type { ProjectChange, Runner, State } from '../code-host/code-host.js';
+import type { Change } from '../core/change.js';
+import type { Fault, StoredCommit } from '../core/event.js';
+import type { ChangeValue, ProjectionReleaseValue } from '../core/records.js';
+import type { ChangesWriter } from './changes-writer.js';
+import type { InputReader } from '../aggregates/commit-reader.js';
+import { flatten, settleChange, takeEvents, type RevisionUnit } from './projection-unit.js';
+import type { KeyState, PartitionTables } from '../store/partition-tables.js';
+
+/** What a retry or a skip came to. `changes` counts the states that it told. */
+export type ReleaseOutcome =
+  | { readonly outcome: 'released'; readonly changes: number }
+  /** At the same event again, or at a later one. */
+  | { readonly outcome: 'faulted'; readonly changes: number; readonly fault: Fault }
+  /** The key did not stand at that fault any more, or another revision was live by then. */
+  | { readonly outcome: 'superseded' };
+
+export interface KeyReleasesOptions {
+  readonly tables: PartitionTables;
+  readonly reader: InputReader;
+  readonly changes: ChangesWriter;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: a release is passed over. */
+  readonly halted?: (unitId: string) => boolean;
+  readonly changesAProduce?: number | undefined;
+  readonly observer?: {
+    released?(kind: 'projection', mode: 'retry' | 'skip', outcome: ReleaseOutcome['outcome']): void;
+  };
+}
+
+const READ_BYTES = 512 * 1024;
+const EVENTS_A_BATCH = 256;
+/** Of changes that go in one produce, about. */
+const PRODUCE = { changes: 1000, bytes: 4 * 1024 * 1024 };
+
+/** The row of the key that the release is for, if it stands at that fault: as every reader of the log finds it at that place. */
+export function heldRow(
+  tables: PartitionTables,
+  units: readonly RevisionUnit[],
+  release: ProjectionReleaseValue,
+): { readonly unit: RevisionUnit; readonly row: KeyState & { readonly fault: Fault } } | undefined {
+  const { projectionId, revision, className, key, eventId } = release;
+  const unit = units.find(
+    (one) => one.projectionId === projectionId && one.revision === revision && one.className === className,
+  );
+  const row = unit === undefined ? undefined : tables.keyState(projectionId, revision, key, unit.classIndex);
+  return unit === undefined || row?.fault?.eventId !== eventId
+    ? undefined
+    : { unit, row: { ...row, fault: row.fault } };
+}
+
+/**
+ * Takes a key of a projection on from where it stopped, at the place of the release in the tenant's order: its events from the fault
+ * on are read again from the log and folded, one change for each state, while all other keys stay as they are.
+ *
+ * The row is put in the store when all changes are acknowledged. Broken off before, the release is done again at the same place,
+ * and goes on behind the last change that was accepted, whatever the code would make of the events before it this time.
+ */
+export class KeyReleases {
+  readonly #options: KeyReleasesOptions;
+  readonly #waiting = new Map<string, (outcome: ReleaseOutcome) => void>();
+
+  constructor(options: KeyReleasesOptions) {
+    this.#options = options;
+  }
+
+  /** What the release of this command comes to, when the projections have come to it in this process. */
+  outcomeOf(commandId: string): { readonly outcome: Promise<ReleaseOutcome>; forget(): void } {
+    const outcome = new Promise<ReleaseOutcome>((resolve) => this.#waiting.set(commandId, resolve));
+    return { outcome, forget: () => this.#waiting.delete(commandId) };
+  }
+
+  /** All changes of inputs before are in the store. @throws where the code could not be run: it is begun again then */
+  async apply(release: ProjectionReleaseValue, offset: number, units: readonly RevisionUnit[]): Promise<void> {
+    const { tables, changes, runner, ensureLoaded, halted, observer } = this.#options;
+    const held = heldRow(tables, units, release);
+    let outcome: ReleaseOutcome = { outcome: 'superseded' };
+    const begun = [...changes.recordedOf(offset)].some(({ projectionId }) => projectionId === release.projectionId);
+    if (held !== undefined && (begun || halted?.(held.unit.id) !== true)) {
+      await ensureLoaded(held.unit.artefactId);
+      const run = new Run(this.#options, release, offset, held.unit, held.row);
+      await run.finish();
+      // What the runner has of the key says that it is faulted.
+      runner.forget(held.unit.id);
+      const { last, made } = run;
+      tables.faults.setDeparted(release.projectionId, release.revision);
+      settleChange(tables, [held.unit], last);
+      outcome =
+        last.fault === undefined
+          ? { outcome: 'released', changes: made }
+          : { outcome: 'faulted', changes: made - 1, fault: last.fault };
+    }
+    observer?.released?.('projection', release.mode, outcome.outcome);
+    this.#waiting.get(release.commandId)?.(outcome);
+    this.#waiting.delete(release.commandId);
+  }
+}
+
+/** One release of one key. */
+class Run {
+  readonly #options: KeyReleasesOptions;
+  readonly #release: ProjectionReleaseValue;
+  readonly #offset: number;
+  readonly #unit: RevisionUnit;
+  readonly #row: KeyState & { readonly fault: Fault };
+  #state: State;
+  /** Events up to this one have been folded, or are passed over; undefined: past it by now. */
+  #after: string | undefined;
+  #index = 0;
+  #last: Change | undefined;
+  /** Changes of inputs as old as this were dropped by retention: they have been told. */
+  #told = false;
+  #batch: ChangeValue[] = [];
+  #bytes = 0;
+
+  constructor(
+    options: KeyReleasesOptions,
+    release: ProjectionReleaseValue,
+    offset: number,
+    unit: RevisionUnit,
+    row: KeyState & { readonly fault: Fault },
+  ) {
+    this.#options = options;
+    this.#release = release;
+    this.#offset = offset;
+    this.#unit = unit;
+    this.#row = row;
+    this.#state = row.state;
+    this.#after = row.fault.eventId;
+  }
+
+  get last(): Change {
+    if (this.#last === undefined) throw new Error('a release ends with a change');
+    return this.#last;
+  }
+
+  /** How many changes there are of it. */
+  get made(): number {
+    return this.#index;
+  }
+
+  async finish(): Promise<void> {
+    const { changes, tables } = this.#options;
+    const { projectionId, mode } = this.#release;
+    for (const change of changes.recordedOf(this.#offset))
+      if (change.projectionId === projectionId && change.sequence > (this.#last?.sequence ?? -1)) this.#last = change;
+    const lastInput = tables.lastInput(projectionId);
+    if (this.#last !== undefined) {
+      // Later inputs have theirs only when all of this one were there.
+      if (this.#last.fault !== undefined || (lastInput !== undefined && lastInput[0] > this.#offset)) return;
+      this.#index = (lastInput?.[1] ?? -1) + 1;
+      this.#state = this.#last.state;
+      await this.#fold(this.#last.eventId, true);
+    } else {
+      this.#told = changes.isSettled(this.#offset);
+      await this.#fold(this.#row.fault.eventId, mode === 'skip');
+      // What made no other state is told too: the key goes on.
+      if (this.#index === 0) this.#push(this.#value(this.#row.origin, this.#row.lastModified, this.#state, undefined));
+    }
+    await this.#write();
+  }
+
+  /** From the event on, or from the one after it. */
+  async #fold(eventId: string, past: boolean): Promise<void> {
+    const { reader } = this.#options;
+    this.#after = eventId;
+    for (let from = this.#row.fault.place ?? 0; from < this.#offset;) {
+      const { inputs, next } = await reader.read(from, READ_BYTES);
+      if (next === from) throw new Error(`inputs before ${this.#offset} can not be read now`);
+      const commits: StoredCommit[] = [];
+      for (const input of inputs)
+        if (input.kind === 'commit' && input.commit.offset < this.#offset) commits.push(input.commit);
+      while (commits.length > 0)
+        if (await this.#project(commits.splice(0, takeEvents(commits, EVENTS_A_BATCH)), past)) return;
+      from = next;
+    }
+  }
+
+  /** True when the key has stopped again. */
+  async #project(commits: readonly StoredCommit[], past: boolean): Promise<boolean> {
+    const { key } = this.#release;
+    let { events, commitOf } = flatten(commits);
+    if (this.#after !== undefined) {
+      const at = events.findIndex((event) => event.eventId === this.#after);
+      if (at < 0) return false;
+      this.#after = undefined;
+      const start = past ? at + 1 : at;
+      events = events.slice(start);
+      commitOf = commitOf.slice(start);
+    }
+    if (events.length === 0) return false;
+    const { runner, changesAProduce = PRODUCE.changes } = this.#options;
+    // Of a name of its own: of other keys nothing is folded, and nothing of them is remembered.
+    const unit = { ...this.#unit, id: `${this.#unit.id}@release` };
+    runner.forget(unit.id);
+    const stateOf = (_: number, asked: string): { state: State; faulted: boolean } =>
+      asked === key ? { state: this.#state, faulted: false } : { state: null, faulted: true };
+    const made = await runner.project({ units: [unit], events, reply: 'each', stateOf });
+    for (const change of made) {
+      const [commit, event] = [commitOf[change.event], events[change.event]];
+      if (commit === undefined || event === undefined || change.key !== key || change.outcome === 'parked') continue;
+      const { eventId, aggregateId, aggregateType, version } = event;
+      this.#state = change.state;
+      this.#push(
+        this.#value(
+          { eventId, aggregateId, aggregateType, version },
+          commit.timestamp,
+          change.state,
+          placedFault(change, commit),
+        ),
+      );
+      if (this.#batch.length >= changesAProduce || this.#bytes >= PRODUCE.bytes) await this.#write();
+      if (change.fault !== undefined) return true;
+    }
+    return false;
+  }
+
+  #value(origin: KeyState['origin'], timestamp: number, state: State, fault: Fault | undefined): ChangeValue {
+    const { projectionId, revision, className, key, mode } = this.#release;
+    const made = fault === undefined ? null : Buffer.from(JSON.stringify(fault));
+    return {
+      projectionId,
+      revision,
+      className,
+      key,
+      inputOffset: this.#offset,
+      inputIndex: this.#index++,
+      ...origin,
+      timestamp,
+      cause: mode,
+      state,
+      fault: made,
+    };
+  }
+
+  #push(value: ChangeValue): void {
+    this.#batch.push(value);
+    this.#bytes += 400 + (value.state?.length ?? 0);
+  }
+
+  async #write(): Promise<void> {
+    const values = this.#batch.splice(0);
+    this.#bytes = 0;
+    const final = values.at(-1);
+    if (final === undefined) return;
+    const { changes } = this.#options;
+    if (this.#told) this.#last = changes.settled(final);
+    else
+      this.#last = await new Promise<Change | undefined>((resolve) =>
+        changes.write(values, (acked) => resolve(acked.reduce((a, b) => (a.sequence > b.sequence ? a : b)))),
+      );
+  }
+}
+
+/** With its place in the tenant's order, from where a release reads on. */
+export function placedFault({ fault }: Pick<ProjectChange, 'fault'>, commit: StoredCommit): Fault | undefined {
+  return fault === undefined ? undefined : { ...fault, place: commit.offset };
+}

@@ -1,0 +1,336 @@
+import type { Runner } from '../code-host/code-host.js';
+import type { SwapCause } from '../core/change.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
+import type { InputReader } from '../aggregates/commit-reader.js';
+import type { Control } from '../aggregates/events-writer.js';
+import { placedFault } from './key-releases.js';
+import { flatten, takeEvents, unitsOf } from './projection-unit.js';
+import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
+import type { CatchUp, ProjectionLife } from '../tenancy/tenant.js';
+
+/** A compiled revision that is to become the live one. */
+export interface BuildTarget {
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  /** A later upload unless given. */
+  readonly cause?: Extract<SwapCause, 'rollback' | 'rebuild' | 'revive'>;
+}
+
+export interface ProjectionBuildsOptions {
+  readonly tables: PartitionTables;
+  readonly reader: InputReader;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: its build waits until it is revived. */
+  readonly halted?: (unitId: string) => boolean;
+  /** Puts the swap in the tenant's one order. */
+  readonly propose: (control: Control) => Promise<number>;
+  /** Log offset to which the live projections are folded. */
+  readonly livePosition: () => number;
+  /** What the live projections did with all inputs below is in the store. */
+  readonly settledTo: () => number;
+  readonly logger: Logger;
+}
+
+const READ_BYTES = 1024 * 1024;
+const EVENTS_A_BATCH = 1000;
+/** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
+const NEAR = 1000;
+const RETRY_MS = 1000;
+const SETTLE_MS = 50;
+const ROWS_A_TURN = 1000;
+
+interface Build {
+  progress: BuildProgress;
+  readonly projectionId: string;
+  readonly startedAt: number;
+  readonly startedFrom: number;
+  step: Promise<boolean> | undefined;
+  cancelled: boolean;
+  /** The projector has come to its swap, and folds the rest. */
+  swapping: boolean;
+}
+
+/** Folds new revisions of projections over history, beside the live ones, and has them swapped in when they are near the end. */
+export class ProjectionBuilds {
+  readonly #options: ProjectionBuildsOptions;
+  readonly #builds = new Map<string, Build>();
+  #closed = false;
+
+  constructor(options: ProjectionBuildsOptions) {
+    this.#options = options;
+    for (const [projectionId, progress] of options.tables.builds())
+      // A swap that was proposed may not have been written: it is proposed again, and a second one changes nothing.
+      this.#builds.set(projectionId, build(projectionId, { ...progress, proposed: false }));
+  }
+
+  /** Goes on with the builds that the store holds. */
+  resume(): void {
+    for (const one of this.#builds.values()) void this.#run(one);
+  }
+
+  /** Starts the build of a revision unless it is live, or under way. */
+  start(target: BuildTarget): void {
+    const { projectionId, revision } = target;
+    const live = this.#options.tables.liveProjection(projectionId);
+    const known = this.#builds.get(projectionId);
+    if (
+      this.#closed ||
+      (live?.revision ?? 0) >= revision ||
+      (known !== undefined && known.progress.revision >= revision)
+    )
+      return;
+    if (known !== undefined && !known.swapping) this.forget(projectionId, known.progress.revision);
+    const cause = live === undefined ? 'build' : (target.cause ?? 'redeploy');
+    const one = this.#begin({ ...target, cause }, this.#options.livePosition());
+    this.#builds.set(projectionId, one);
+    this.#options.tables.setBuild(projectionId, one.progress);
+    void this.#run(one);
+  }
+
+  /** From states of the same code that are kept, or, where it was halted, that are live; or from the start, as a rebuild always is. */
+  #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, through: number): Build {
+    const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    if (cause === 'revive' && live?.artefactId === artefactId)
+      return build(projectionId, {
+        revision,
+        artefactId,
+        classNames,
+        position: 0,
+        processed: 0,
+        proposed: false,
+        cause,
+        seedFrom: live.revision,
+      });
+    const adopted =
+      cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, through);
+    const progress = {
+      revision,
+      artefactId,
+      classNames,
+      position: adopted?.position ?? 0,
+      processed: 0,
+      proposed: false,
+      cause,
+    };
+    return build(projectionId, adopted === undefined ? progress : { ...progress, adopted });
+  }
+
+  /** Ends a build of a revision past this one: it was called off. One whose swap may be in the log already goes on. */
+  cancel(projectionId: string, above: number): void {
+    const one = this.#builds.get(projectionId);
+    if (one !== undefined && one.progress.revision > above && !one.progress.proposed && !one.swapping)
+      this.forget(projectionId);
+  }
+
+  life(projectionId: string): ProjectionLife {
+    const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    const one = this.#builds.get(projectionId);
+    const under = one?.progress;
+    const building = under && {
+      revision: under.revision,
+      artefactId: under.artefactId,
+      cause: under.cause,
+      final: under.proposed || one?.swapping === true,
+    };
+    return { live, building, kept: tables.kept.of(projectionId), past: live?.past ?? [] };
+  }
+
+  progress(projectionId: string): CatchUp | undefined {
+    const one = this.#builds.get(projectionId);
+    if (one === undefined) return undefined;
+    const seconds = Math.max(0.001, (performance.now() - one.startedAt) / 1000);
+    const { processed, position } = one.progress;
+    const halted = this.#halted(one);
+    return {
+      status: halted ? 'failed' : 'running',
+      processed: position,
+      total: Math.max(position, this.#options.livePosition()),
+      eventsPerSecond: Math.round((processed - one.startedFrom) / seconds),
+    };
+  }
+
+  /** Drops a build; its states too unless the revision went live, or those that it took over are kept again. */
+  forget(projectionId: string, revision?: number): void {
+    const one = this.#builds.get(projectionId);
+    if (one === undefined || (revision !== undefined && one.progress.revision !== revision)) return;
+    one.cancelled = true;
+    this.#builds.delete(projectionId);
+    this.#options.tables.setBuild(projectionId, undefined);
+    const live = this.#options.tables.liveProjection(projectionId);
+    const { revision: number, adopted, position } = one.progress;
+    if (live?.revision === number) return;
+    if (adopted !== undefined) this.#options.tables.kept.giveBack(projectionId, adopted, number, position);
+    else this.#options.tables.dropRevision(projectionId, number);
+  }
+
+  /** Folds the revision exactly up to the swap, from the start when nothing is there of it. */
+  async finish(projectionId: string, swap: ProjectionSwapValue, offset: number): Promise<void> {
+    let one = this.#builds.get(projectionId);
+    if (one?.progress.revision !== swap.revision) {
+      const newer = (one?.progress.revision ?? 0) > swap.revision;
+      if (!newer) this.forget(projectionId);
+      this.#options.tables.dropRevision(projectionId, swap.revision);
+      this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
+      one = this.#begin(swap, offset);
+      if (!newer) {
+        this.#builds.set(projectionId, one);
+        this.#set(one, { ...one.progress, proposed: true });
+      }
+    }
+    one.swapping = true;
+    await one.step;
+    while (one.progress.position < offset) {
+      if (this.#closed) throw new Error('the tenant is closed');
+      if (one.cancelled) throw new Error('the build was dropped');
+      try {
+        await this.#fold(one, offset);
+      } catch (error) {
+        this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
+        throw error;
+      }
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  async #run(one: Build): Promise<void> {
+    while (!this.#closed && !one.cancelled && !one.swapping) {
+      if (this.#halted(one)) {
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        continue;
+      }
+      try {
+        one.step = this.#step(one);
+        if (!(await one.step)) return;
+      } catch (error) {
+        if (this.#closed) return;
+        this.#options.logger.warn(
+          { err: error, projectionId: one.projectionId },
+          'a build stopped; it goes on from where it was',
+        );
+        this.#options.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+      } finally {
+        one.step = undefined;
+      }
+    }
+  }
+
+  async #step(one: Build): Promise<boolean> {
+    const { livePosition, propose } = this.#options;
+    const { projectionId } = one;
+    if (one.progress.seedFrom !== undefined || livePosition() - one.progress.position > NEAR) {
+      await this.#fold(one, livePosition());
+      return true;
+    }
+    if (!one.progress.proposed) {
+      this.#set(one, { ...one.progress, proposed: true });
+      const { revision, artefactId, classNames, cause } = one.progress;
+      // Not awaited: the projector may come to the swap, and wait for this step, before the answer is here.
+      propose({ kind: 'ProjectionSwap', value: { projectionId, revision, artefactId, classNames, cause } }).catch(
+        (error: unknown) => {
+          this.#options.logger.warn({ err: error, projectionId }, 'a swap was not written; the build asks again');
+          if (!one.cancelled) this.#set(one, { ...one.progress, proposed: false });
+          setTimeout(() => void this.#run(one), RETRY_MS).unref();
+        },
+      );
+    }
+    return false;
+  }
+
+  #set(one: Build, progress: BuildProgress): void {
+    one.progress = progress;
+    if (this.#builds.get(one.projectionId) === one) this.#options.tables.setBuild(one.projectionId, progress);
+  }
+
+  #halted({ projectionId, progress }: Build): boolean {
+    return this.#options.halted?.(revisionUnit(projectionId, progress.revision)) === true;
+  }
+
+  /** The states of the halted revision are where this one begins: behind the last input of which they have a change. */
+  async #seed(one: Build, from: number, end: number): Promise<void> {
+    const { tables, settledTo } = this.#options;
+    const { projectionId } = one;
+    const { seedFrom: _, ...progress } = one.progress;
+    const last = tables.lastInput(projectionId)?.[0] ?? -1;
+    tables.dropRevision(projectionId, progress.revision);
+    // The swap was broken off when some of it was told: which input was the last before it is not known any more.
+    if (one.swapping && last >= end) return this.#set(one, progress);
+    if (last >= settledTo() && !one.swapping)
+      return void (await new Promise((resolve) => setTimeout(resolve, SETTLE_MS).unref()));
+    let rows = 0;
+    for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
+      tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
+      if (++rows % ROWS_A_TURN === 0) await tables.section.flush();
+      if (this.#closed || one.cancelled) return;
+    }
+    this.#set(one, { ...progress, position: last + 1 });
+  }
+
+  async #fold(one: Build, end: number): Promise<void> {
+    const { reader, runner, tables, ensureLoaded } = this.#options;
+    const { projectionId } = one;
+    if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
+    const { inputs, next } = await reader.read(one.progress.position, READ_BYTES);
+    const commits: StoredCommit[] = [];
+    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset < end) commits.push(input.commit);
+    const count = takeEvents(commits, EVENTS_A_BATCH);
+    const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
+    const { events, commitOf } = flatten(commits.slice(0, count));
+    const units = unitsOf(projectionId, one.progress);
+    await ensureLoaded(one.progress.artefactId);
+    if (this.#closed || one.cancelled) return;
+    const { revision } = one.progress;
+    const stateOf = (unit: number, key: string): { state: Buffer | null; faulted: boolean } => {
+      const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);
+      return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+    };
+    const changes =
+      events.length === 0
+        ? []
+        : await runner.project({
+            units,
+            events,
+            stateOf,
+            reply: 'last',
+            halted: () => !one.swapping && this.#halted(one),
+          });
+    if (this.#closed || one.cancelled) return;
+    // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
+    if (changes.some(({ outcome }) => outcome === 'halted')) return runner.forget(revisionUnit(projectionId, revision));
+    for (const change of changes) {
+      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
+      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
+      const { eventId, aggregateId, aggregateType, version } = event;
+      const origin = { eventId, aggregateId, aggregateType, version };
+      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, {
+        state: change.state,
+        sequence: 0,
+        lastModified: commit.timestamp,
+        fault: placedFault(change, commit),
+        origin,
+      });
+    }
+    this.#set(one, { ...one.progress, position, processed: one.progress.processed + events.length });
+  }
+}
+
+const build = (projectionId: string, progress: BuildProgress): Build => ({
+  projectionId,
+  progress,
+  startedAt: performance.now(),
+  startedFrom: progress.processed,
+  step: undefined,
+  cancelled: false,
+  swapping: false,
+});

@@ -1,0 +1,153 @@
+import type { HostEvent, ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
+import type { Change } from '../core/change.js';
+import type { Fault, StoredCommit } from '../core/event.js';
+import type { ChangeValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
+import type { ChangesWriter } from './changes-writer.js';
+import { eventsOf } from '../aggregates/commit-reader.js';
+import type { KeyState, PartitionTables } from '../store/partition-tables.js';
+
+/** One class of one revision of a projection. */
+export interface RevisionUnit extends ProjectionUnit {
+  readonly projectionId: string;
+  readonly revision: number;
+  readonly classIndex: number;
+}
+
+export function unitsOf(
+  projectionId: string,
+  of: { readonly revision: number; readonly artefactId: string; readonly classNames: readonly string[] },
+): RevisionUnit[] {
+  const { revision, artefactId, classNames } = of;
+  return classNames.map((className, classIndex) => ({
+    id: revisionUnit(projectionId, revision),
+    artefactId,
+    className,
+    projectionId,
+    revision,
+    classIndex,
+  }));
+}
+
+/** Events of commits in order, each with the place of its commit. */
+export function flatten(commits: readonly StoredCommit[]): {
+  readonly events: HostEvent[];
+  readonly commitOf: StoredCommit[];
+} {
+  const events: HostEvent[] = [];
+  const commitOf: StoredCommit[] = [];
+  for (const commit of commits)
+    for (const event of eventsOf(commit)) {
+      events.push(event);
+      commitOf.push(commit);
+    }
+  return { events, commitOf };
+}
+
+/** What a revision made before it was halted: of whole commits only, and the same of all its classes, so that its last change says how far it is. */
+export function beforeHalt(
+  changes: readonly ProjectChange[],
+  units: readonly ProjectionUnit[],
+  commitOf: readonly StoredCommit[],
+): readonly ProjectChange[] {
+  const ends = new Map<string, number>();
+  for (const { outcome, unit, event } of changes) {
+    if (outcome !== 'halted') continue;
+    const id = units[unit]?.id ?? '';
+    ends.set(id, Math.min(ends.get(id) ?? Infinity, commitOf[event]?.offset ?? 0));
+  }
+  if (ends.size === 0) return changes;
+  return changes.filter(
+    ({ outcome, unit, event }) =>
+      outcome !== 'halted' && (commitOf[event]?.offset ?? 0) < (ends.get(units[unit]?.id ?? '') ?? Infinity),
+  );
+}
+
+/** The first commits with about `count` events; at least one. */
+export function takeEvents(commits: readonly StoredCommit[], count: number): number {
+  let events = 0;
+  for (const [i, commit] of commits.entries()) {
+    events += commit.eventCount ?? commit.events.length;
+    if (events >= count) return i + 1;
+  }
+  return commits.length;
+}
+
+export const sameState = (a: State, b: State): boolean => (a === null || b === null ? a === b : a.equals(b));
+
+/** When it was found does not tell two faults apart. */
+const faultText = (fault: Fault | undefined): string =>
+  fault === undefined ? '' : JSON.stringify({ ...fault, at: '' });
+
+/** A swap tells nothing of a key whose row says the same before and after: the row stays whole. No row is as good as an empty one. */
+export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boolean =>
+  sameState(a?.state ?? null, b?.state ?? null) && faultText(a?.fault) === faultText(b?.fault);
+
+/**
+ * The first of the commits of which the log has other changes than the code gave now. A fault need not come again: the process of
+ * the code may have been stopped, and is not this time.
+ */
+export function firstDisagreement(
+  changes: Pick<ChangesWriter, 'isSettled' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
+  units: readonly RevisionUnit[],
+  commits: readonly StoredCommit[],
+  values: readonly ChangeValue[],
+): StoredCommit | undefined {
+  const last = changes.lastRecorded();
+  if ((commits[0]?.offset ?? Infinity) > last) return undefined;
+  const given = new Map<number, ChangeValue[]>();
+  for (const value of values) {
+    const of = given.get(value.inputOffset);
+    if (of === undefined) given.set(value.inputOffset, [value]);
+    else of.push(value);
+  }
+  const live = new Set(units.map(({ id }) => id));
+  return commits.find(({ offset }) => {
+    if (offset > last || changes.isSettled(offset)) return false;
+    const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) =>
+      live.has(revisionUnit(projectionId, revision)),
+    );
+    if (recorded.length === 0) return false;
+    const now = given.get(offset) ?? [];
+    return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));
+  });
+}
+
+const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>
+  change?.key === value.key &&
+  change.className === value.className &&
+  (change.fault === undefined) === (value.fault === null) &&
+  sameState(change.state, value.state);
+
+/** Puts the state of an accepted change in the store, when it is one of these units'. */
+export function settleChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
+  const unit = units.find(
+    (one) =>
+      one.projectionId === change.projectionId &&
+      one.revision === change.revision &&
+      one.className === change.className,
+  );
+  if (unit === undefined) return;
+  const { key, state, sequence, timestamp, fault, eventId, aggregateId, aggregateType, version } = change;
+  tables.setKeyState(unit.projectionId, unit.revision, key, unit.classIndex, {
+    state,
+    sequence,
+    lastModified: timestamp,
+    fault,
+    origin: { eventId, aggregateId, aggregateType, version },
+  });
+  tables.faults.setKey(unit.projectionId, key, unit.classIndex, fault !== undefined);
+  if (fault?.stopped === true) tables.faults.setDeparted(unit.projectionId, unit.revision);
+}
+
+export type NamedState = Pick<ChangeValue, 'projectionId' | 'revision' | 'key' | 'className' | 'state'>;
+/** The state of a key while its change is on the way. */
+export interface PendingState {
+  readonly state: State;
+  readonly faulted: boolean;
+}
+
+export const stateName = (unit: RevisionUnit, key: string): string => `${unit.id}\u0000${key}\u0000${unit.className}`;
+export const pendingOf = (state: State, faulted: boolean): PendingState => ({ state, faulted });
+export const nameOf = ({ projectionId, revision, key, className }: NamedState): string =>
+  `${revisionUnit(projectionId, revision)}\u0000${key}\u0000${className}`;

@@ -1,0 +1,450 @@
+import type { HostEvent, ProjectChange, Runner } from '../code-host/code-host.js';
+import type { Change, SwapCause } from '../core/change.js';
+import { InvariantError } from '../core/errors.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
+import { inputAfter, type ChangesWriter } from './changes-writer.js';
+import { commitsOf, type InputReader } from '../aggregates/commit-reader.js';
+import { Foresight, type Foreseen } from './foresight.js';
+import { placedFault, type KeyReleases } from './key-releases.js';
+import type { ProjectionBuilds } from './projection-builds.js';
+import { goLive, swapValues } from './projection-swap.js';
+import {
+  beforeHalt,
+  firstDisagreement,
+  flatten,
+  nameOf,
+  pendingOf,
+  sameState,
+  settleChange,
+  stateName,
+  takeEvents,
+  unitsOf,
+  type NamedState,
+  type PendingState,
+  type RevisionUnit,
+} from './projection-unit.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+
+export interface ProjectorOptions {
+  readonly tables: PartitionTables;
+  readonly reader: InputReader;
+  readonly changes: ChangesWriter;
+  readonly builds: ProjectionBuilds;
+  readonly releases: KeyReleases;
+  readonly runner: Runner;
+  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  /** The revision has too many strikes: it is not fed any more. Its number never is again, since its states have a gap from there on. */
+  readonly halted?: (unitId: string) => boolean;
+  /** The projection is in the catalog: a swap of a deleted one is passed over. */
+  readonly exists: (projectionId: string) => boolean;
+  /** Of a projection so many former revisions keep their states. */
+  readonly keptRevisions: number;
+  readonly logger: Logger;
+  readonly changesAProduce?: number | undefined;
+  readonly observer?: {
+    projected?(events: number, changes: number, seconds: number): void;
+    faulted?(kind: 'projection'): void;
+    swapped?(cause: SwapCause): void;
+  };
+}
+
+/** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
+interface Flight {
+  readonly upTo: number;
+  readonly inputs: readonly number[];
+  acked: boolean;
+  readonly made: Made[];
+}
+interface Made {
+  readonly change: Change;
+  readonly pending: PendingState;
+}
+
+const READ_BYTES = 512 * 1024;
+const EVENTS_A_BATCH = 256;
+const BATCHES_IN_FLIGHT = 8;
+const CHANGES_A_PRODUCE = 1000;
+const RETRY_MS = 1000;
+
+/**
+ * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
+ * are being written; states and the position count when they are acknowledged. After a restart the inputs past the checkpoint
+ * are folded again: a change that was accepted then is taken as it was recorded, not written twice.
+ */
+export class Projector {
+  readonly #options: ProjectorOptions;
+  #units: RevisionUnit[] = [];
+  readonly #pending = new Map<string, PendingState>();
+  readonly #flights: Flight[] = [];
+  readonly #foresight: Foresight;
+  #position = 0;
+  #acked = 0;
+  #started = false;
+  #running = false;
+  #signalled = false;
+  #closed = false;
+  #freed: (() => void) | undefined;
+
+  constructor(options: ProjectorOptions) {
+    this.#options = options;
+    this.#foresight = new Foresight(options.runner);
+  }
+
+  /** Folds from this log offset on: what the live projections did with all before is in the store. */
+  start(position: number): void {
+    this.#position = this.#acked = position;
+    this.#started = true;
+    for (const [projectionId, live] of this.#options.tables.liveProjections())
+      this.#units.push(...unitsOf(projectionId, live));
+    this.signal();
+  }
+
+  /** All changes of inputs below are acknowledged and in the store. */
+  get acked(): number {
+    return this.#acked;
+  }
+
+  /** Inputs below are folded, their changes may be on the way. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** There may be inputs. */
+  signal(): void {
+    this.#signalled = true;
+    if (this.#running || this.#closed || !this.#started) return;
+    this.#running = true;
+    void this.#run();
+  }
+
+  /** Commits are on their way to this offset. With nothing else to fold, and no code to be loaded, they are folded meanwhile. */
+  foresee(offset: number, commits: (mostEvents: number) => readonly StoredCommit[]): void {
+    if (
+      this.#running ||
+      this.#closed ||
+      this.#foresight.pending ||
+      offset !== this.#position ||
+      this.#flights.length >= BATCHES_IN_FLIGHT
+    )
+      return;
+    const units = this.#fed();
+    if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
+    const foreseen = commits(EVENTS_A_BATCH);
+    if (foreseen.length > 0) this.#foresight.begin(foreseen, units, () => this.#ask(units, flatten(foreseen).events));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#freed?.();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (this.#signalled && !this.#closed) {
+        this.#signalled = false;
+        while (!this.#closed && (await this.#step()));
+      }
+    } catch (error) {
+      if (this.#closed) return;
+      this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
+      for (const unit of this.#units) this.#options.runner.forget(unit.id);
+      setTimeout(() => this.signal(), RETRY_MS).unref();
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #step(): Promise<boolean> {
+    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#closed) await this.#oneAcked();
+    if (this.#units.length === 0 && this.#pass()) return true;
+    const { inputs, next } = await this.#options.reader.read(this.#position, READ_BYTES);
+    if (next === this.#position || this.#closed) return false;
+    const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
+    if (this.#isClosed()) return false;
+    const control = inputs.findIndex((input) => input.kind === 'control');
+    const first = inputs[0];
+    if (control === 0 && first?.kind === 'control') {
+      while (this.#flights.length > 0) await this.#oneAcked();
+      if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
+      else if (first.control.kind === 'ProjectionRelease')
+        await this.#options.releases.apply(first.control.value, first.offset, this.#units);
+      else this.#drop(first.control.value.projectionId);
+      this.#options.changes.passed(first.offset);
+      this.#position = this.#acked = first.offset + 1;
+      return true;
+    }
+    const commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
+    const stop = inputs[control];
+    const end = stop?.kind === 'control' ? stop.offset : next;
+    if (end <= this.#position)
+      throw new InvariantError(`what is to be folded from ${this.#position} on ends at ${end}`);
+    if (this.#units.length === 0) {
+      this.#fly(end, commits).acked = true;
+      this.#land();
+    } else {
+      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_A_BATCH);
+      await this.#project(
+        commits.slice(0, count),
+        count < commits.length ? (commits[count]?.offset ?? end) : end,
+        foreseen,
+      );
+    }
+    return true;
+  }
+
+  /** Without projections, and with no change left of one, commits are passed unread. */
+  #pass(): boolean {
+    const { reader, changes } = this.#options;
+    const until =
+      this.#flights.length > 0 || changes.lastRecorded() >= this.#position
+        ? undefined
+        : reader.commitsUntil?.(this.#position);
+    if (until === undefined || until <= this.#position) return false;
+    this.#position = this.#acked = until;
+    return true;
+  }
+
+  #fly(upTo: number, commits: readonly StoredCommit[]): Flight {
+    const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), acked: false, made: [] };
+    this.#flights.push(flight);
+    this.#position = upTo;
+    return flight;
+  }
+
+  #land(): void {
+    const { changes } = this.#options;
+    for (let flight = this.#flights[0]; flight?.acked; flight = this.#flights[0]) {
+      for (const { change, pending } of flight.made.sort((a, b) => a.change.sequence - b.change.sequence))
+        this.#settle(change, pending);
+      for (const input of flight.inputs) changes.passed(input);
+      this.#acked = flight.upTo;
+      this.#flights.shift();
+    }
+    this.#freed?.();
+  }
+
+  async #oneAcked(): Promise<void> {
+    if (this.#closed) throw new Error('the tenant is closed');
+    await new Promise<void>((resolve) => (this.#freed = resolve));
+    this.#freed = undefined;
+    if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  #isClosed(): boolean {
+    return this.#closed;
+  }
+
+  /** The units of all live projections that have not too many strikes. */
+  #fed(): RevisionUnit[] {
+    const { halted = () => false } = this.#options;
+    return this.#units.filter(({ id }) => !halted(id));
+  }
+
+  #isLoading(artefactId: string): boolean {
+    const loading = this.#options.ensureLoaded(artefactId);
+    loading?.catch(() => undefined); // whoever needs it asks again
+    return loading !== undefined;
+  }
+
+  #ask(units: readonly RevisionUnit[], events: readonly HostEvent[]): Promise<ProjectChange[]> {
+    const { halted = () => false, runner } = this.#options;
+    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
+    return runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
+  }
+
+  async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
+    const units = foreseen?.units ?? this.#fed();
+    for (const artefactId of new Set(units.map((unit) => unit.artefactId)))
+      await this.#options.ensureLoaded(artefactId);
+    if (this.#closed) return;
+    const { events, commitOf } = flatten(commits);
+    const started = performance.now();
+    const given = events.length === 0 ? [] : await (foreseen?.given ?? this.#ask(units, events));
+    if (this.#closed) return;
+    const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
+    this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
+    const cut = firstDisagreement(this.#options.changes, units, commits, values);
+    if (cut === undefined) return this.#emit(values, upTo, commits);
+    // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
+    const { offset } = cut;
+    this.#options.logger.warn(
+      { input: offset },
+      'the code gave another state than before the restart; the recorded one holds',
+    );
+    for (const unit of units) this.#options.runner.forget(unit.id);
+    const through = commits.indexOf(cut) + 1;
+    this.#emit(
+      values.filter(({ inputOffset }) => inputOffset < offset),
+      commits[through]?.offset ?? upTo,
+      commits.slice(0, through),
+    );
+  }
+
+  #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
+    if (unit === undefined) return { state: null, faulted: false };
+    const pending = this.#pending.get(stateName(unit, key));
+    if (pending !== undefined) return pending;
+    const row = this.#options.tables.keyState(unit.projectionId, unit.revision, key, unit.classIndex);
+    return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+  }
+
+  #values(
+    changes: readonly ProjectChange[],
+    units: readonly RevisionUnit[],
+    events: readonly HostEvent[],
+    commitOf: readonly StoredCommit[],
+  ): ChangeValue[] {
+    const values: ChangeValue[] = [];
+    let last: StoredCommit | undefined;
+    // Numbered a projection each: which others are there, and in what order, may differ after a restart.
+    const indices = new Map<string, number>();
+    for (const change of changes) {
+      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
+      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
+      if (commit !== last) indices.clear();
+      last = commit;
+      const inputIndex = indices.get(unit.projectionId) ?? 0;
+      indices.set(unit.projectionId, inputIndex + 1);
+      values.push({
+        projectionId: unit.projectionId,
+        revision: unit.revision,
+        className: unit.className,
+        key: change.key,
+        inputOffset: commit.offset,
+        inputIndex,
+        eventId: event.eventId,
+        aggregateId: commit.aggregateId,
+        aggregateType: commit.aggregateType,
+        version: event.version,
+        timestamp: commit.timestamp,
+        cause: null,
+        state: change.state,
+        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(placedFault(change, commit))),
+      });
+    }
+    return values;
+  }
+
+  /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
+  #emit(values: readonly ChangeValue[], upTo: number, commits: readonly StoredCommit[]): void {
+    const flight = this.#fly(upTo, commits);
+    const { fresh, recorded } = this.#resume(values, flight.inputs);
+    for (const change of recorded)
+      flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
+    if (fresh.length === 0) {
+      flight.acked = true;
+      this.#land();
+      return;
+    }
+    const pending = fresh.map((value) => this.#await(value, value.fault !== null));
+    for (const { fault } of fresh) if (fault !== null) this.#options.observer?.faulted?.('projection');
+    this.#options.changes.write(fresh, (acked) => {
+      acked.forEach((change, i) => flight.made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
+      flight.acked = true;
+      this.#land();
+    });
+  }
+
+  /** The state on which later inputs are folded until it is in the store. */
+  #await(change: NamedState, faulted: boolean): PendingState {
+    const pending = pendingOf(change.state, faulted);
+    this.#pending.set(nameOf(change), pending);
+    return pending;
+  }
+
+  /** Parts the values in those to be written and those whose change is accepted; accepted changes without a value count too. */
+  #resume(values: readonly ChangeValue[], inputs: readonly number[]): { fresh: ChangeValue[]; recorded: Change[] } {
+    const { changes, tables, logger, runner } = this.#options;
+    const fresh: ChangeValue[] = [];
+    const recorded = new Set<Change>();
+    for (const input of inputs) for (const change of changes.recordedOf(input)) recorded.add(change);
+    for (const value of values) {
+      const { projectionId, revision, key, inputOffset, inputIndex } = value;
+      const change = changes.recorded(value);
+      const settled = change === undefined ? changes.settled(value) : undefined;
+      if (settled !== undefined) {
+        recorded.add(settled);
+        continue;
+      }
+      const last = tables.lastInput(projectionId);
+      if (change === undefined && (last === undefined || inputAfter([inputOffset, inputIndex], last))) {
+        fresh.push(value);
+        continue;
+      }
+      if (change !== undefined && change.key === key && sameState(change.state, value.state)) continue;
+      logger.warn(
+        { projectionId, key, input: inputOffset },
+        'the projection gave another state than before the restart: its code does not depend on its events alone',
+      );
+      runner.forget(revisionUnit(projectionId, revision));
+    }
+    return { fresh, recorded: [...recorded] };
+  }
+
+  #settle(change: Change, pending: PendingState | undefined): void {
+    const { tables } = this.#options;
+    const name = nameOf(change);
+    if (this.#pending.get(name) === pending) this.#pending.delete(name);
+    settleChange(tables, this.#units, change);
+  }
+
+  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
+  async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
+    const { tables, builds, exists, changesAProduce = CHANGES_A_PRODUCE } = this.#options;
+    const { projectionId, revision } = swap;
+    const before = tables.liveProjection(projectionId);
+    if (!exists(projectionId) || (before !== undefined && before.revision >= revision)) {
+      builds.forget(projectionId, revision);
+      return;
+    }
+    await builds.finish(projectionId, swap, offset);
+    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
+    const values: ChangeValue[] = [];
+    let changed = 0;
+    for (const value of swapValues(tables, swap, before, offset)) {
+      values.push(value);
+      changed++;
+      if (values.length >= changesAProduce) await this.#emitSwap(values.splice(0));
+    }
+    await this.#emitSwap(values);
+    const kept =
+      before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true
+        ? 0
+        : this.#options.keptRevisions;
+    goLive(tables, swap, before, offset, changed, kept);
+    this.#options.observer?.swapped?.(swap.cause);
+    builds.forget(projectionId, revision);
+    if (before !== undefined) this.#options.runner.forget(revisionUnit(projectionId, before.revision));
+  }
+
+  async #emitSwap(values: readonly ChangeValue[]): Promise<void> {
+    const { changes, tables } = this.#options;
+    const fresh: ChangeValue[] = [];
+    for (const value of values) {
+      const { projectionId, inputOffset, inputIndex } = value;
+      const change = changes.recorded(value) ?? changes.settled(value);
+      const last = tables.lastInput(projectionId);
+      if (change !== undefined) this.#settle(change, undefined);
+      else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);
+      // Else it was accepted, and settled with its chunk.
+    }
+    if (fresh.length === 0) return;
+    await new Promise<void>((resolve) => {
+      changes.write(fresh, (acked) => {
+        for (const change of acked) this.#settle(change, undefined);
+        resolve();
+      });
+    });
+  }
+
+  #drop(projectionId: string): void {
+    const { tables, runner, builds } = this.#options;
+    for (const unit of this.#units) if (unit.projectionId === projectionId) runner.forget(unit.id);
+    this.#units = this.#units.filter((unit) => unit.projectionId !== projectionId);
+    builds.forget(projectionId);
+    tables.dropProjection(projectionId);
+  }
+}

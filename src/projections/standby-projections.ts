@@ -1,0 +1,201 @@
+import type { Change } from '../core/change.js';
+import type { Logger } from '../core/logger.js';
+import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
+import { revisionUnit } from '../core/ids.js';
+import type { ChangesWriter } from './changes-writer.js';
+import type { Input, InputReader } from '../aggregates/commit-reader.js';
+import { heldRow } from './key-releases.js';
+import type { ProjectionBuilds } from './projection-builds.js';
+import { goLive } from './projection-swap.js';
+import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+
+export interface ProjectionFollowerOptions {
+  readonly tables: PartitionTables;
+  readonly reader: InputReader;
+  readonly changes: ChangesWriter;
+  readonly builds: ProjectionBuilds;
+  /** The revision has too many strikes: its states are not those of all inputs. */
+  readonly halted?: (unitId: string) => boolean;
+  /** What the live projections did with all inputs below is in the store. */
+  readonly position: number;
+  /** Of a projection so many former revisions keep their states. */
+  readonly keptRevisions: number;
+  readonly logger: Logger;
+}
+
+const READ_BYTES = 512 * 1024;
+const ROWS_A_TURN = 1000;
+const RETRY_MS = 1000;
+
+/**
+ * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
+ * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
+ * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
+ */
+export class ProjectionFollower {
+  readonly #options: ProjectionFollowerOptions;
+  #units: RevisionUnit[] = [];
+  #position: number;
+  #started = false;
+  #running = false;
+  #signalled = false;
+  #closed = false;
+
+  constructor(options: ProjectionFollowerOptions) {
+    this.#options = options;
+    this.#position = options.position;
+    for (const [projectionId, live] of options.tables.liveProjections())
+      this.#units.push(...unitsOf(projectionId, live));
+  }
+
+  /** What the live projections did with all inputs below is in the store. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** All changes from the position on are in the log, or have been folded: from here on it goes on by itself. */
+  start(): void {
+    this.#started = true;
+    this.signal();
+  }
+
+  /** There may be inputs, or changes. */
+  signal(): void {
+    this.#signalled = true;
+    if (this.#running || this.#closed || !this.#started) return;
+    this.#running = true;
+    queueMicrotask(() => void this.#run());
+  }
+
+  /** Nothing more is put in the store. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** A change of an input that was passed: it was recorded late, and is the last word on its key. */
+  recorded(change: Change, inputOffset: number): void {
+    if (this.#closed) return;
+    if (inputOffset < this.#position) {
+      settleChange(this.#options.tables, this.#units, change);
+      this.#options.changes.passed(inputOffset);
+    } else this.signal();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      while (this.#signalled && !this.#closed) {
+        this.#signalled = false;
+        while (!this.#closed && (await this.#step()));
+      }
+    } catch (error) {
+      if (this.#closed) return;
+      this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
+      setTimeout(() => this.signal(), RETRY_MS).unref();
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #step(): Promise<boolean> {
+    const { reader, changes } = this.#options;
+    const from = this.#position;
+    if (from >= this.#settledBefore()) return false;
+    const { inputs, next } = await reader.read(from, READ_BYTES);
+    for (const input of inputs) {
+      if (this.#closed) return false;
+      const offset = offsetOf(input);
+      if (!this.#isSettled(input)) {
+        this.#position = offset;
+        return false;
+      }
+      if (input.kind === 'commit')
+        for (const change of inOrder(changes.recordedOf(offset)))
+          settleChange(this.#options.tables, this.#units, change);
+      else if (input.kind === 'control') {
+        if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
+        else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
+        else if (!(await this.#swap(input.control.value, offset))) return false;
+      }
+      changes.passed(offset);
+      this.#position = offset + 1;
+    }
+    if (this.#closed) return false;
+    // Asked again: what was read may have been overtaken by the first projection meanwhile.
+    this.#position = Math.max(this.#position, Math.min(next, this.#settledBefore()));
+    return this.#position > from;
+  }
+
+  /** Without a projection no input has a change. */
+  #settledBefore(): number {
+    return this.#units.length === 0 ? Infinity : this.#options.changes.lastRecorded();
+  }
+
+  #isSettled(input: Input): boolean {
+    if (input.kind !== 'control' || input.control.kind === 'ProjectionDrop')
+      return offsetOf(input) < this.#settledBefore();
+    // The changes of a swap, or of a release, are several produces: only one of a later input says that they are through.
+    if (offsetOf(input) < this.#options.changes.lastRecorded()) return true;
+    return input.control.kind === 'ProjectionSwap'
+      ? this.#passedOver(input.control.value)
+      : heldRow(this.#options.tables, this.#units, input.control.value) === undefined;
+  }
+
+  /** By its revision alone: of a projection that was deleted, the owner told nothing, and a promotion drops it. */
+  #passedOver({ projectionId, revision }: ProjectionSwapValue): boolean {
+    return (this.#options.tables.liveProjection(projectionId)?.revision ?? 0) >= revision;
+  }
+
+  /** The rows of the new revision are those of the one before, and what the swap told. False: closed in the middle of it. */
+  async #swap(swap: ProjectionSwapValue, offset: number): Promise<boolean> {
+    const { tables, builds, changes } = this.#options;
+    const { projectionId, revision } = swap;
+    const passedOver = this.#passedOver(swap);
+    builds.forget(projectionId, revision);
+    if (passedOver) return true;
+    const before = tables.liveProjection(projectionId);
+    tables.dropRevision(projectionId, revision);
+    let rows = 0;
+    if (before !== undefined)
+      for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
+        const now = swap.classNames.indexOf(before.classNames[classIndex] ?? '');
+        if (now < 0) continue;
+        tables.setKeyState(projectionId, revision, key, now, row);
+        if (row.fault !== undefined) tables.faults.setKey(projectionId, key, now, true);
+        if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
+      }
+    const units = unitsOf(projectionId, swap);
+    let changed = 0;
+    for (const change of changes.recordedOf(offset)) {
+      settleChange(tables, units, change);
+      if (change.projectionId === projectionId) changed++;
+      if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
+    }
+    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
+    const halted = before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true;
+    goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
+    return true;
+  }
+
+  #release(release: ProjectionReleaseValue, offset: number): void {
+    const { tables, changes } = this.#options;
+    if (heldRow(tables, this.#units, release) === undefined) return;
+    tables.faults.setDeparted(release.projectionId, release.revision);
+    for (const change of inOrder(changes.recordedOf(offset))) settleChange(tables, this.#units, change);
+  }
+
+  /** Rows of many keys are written on the way, so that memory is bounded; broken off here, the swap is begun anew. */
+  async #flushed(): Promise<boolean> {
+    await this.#options.tables.section.flush();
+    return !this.#closed;
+  }
+
+  #drop(projectionId: string): void {
+    this.#units = this.#units.filter((unit) => unit.projectionId !== projectionId);
+    this.#options.builds.forget(projectionId);
+    this.#options.tables.dropProjection(projectionId);
+  }
+}
+
+const offsetOf = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
+const inOrder = (changes: Iterable<Change>): Change[] => [...changes].sort((a, b) => a.sequence - b.sequence);

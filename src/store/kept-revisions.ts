@@ -1,0 +1,105 @@
+import { SEPARATOR, type StoreSection } from './local-store.js';
+
+/** A former revision of a projection whose states are still there: what its code made of all inputs below the position. */
+export interface KeptRevision {
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  /** Log offset, or place: the first input that is not in its states. */
+  readonly position: number;
+}
+
+const sameCode = (
+  a: Pick<KeptRevision, 'artefactId' | 'classNames'>,
+  b: Pick<KeptRevision, 'artefactId' | 'classNames'>,
+): boolean =>
+  a.artefactId === b.artefactId &&
+  a.classNames.length === b.classNames.length &&
+  a.classNames.every((name, i) => name === b.classNames[i]);
+
+/**
+ * Former revisions with their states, so that a later revision of the same code goes on from them. Only a saving: which ones a
+ * process has differs from that of another, and a build from the start comes to the same states.
+ *
+ * States lie under the number of the revision that they were first folded for. One that takes them over has another number, and
+ * so a row that says where they lie.
+ */
+export class KeptRevisions {
+  readonly #section: StoreSection;
+  readonly #places = new Map<string, number>();
+
+  constructor(section: StoreSection) {
+    this.#section = section;
+  }
+
+  /** The number under which the states of a revision lie. */
+  placeOf(projectionId: string, revision: number): number {
+    const name = nameOf(projectionId, revision);
+    let place = this.#places.get(name);
+    if (place === undefined)
+      this.#places.set(name, (place = (this.#section.get(`a${name}`) as number | undefined) ?? revision));
+    return place;
+  }
+
+  /** Oldest first, in the order in which they were given up. */
+  of(projectionId: string): readonly KeptRevision[] {
+    return (this.#section.get(`q${projectionId}`) as readonly KeptRevision[] | undefined) ?? [];
+  }
+
+  /** Keeps one more; gives those of which the states are to be dropped, so that `most` are left. */
+  keep(projectionId: string, kept: KeptRevision, most: number): readonly KeptRevision[] {
+    const all = [...this.of(projectionId).filter((one) => !sameCode(one, kept)), kept];
+    const gone = [
+      ...this.of(projectionId).filter((one) => sameCode(one, kept) && one.revision !== kept.revision),
+      ...all.splice(0, Math.max(0, all.length - most)),
+    ];
+    this.#section.set(`q${projectionId}`, all.length === 0 ? undefined : all);
+    return gone;
+  }
+
+  /** The states of a former revision of the same code become those of a new one, when they are of no input from `through` on. */
+  adopt(
+    projectionId: string,
+    by: Pick<KeptRevision, 'revision' | 'artefactId' | 'classNames'>,
+    through: number,
+  ): KeptRevision | undefined {
+    const found = this.of(projectionId).find(
+      (one) => sameCode(one, by) && one.position <= through && one.revision < by.revision,
+    );
+    if (found === undefined) return undefined;
+    const left = this.of(projectionId).filter(({ revision }) => revision !== found.revision);
+    this.#section.set(`q${projectionId}`, left.length === 0 ? undefined : left);
+    this.#move(projectionId, found.revision, by.revision);
+    return found;
+  }
+
+  /** The other way round, when nothing comes of the new revision: its states are those of the former one again, further on by now. */
+  giveBack(projectionId: string, adopted: KeptRevision, from: number, position: number): void {
+    this.#move(projectionId, from, adopted.revision);
+    this.#section.set(`q${projectionId}`, [...this.of(projectionId), { ...adopted, position }]);
+  }
+
+  /** The states of a revision are dropped: its number may be used anew. */
+  forgetPlace(projectionId: string, revision: number): void {
+    const name = nameOf(projectionId, revision);
+    if (this.placeOf(projectionId, revision) !== revision) this.#section.delete(`a${name}`);
+    this.#places.delete(name);
+  }
+
+  drop(projectionId: string): void {
+    this.#section.delete(`q${projectionId}`);
+    const base = `a${projectionId}${SEPARATOR}`;
+    for (const [key] of [...this.#section.range(base, `a${projectionId}\u0006`)]) this.#section.delete(key);
+    this.#places.clear();
+  }
+
+  #move(projectionId: string, from: number, to: number): void {
+    const place = this.placeOf(projectionId, from);
+    this.forgetPlace(projectionId, from);
+    const name = nameOf(projectionId, to);
+    this.#section.set(`a${name}`, place === to ? undefined : place);
+    this.#places.set(name, place);
+  }
+}
+
+const nameOf = (projectionId: string, revision: number): string => `${projectionId}${SEPARATOR}${revision}`;

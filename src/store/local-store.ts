@@ -1,0 +1,345 @@
+import { mkdirSync } from 'node:fs';
+import { open, type RootDatabase } from 'lmdb';
+import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
+import { lmdbFailure } from '../core/lmdb-failure.js';
+import type { Logger } from '../core/logger.js';
+
+export interface LocalStoreOptions {
+  readonly path: string;
+  readonly logger: Logger;
+  /** A section is written when it has this many changed entries, or this long after the first. */
+  readonly flushEntries?: number;
+  readonly flushAfterMs?: number;
+  /** Raise it when the meaning of what is stored changes: an older store is dropped and folded again from the log. */
+  readonly format?: number;
+}
+
+/** Between the name of a section and its keys; what follows is past all of them. */
+export const SECTION = '\u0006';
+export const AFTER_SECTION = '\u0007';
+/** What writing one entry takes of the disk, about: the page that it is on. */
+const ENTRY_BYTES = 4096;
+/** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
+const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
+const FORMAT_KEY = '\u0001format';
+export const STORE_FORMAT = 3;
+/** A row that changes often is written once for many changes. */
+const BULK = { entries: 20_000, flushAfterMs: 5000 };
+// As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
+export const STORE_TUNING = {
+  overlappingSync: false,
+  eventTurnBatching: false,
+  txnStartThreshold: 50_000,
+  noSubdir: false,
+};
+const LOADING = '\u0001loading ';
+/** There while a section is being loaded from a snapshot: what the section holds is no fold of anything yet. */
+export const loadingKey = (name: string): string => LOADING + name;
+
+/**
+ * What tasks keep on this machine: a cache of folds of the log, in one lmdb environment. It may be lost at any time; what
+ * is there is always the fold of a prefix that the log holds, because a section is written whole, with its checkpoint.
+ */
+export class LocalStore {
+  readonly #db: RootDatabase<unknown, string>;
+  readonly #options: LocalStoreOptions;
+
+  constructor(options: LocalStoreOptions) {
+    mkdirSync(options.path, { recursive: true });
+    this.#options = options;
+    this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
+    const format = options.format ?? STORE_FORMAT;
+    if (this.#db.get(FORMAT_KEY) !== format) {
+      this.#db.clearSync();
+      this.#db.putSync(FORMAT_KEY, format);
+    }
+    for (const key of [...this.#db.getKeys({ start: LOADING, end: `${LOADING}\u{10ffff}` })]) {
+      const name = key.slice(LOADING.length);
+      this.#db.transactionSync(() => {
+        for (const entry of [...this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION })])
+          this.#db.removeSync(entry);
+        this.#db.removeSync(key);
+      });
+    }
+  }
+
+  get path(): string {
+    return this.#options.path;
+  }
+
+  /** The loading of the section was broken off, and what it left could not be removed: drop it before it is opened. */
+  isLoading(name: string): boolean {
+    return this.#db.get(loadingKey(name)) !== undefined;
+  }
+
+  /** What another thread has committed is seen from here on. */
+  refresh(): void {
+    this.#db.resetReadTxn();
+  }
+
+  /** The section of one partition's task. */
+  section(name: string): StoreSection {
+    const { path, logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
+    return new StoreSection(
+      this.#db,
+      name + SECTION,
+      logger,
+      flushEntries,
+      () => untilNext(flushAfterMs),
+      (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
+    );
+  }
+
+  /** Names of the sections that hold anything, ascending. */
+  *sections(): Generator<string> {
+    for (let start = FORMAT_KEY + AFTER_SECTION; ;) {
+      const [key] = this.#db.getKeys({ start, limit: 1 });
+      const end = key?.indexOf(SECTION) ?? -1;
+      if (key === undefined || end < 0) return;
+      const name = key.slice(0, end);
+      yield name;
+      start = name + AFTER_SECTION;
+    }
+  }
+
+  /** Drops all of a section that is not open. */
+  async drop(name: string): Promise<void> {
+    const removed: Promise<boolean>[] = [];
+    for (const key of this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION }))
+      removed.push(this.#db.remove(key));
+    await Promise.all(removed);
+    if (this.isLoading(name)) await this.#db.remove(loadingKey(name));
+  }
+
+  async close(): Promise<void> {
+    await this.#db.close();
+  }
+}
+
+/**
+ * Separates the parts of a key; ids hold no control characters. Not one of the first five: lmdb's encoding of keys escapes those in
+ * strings of less than 64 characters and not in longer ones, so that longer keys would have another order and be read as arrays.
+ */
+export const SEPARATOR = '\u0005';
+
+/** Of all keys in [from, to) when both end differently: the text that both begin with. */
+function commonPrefix(from: string, to: string): string {
+  let length = 0;
+  while (length < from.length && from[length] === to[length]) length++;
+  return from.slice(0, length);
+}
+
+/** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
+export class StoreSection {
+  readonly #db: RootDatabase<unknown, string>;
+  readonly #prefix: string;
+  readonly #logger: Logger;
+  readonly #flushEntries: number;
+  readonly #untilFlush: () => number;
+  /** Throws when the disk has no room for so many bytes. */
+  readonly #requireRoom: (bytes: number) => void;
+  #dirty = new Map<string, unknown>();
+  #flushing: Map<string, unknown> | undefined;
+  /** What the last two writes wrote: busy aggregates are read again and again, and a look-up in lmdb decodes each time. */
+  #written: Map<string, unknown> | undefined;
+  #writtenBefore: Map<string, unknown> | undefined;
+  #running: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #scheduled = false;
+  #closed = false;
+  /** The last write failed: the next one waits for its time, whatever there is to write. */
+  #failed = false;
+  #checkpoint: (() => void) | undefined;
+  #bulk = false;
+  #writes = 0;
+
+  constructor(
+    db: RootDatabase<unknown, string>,
+    prefix: string,
+    logger: Logger,
+    flushEntries: number,
+    untilFlush: () => number,
+    requireRoom: (bytes: number) => void = () => undefined,
+  ) {
+    this.#db = db;
+    this.#requireRoom = requireRoom;
+    this.#prefix = prefix;
+    this.#logger = logger;
+    this.#flushEntries = flushEntries;
+    this.#untilFlush = untilFlush;
+  }
+
+  /** `checkpoint` puts the position that the entries are folded to; called right before each write. */
+  onCheckpoint(checkpoint: () => void): void {
+    this.#checkpoint = checkpoint;
+  }
+
+  /** From here on much is set, and soon: it is written in larger parts, and later. What is not yet written is folded again after a crash. */
+  bulk(on: boolean): void {
+    if (this.#bulk === on) return;
+    this.#bulk = on;
+    if (!on && this.#dirty.size > 0) void this.flush();
+  }
+
+  /** The value, not to be changed by the caller; undefined when there is none. */
+  get(key: string): unknown {
+    let value = this.#dirty.get(key);
+    if (value !== undefined || this.#dirty.has(key)) return value;
+    for (const layer of [this.#flushing, this.#written, this.#writtenBefore]) {
+      if (layer === undefined) continue;
+      value = layer.get(key);
+      if (value !== undefined || layer.has(key)) return value;
+    }
+    return this.#db.get(this.#prefix + key);
+  }
+
+  /** Writes that were begun. A value that was set since the last one may be changed in place. */
+  get writes(): number {
+    return this.#writes;
+  }
+
+  set(key: string, value: unknown): void {
+    if (this.#closed) return;
+    this.#dirty.set(key, value);
+    if (this.#timer === undefined)
+      this.#timer = setTimeout(() => void this.flush(), this.#bulk ? BULK.flushAfterMs : this.#untilFlush()).unref();
+    if (
+      this.#dirty.size < (this.#bulk ? BULK.entries : this.#flushEntries) ||
+      this.#running !== undefined ||
+      this.#scheduled ||
+      this.#failed
+    )
+      return;
+    // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      void this.flush();
+    });
+  }
+
+  delete(key: string): void {
+    this.set(key, undefined);
+  }
+
+  /** Entries with `from` <= key < `to`, ascending (or descending), those not yet written too. */
+  *range(
+    from: string,
+    to: string,
+    options: { readonly limit?: number; readonly reverse?: boolean } = {},
+  ): Generator<readonly [string, unknown]> {
+    const { limit = Infinity, reverse = false } = options;
+    const fresh = new Map<string, unknown>();
+    const common = commonPrefix(from, to); // most keys are told apart by it, at a fraction of a comparison
+    for (const layer of [this.#flushing, this.#dirty])
+      if (layer)
+        for (const [key, value] of layer)
+          if (key.startsWith(common) && compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
+    const order = reverse ? -1 : 1;
+    const keys = [...fresh.keys()].sort((a, b) => order * compareKeys(a, b));
+    let next = 0;
+    let given = 0;
+    const ahead = this.#stored(from, to, reverse);
+    try {
+      for (let stored = ahead.next(); given < limit;) {
+        const key = keys[next];
+        if (key === undefined && stored.done) return;
+        if (stored.done || (key !== undefined && order * compareKeys(key, stored.value[0]) <= 0)) {
+          if (key === undefined) return;
+          next++;
+          if (!stored.done && stored.value[0] === key) stored = ahead.next();
+          const value = fresh.get(key);
+          if (value === undefined) continue;
+          given++;
+          yield [key, value];
+        } else {
+          given++;
+          yield stored.value;
+          stored = ahead.next();
+        }
+      }
+    } finally {
+      ahead.return(undefined); // else lmdb holds a reader for it, and has 126
+    }
+  }
+
+  *#stored(from: string, to: string, reverse: boolean): Generator<readonly [string, unknown], undefined> {
+    const [low, high] = [this.#prefix + from, this.#prefix + to];
+    const bounds = reverse
+      ? { start: high, end: low, reverse: true, exclusiveStart: true, inclusiveEnd: true }
+      : { start: low, end: high };
+    for (const { key, value } of this.#db.getRange(bounds)) yield [key.slice(this.#prefix.length), value];
+    return undefined;
+  }
+
+  /** Writes all changes so far with their checkpoint, as one transaction. */
+  async flush(): Promise<void> {
+    while (this.#running !== undefined) await this.#running;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#dirty.size === 0) return;
+    this.#running = this.#write().finally(() => (this.#running = undefined));
+    await this.#running;
+    if (this.#dirty.size >= (this.#bulk ? BULK.entries : this.#flushEntries) && !this.#failed) void this.flush();
+  }
+
+  /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */
+  async close(): Promise<void> {
+    await this.flush();
+    this.#closed = true;
+    this.#writes++;
+    this.#dirty = new Map();
+    this.#written = this.#writtenBefore = undefined;
+    clearTimeout(this.#timer);
+    while (this.#running !== undefined) await this.#running;
+  }
+
+  async #write(): Promise<void> {
+    this.#checkpoint?.();
+    const entries = this.#dirty;
+    this.#writes++;
+    this.#flushing = entries;
+    this.#dirty = new Map();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    try {
+      this.#requireRoom(entries.size * ENTRY_BYTES);
+      await this.#db.batch(() => {
+        for (const [key, value] of entries) {
+          if (value === undefined) void this.#db.remove(this.#prefix + key);
+          else void this.#db.put(this.#prefix + key, value);
+        }
+      });
+      this.#flushing = undefined;
+      this.#failed = false;
+      this.#writtenBefore = this.#written;
+      this.#written = entries;
+    } catch (error) {
+      // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
+      this.#flushing = undefined;
+      this.#failed = true;
+      for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
+      if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
+      this.#logger.error(
+        { err: await lmdbFailure(error), section: this.#prefix },
+        'the local store could not be written; it will be tried again',
+      );
+    }
+  }
+}
+
+/** Sections are written at the same moments, so that those of many tenants share a transaction and its fsync. */
+const untilNext = (everyMs: number): number => everyMs - (Math.floor(performance.now()) % everyMs);
+
+/** The order of the store: by UTF-8 bytes, which is the order of code points. */
+export function compareKeys(a: string, b: string): number {
+  if (a === b) return 0;
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
+    if (x !== y) return isSurrogate(x) !== isSurrogate(y) ? (isSurrogate(x) ? 1 : -1) : x - y;
+  }
+  return a.length - b.length;
+}
+
+const isSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdfff;

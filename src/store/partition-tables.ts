@@ -1,0 +1,479 @@
+import type { Change, SwapCause } from '../core/change.js';
+import type { Head, RememberedCommand } from '../core/append-rules.js';
+import type { Fault } from '../core/event.js';
+import type { FenceState } from '../core/fence.js';
+import { FaultTables } from './fault-tables.js';
+import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
+import { SEPARATOR, type StoreSection } from './local-store.js';
+
+/** State of one aggregate by its bound reducer. */
+export interface ReducerState {
+  /** Generation of the binding that folded it. */
+  readonly generation: number;
+  readonly version: number;
+  readonly state: Buffer | null;
+  /** Timestamp of the last event folded, milliseconds. */
+  readonly lastModified: number;
+  /** Log offset of the last commit folded. */
+  readonly offset: number;
+  readonly fault: Fault | undefined;
+}
+
+/** State of one key of a projection's class. */
+export interface KeyState {
+  readonly state: Buffer | null;
+  readonly sequence: number;
+  readonly lastModified: number;
+  readonly fault: Fault | undefined;
+  /** The event that made it, for the notification of a build. */
+  readonly origin: {
+    readonly eventId: string;
+    readonly aggregateId: string;
+    readonly aggregateType: string;
+    readonly version: number;
+  };
+}
+
+/** The revision of a projection that follows the log live. */
+export interface LiveProjection {
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  /** The last ones that went live, this one too: what became of them, oldest first. */
+  readonly past?: readonly LivePast[];
+}
+
+export interface LivePast {
+  readonly revision: number;
+  readonly artefactId: string;
+  /** Notifications of its swap: keys that were other than before. */
+  readonly changed: number;
+}
+
+/** A revision that is being folded over history beside the live one. */
+export interface BuildProgress {
+  readonly revision: number;
+  readonly artefactId: string;
+  readonly classNames: readonly string[];
+  /** Next log offset to fold. */
+  readonly position: number;
+  readonly processed: number;
+  /** The swap is in the log. */
+  readonly proposed: boolean;
+  readonly cause: SwapCause;
+  /** The former revision of the same code whose states it took over. */
+  readonly adopted?: KeptRevision;
+  /** Of a revival: the states of this revision, the live one, are taken over first. */
+  readonly seedFrom?: number;
+}
+
+/** Input of a change: offset in the events topic, number among the changes of that record. */
+export type InputPosition = readonly [offset: number, index: number];
+
+export interface Checkpoint {
+  readonly events: FenceState;
+  readonly changes: FenceState;
+  /** Next log offset that projections fold: all changes of those before are acknowledged. With an order, the place in it. */
+  readonly projected: number;
+  /** Of a tenant of several partitions, where partition 0 is. */
+  readonly order?: OrderCheckpoint;
+}
+
+/** How far the order of a tenant of several partitions is read. */
+export interface OrderCheckpoint {
+  readonly position: number;
+  /** recordId of the record before. */
+  readonly lastRecordId: string;
+  /** Of each partition the offset below which it is placed. */
+  readonly throughs: readonly number[];
+}
+
+/** A run of records of one partition in the tenant's order: `from` stands at place `base`, the others follow. */
+export interface OrderSpan {
+  readonly base: number;
+  readonly partition: number;
+  readonly from: number;
+  /** Exclusive. */
+  readonly through: number;
+}
+
+/** Records of both topics that are folded. */
+export const recordsOf = ({ events, changes }: Checkpoint): number => events.position + changes.position;
+
+export interface CatchUpProgress {
+  readonly generation: number;
+  /** Next log offset to fold. */
+  readonly position: number;
+  readonly through: number;
+  readonly processed: number;
+  readonly done: boolean;
+  /** Of the artefact, when this one began. */
+  readonly revivals?: number;
+}
+
+const padded = (n: number): string => n.toString(36).padStart(11, '0');
+const after = (prefix: string): string =>
+  prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
+
+export const CHECKPOINT_KEY = 'm';
+
+/**
+ * An aggregate's version, type and time, and of its last commits the version before each and its offset, in pairs: so a commit
+ * changes one row. When there are many the pairs go to a row of their own, under the first one's version.
+ */
+type HeadRow = (number | string)[];
+const LAST_COMMITS = 3;
+const COMMITS_A_ROW = 16;
+
+/** As lists: the names of fields would be written with each row. */
+type ReducerRow = readonly [
+  generation: number,
+  version: number,
+  state: Buffer | null,
+  lastModified: number,
+  offset: number,
+  fault: Fault | null,
+];
+type KeyRow = readonly [
+  state: Buffer | null,
+  sequence: number,
+  lastModified: number,
+  fault: Fault | null,
+  eventId: string,
+  aggregateId: string,
+  aggregateType: string,
+  version: number,
+];
+
+const keyStateOf = ([
+  state,
+  sequence,
+  lastModified,
+  fault,
+  eventId,
+  aggregateId,
+  aggregateType,
+  version,
+]: KeyRow): KeyState => ({
+  state,
+  sequence,
+  lastModified,
+  fault: fault ?? undefined,
+  origin: { eventId, aggregateId, aggregateType, version },
+});
+const headOf = ([version, type, timestamp]: HeadRow): Head => ({
+  version: version as number,
+  type: type as string,
+  timestamp: timestamp as number,
+});
+
+function* ascending(pairs: readonly number[], from: number, to: number): Generator<readonly [number, number]> {
+  for (let i = 0; i < pairs.length; i += 2)
+    if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
+}
+
+function* descending(pairs: readonly number[], from: number, to: number): Generator<readonly [number, number]> {
+  for (let i = pairs.length - 2; i >= 0; i -= 2)
+    if ((pairs[i] ?? 0) >= from && (pairs[i] ?? 0) <= to) yield [pairs[i] ?? 0, pairs[i + 1] ?? 0];
+}
+
+/** The tables of one tenant partition: typed names over one section of the local store. First character: the table. */
+export class PartitionTables {
+  readonly section: StoreSection;
+  readonly kept: KeptRevisions;
+  readonly faults: FaultTables;
+  /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
+  #unwrittenHeads = new Map<string, HeadRow>();
+  #unwrittenSince = -1;
+
+  constructor(section: StoreSection) {
+    this.section = section;
+    this.kept = new KeptRevisions(section);
+    this.faults = new FaultTables(section);
+  }
+
+  checkpoint(): Checkpoint | undefined {
+    return this.section.get(CHECKPOINT_KEY) as Checkpoint | undefined;
+  }
+  setCheckpoint(checkpoint: Checkpoint): void {
+    this.section.set(CHECKPOINT_KEY, checkpoint);
+  }
+
+  head(aggregateId: string): Head | undefined {
+    const row = this.#headRow(aggregateId);
+    return row === undefined ? undefined : headOf(row);
+  }
+  #headRow(aggregateId: string): HeadRow | undefined {
+    const unwritten = this.#unwrittenSince === this.section.writes ? this.#unwrittenHeads.get(aggregateId) : undefined;
+    return unwritten ?? (this.section.get(`h${aggregateId}`) as HeadRow | undefined);
+  }
+  /** The head after a commit, which starts after `baseVersion` and lies at `offset`. */
+  addCommit(aggregateId: string, { version, type, timestamp }: Head, baseVersion: number, offset: number): void {
+    if (this.#unwrittenSince !== this.section.writes) {
+      this.#unwrittenSince = this.section.writes;
+      this.#unwrittenHeads = new Map();
+    }
+    const unwritten = this.#unwrittenHeads.get(aggregateId);
+    const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
+    if (row.length >= LAST_COMMITS + 2 * COMMITS_A_ROW) {
+      const full = row.splice(LAST_COMMITS);
+      this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
+    }
+    [row[0], row[2]] = [version, timestamp];
+    row.push(baseVersion, offset);
+    if (unwritten !== undefined) return;
+    this.#unwrittenHeads.set(aggregateId, row);
+    this.section.set(`h${aggregateId}`, row);
+  }
+  /** Ids after `cursor`, ascending. */
+  *heads(cursor: string): Generator<readonly [string, Head]> {
+    for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i'))
+      yield [key.slice(1), headOf(value as HeadRow)];
+  }
+
+  addToType(aggregateType: string, aggregateId: string): void {
+    this.section.set(`t${aggregateType}${SEPARATOR}${aggregateId}`, 1);
+    this.section.set(`T${aggregateType}`, this.typeCount(aggregateType) + 1);
+  }
+  typeCount(aggregateType: string): number {
+    return (this.section.get(`T${aggregateType}`) as number | undefined) ?? 0;
+  }
+  *typeCounts(): Generator<readonly [string, number]> {
+    for (const [key, value] of this.section.range('T', 'U')) yield [key.slice(1), value as number];
+  }
+  *aggregatesOfType(aggregateType: string, cursor: string): Generator<string> {
+    const prefix = `t${aggregateType}${SEPARATOR}`;
+    for (const [key] of this.section.range(cursor === '' ? prefix : `${prefix}${cursor}${SEPARATOR}`, after(prefix)))
+      yield key.slice(prefix.length);
+  }
+
+  /** [baseVersion, offset] of the commits that start in [fromBase, toBase], ascending or descending. */
+  *commitOffsets(
+    aggregateId: string,
+    fromBase: number,
+    toBase: number,
+    reverse = false,
+  ): Generator<readonly [number, number]> {
+    const last = (this.#headRow(aggregateId)?.slice(LAST_COMMITS) ?? []) as number[];
+    const within = reverse ? descending : ascending;
+    if (reverse) yield* within(last, fromBase, toBase);
+    const prefix = `c${aggregateId}${SEPARATOR}`;
+    const through = Math.min(toBase, (last[0] ?? 0) - 1);
+    if (through >= fromBase) {
+      // The row that may hold the first is the last one that does not start after it.
+      let start = prefix + padded(fromBase);
+      for (const [key] of this.section.range(prefix, prefix + padded(fromBase + 1), { limit: 1, reverse: true }))
+        start = key;
+      for (const [, row] of this.section.range(start, prefix + padded(through + 1), { reverse }))
+        yield* within(row as number[], fromBase, toBase);
+    }
+    if (!reverse) yield* within(last, fromBase, toBase);
+  }
+  /** The start of the commit that holds `version`. */
+  commitBaseOf(aggregateId: string, version: number): number | undefined {
+    for (const [base] of this.commitOffsets(aggregateId, 0, version - 1, true)) return base;
+    return undefined;
+  }
+
+  command(aggregateId: string, commandId: string): RememberedCommand | undefined {
+    return this.section.get(`k${aggregateId}${SEPARATOR}${commandId}`) as RememberedCommand | undefined;
+  }
+  setCommand(aggregateId: string, commandId: string, command: RememberedCommand): void {
+    this.section.set(`k${aggregateId}${SEPARATOR}${commandId}`, command);
+    this.section.set(`x${padded(command.offset)}`, [aggregateId, commandId]);
+  }
+  /** Drops commands of commits before `offset`, a bounded number a call. */
+  forgetCommands(offset: number): void {
+    for (const [key, value] of [...this.section.range('x', `x${padded(Math.max(0, offset))}`, { limit: 1000 })]) {
+      const [aggregateId, commandId] = value as [string, string];
+      this.section.delete(`k${aggregateId}${SEPARATOR}${commandId}`);
+      this.section.delete(key);
+    }
+  }
+
+  /** Offsets of void records: few, only zombies and lost races leave them. */
+  addVoid(topic: 'events' | 'changes', offset: number): void {
+    this.section.set(`v${topic}${SEPARATOR}${padded(offset)}`, offset);
+  }
+  *voids(topic: 'events' | 'changes'): Generator<number> {
+    const base = `v${topic}${SEPARATOR}`;
+    for (const [, value] of this.section.range(base, after(base))) yield value as number;
+  }
+
+  reducerState(aggregateId: string): ReducerState | undefined {
+    const row = this.section.get(`r${aggregateId}`) as ReducerRow | undefined;
+    if (row === undefined) return undefined;
+    const [generation, version, state, lastModified, offset, fault] = row;
+    return { generation, version, state, lastModified, offset, fault: fault ?? undefined };
+  }
+  setReducerState(
+    aggregateId: string,
+    { generation, version, state, lastModified, offset, fault }: ReducerState,
+  ): void {
+    const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
+    this.section.set(`r${aggregateId}`, row);
+  }
+  dropReducerState(aggregateId: string): void {
+    this.section.delete(`r${aggregateId}`);
+  }
+  catchUp(aggregateType: string): CatchUpProgress | undefined {
+    return this.section.get(`u${aggregateType}`) as CatchUpProgress | undefined;
+  }
+  setCatchUp(aggregateType: string, progress: CatchUpProgress): void {
+    this.section.set(`u${aggregateType}`, progress);
+  }
+
+  setSpan({ base, partition, from, through }: OrderSpan): void {
+    this.section.set(`o${padded(base)}`, [partition, from, through]);
+  }
+  /** The span that holds the place, or the last one before it. */
+  spanAt(place: number): OrderSpan | undefined {
+    for (const [key, value] of place < 0
+      ? []
+      : this.section.range('o', `o${padded(place + 1)}`, { limit: 1, reverse: true })) {
+      const [partition, from, through] = value as [number, number, number];
+      return { base: parseInt(key.slice(1), 36), partition, from, through };
+    }
+    return undefined;
+  }
+
+  liveProjections(): (readonly [string, LiveProjection])[] {
+    return [...this.section.range('p', 'q')].map(([key, value]) => [key.slice(1), value as LiveProjection] as const);
+  }
+  liveProjection(projectionId: string): LiveProjection | undefined {
+    return this.section.get(`p${projectionId}`) as LiveProjection | undefined;
+  }
+  setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
+    this.section.set(`p${projectionId}`, live);
+  }
+  builds(): (readonly [string, BuildProgress])[] {
+    return [...this.section.range('b', 'c')].map(([key, value]) => [key.slice(1), value as BuildProgress] as const);
+  }
+  setBuild(projectionId: string, build: BuildProgress | undefined): void {
+    this.section.set(`b${projectionId}`, build);
+  }
+
+  #keyPrefix(projectionId: string, revision: number): string {
+    return `s${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
+  }
+  keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
+    const row = this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as
+      KeyRow | undefined;
+    return row === undefined ? undefined : keyStateOf(row);
+  }
+  setKeyState(
+    projectionId: string,
+    revision: number,
+    key: string,
+    classIndex: number,
+    { state, sequence, lastModified, fault, origin }: KeyState,
+  ): void {
+    const row: KeyRow = [
+      state,
+      sequence,
+      lastModified,
+      fault ?? null,
+      origin.eventId,
+      origin.aggregateId,
+      origin.aggregateType,
+      origin.version,
+    ];
+    this.section.set(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`, row);
+  }
+  /** Keys that start with `prefix`, after `cursor` (a key, then a class), ascending. */
+  *keyStates(
+    projectionId: string,
+    revision: number,
+    prefix = '',
+    cursor?: readonly [string, number],
+  ): Generator<readonly [string, number, KeyState]> {
+    const base = this.#keyPrefix(projectionId, revision);
+    const from = cursor === undefined ? base + prefix : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
+    for (const [key, value] of this.section.range(from, after(base))) {
+      if (!key.startsWith(prefix, base.length)) return;
+      const end = key.lastIndexOf(SEPARATOR);
+      yield [key.slice(base.length, end), Number(key.slice(end + 1)), keyStateOf(value as KeyRow)];
+    }
+  }
+  dropRevision(projectionId: string, revision: number): void {
+    const base = this.#keyPrefix(projectionId, revision);
+    for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+    this.kept.forgetPlace(projectionId, revision);
+  }
+  /** A key without a state, and without a fault, of which nobody was told. */
+  dropKeyState(projectionId: string, revision: number, key: string, classIndex: number): void {
+    this.section.delete(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`);
+  }
+
+  /** Sequences of a projection's changes, so that a cursor finds them without reading those of others. */
+  addChange(projectionId: string, sequence: number): void {
+    this.section.set(`n${projectionId}${SEPARATOR}${padded(sequence)}`, 1);
+  }
+  changesAfter(projectionId: string, sequence: number, limit: number): number[] {
+    const base = `n${projectionId}${SEPARATOR}`;
+    return [...this.section.range(base + padded(sequence + 1), after(base), { limit })].map(([key]) =>
+      parseInt(key.slice(base.length), 36),
+    );
+  }
+  /** Forgets the changes below `sequence`, which the log has dropped. */
+  trimChanges(projectionId: string, sequence: number): void {
+    const base = `n${projectionId}${SEPARATOR}`;
+    let last: number | undefined;
+    for (const [key] of [...this.section.range(base, base + padded(sequence))]) {
+      last = parseInt(key.slice(base.length), 36);
+      this.section.delete(key);
+    }
+    if (last !== undefined) this.setTrimmed(projectionId, last);
+  }
+  setTrimmed(projectionId: string, sequence: number): void {
+    this.section.set(`y${projectionId}`, sequence);
+  }
+  /** The last change of the projection that was trimmed; 0: none. */
+  trimmed(projectionId: string): number {
+    return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
+  }
+  /** Accepted changes of an input past the position to which projections are folded, by name. */
+  *recordedChanges(inputOffset: number): Generator<readonly [name: string, Change]> {
+    const base = `w${padded(inputOffset)}`;
+    for (const [key, value] of this.section.range(base, `w${padded(inputOffset + 1)}`))
+      yield [key.slice(base.length), value as Change];
+  }
+  recordedChange(inputOffset: number, name: string): Change | undefined {
+    return this.section.get(`w${padded(inputOffset)}${name}`) as Change | undefined;
+  }
+  /** The first so many of them, of all inputs from this one on. */
+  *recordedFrom(
+    inputOffset: number,
+    limit: number,
+  ): Generator<readonly [inputOffset: number, name: string, change: Change]> {
+    const width = padded(0).length;
+    for (const [key, value] of this.section.range(`w${padded(inputOffset)}`, 'x', { limit }))
+      yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width), value as Change];
+  }
+  lastRecordedInput(): number | undefined {
+    for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true }))
+      return parseInt(key.slice(1, 12), 36);
+    return undefined;
+  }
+  setRecordedChange(inputOffset: number, name: string, change: Change): void {
+    this.section.set(`w${padded(inputOffset)}${name}`, change);
+  }
+  dropRecordedChange(inputOffset: number, name: string): void {
+    this.section.delete(`w${padded(inputOffset)}${name}`);
+  }
+  lastInput(projectionId: string): InputPosition | undefined {
+    return this.section.get(`l${projectionId}`) as InputPosition | undefined;
+  }
+  setLastInput(projectionId: string, input: InputPosition | undefined): void {
+    this.section.set(`l${projectionId}`, input);
+  }
+  dropProjection(projectionId: string): void {
+    this.section.delete(`p${projectionId}`);
+    this.section.delete(`b${projectionId}`);
+    this.section.delete(`y${projectionId}`);
+    this.kept.drop(projectionId);
+    this.faults.dropProjection(projectionId);
+    const ranges = [`n${projectionId}${SEPARATOR}`, `s${projectionId}@`];
+    for (const base of ranges) for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+  }
+}

@@ -1,0 +1,136 @@
+import type { Change } from '../core/change.js';
+import type { PartitionTables } from './partition-tables.js';
+
+interface Held {
+  readonly changes: Map<string, Change>;
+  bytes: number;
+}
+
+/** What is kept in memory; the rest is in the store. */
+const HELD_BYTES = 8 * 1024 * 1024;
+const bytesOf = (change: Change): number => 400 + (change.state?.length ?? 0);
+const NONE: readonly Change[] = [];
+const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
+/** Inputs are come to in their order, so what the store has is read by the page. */
+const PAGE_ROWS = 512;
+
+/** All that the store had of the inputs from `from` through `through` when it was read; what was recorded later is held, until the next spill. */
+interface Page {
+  readonly from: number;
+  readonly through: number;
+  readonly changes: ReadonlyMap<number, ReadonlyMap<string, Change>>;
+}
+const NO_PAGE: Page = { from: 0, through: -1, changes: new Map() };
+
+/**
+ * Accepted changes of inputs that the projections have not passed, by input: after a restart, or a takeover, they come to those
+ * inputs again. The last ones are held in memory, and put in the store before each checkpoint; past a bound all go there.
+ */
+export class RecordedChanges {
+  readonly #tables: PartitionTables;
+  readonly #heldBytes: number;
+  readonly #held = new Map<number, Held>();
+  #bytes = 0;
+  /** Highest input that was recorded; -1: none. */
+  #last: number;
+  /** Changes of inputs up to here may be in the store alone. */
+  #spilledThrough: number;
+  #unsaved: (readonly [input: number, name: string])[] = [];
+  readonly #saved = new Set<number>();
+  #page: Page = NO_PAGE;
+
+  constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
+    this.#tables = tables;
+    this.#heldBytes = heldBytes;
+    this.#last = this.#spilledThrough = tables.lastRecordedInput() ?? -1;
+  }
+
+  get last(): number {
+    return this.#last;
+  }
+
+  add(input: number, name: string, change: Change): void {
+    let held = this.#held.get(input);
+    if (held === undefined) this.#held.set(input, (held = { changes: new Map(), bytes: 0 }));
+    held.changes.set(name, change);
+    held.bytes += bytesOf(change);
+    this.#bytes += bytesOf(change);
+    this.#unsaved.push([input, name]);
+    if (input > this.#last) this.#last = input;
+    if (this.#bytes > this.#heldBytes) this.#spill();
+  }
+
+  get(input: number, name: string): Change | undefined {
+    return (
+      this.#held.get(input)?.changes.get(name) ??
+      (input <= this.#spilledThrough ? this.#tables.recordedChange(input, name) : undefined)
+    );
+  }
+
+  /** In no order. */
+  of(input: number): Iterable<Change> {
+    if (input <= this.#spilledThrough) return this.#both(input);
+    return this.#held.get(input)?.changes.values() ?? NONE;
+  }
+
+  *#both(input: number): Generator<Change> {
+    const held = this.#held.get(input)?.changes;
+    for (const [name, change] of this.#stored(input)) if (held?.has(name) !== true) yield change;
+    if (held !== undefined) yield* held.values();
+  }
+
+  /** What the store has of an input, of a large one as it is read. */
+  #stored(input: number): Iterable<readonly [name: string, change: Change]> {
+    if (input < this.#page.from || input > this.#page.through) this.#turnTo(input);
+    if (input > this.#page.through) return this.#tables.recordedChanges(input);
+    return this.#page.changes.get(input) ?? NOTHING;
+  }
+
+  #turnTo(input: number): void {
+    const changes = new Map<number, Map<string, Change>>();
+    let rows = 0;
+    let last = input;
+    for (const [at, name, change] of this.#tables.recordedFrom(input, PAGE_ROWS)) {
+      const of = changes.get(at);
+      if (of === undefined) changes.set(at, new Map([[name, change]]));
+      else of.set(name, change);
+      rows++;
+      last = at;
+    }
+    // A full page may have cut its last input off.
+    this.#page = { from: input, through: rows === PAGE_ROWS ? last - 1 : this.#spilledThrough, changes };
+  }
+
+  /** The states of the input's changes are in the store, and so will be the position past it. */
+  passed(input: number): void {
+    const held = this.#held.get(input);
+    if (held !== undefined) {
+      this.#held.delete(input);
+      this.#bytes -= held.bytes;
+    }
+    if (this.#saved.delete(input))
+      for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
+    if (input > this.#spilledThrough) return;
+    for (const [name] of [...this.#stored(input)]) this.#tables.dropRecordedChange(input, name);
+  }
+
+  /** Puts what is held in the store too, before each checkpoint. */
+  save(): void {
+    for (const [input, name] of this.#unsaved) {
+      const change = this.#held.get(input)?.changes.get(name);
+      if (change === undefined) continue;
+      this.#tables.setRecordedChange(input, name, change);
+      this.#saved.add(input);
+    }
+    this.#unsaved = [];
+  }
+
+  #spill(): void {
+    this.save();
+    this.#held.clear();
+    this.#saved.clear();
+    this.#bytes = 0;
+    this.#spilledThrough = this.#last;
+    this.#page = NO_PAGE;
+  }
+}

@@ -1,0 +1,124 @@
+import type { Logger } from '../core/logger.js';
+import type { Log, PartitionRef } from '../log/log.js';
+
+export const ACTIVITY_TOPIC = 'statefold.activity';
+const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
+const RETENTION_MS = 600_000;
+/** An active tenant is noted again after so long; one that was not noted for twice that is taken for idle. */
+const REPEAT_MS = 120_000;
+const READ_BYTES = 1024 * 1024;
+const WAIT_MS = 5_000;
+const RETRY_MS = 1_000;
+
+/** `wanted`: its owner is to keep it active, as another process waits for its changes. */
+export type Note = 'active' | 'idle' | 'wanted';
+
+export interface ActivityOptions {
+  readonly log: Log;
+  readonly logger: Logger;
+  /** The tenants that are active in this process. */
+  readonly active: () => Iterable<string>;
+  /** Tenants of other processes whose changes are awaited here. */
+  readonly wanted: () => Iterable<string>;
+  /** A tenant became active somewhere after `open`, or is wanted (still). */
+  readonly onActive: (tenantId: string) => void;
+}
+
+/**
+ * Which tenants are active in the cluster: each process notes its own in `statefold.activity` and follows the others' notes.
+ * A hint: who takes over a slot opens these tenants without waiting for their next request, and standbys are kept of them.
+ */
+export class Activity {
+  readonly #options: ActivityOptions;
+  readonly #noted = new Map<string, number>();
+  readonly #pending = new Map<string, Note>();
+  readonly #repeater: NodeJS.Timeout;
+  #writing = false;
+  #opened = false;
+  #closed = false;
+
+  private constructor(options: ActivityOptions) {
+    this.#options = options;
+    this.#repeater = setInterval(() => {
+      for (const tenantId of options.wanted()) this.note(tenantId, 'wanted');
+      for (const tenantId of options.active()) this.note(tenantId, 'active');
+    }, REPEAT_MS).unref();
+  }
+
+  /** Reads what was noted and follows on. */
+  static async open(options: ActivityOptions): Promise<Activity> {
+    await options.log.ensureTopics([
+      { topic: ACTIVITY_TOPIC, partitions: 1, cleanup: { policy: 'delete', retentionMs: RETENTION_MS } },
+    ]);
+    const activity = new Activity(options);
+    const end = await options.log.endOffset(PARTITION);
+    let position = await options.log.startOffset(PARTITION);
+    while (position < end) position = await activity.#read(position, end, 0);
+    activity.#opened = true;
+    void activity.#follow(position);
+    return activity;
+  }
+
+  /** Tenants that are active somewhere, as far as is known. */
+  tenants(): readonly string[] {
+    const since = Date.now() - 2 * REPEAT_MS;
+    return [...this.#noted].filter(([, at]) => at >= since).map(([tenantId]) => tenantId);
+  }
+
+  /** Gathered; lost when the log takes no writes, until it is noted again. */
+  note(tenantId: string, note: Note): void {
+    this.#pending.set(tenantId, note);
+    if (!this.#writing && !this.#closed) void this.#write();
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#repeater);
+  }
+
+  async #write(): Promise<void> {
+    this.#writing = true;
+    try {
+      while (this.#pending.size > 0 && !this.#closed) {
+        const notes = [...this.#pending];
+        this.#pending.clear();
+        await this.#options.log.append(
+          PARTITION,
+          notes.map(([tenantId, note]) => ({ key: Buffer.from(tenantId), value: Buffer.from(note) })),
+        );
+      }
+    } catch (error) {
+      this.#options.logger.debug({ err: error }, 'activity could not be noted');
+    } finally {
+      this.#writing = false;
+    }
+  }
+
+  async #follow(from: number): Promise<void> {
+    for (let position = from; !this.#closed;) {
+      try {
+        position = await this.#read(position, position, WAIT_MS);
+      } catch (error) {
+        if (this.#closed) return;
+        this.#options.logger.debug({ err: error }, 'the notes of activity could not be read; trying again');
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+      }
+    }
+  }
+
+  async #read(from: number, end: number, waitMs: number): Promise<number> {
+    const records = await this.#options.log.read(PARTITION, from, READ_BYTES, waitMs);
+    for (const { key, value, timestamp } of records) {
+      const tenantId = key.toString();
+      const note = value?.toString();
+      if (note !== 'active' && note !== 'wanted') {
+        this.#noted.delete(tenantId);
+        continue;
+      }
+      const known = note === 'active' && this.#noted.has(tenantId);
+      this.#noted.set(tenantId, timestamp);
+      if (!known && this.#opened && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
+    }
+    return (records.at(-1)?.offset ?? Math.max(from, end) - 1) + 1;
+  }
+}

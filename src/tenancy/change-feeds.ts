@@ -1,0 +1,105 @@
+import type { Ownership } from '../placement/ownership.js';
+import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import type { Feed, Feeds, Tenants } from './tenant.js';
+
+export interface ChangeFeedsOptions {
+  readonly tenants: Tenants & {
+    /** The standby of a tenant, once it follows. */
+    standby(tenantId: string): Feed | undefined;
+    /** Resolves when there is one, or when it could not be had. */
+    standBy(tenantId: string): Promise<void>;
+    onFollowed(listener: (feed: Feed) => void): void;
+  };
+  readonly ownership: Pick<Ownership, 'ownerOf' | 'notifierOf'>;
+  /** Tenants of whose changes someone here waits. */
+  readonly awaited: () => Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'>;
+  /** A tenant of another process is followed for its changes. */
+  readonly onWanted?: (tenantId: string) => void;
+  /** Nobody has asked for its changes for a while. */
+  readonly onUnwanted?: (tenantId: string) => void;
+  /** After how long. */
+  readonly idleMs: number;
+}
+
+/**
+ * The changes of the tenants that this process notifies: those that it owns, and those of others, of which it keeps a standby
+ * as long as someone here wants their changes.
+ */
+export class ChangeFeeds implements Feeds {
+  readonly #options: ChangeFeedsOptions;
+  /** When changes of another process's tenant were asked for last. */
+  readonly #asked = new Map<string, number>();
+  readonly #sweeper: NodeJS.Timeout;
+
+  constructor(options: ChangeFeedsOptions) {
+    this.#options = options;
+    this.#sweeper = setInterval(() => this.#sweep(), Math.max(1000, options.idleMs / 4)).unref();
+  }
+
+  active(tenantId: string): Feed | undefined {
+    const { tenants } = this.#options;
+    return tenants.active(tenantId) ?? tenants.standby(tenantId);
+  }
+
+  async open(tenantId: string): Promise<Feed> {
+    const { tenants, ownership, onWanted } = this.#options;
+    if (ownership.ownerOf(tenantId) === 'self') return tenants.open(tenantId);
+    if (ownership.notifierOf(tenantId) !== 'self')
+      throw new NotOwnerError('another process notifies of the tenant now; send the request again');
+    const asked = this.#asked.has(tenantId);
+    this.#asked.set(tenantId, performance.now());
+    if (!asked) onWanted?.(tenantId);
+    try {
+      await tenants.standBy(tenantId);
+    } catch (error) {
+      if (error instanceof StatefoldError && error.code === 'NOT_FOUND') this.forget(tenantId);
+      throw error;
+    }
+    const feed = this.active(tenantId);
+    if (feed === undefined)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'the changes of the tenant can not be followed now; send the request again',
+      );
+    return feed;
+  }
+
+  /** The tenant is no more. */
+  forget(tenantId: string): void {
+    this.#asked.delete(tenantId);
+  }
+
+  onActivated(listener: (feed: Feed) => void): void {
+    this.#options.tenants.onActivated(listener);
+    this.#options.tenants.onFollowed(listener);
+  }
+
+  /** Its changes are to be here, whoever owns the tenant. */
+  wants(tenantId: string): boolean {
+    return (
+      this.#options.ownership.notifierOf(tenantId) === 'self' &&
+      (this.#asked.has(tenantId) || this.#options.awaited().has(tenantId))
+    );
+  }
+
+  /** Tenants of other processes whose changes are wanted here. */
+  get wanted(): readonly string[] {
+    const { ownership, awaited } = this.#options;
+    return [...new Set([...this.#asked.keys(), ...awaited().keys()])].filter(
+      (tenantId) => this.wants(tenantId) && ownership.ownerOf(tenantId) !== 'self',
+    );
+  }
+
+  close(): void {
+    clearInterval(this.#sweeper);
+  }
+
+  #sweep(): void {
+    const before = performance.now() - this.#options.idleMs;
+    for (const [tenantId, at] of this.#asked) {
+      if (at > before || (this.#options.awaited().has(tenantId) && this.wants(tenantId))) continue;
+      this.#asked.delete(tenantId);
+      this.#options.onUnwanted?.(tenantId);
+    }
+  }
+}

@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import { StatefoldError } from '../core/errors.js';
+import { within } from '../core/within.js';
+import { revisionUnit } from '../core/ids.js';
+import { notFaulted, notRun, requireFault } from '../aggregates/aggregate-releases.js';
+import { decodeCursor, encodeCursor } from '../core/cursor.js';
+import type { Control } from '../aggregates/events-writer.js';
+import type { KeyReleases } from '../projections/key-releases.js';
+import type { KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
+import type {
+  AggregateFaultsPage,
+  FaultsQuery,
+  KeyFault,
+  KeyFaultsPage,
+  KeyRelease,
+  KeyReleaseQuery,
+  TenantFaults,
+} from './tenant.js';
+import type { TenantPartition } from '../aggregates/tenant-partition.js';
+
+export interface TaskFaultsOptions {
+  readonly tables: PartitionTables;
+  readonly releases: KeyReleases;
+  /** The revision has too many strikes: its code is not run. */
+  readonly halted: (unitId: string) => boolean;
+  readonly partitions: () => Promise<readonly TenantPartition[]>;
+  /** Puts the release in the tenant's one order. */
+  readonly propose: (control: Control) => Promise<number>;
+  /** Throws where this process does not serve the tenant, as far as it knows. */
+  readonly mustServe: () => void;
+  /** How long an answer waits for the projections to come to the release, milliseconds. */
+  readonly waitMs: number;
+}
+
+/** Of so many keys one request takes on all that stand. */
+const KEYS_A_REQUEST = 1000;
+
+interface Held {
+  readonly key: string;
+  readonly classIndex: number;
+  readonly row: KeyState & { readonly fault: NonNullable<KeyState['fault']> };
+}
+
+/** What of a tenant stands at a fault, and how it goes on. */
+export class TaskFaults implements TenantFaults {
+  readonly #options: TaskFaultsOptions;
+
+  constructor(options: TaskFaultsOptions) {
+    this.#options = options;
+  }
+
+  async ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage> {
+    const after = query.cursor === undefined ? '' : decodeCursor(query.cursor, ['string'])[0];
+    const pages = await Promise.all(
+      (await this.#options.partitions()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
+    );
+    const all = pages.flatMap(({ faults }) => faults).sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
+    const faults = all.slice(0, query.limit);
+    const more = all.length > faults.length || pages.some((page) => page.more);
+    const last = faults.at(-1);
+    return { faults, nextCursor: more && last !== undefined ? encodeCursor([last.aggregateId]) : undefined };
+  }
+
+  async countOfType(aggregateType: string): Promise<number> {
+    return (await this.#options.partitions()).reduce((sum, { reads }) => sum + reads.faultCount(aggregateType), 0);
+  }
+
+  async ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    const cursor = query.cursor === undefined ? undefined : decodeCursor(query.cursor, ['string', 'number']);
+    const faults: KeyFault[] = [];
+    let last: readonly [string, number] = ['', 0];
+    for (const { key, classIndex, row } of this.#held(projectionId, cursor)) {
+      if (faults.length === query.limit) return { faults, nextCursor: encodeCursor(last) };
+      last = [key, classIndex];
+      faults.push({ key, fault: row.fault });
+    }
+    return { faults, nextCursor: undefined };
+  }
+
+  async countOfProjection(projectionId: string): Promise<number> {
+    await Promise.resolve();
+    this.#options.mustServe();
+    return this.#options.tables.faults.keyCount(projectionId);
+  }
+
+  async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
+    await Promise.resolve();
+    const { tables, halted, mustServe } = this.#options;
+    mustServe();
+    const { projectionId, key, className } = query;
+    const live = tables.liveProjection(projectionId);
+    const held: Held[] = [];
+    if (live === undefined) throw notFaulted(`the projection ${projectionId}`);
+    if (key === undefined) {
+      for (const one of this.#held(projectionId)) if (held.push(one) === KEYS_A_REQUEST) break;
+    } else held.push(...this.#classes(live, projectionId, key));
+    const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
+    if (meant.length === 0)
+      throw key === undefined
+        ? notFaulted(`the projection ${projectionId}`)
+        : notFaulted(`the key '${key}' of projection ${projectionId}`);
+    for (const { row } of meant) requireFault(row.fault, query);
+    if (halted(revisionUnit(projectionId, live.revision))) throw notRun();
+    const able = meant.filter((one) => one.key !== '' || query.mode === 'skip');
+    if (able.length === 0)
+      throw new StatefoldError(
+        'FAULT_WITHOUT_KEY',
+        'the event stopped the code before it gave a key, and the keys that it may have are further on by now: rebuild the projection, or skip the event',
+      );
+    // Written at once, so that they stand side by side in the order.
+    return Promise.all(able.map((one) => this.#release(query, live, one)));
+  }
+
+  /** All of them are known. */
+  #classes(live: LiveProjection, projectionId: string, key: string): Held[] {
+    const { tables } = this.#options;
+    const rows = live.classNames.map((_, classIndex) => ({
+      key,
+      classIndex,
+      row: tables.keyState(projectionId, live.revision, key, classIndex),
+    }));
+    if (rows.every(({ row }) => row === undefined))
+      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
+    return rows.flatMap(({ classIndex, row }) =>
+      row?.fault === undefined ? [] : [{ key, classIndex, row: { ...row, fault: row.fault } }],
+    );
+  }
+
+  *#held(projectionId: string, cursor?: readonly [string, number]): Generator<Held> {
+    const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    if (live === undefined) return;
+    for (const [key, classIndex] of tables.faults.keys(projectionId, cursor)) {
+      const row = tables.keyState(projectionId, live.revision, key, classIndex);
+      if (row?.fault !== undefined) yield { key, classIndex, row: { ...row, fault: row.fault } };
+    }
+  }
+
+  async #release(
+    { projectionId, mode }: KeyReleaseQuery,
+    live: LiveProjection,
+    { key, classIndex, row }: Held,
+  ): Promise<KeyRelease> {
+    const { releases, propose, waitMs } = this.#options;
+    const commandId = randomUUID();
+    const className = live.classNames[classIndex] ?? '';
+    const told = releases.outcomeOf(commandId);
+    try {
+      await propose({
+        kind: 'ProjectionRelease',
+        value: { projectionId, revision: live.revision, className, key, eventId: row.fault.eventId, mode, commandId },
+      });
+      const outcome = await within(told.outcome, waitMs);
+      return { key, className, changes: 0, fault: undefined, ...(outcome ?? { outcome: 'pending' }) };
+    } finally {
+      told.forget();
+    }
+  }
+}

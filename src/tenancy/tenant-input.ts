@@ -1,0 +1,245 @@
+import { NotOwnerError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import { partitionOf } from '../core/murmur2.js';
+import { backOff, pause } from '../log/journal/retry.js';
+import type { InputReader } from '../aggregates/commit-reader.js';
+import { MergedReader } from './merged-reader.js';
+import type { PartitionTask } from './partition-task.js';
+import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
+import type { PartitionSource, TenantTaskOptions } from './task-options.js';
+import type { AggregateHome } from './tenant.js';
+import { TenantOrder } from './tenant-order.js';
+import type { TenantPartition } from '../aggregates/tenant-partition.js';
+import { orderTopic } from '../log/topics.js';
+
+/** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
+export interface TenantInput {
+  readonly reader: InputReader;
+  /** Past the last place. */
+  readonly end: number;
+  /** Log offsets that are folded, and have no place yet. */
+  readonly unplaced: number;
+  /** Of the order, where it is not that of the one partition. */
+  readonly checkpoint: OrderCheckpoint | undefined;
+  /** Reads on from the checkpoint, and follows what others write. */
+  open(): Promise<void>;
+  /** This process serves the tenant from now on. */
+  lead(): Promise<void>;
+  /** What serves the aggregate. @throws NotOwnerError where another process does */
+  home(aggregateId: string): AggregateHome;
+  /** The aggregates by the partitions that they lie in. */
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]>;
+  /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
+  all(): Promise<readonly TenantPartition[]>;
+  /** Those that are here. */
+  readonly here: readonly TenantPartition[];
+  /** The first partition has folded a record that counts. */
+  folded(): void;
+  close(): void;
+}
+
+export interface TenantInputOptions {
+  readonly task: TenantTaskOptions;
+  readonly tables: PartitionTables;
+  readonly first: TenantPartition;
+  /** What serves the aggregates of the first partition. */
+  readonly home: AggregateHome;
+  readonly from: OrderCheckpoint | undefined;
+  /** There may be inputs. */
+  readonly onAdvanced: () => void;
+  readonly onStopped: (error: Error) => void;
+}
+
+/** One partition: its offsets are the order. */
+export class SoleInput implements TenantInput {
+  readonly here: readonly TenantPartition[];
+  readonly #options: TenantInputOptions;
+
+  constructor(options: TenantInputOptions) {
+    this.#options = options;
+    this.here = [options.first];
+  }
+
+  get reader(): InputReader {
+    return this.#options.first.reader;
+  }
+
+  get end(): number {
+    return this.#options.first.position;
+  }
+
+  readonly unplaced = 0;
+  readonly checkpoint = undefined;
+
+  open(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  lead(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  home(): AggregateHome {
+    return this.#options.home;
+  }
+
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
+    return Promise.resolve([[this.#options.first, aggregateIds]]);
+  }
+
+  all(): Promise<readonly TenantPartition[]> {
+    return Promise.resolve(this.here);
+  }
+
+  folded(): void {
+    this.#options.onAdvanced();
+  }
+
+  close(): void {
+    return;
+  }
+}
+
+/** Several partitions, of which this process owns some and follows the others, in the order that their tenant's own task gives them. */
+export class MergedInput implements TenantInput {
+  readonly reader: InputReader;
+  readonly #options: TenantInputOptions;
+  readonly #source: PartitionSource;
+  readonly #logger: Logger;
+  readonly #order: TenantOrder;
+  /** Those past the first that are here now. */
+  readonly #tasks = new Map<number, PartitionTask>();
+  readonly #ends: (() => void)[] = [];
+  /** Who waits for a partition to be here. */
+  readonly #awaited: (() => void)[] = [];
+  #closed = false;
+
+  constructor(options: TenantInputOptions, source: PartitionSource) {
+    this.#options = options;
+    this.#source = source;
+    const { log, codecs, owner, logger, tenantId } = options.task;
+    this.#logger = logger;
+    this.#order = new TenantOrder({
+      ...{ log, codec: codecs.order, owner, logger, ref: { topic: orderTopic(tenantId), partition: 0 } },
+      tables: options.tables,
+      partitions: source.count,
+      from: options.from,
+      foldedTo: (partition) => this.#partition(partition)?.position,
+      onAdvanced: options.onAdvanced,
+      onStopped: options.onStopped,
+    });
+    this.reader = new MergedReader({ order: this.#order, partition: (partition) => this.#partition(partition) });
+  }
+
+  get end(): number {
+    return this.#order.end;
+  }
+
+  get unplaced(): number {
+    let offsets = 0;
+    for (let partition = 0; partition < this.#source.count; partition++)
+      offsets += Math.max(0, (this.#partition(partition)?.position ?? 0) - this.#order.through(partition));
+    return offsets;
+  }
+
+  get checkpoint(): OrderCheckpoint {
+    return this.#order.checkpoint;
+  }
+
+  async open(): Promise<void> {
+    await this.#order.open();
+    for (let partition = 1; partition < this.#source.count; partition++) void this.#keep(partition);
+  }
+
+  lead(): Promise<void> {
+    return this.#order.lead();
+  }
+
+  home(aggregateId: string): AggregateHome {
+    const partition = partitionOf(aggregateId, this.#source.count);
+    if (partition === 0) return this.#options.home;
+    const task = this.#tasks.get(partition);
+    if (task?.owned !== true) throw new NotOwnerError();
+    return task;
+  }
+
+  async spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
+    const all = await this.all();
+    const spread = new Map<TenantPartition, string[]>();
+    for (const aggregateId of aggregateIds) {
+      const partition = all[partitionOf(aggregateId, this.#source.count)] ?? this.#options.first;
+      const ids = spread.get(partition);
+      if (ids === undefined) spread.set(partition, [aggregateId]);
+      else ids.push(aggregateId);
+    }
+    return [...spread];
+  }
+
+  async all(): Promise<readonly TenantPartition[]> {
+    for (;;) {
+      const { here } = this;
+      if (here.length === this.#source.count) return here;
+      if (this.#closed) throw new NotOwnerError();
+      await new Promise<void>((resolve) => this.#awaited.push(resolve));
+    }
+  }
+
+  get here(): readonly TenantPartition[] {
+    return Array.from({ length: this.#source.count }, (_, partition) => this.#partition(partition)).filter(
+      (partition) => partition !== undefined,
+    );
+  }
+
+  folded(): void {
+    this.#folded(0);
+  }
+
+  #folded(partition: number): void {
+    this.#order.advance();
+    // It was placed before it came here: now it can be read. Mostly it is the other way round, and its place tells.
+    if ((this.#partition(partition)?.position ?? 0) <= this.#order.through(partition)) this.#options.onAdvanced();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#order.close();
+    for (const end of this.#ends.splice(0)) end();
+    for (const resolve of this.#awaited.splice(0)) resolve();
+  }
+
+  #partition(partition: number): TenantPartition | undefined {
+    return partition === 0 ? this.#options.first : this.#tasks.get(partition)?.core;
+  }
+
+  /** Has the partition here as long as this is open: the next task of it when one has stopped. */
+  async #keep(partition: number): Promise<void> {
+    for (let failures = 0; !this.#closed;) {
+      try {
+        const task = await this.#source.acquire(partition);
+        if (this.#isClosed()) return;
+        failures = 0;
+        const release = task.hold(() => this.#folded(partition));
+        this.#ends.push(release);
+        this.#tasks.set(partition, task);
+        for (const resolve of this.#awaited.splice(0)) resolve();
+        this.#order.advance();
+        this.#options.onAdvanced();
+        await task.ended;
+        this.#tasks.delete(partition);
+        this.#ends.splice(this.#ends.indexOf(release), 1);
+        release();
+      } catch (error) {
+        if (failures === 0)
+          this.#logger.warn(
+            { err: error, tenantId: this.#options.task.tenantId, partition },
+            'a partition of a tenant can not be had now; trying again',
+          );
+      }
+      if (!this.#isClosed()) await pause(backOff(failures++));
+    }
+  }
+
+  #isClosed(): boolean {
+    return this.#closed;
+  }
+}

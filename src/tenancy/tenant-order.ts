@@ -1,0 +1,257 @@
+import { InvariantError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import type { OrderBody } from '../core/records.js';
+import type { RecordCodec } from '../log/codec/codec.js';
+import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
+import { backOff, isFinal, pause } from '../log/journal/retry.js';
+import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
+
+export interface TenantOrderOptions {
+  readonly log: Log;
+  readonly codec: RecordCodec<OrderBody>;
+  readonly ref: PartitionRef;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly tables: PartitionTables;
+  /** How many there are. */
+  readonly partitions: number;
+  readonly from: OrderCheckpoint | undefined;
+  /** How far this process has folded the partition; undefined while it does not. */
+  readonly foldedTo: (partition: number) => number | undefined;
+  /** The order has grown. */
+  readonly onAdvanced: () => void;
+  readonly onStopped: (error: Error) => void;
+  readonly logger: Logger;
+}
+
+const READ_BYTES = 1024 * 1024;
+const FOLLOW_WAIT_MS = 5000;
+/** Between reads that brought nothing: an adapter need not wait. */
+const FOLLOW_PAUSE_MS = 20;
+/** Spans in memory; older ones are in the store. */
+const TAIL_SPANS = 4096;
+/** Tells apart what one process writes in several activations: records must not share a key. */
+let opened = 0;
+
+/**
+ * The one order of a tenant of several partitions. A record of its topic says that all of a partition up to an offset that was not
+ * placed before comes here: so it is a sequence of spans of partitions, and the place of a record is the number of offsets before
+ * it. That number is the same for every reader and for ever, whatever of those offsets is void or erased.
+ *
+ * Nothing fences the topic, and nothing needs to. What a record says is true whoever wrote it, since a partition's prefix never
+ * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a former primary.
+ */
+export class TenantOrder {
+  readonly #options: TenantOrderOptions;
+  readonly #writer: string;
+  readonly #throughs: number[];
+  #position: number;
+  #lastRecordId: string;
+  #end: number;
+  #tail: OrderSpan[] = [];
+  #attempts = 0;
+  #leading = false;
+  #following = false;
+  #writing = false;
+  #closed = false;
+
+  constructor(options: TenantOrderOptions) {
+    this.#options = options;
+    this.#writer = `${options.owner}.${(opened++).toString(36)}`;
+    const { position = 0, lastRecordId = '', throughs = [] } = options.from ?? {};
+    this.#position = position;
+    this.#lastRecordId = lastRecordId;
+    this.#throughs = Array.from({ length: options.partitions }, (_, partition) => throughs[partition] ?? 0);
+    this.#end = this.#throughs.reduce((sum, through) => sum + through, 0);
+    const last = options.tables.spanAt(this.#end - 1);
+    if (last !== undefined) this.#tail.push(last);
+  }
+
+  /** Where the next span comes. */
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Offsets of the partition below are placed. */
+  through(partition: number): number {
+    return this.#throughs[partition] ?? 0;
+  }
+
+  get checkpoint(): OrderCheckpoint {
+    return { position: this.#position, lastRecordId: this.#lastRecordId, throughs: [...this.#throughs] };
+  }
+
+  get position(): number {
+    return this.#position;
+  }
+
+  /** Reads all that is there, and goes on reading until `lead`. @throws InvariantError when the log does not join the checkpoint. */
+  async open(): Promise<void> {
+    const { log, ref, codec } = this.#options;
+    const end = await log.endOffset(ref);
+    if (this.#position > end) throw this.#lost(`the checkpoint is at ${this.#position}, the log ends at ${end}`);
+    if (this.#position > 0) {
+      const [last] = await log.readAt(ref, [this.#position - 1]);
+      const found = last?.value ? codec.decode(last.value)?.fence.recordId : undefined;
+      if (found !== undefined && found !== this.#lastRecordId)
+        throw this.#lost(`the record at offset ${this.#position - 1} is ${found}, it was ${this.#lastRecordId}`);
+    }
+    await this.#readTo(end);
+    this.#following = true;
+    void this.#follow();
+  }
+
+  /** From now on this process writes the order. */
+  async lead(): Promise<void> {
+    this.#following = false;
+    await this.#readTo(await this.#options.log.endOffset(this.#options.ref));
+    this.#leading = true;
+    this.advance();
+  }
+
+  /** A partition may have been folded further. Cheap; call it for each record. */
+  advance(): void {
+    if (!this.#leading || this.#writing || this.#closed) return;
+    this.#writing = true;
+    // After the work of this turn: what it folded goes in one produce.
+    setImmediate(() => void this.#write());
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** The span that holds the place; undefined past the end. */
+  spanAt(place: number): OrderSpan | undefined {
+    if (place >= this.#end) return undefined;
+    const oldest = this.#tail[0];
+    if (oldest === undefined || place < oldest.base) return this.#options.tables.spanAt(place);
+    let low = 0;
+    for (let high = this.#tail.length; high - low > 1;) {
+      const middle = (low + high) >>> 1;
+      if ((this.#tail[middle] as OrderSpan).base <= place) low = middle;
+      else high = middle;
+    }
+    return this.#tail[low];
+  }
+
+  async #follow(): Promise<void> {
+    const { log, ref, logger, onStopped } = this.#options;
+    for (let failures = 0; this.#following && !this.#closed;) {
+      try {
+        const records = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
+        if (!this.#following || this.#closed) return;
+        this.#take(records);
+        failures = 0;
+        if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
+      } catch (error) {
+        if (this.#closed) return;
+        if (isFinal(error)) return onStopped(error as Error);
+        if (failures === 0)
+          logger.warn({ partition: ref, err: error }, 'the order of a tenant can not be followed now, trying again');
+        await pause(backOff(failures++));
+      }
+    }
+  }
+
+  async #readTo(end: number): Promise<void> {
+    const { log, ref } = this.#options;
+    while (this.#position < end && !this.#closed) {
+      const records = await log.read(ref, this.#position, READ_BYTES);
+      if (records.length === 0)
+        throw this.#lost(`there is nothing from offset ${this.#position} on, and it ended at ${end}`);
+      this.#take(records);
+    }
+  }
+
+  /** Takes those of the records that were not taken yet: reads may overlap. */
+  #take(records: readonly LogRecord[]): void {
+    for (const { offset, value } of records) {
+      if (offset < this.#position) continue;
+      const record = value === null ? undefined : this.#options.codec.decode(value);
+      if (record?.body.kind === 'Through') this.#fold(record.body.value);
+      this.#lastRecordId = record?.fence.recordId ?? '';
+      this.#position = offset + 1;
+    }
+  }
+
+  #fold({ partition, through }: OrderBody['value']): void {
+    const { tables, onAdvanced } = this.#options;
+    const from = this.#throughs[partition];
+    if (from === undefined)
+      throw new InvariantError(
+        `${this.#options.ref.topic} places records of partition ${partition}, and there are ${this.#throughs.length}`,
+      );
+    if (through <= from) return;
+    const last = this.#tail.at(-1);
+    // One partition that is busy alone makes one long span.
+    const span = last?.partition === partition ? { ...last, through } : { base: this.#end, partition, from, through };
+    if (span.base === last?.base) this.#tail[this.#tail.length - 1] = span;
+    else this.#tail.push(span);
+    if (this.#tail.length > 2 * TAIL_SPANS) this.#tail = this.#tail.slice(-TAIL_SPANS);
+    tables.setSpan(span);
+    this.#throughs[partition] = through;
+    this.#end += through - from;
+    onAdvanced();
+  }
+
+  /** Writes where the partitions are until none has moved; what may have been written is written again. */
+  async #write(): Promise<void> {
+    const { log, ref, logger, onStopped } = this.#options;
+    try {
+      for (let failures = 0; !this.#closed;) {
+        try {
+          const { records, moves } = this.#gather();
+          if (records.length === 0) return;
+          const { baseOffset } = await log.append(ref, records);
+          if (baseOffset < this.#position)
+            throw this.#lost(`a record landed at ${baseOffset}, before ${this.#position}, which was read`);
+          if (baseOffset > this.#position) await this.#readTo(baseOffset + records.length);
+          else
+            moves.forEach(({ recordId, value }, i) => {
+              this.#fold(value);
+              this.#lastRecordId = recordId;
+              this.#position = baseOffset + i + 1;
+            });
+          failures = 0;
+        } catch (error) {
+          if (this.#closed) return;
+          if (isFinal(error)) return onStopped(error as Error);
+          if (failures === 0)
+            logger.warn({ partition: ref, err: error }, 'the order of a tenant could not be written; trying again');
+          await pause(backOff(failures++));
+        }
+      }
+    } finally {
+      this.#writing = false;
+    }
+  }
+
+  #gather(): {
+    readonly records: NewRecord[];
+    readonly moves: readonly { readonly recordId: string; readonly value: OrderBody['value'] }[];
+  } {
+    const { codec, owner, foldedTo } = this.#options;
+    const records: NewRecord[] = [];
+    const moves: { readonly recordId: string; readonly value: OrderBody['value'] }[] = [];
+    for (const [partition, from] of this.#throughs.entries()) {
+      const through = foldedTo(partition) ?? 0;
+      if (through <= from) continue;
+      const recordId = `${this.#writer}:${(this.#attempts++).toString(36)}`;
+      const value = { partition, through };
+      moves.push({ recordId, value });
+      records.push({
+        key: Buffer.from(`${partition}@${through}#${recordId}`),
+        value: codec.encode(
+          { epoch: 0, owner, recordId, expectedOffset: this.#position + records.length, previous: '' },
+          { kind: 'Through', value },
+        ),
+      });
+    }
+    return { records, moves };
+  }
+
+  #lost(what: string): InvariantError {
+    return new InvariantError(`${this.#options.ref.topic}-${this.#options.ref.partition}: ${what}: the log lost data`);
+  }
+}

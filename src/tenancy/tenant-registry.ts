@@ -1,0 +1,236 @@
+import { NotOwnerError } from '../core/errors.js';
+import { partitionOf } from '../core/murmur2.js';
+import { partitionKey } from '../core/slots.js';
+import type { AggregateSource, Inspectable, TenantInspection } from './inspection-source.js';
+import type { PartitionTask } from './partition-task.js';
+import type { BoundReducer } from '../aggregates/reducers.js';
+import type { PartitionSource } from './task-options.js';
+import { TaskRegistry, type TaskRegistryOptions } from './task-registry.js';
+import type { AggregateHome, AggregateHomes, Tenant, Tenants } from './tenant.js';
+import type { TenantTask } from './tenant-task.js';
+
+export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTask>, 'create' | 'onStopped'> {
+  /** A new task of the tenant; undefined when the catalog has none. */
+  readonly create: (
+    tenantId: string,
+    onStopped: (error: Error) => void,
+    partitions: PartitionSource | undefined,
+  ) => TenantTask | undefined;
+  /** Of how many partitions the tenant's events are; 1 unless given. */
+  readonly partitionsOf?: (tenantId: string) => number;
+  /** Of partitions past the first, of the tenants that have any. */
+  readonly partitions?: Pick<TaskRegistryOptions<PartitionTask>, 'onOpened' | 'onClosed'> & {
+    readonly create: (of: {
+      readonly tenantId: string;
+      readonly partition: number;
+      readonly section: string;
+      readonly partitionCount: number;
+      readonly onStopped: (error: Error) => void;
+    }) => PartitionTask | undefined;
+    /** It is active in another process, as far as is known: then the tenant's own task is kept, which follows it. */
+    readonly activeElsewhere?: (key: string) => boolean;
+  };
+}
+
+/** Tasks by their slot keys, of tenants and of partitions: what an assignment of slots brings in line. */
+export interface SlotTasks {
+  readonly activeIds: readonly string[];
+  readonly standbyIds: readonly string[];
+  open(key: string): Promise<unknown>;
+  standBy(key: string): Promise<void>;
+  passivate(key: string): Promise<void>;
+  /** Called when a task or a standby ended by itself. */
+  onStopped(listener: (key: string) => void): void;
+}
+
+/** The tenants of this process: opened on first use, closed when idle or when they are another's; and standbys of others'. */
+export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
+  readonly #options: TenantRegistryOptions;
+  readonly #tenants: TaskRegistry<TenantTask>;
+  readonly #partitions: TaskRegistry<PartitionTask>;
+  readonly #missers: ((key: string) => void)[] = [];
+
+  constructor(options: TenantRegistryOptions) {
+    this.#options = options;
+    const { prepare, logger, idleMs, ownership, partitions } = options;
+    const onStopped = (key: string): void => {
+      for (const listener of this.#missers) listener(key);
+    };
+    this.#tenants = new TaskRegistry({
+      ...options,
+      onStopped,
+      create: (tenantId, stopped) => options.create(tenantId, stopped, this.#source(tenantId)),
+      keeps: (tenantId) => this.#isFed(tenantId),
+    });
+    this.#partitions = new TaskRegistry<PartitionTask>({
+      ...{
+        prepare,
+        logger,
+        idleMs,
+        ownership,
+        onStopped,
+        onOpened: partitions?.onOpened,
+        onClosed: partitions?.onClosed,
+      },
+      create: (section, stopped) => {
+        const [tenantId = '', partition] = section.split('/');
+        return partitions?.create({
+          tenantId,
+          partition: Number(partition),
+          section,
+          partitionCount: this.partitionsOf(tenantId),
+          onStopped: stopped,
+        });
+      },
+    });
+  }
+
+  active(tenantId: string): TenantTask | undefined {
+    return this.#tenants.active(tenantId);
+  }
+
+  /** The standby of another process's tenant, while it follows. */
+  standby(tenantId: string): TenantTask | undefined {
+    return this.#tenants.standby(tenantId);
+  }
+
+  get size(): number {
+    return this.#tenants.size;
+  }
+
+  /** Log offsets that the projections of the active tenants have yet to fold. */
+  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  get faulted(): { readonly aggregates: number; readonly keys: number } {
+    const tenants = this.#tenants.tasks.map((task) => task.faulted);
+    const aggregates = this.#partitions.tasks.reduce((sum, task) => sum + task.faulted, 0);
+    return {
+      aggregates: tenants.reduce((sum, task) => sum + task.aggregates, aggregates),
+      keys: tenants.reduce((sum, task) => sum + task.keys, 0),
+    };
+  }
+
+  get projectionLag(): number {
+    return this.#tenants.tasks.reduce((lag, task) => lag + task.projectionLag, 0);
+  }
+
+  open(tenantId: string): Promise<TenantTask> {
+    return this.#tenants.open(tenantId);
+  }
+
+  partitionsOf(tenantId: string): number {
+    return this.#options.partitionsOf?.(tenantId) ?? 1;
+  }
+
+  home(tenantId: string, aggregateId: string): AggregateHome | Promise<AggregateHome> {
+    const tenant = this.#tenants.active(tenantId);
+    const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
+    if (partition === 0) return tenant ?? this.open(tenantId);
+    // What is appended is for its projections too, which are the tenant's own task's.
+    if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self')
+      this.open(tenantId).catch(() => undefined);
+    const key = partitionKey(tenantId, partition);
+    return this.#partitions.active(key) ?? this.#partitions.open(key);
+  }
+
+  async inspection(tenantId: string): Promise<TenantInspection> {
+    return (await this.open(tenantId)).inspection;
+  }
+
+  async aggregateSource(tenantId: string, aggregateId: string): Promise<AggregateSource> {
+    const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
+    return partition === 0
+      ? (await this.open(tenantId)).source
+      : (await this.#partitions.open(partitionKey(tenantId, partition))).core.source;
+  }
+
+  /** Tells all that run code of the tenant here. */
+  bind(tenantId: string, reducer: BoundReducer): void {
+    this.#tenants.active(tenantId)?.bind(reducer);
+    for (const task of this.#partitions.all) if (task.tenantId === tenantId) task.bind(reducer);
+  }
+
+  /** Keeps a copy of another process's tenant that is ready to be taken over. */
+  standBy(tenantId: string): Promise<void> {
+    return this.#tenants.standBy(tenantId);
+  }
+
+  onActivated(listener: (tenant: Tenant) => void): void {
+    this.#tenants.onActivated(listener);
+  }
+
+  /** Called for each standby when it follows. */
+  onFollowed(listener: (standby: TenantTask) => void): void {
+    this.#tenants.onFollowed(listener);
+  }
+
+  /** Closes a tenant that is used no more, or another's. */
+  passivate(tenantId: string): Promise<void> {
+    return this.#tenants.passivate(tenantId);
+  }
+
+  /** Closes all that is here of a tenant that is being deleted. Resolves with the names of its sections of the local store. */
+  async remove(tenantId: string, partitionCount: number): Promise<readonly string[]> {
+    const keys = Array.from({ length: partitionCount }, (_, partition) => partitionKey(tenantId, partition));
+    await this.#tenants.passivate(tenantId);
+    for (const key of keys.slice(1)) await this.#partitions.passivate(key);
+    return keys;
+  }
+
+  /** What is here by slots. */
+  get slots(): SlotTasks {
+    const [tenants, partitions] = [this.#tenants, this.#partitions];
+    const of = (key: string): TaskRegistry<TenantTask> | TaskRegistry<PartitionTask> =>
+      key.includes('/') ? partitions : tenants;
+    return {
+      get activeIds() {
+        return [...tenants.activeIds, ...partitions.activeIds];
+      },
+      get standbyIds() {
+        return [...tenants.standbyIds, ...partitions.standbyIds];
+      },
+      onStopped: (listener) => void this.#missers.push(listener),
+      open: (key) => of(key).open(key),
+      standBy: (key) => of(key).standBy(key),
+      // A copy that the tenant's own task reads stays.
+      passivate: (key) => (partitions.standby(key)?.held === true ? Promise.resolve() : of(key).passivate(key)),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#tenants.close();
+    await this.#partitions.close();
+  }
+
+  #source(tenantId: string): PartitionSource | undefined {
+    const count = this.partitionsOf(tenantId);
+    return count === 1
+      ? undefined
+      : { count, acquire: (partition) => this.#acquire(partitionKey(tenantId, partition)) };
+  }
+
+  async #acquire(key: string): Promise<PartitionTask> {
+    const partitions = this.#partitions;
+    if (this.#options.ownership.ownerOf(key) === 'self') {
+      try {
+        return await partitions.open(key);
+      } catch (error) {
+        if (!(error instanceof NotOwnerError)) throw error;
+      }
+    }
+    await partitions.standBy(key);
+    const task = partitions.active(key) ?? partitions.standby(key);
+    if (task === undefined) throw new NotOwnerError();
+    return task;
+  }
+
+  /** Another process appends to a partition of the tenant. */
+  #isFed(tenantId: string): boolean {
+    const elsewhere = this.#options.partitions?.activeElsewhere;
+    if (elsewhere === undefined) return false;
+    for (let partition = 1; partition < this.partitionsOf(tenantId); partition++) {
+      const key = partitionKey(tenantId, partition);
+      if (!this.#partitions.activeIds.includes(key) && elsewhere(key)) return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,118 @@
+import type { Logger } from '../core/logger.js';
+import type { Log, NewRecord, PartitionRef } from '../log/log.js';
+import type { CursorStore, EndpointCheckpoint } from './cursor-store.js';
+import { systemTimers, type Timers } from '../feed/timers.js';
+
+const TOPIC = 'statefold.cursors';
+const PARTITION: PartitionRef = { topic: TOPIC, partition: 0 };
+const READ_BYTES = 1024 * 1024;
+/** Saves of this long go into one append: a cursor is worth no fsync of its own. */
+const GATHER_MS = 250;
+const RETRY_MS = 2_000;
+
+/** Cursors as the last record of each id in the topic `statefold.cursors`; values are JSON, a tombstone deletes. */
+export class LogCursorStore implements CursorStore {
+  readonly #checkpoints = new Map<string, EndpointCheckpoint>();
+  readonly #dirty = new Set<string>();
+  #writing: Promise<void> | undefined;
+  #reading: Promise<void> | undefined;
+  #position = 0;
+  #cancel: (() => void) | undefined;
+  #closed = false;
+
+  private constructor(
+    private readonly log: Log,
+    private readonly logger: Logger,
+    private readonly timers: Timers,
+  ) {}
+
+  /** Creates the topic where it is missing and reads all of it. */
+  static async open(log: Log, logger: Logger, timers: Timers = systemTimers): Promise<LogCursorStore> {
+    const store = new LogCursorStore(log, logger, timers);
+    await log.ensureTopics([{ topic: TOPIC, partitions: 1, cleanup: { policy: 'latest' } }]);
+    store.#position = await log.startOffset(PARTITION);
+    await store.refresh();
+    return store;
+  }
+
+  /** Calls that come while a reading is under way wait for one that begins after them. */
+  async refresh(): Promise<void> {
+    await this.#reading?.catch(() => undefined);
+    this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
+    await this.#reading;
+  }
+
+  async #readToEnd(): Promise<void> {
+    const end = await this.log.endOffset(PARTITION);
+    while (this.#position < end) {
+      const records = await this.log.read(PARTITION, this.#position, READ_BYTES);
+      for (const { key, value } of records) this.#restore(key.toString('utf8'), value);
+      this.#position = (records.at(-1)?.offset ?? end - 1) + 1;
+    }
+  }
+
+  load(id: string): EndpointCheckpoint | undefined {
+    return this.#checkpoints.get(id);
+  }
+
+  save(id: string, checkpoint: EndpointCheckpoint): void {
+    this.#checkpoints.set(id, checkpoint);
+    this.#touch(id);
+  }
+
+  delete(id: string): void {
+    if (this.#checkpoints.delete(id)) this.#touch(id);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancel?.();
+    await this.#writing;
+    await this.#write();
+    if (this.#dirty.size > 0)
+      this.logger.warn(
+        { endpoints: this.#dirty.size },
+        'webhook cursors were not saved: some deliveries will be repeated',
+      );
+  }
+
+  #restore(id: string, value: Buffer | null): void {
+    if (this.#dirty.has(id)) return; // ours is newer
+    if (value === null) this.#checkpoints.delete(id);
+    else this.#checkpoints.set(id, JSON.parse(value.toString('utf8')) as EndpointCheckpoint);
+  }
+
+  #touch(id: string): void {
+    this.#dirty.add(id);
+    if (this.#writing === undefined && !this.#closed)
+      this.#cancel ??= this.timers.after(GATHER_MS, () => this.#flush());
+  }
+
+  #flush(): void {
+    this.#cancel = undefined;
+    this.#writing = this.#write().then((written) => {
+      this.#writing = undefined;
+      if (this.#dirty.size > 0 && !this.#closed)
+        this.#cancel = this.timers.after(written ? GATHER_MS : RETRY_MS, () => this.#flush());
+    });
+  }
+
+  /** One append of all that changed. A late copy of an older one only makes deliveries repeat. */
+  async #write(): Promise<boolean> {
+    if (this.#dirty.size === 0) return true;
+    const ids = [...this.#dirty];
+    this.#dirty.clear();
+    const records = ids.map((id): NewRecord => {
+      const checkpoint = this.#checkpoints.get(id);
+      return { key: Buffer.from(id), value: checkpoint === undefined ? null : Buffer.from(JSON.stringify(checkpoint)) };
+    });
+    try {
+      await this.log.append(PARTITION, records);
+      return true;
+    } catch (error) {
+      for (const id of ids) this.#dirty.add(id);
+      this.logger.warn({ err: error, endpoints: ids.length }, 'webhook cursors could not be saved; trying again');
+      return false;
+    }
+  }
+}

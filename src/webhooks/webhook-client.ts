@@ -1,0 +1,109 @@
+import { Agent, request } from 'undici';
+import { StatefoldError } from '../core/errors.js';
+import {
+  assertAddressAllowed,
+  guardedLookup,
+  literalHost,
+  parseWebhookUrl,
+  type AddressGuardOptions,
+} from './address-guard.js';
+import { retryAfterMs } from './retry-schedule.js';
+
+export interface WebhookClientOptions extends AddressGuardOptions {
+  /** For the whole of an attempt: connecting, sending, the answer and its body. */
+  readonly timeoutMs: number;
+  /** Wall clock, for a `Retry-After` that is a date. */
+  readonly now?: () => number;
+}
+
+/** What became of one attempt. `gone`: the endpoint wants no more, ever. */
+export type AttemptOutcome =
+  | { readonly kind: 'delivered'; readonly status: number }
+  | { readonly kind: 'gone'; readonly status: 410 }
+  | {
+      readonly kind: 'failed';
+      readonly status: number | undefined;
+      readonly reason: string;
+      readonly retryAfterMs: number | undefined;
+    };
+
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** Posts to tenants' endpoints: verified TLS, checked addresses, no redirects, and no more of an answer than is needed. */
+export class WebhookClient {
+  readonly #agent: Agent;
+
+  constructor(private readonly options: WebhookClientOptions) {
+    this.#agent = new Agent({
+      connect: { lookup: guardedLookup(options), timeout: options.timeoutMs },
+      connections: 8,
+      pipelining: 1,
+      headersTimeout: options.timeoutMs,
+      bodyTimeout: options.timeoutMs,
+      keepAliveTimeout: 4_000,
+      maxHeaderSize: 16 * 1024,
+    });
+  }
+
+  /** Never rejects: every error is an outcome. */
+  async post(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    body: Buffer,
+    signal: AbortSignal,
+  ): Promise<AttemptOutcome> {
+    const abort = new AbortController();
+    const callOff = (): void => abort.abort();
+    let late = false;
+    const deadline = setTimeout(() => {
+      late = true;
+      abort.abort();
+    }, this.options.timeoutMs);
+    signal.addEventListener('abort', callOff);
+    try {
+      if (signal.aborted) abort.abort();
+      const target = parseWebhookUrl(url);
+      const address = literalHost(target);
+      if (address !== undefined) assertAddressAllowed(address, this.options.allowPrivate);
+      const answer = await request(target, {
+        method: 'POST',
+        headers,
+        body,
+        dispatcher: this.#agent,
+        signal: abort.signal,
+      });
+      const status = answer.statusCode;
+      // The body says nothing that is needed; read, so that the connection serves again.
+      await answer.body.dump({ limit: MAX_ANSWER_BYTES }).catch(() => undefined);
+      if (status >= 200 && status < 300) return { kind: 'delivered', status };
+      if (status === 410) return { kind: 'gone', status };
+      const header = answer.headers['retry-after'];
+      const asked =
+        status === 429 || status === 503
+          ? retryAfterMs(typeof header === 'string' ? header : undefined, (this.options.now ?? Date.now)())
+          : undefined;
+      const reason =
+        status >= 300 && status < 400 ? `answered ${status}: redirects are not followed` : `answered ${status}`;
+      return { kind: 'failed', status, reason, retryAfterMs: asked };
+    } catch (error) {
+      return { kind: 'failed', status: undefined, reason: this.#reason(error, late), retryAfterMs: undefined };
+    } finally {
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', callOff);
+    }
+  }
+
+  /** Cuts what is still open. */
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  #reason(error: unknown, late: boolean): string {
+    if (late) return `no answer within ${this.options.timeoutMs} ms`;
+    if (error instanceof StatefoldError) return error.message;
+    if (!(error instanceof Error)) return 'the request failed';
+    // A connection that was tried on several addresses fails with all their errors.
+    const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
+    return inner instanceof Error && inner.message !== '' ? inner.message : error.name;
+  }
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import type { Tenant } from './escape-world.js';
+
+const PAUSE_MS = 2;
+/** A window with fewer appends says nothing of its 99th percentile. */
+const ENOUGH = 20;
+
+/** Another tenant, which appends all the while and wants the state of each append in its answer. */
+export class Neighbour {
+  readonly #tenant: Tenant;
+  readonly #windows = new Map<string, number[][]>();
+  #window: number[] = [];
+  #stop = false;
+  #going: Promise<void> | undefined;
+  #count = 0;
+
+  constructor(tenant: Tenant) {
+    this.#tenant = tenant;
+  }
+
+  start(): void {
+    this.#going = this.#run();
+    this.#going.catch(() => undefined);
+  }
+
+  /** What is measured from here on belongs to that kind of window. */
+  measure(kind: 'quiet' | 'nasty' | 'between'): void {
+    this.#window = [];
+    const windows = this.#windows.get(kind) ?? [];
+    windows.push(this.#window);
+    this.#windows.set(kind, windows);
+  }
+
+  get measured(): number {
+    return this.#window.length;
+  }
+
+  /** Rejects when an append failed or came with a wrong state. */
+  async stop(): Promise<void> {
+    this.#stop = true;
+    await this.#going;
+  }
+
+  /** Median over the windows of that kind of each one's 99th percentile, in milliseconds. */
+  p99(kind: 'quiet' | 'nasty'): number {
+    const of = (this.#windows.get(kind) ?? [])
+      .filter((window) => window.length >= ENOUGH)
+      .map((window) => percentile(window, 0.99));
+    assert.ok(of.length > 2, `${of.length} windows are too few to compare`);
+    return percentile(of, 0.5);
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop) {
+      const window = this.#window;
+      const began = performance.now();
+      const { state } = await this.#tenant.append('calm-1', 'A');
+      window.push(performance.now() - began);
+      this.#count++;
+      assert.deepEqual(state, { count: this.#count, version: this.#count, last: 'A' });
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  }
+}
+
+function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
+}
