@@ -185,6 +185,9 @@ export function sourceFile(path: string, content: Buffer): SourceFile {
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
+// eslint-disable-next-line no-control-regex -- control characters are what it refuses
+const FORBIDDEN = /[\u0000-\u001f\u007f\\:]/;
+
 /** Paths of one upload: each is safe to show and to join, and none comes twice, not even in other letter case. */
 export class PathSet {
   readonly #seen = new Set<string>();
@@ -193,11 +196,10 @@ export class PathSet {
   add(path: string): void {
     const name = JSON.stringify(path);
     const parts = (path.endsWith('/') ? path.slice(0, -1) : path).split('/');
-    // eslint-disable-next-line no-control-regex -- control characters are what it refuses
     if (
       path === '' ||
       path.length > MAX_PATH ||
-      /[\u0000-\u001f\u007f\\:]/.test(path) ||
+      FORBIDDEN.test(path) ||
       parts.some((part) => part === '' || part === '.' || part === '..')
     ) {
       throw refused(
