@@ -23,7 +23,7 @@ const IMPORTS = {
   core: [],
   config: ['core'],
   // Connections, requests and groups; the log and the placement stand on it.
-  kafka: ['core', 'log'],
+  kafka: ['core'],
   log: ['core'],
   'log/embedded': ['core', 'log'],
   'log/kafka': ['core', 'log', 'kafka'],
@@ -64,7 +64,7 @@ const IMPORTS = {
 
 /** Packages that only the named folders may import. */
 const CONFINED = {
-  kafkajs: ['kafka', 'log/kafka', 'placement/kafka'],
+  kafkajs: ['kafka'],
   '@kafkajs/confluent-schema-registry': ['log/confluent'],
   lmdb: ['log/embedded', 'store', 'snapshots'],
   chdb: ['read-store/embedded'],

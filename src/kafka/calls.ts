@@ -1,5 +1,5 @@
 import metadataV6 from 'kafkajs/src/protocol/requests/metadata/v6/response.js';
-import type { PartitionRef } from '../log/log.js';
+import type { PartitionRef } from '../core/partition-ref.js';
 import { byTopic, WireReader, WireWriter, type Call } from './wire.js';
 
 /** The hot requests, in versions that brokers from 2.3 to 4.x speak. kafkajs's own encoders give one error for all partitions of an answer. */

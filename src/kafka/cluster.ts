@@ -1,4 +1,4 @@
-import type { PartitionRef } from '../log/log.js';
+import type { PartitionRef } from '../core/partition-ref.js';
 import { Broker, type Lane } from './broker.js';
 import type { BrokerConnection, ConnectionSettings } from './broker-connection.js';
 import { metadataCall, type Metadata } from './calls.js';

@@ -1,5 +1,5 @@
 import errors from 'kafkajs/src/protocol/error.js';
-import type { PartitionRef } from '../log/log.js';
+import type { PartitionRef } from '../core/partition-ref.js';
 
 /** Kafka's error codes that we tell apart. */
 export const CODE = {

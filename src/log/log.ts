@@ -1,3 +1,7 @@
+import type { PartitionRef } from '../core/partition-ref.js';
+
+export type { PartitionRef } from '../core/partition-ref.js';
+
 /**
  * The log port: topics of partitions of records with dense, increasing offsets, as Apache Kafka has them.
  * Every adapter passes `test/contracts/log.contract.ts`.
@@ -13,11 +17,6 @@ export interface TopicSpec {
   readonly topic: string;
   readonly partitions: number;
   readonly cleanup: Cleanup;
-}
-
-export interface PartitionRef {
-  readonly topic: string;
-  readonly partition: number;
 }
 
 export interface NewRecord {

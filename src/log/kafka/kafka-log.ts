@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { SASLOptions } from 'kafkajs';
+import type { SASLOptions } from '../../kafka/protocol.js';
 import { silentLogger, type Logger } from '../../core/logger.js';
 import type { Log, LogRecord, NewRecord, PartitionRef, TopicSpec } from '../log.js';
 import { Appender, type Appended } from './appender.js';

@@ -1,4 +1,4 @@
-import protocol from 'kafkajs/src/protocol/requests/index.js';
+import { requests } from '../../kafka/protocol.js';
 import type { Logger } from '../../core/logger.js';
 import type { PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
@@ -51,7 +51,7 @@ export class Positions {
         topic,
         partitions: partitions.map(({ partition, position }) => ({ partition, offset: String(position) })),
       }));
-      const call = await connection.bind(API.OffsetCommit, protocol.requests.OffsetCommit, {
+      const call = await connection.bind(API.OffsetCommit, requests.OffsetCommit, {
         groupId: this.#groupId,
         groupGenerationId: -1,
         memberId: '',
@@ -73,7 +73,7 @@ export class Positions {
 
   async #find(): Promise<Broker> {
     const { errorCode, coordinator } = await this.#cluster.ask('admin', (connection) =>
-      connection.bind(API.FindCoordinator, protocol.requests.GroupCoordinator, { groupId: this.#groupId }),
+      connection.bind(API.FindCoordinator, requests.GroupCoordinator, { groupId: this.#groupId }),
     );
     if (errorCode !== 0) throw new KafkaCodeError(errorCode, `the coordinator of group ${this.#groupId}`);
     return this.#cluster.at(coordinator.host, coordinator.port);

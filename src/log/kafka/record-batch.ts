@@ -1,5 +1,5 @@
 import crc32c from 'crc-32/crc32c.js';
-import compression from 'kafkajs/src/protocol/message/compression/index.js';
+import { codecOf } from '../../kafka/protocol.js';
 import { InvariantError } from '../../core/errors.js';
 import type { LogRecord, NewRecord } from '../log.js';
 
@@ -160,7 +160,7 @@ export function decodeRecordBatch(
   if ((attributes & COMPRESSED) === 0) return decodeRecords(batch, bytes.subarray(HEADER), from, to);
   // Not by us: a broker can be set to compress what it stores.
   try {
-    const codec = compression.lookupCodecByAttributes(attributes);
+    const codec = codecOf(attributes);
     if (!codec) throw new Error('it is not known');
     return codec.decompress(bytes.subarray(HEADER)).then((records) => decodeRecords(batch, records, from, to));
   } catch (error) {

@@ -1,4 +1,4 @@
-import protocol from 'kafkajs/src/protocol/requests/index.js';
+import { requests } from '../../kafka/protocol.js';
 import type { Logger } from '../../core/logger.js';
 import type { TopicSpec } from '../log.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
@@ -71,7 +71,7 @@ export class Topics {
     }));
     const timeout = this.#options.requestTimeoutMs;
     const { topicErrors } = await this.#admin((connection) =>
-      connection.bind(API.CreateTopics, protocol.requests.CreateTopics, { topics, timeout, validateOnly: false }),
+      connection.bind(API.CreateTopics, requests.CreateTopics, { topics, timeout, validateOnly: false }),
     );
     const made = new Set<string>();
     for (const { topic, errorCode, errorMessage } of topicErrors) {
@@ -126,7 +126,7 @@ export class Topics {
       const [layouts, described] = await Promise.all([
         Promise.all(chunk.map(({ topic }) => this.#cluster.layout(topic))),
         this.#cluster.ask('admin', (connection) =>
-          connection.bind(API.DescribeConfigs, protocol.requests.DescribeConfigs, {
+          connection.bind(API.DescribeConfigs, requests.DescribeConfigs, {
             resources,
             includeSynonyms: false,
           }),
@@ -190,7 +190,7 @@ export class Topics {
     if ((await this.#cluster.layout(topic)) === undefined) return;
     const timeout = this.#options.requestTimeoutMs;
     const { topicErrors } = await this.#admin((connection) =>
-      connection.bind(API.DeleteTopics, protocol.requests.DeleteTopics, { topics: [topic], timeout }),
+      connection.bind(API.DeleteTopics, requests.DeleteTopics, { topics: [topic], timeout }),
     );
     const code = topicErrors[0]?.errorCode ?? 0;
     if (code !== 0 && code !== CODE.UNKNOWN_TOPIC_OR_PARTITION)

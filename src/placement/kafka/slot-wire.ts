@@ -1,4 +1,4 @@
-import { AssignerProtocol } from 'kafkajs';
+import { MemberAssignment, MemberMetadata } from '../../kafka/protocol.js';
 import { z } from 'zod';
 import { NOBODY, type SlotMap, type SlotMember } from './slot-assigner.js';
 
@@ -29,7 +29,7 @@ export const protocolName = (slots: number): string => `statefold-slots-v2-of-${
 
 export function encodeMember(topic: string, member: SlotMember): Buffer {
   const said: z.input<typeof MEMBER> = { ...member, warm: [...member.warm], map: member.map && wireMap(member.map) };
-  return AssignerProtocol.MemberMetadata.encode({
+  return MemberMetadata.encode({
     version: 0,
     topics: [topic],
     userData: Buffer.from(JSON.stringify(said)),
@@ -38,14 +38,14 @@ export function encodeMember(topic: string, member: SlotMember): Buffer {
 
 /** Undefined for what no process of ours wrote. */
 export function decodeMember(metadata: Buffer): SlotMember | undefined {
-  const said = parsed(MEMBER, () => AssignerProtocol.MemberMetadata.decode(metadata)?.userData);
+  const said = parsed(MEMBER, () => MemberMetadata.decode(metadata)?.userData);
   return said && { ...said, map: said.map && slotMap(said.map) };
 }
 
 /** What one member is given: the whole map, and its own slots as partitions for whoever looks at the group. */
 export function encodeAssignment(topic: string, map: SlotMap, processId: string): Buffer {
   const own = map.owners.flatMap((owner, slot) => (map.processes[owner]?.processId === processId ? [slot] : []));
-  return AssignerProtocol.MemberAssignment.encode({
+  return MemberAssignment.encode({
     version: 0,
     assignment: { [topic]: own },
     userData: Buffer.from(JSON.stringify(wireMap(map))),
@@ -53,7 +53,7 @@ export function encodeAssignment(topic: string, map: SlotMap, processId: string)
 }
 
 export function decodeAssignment(assignment: Buffer): SlotMap | undefined {
-  const map = parsed(MAP, () => AssignerProtocol.MemberAssignment.decode(assignment)?.userData);
+  const map = parsed(MAP, () => MemberAssignment.decode(assignment)?.userData);
   return map && slotMap(map);
 }
 
