@@ -1,7 +1,6 @@
 import type { Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Fault } from '../core/event.js';
-import type { SinkSource } from '../read-store/sink-source.js';
 import type { CommitReader } from './commit-reader.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { FoldAnswer } from './reducer-turns.js';
@@ -14,7 +13,7 @@ import type {
   AggregateTypeSummary,
   EventsPage,
   EventsQuery,
-} from '../tenancy/tenant.js';
+} from './aggregates.js';
 
 export interface AggregateReadsOptions {
   readonly tables: PartitionTables;
@@ -80,7 +79,7 @@ export class AggregateReads {
     return this.#bound(aggregateType) ? this.#options.tables.faults.aggregateCount(aggregateType) : 0;
   }
 
-  async listEvents(query: EventsQuery): Promise<EventsPage> {
+  async events(query: EventsQuery): Promise<EventsPage> {
     await this.#options.barrier();
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
@@ -96,7 +95,7 @@ export class AggregateReads {
     }
   }
 
-  async listAggregates({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
+  async list({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
     await this.#options.barrier();
     const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
     const aggregates: AggregatesPage['aggregates'][number][] = [];
@@ -116,12 +115,12 @@ export class AggregateReads {
     for (const [aggregateId] of this.#options.tables.heads(after)) yield aggregateId;
   }
 
-  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
+  async types(): Promise<readonly AggregateTypeSummary[]> {
     await this.#options.barrier();
     return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
-  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+  async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
     await this.#options.barrier();
     if (!this.#bound(aggregateType))
       throw new StatefoldError(
@@ -167,9 +166,9 @@ export class AggregateReads {
     aggregateIds: readonly string[],
     through: number,
     lastOnly = false,
-  ): ReturnType<SinkSource['aggregateStates']> {
+  ): Promise<readonly OrderedState[]> {
     const { tables, reducers } = this.#options;
-    const states: SinkState[] = [];
+    const states: OrderedState[] = [];
     const behind: string[] = [];
     const tell = (aggregateId: string, again = false): void => {
       const head = tables.head(aggregateId);
@@ -177,7 +176,7 @@ export class AggregateReads {
       const row = this.row(aggregateId, head.type);
       if (lastOnly && row !== undefined && row.offset >= through) return;
       if (!again && !this.#isThrough(aggregateId, row, head, through)) behind.push(aggregateId);
-      else if (row !== undefined) states.push(sinkState(aggregateId, head.type, row));
+      else if (row !== undefined) states.push(orderedState(aggregateId, head.type, row));
     };
     for (const aggregateId of aggregateIds) tell(aggregateId);
     if (behind.length > 0) await Promise.all(behind.map((aggregateId) => reducers.ensure(aggregateId)));
@@ -194,13 +193,22 @@ export class AggregateReads {
   }
 }
 
-type SinkState = Awaited<ReturnType<SinkSource['aggregateStates']>>[number];
+/** The state of an aggregate with its place among all that were stored for it. */
+export interface OrderedState {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly version: number;
+  readonly state: Buffer | null;
+  readonly lastModified: number;
+  /** By binding generation, then by commit offset. */
+  readonly logOffset: number;
+}
 
-const sinkState = (
+const orderedState = (
   aggregateId: string,
   aggregateType: string,
   { version, state, lastModified, generation, offset }: ReducerState,
-): SinkState => ({
+): OrderedState => ({
   ...{ aggregateId, aggregateType, version, state, lastModified },
   logOffset: generation * GENERATION_STRIDE + offset,
 });

@@ -4,10 +4,10 @@ import type { Fault } from '../core/event.js';
 import type { ReleaseMode } from '../core/records.js';
 import { within } from '../core/within.js';
 import type { AggregateReads } from './aggregate-reads.js';
-import type { Control } from './events-writer.js';
+import type { Control } from '../core/records.js';
 import type { ReducerFaults } from './reducer-faults.js';
 import type { BoundReducer } from './reducers.js';
-import type { AggregateRelease, AggregateReleaseQuery, AggregateState } from '../tenancy/tenant.js';
+import type { AggregateRelease, AggregateReleaseQuery, AggregateState } from './aggregates.js';
 
 export interface AggregateReleasesOptions {
   readonly reads: AggregateReads;
@@ -54,7 +54,7 @@ export class AggregateReleases {
     version,
   }: AggregateReleaseQuery): Promise<AggregateRelease> {
     const { reads, faults, boundTo, halted, propose, waitMs, observer } = this.#options;
-    const state = await reads.aggregateState(aggregateType, aggregateId);
+    const state = await reads.state(aggregateType, aggregateId);
     const reducer = boundTo(aggregateType);
     if (state.fault === undefined || reducer === undefined)
       throw notFaulted(`the aggregate ${aggregateId}`, { version: state.version });
@@ -68,7 +68,7 @@ export class AggregateReleases {
       value: { aggregateId, artefactId, className, version: state.fault.version, mode, commandId: randomUUID() },
     });
     const after = await within(
-      reads.aggregateState(aggregateType, aggregateId).catch(() => undefined),
+      reads.state(aggregateType, aggregateId).catch(() => undefined),
       waitMs,
     );
     const released = outcomeOf(state, after);

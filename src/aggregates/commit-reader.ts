@@ -1,26 +1,13 @@
 import { InvariantError } from '../core/errors.js';
-import type { StoredCommit, StoredEvent } from '../core/event.js';
-import type { EventsBody } from '../core/records.js';
+import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
+import { isReducerControl, type EventsBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import { isReducerControl, storedCommit, type ProjectionControl } from './events-writer.js';
+import { inputBytes, inputOffset, type Input, type InputReader } from '../feed/inputs.js';
+import { storedCommit } from '../log/codec/commit-of-view.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import { Tail } from '../feed/tail.js';
-import type { EventsPage, EventsQuery } from '../tenancy/tenant.js';
-
-export type Input =
-  | { readonly kind: 'commit'; readonly commit: StoredCommit }
-  | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number }
-  /** The state of an aggregate changes without a commit. */
-  | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number };
-
-/** Who reads the tenant's records one after the other. */
-export interface InputReader {
-  /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
-  read(from: number, maxBytes: number): Promise<{ readonly inputs: readonly Input[]; readonly next: number }>;
-  /** All inputs from `from` up to here are commits; undefined where that is not known without reading them. */
-  commitsUntil?(from: number): number | undefined;
-}
+import type { EventsPage, EventsQuery } from './aggregates.js';
 
 export interface CommitReaderOptions {
   readonly log: Log;
@@ -47,36 +34,6 @@ const PAGES = 4;
 const COMMITS_A_READ = 256;
 /** Offsets before the end of what is restored. */
 const RESTORED_TAIL = 4096;
-
-export const inputOffset = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
-
-export const commitsOf = (inputs: readonly Input[]): StoredCommit[] =>
-  inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
-
-/** For the sink. */
-export const commitsPage = ({
-  inputs,
-  next,
-}: {
-  readonly inputs: readonly Input[];
-  readonly next: number;
-}): { commits: StoredCommit[]; released: string[]; dropped: string[]; next: number } => ({
-  commits: commitsOf(inputs),
-  dropped: inputs.flatMap((input) =>
-    input.kind === 'control' && input.control.kind === 'ProjectionDrop' ? [input.control.value.projectionId] : [],
-  ),
-  released: inputs.flatMap((input) => (input.kind === 'release' ? [input.aggregateId] : [])),
-  next,
-});
-
-/** About what it takes in memory. */
-export function inputBytes(input: Input): number {
-  if (input.kind !== 'commit') return 200;
-  if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
-  let bytes = 300 + (input.commit.metadata?.length ?? 0);
-  for (const event of input.commit.events) bytes += 150 + event.data.length;
-  return bytes;
-}
 
 /** Accepted records of a tenant partition for every reader: the tail from memory, what is older from the log. */
 export class CommitReader implements InputReader {
@@ -285,21 +242,3 @@ export class CommitReader implements InputReader {
 const PAGE_BYTES = 16 * CHUNK_BYTES;
 
 const push = (events: StoredEvent[], event: StoredEvent): number => (events.push(event), event.data.length + 200);
-
-export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
-  const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
-  let version = commit.baseVersion;
-  for (const { eventId, eventType, data } of commit.events)
-    yield {
-      eventId,
-      aggregateId,
-      aggregateType,
-      eventType,
-      version: ++version,
-      timestamp,
-      correlationId,
-      causationId,
-      data,
-      metadata,
-    };
-}

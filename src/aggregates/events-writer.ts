@@ -10,20 +10,10 @@ import type { Clock } from '../core/clock.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { AppendCommand, StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
-import type { CommitValue, EventsBody } from '../core/records.js';
-import { CommitView } from '../log/codec/commit-records.js';
+import type { CommitValue, Control, EventsBody } from '../core/records.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
-import { CommitOfView } from '../log/codec/commit-of-view.js';
+import { storedCommit } from '../log/codec/commit-of-view.js';
 import type { PartitionTables } from '../store/partition-tables.js';
-
-/** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
-export type Control = Exclude<EventsBody, { kind: 'Commit' }>;
-/** What the log says of faults of reducers: of one aggregate, and no input of projections. */
-export type ReducerControl = Extract<EventsBody, { kind: 'ReducerFault' | 'ReducerRelease' }>;
-export type ProjectionControl = Exclude<Control, ReducerControl>;
-
-export const isReducerControl = (control: Control): control is ReducerControl =>
-  control.kind === 'ReducerFault' || control.kind === 'ReducerRelease';
 
 export interface Accepted {
   readonly commit: StoredCommit;
@@ -344,25 +334,4 @@ function draftOf(
     pending,
     eventIds,
   );
-}
-
-/** The commit of an accepted record. */
-export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): StoredCommit {
-  if (value instanceof CommitView && eventIds === undefined) return new CommitOfView(offset, value);
-  return {
-    offset,
-    commandId: value.commandId,
-    aggregateId: value.aggregateId,
-    aggregateType: value.aggregateType,
-    baseVersion: value.baseVersion,
-    timestamp: value.timestamp,
-    correlationId: value.correlationId ?? undefined,
-    causationId: value.causationId ?? undefined,
-    metadata: value.metadata ?? undefined,
-    events: value.events.map(({ eventId, eventType, data }, i) => ({
-      eventId: eventIds?.[i] ?? uuidText(eventId),
-      eventType,
-      data,
-    })),
-  };
 }

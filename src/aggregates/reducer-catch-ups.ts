@@ -1,10 +1,11 @@
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import { inputBytes, type CommitReader } from './commit-reader.js';
+import { inputBytes } from '../feed/inputs.js';
+import { type CommitReader } from './commit-reader.js';
 import type { BoundReducer, Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
-import type { CatchUp } from '../tenancy/tenant.js';
+import type { Progress } from '../core/progress.js';
 
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
@@ -86,7 +87,7 @@ export class ReducerCatchUps {
     if (!progress.done) void this.#run(run);
   }
 
-  progress(aggregateType: string): CatchUp | undefined {
+  progress(aggregateType: string): Progress | undefined {
     const run = this.#runs.get(aggregateType);
     if (run === undefined) return undefined;
     const { position, through, processed, done } = run.progress;

@@ -1,6 +1,6 @@
 import type { Fault } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import type { Control, ReducerControl } from './events-writer.js';
+import type { Control, ReducerControl } from '../core/records.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 

@@ -1,5 +1,4 @@
-import type { StateStatus, StoredCommit } from '../core/event.js';
-import { takeEvents } from '../projections/projection-unit.js';
+import { eventsIn, takeEvents, type StateStatus, type StoredCommit } from '../core/event.js';
 
 /** The state after a commit, or why there is none. */
 export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: StateStatus };
@@ -181,5 +180,3 @@ function takeFirst<T>(list: T[], count: number, mayGo: (item: T) => boolean): T[
   if (taken.length > 0) list.splice(0, i, ...kept);
   return taken;
 }
-
-export const eventsIn = (commit: StoredCommit): number => commit.eventCount ?? commit.events.length;

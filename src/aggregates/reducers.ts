@@ -1,9 +1,10 @@
 import type { FoldItem, FoldOutcome, HostEvent, Runner } from '../code-host/code-host.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import { eventsOf } from './commit-reader.js';
+import { eventsOf } from '../core/event.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
-import { eventsIn, ReducerTurns, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
+import { eventsIn } from '../core/event.js';
+import { ReducerTurns, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
 import type { KeptStates, ReducerLine } from '../store/kept-states.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 
@@ -28,7 +29,12 @@ export interface ReducersOptions {
   /** What the log says of faults. */
   readonly faults: ReducerFaults;
   readonly logger: Logger;
-  readonly observer?: { folded?(events: number, seconds: number): void; faulted?(kind: 'reducer'): void };
+  readonly observer?: ReducersObserver;
+}
+
+export interface ReducersObserver {
+  folded?(events: number, seconds: number): void;
+  faulted?(kind: 'reducer'): void;
 }
 
 /** What one turn folds of one aggregate. */

@@ -38,6 +38,7 @@ import { WebhookDeliverer } from '../webhooks/webhook-deliverer.js';
 import { ClickHouseReadStore } from '../read-store/clickhouse/clickhouse-read-store.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import { readStoreEndpoint } from './open-read-store.js';
+import { followDeletions } from './follow-deletions.js';
 import { Shutdown } from './shutdown.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import { Sink } from '../read-store/sink.js';
@@ -222,7 +223,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         onClosed: closed,
       },
       onOpened: (task) => {
-        sink.attach(task);
+        sink.attach(task.sink);
         opened(task);
       },
       onClosed: (task) => {
@@ -267,7 +268,8 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     metrics.watch('faulted_keys', () => tenants.faulted.keys);
     metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-    const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger });
+    const hub: ChangeHub = new ChangeHub({ tenants: feeds, logger });
+    followDeletions(catalog, hub);
     const cursors = await LogCursorStore.open(log, logger);
     const webhooks = new WebhookDeliverer({
       hub,
@@ -291,7 +293,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       codeHost,
       sealer,
       changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
-      projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projectionLife(projectionId),
+      projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projections.life(projectionId),
       checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
       clock,
       logger,

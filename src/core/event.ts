@@ -101,3 +101,33 @@ export const faultForClients = ({ place: _place, ...fault }: Fault): Omit<Fault,
 
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
 export const isoTimestamp = (milliseconds: number): string => new Date(milliseconds).toISOString();
+
+export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
+  const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
+  let version = commit.baseVersion;
+  for (const { eventId, eventType, data } of commit.events)
+    yield {
+      eventId,
+      aggregateId,
+      aggregateType,
+      eventType,
+      version: ++version,
+      timestamp,
+      correlationId,
+      causationId,
+      data,
+      metadata,
+    };
+}
+
+export const eventsIn = (commit: StoredCommit): number => commit.eventCount ?? commit.events.length;
+
+/** The first commits with about `count` events; at least one. */
+export function takeEvents(commits: readonly StoredCommit[], count: number): number {
+  let events = 0;
+  for (const [i, commit] of commits.entries()) {
+    events += commit.eventCount ?? commit.events.length;
+    if (events >= count) return i + 1;
+  }
+  return commits.length;
+}

@@ -131,3 +131,14 @@ export type OrderBody = {
   readonly kind: 'Through';
   readonly value: { readonly partition: number; readonly through: number };
 };
+
+/** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
+export type Control = Exclude<EventsBody, { kind: 'Commit' }>;
+
+/** What the log says of faults of reducers: of one aggregate, and no input of projections. */
+export type ReducerControl = Extract<EventsBody, { kind: 'ReducerFault' | 'ReducerRelease' }>;
+
+export type ProjectionControl = Exclude<Control, ReducerControl>;
+
+export const isReducerControl = (control: Control): control is ReducerControl =>
+  control.kind === 'ReducerFault' || control.kind === 'ReducerRelease';

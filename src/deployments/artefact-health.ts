@@ -4,7 +4,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { revisionUnit } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionLife } from '../tenancy/tenant.js';
+import type { ProjectionLife } from '../projections/projections.js';
 
 export interface ArtefactHealthOptions {
   readonly catalog: Catalog;

@@ -17,7 +17,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
-import type { ProjectionLife } from '../tenancy/tenant.js';
+import type { ProjectionLife } from '../projections/projections.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, RevisionAnswer, SourceFile } from './deployments.js';
 import { unambiguous } from './bindings.js';

@@ -1,7 +1,7 @@
 import type { Catalog, ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
-import type { ProjectionLife } from '../tenancy/tenant.js';
+import type { ProjectionLife } from '../projections/projections.js';
 import { isFaulted, revive } from './artefact-health.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';

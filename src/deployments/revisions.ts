@@ -1,6 +1,6 @@
 import type { ProjectionEntity, RevisionEntity } from '../catalog/catalog.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
-import type { ProjectionLife } from '../tenancy/tenant.js';
+import type { ProjectionLife } from '../projections/projections.js';
 
 /** So many are remembered; of those past it the failed ones are forgotten first. */
 const REMEMBERED = 50;

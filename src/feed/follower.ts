@@ -1,6 +1,6 @@
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
-import type { ChangeFeed } from '../tenancy/tenant.js';
+import type { ChangeFeed } from './changes.js';
 import type { Timers } from './timers.js';
 
 /** Where a follower's changes go. */

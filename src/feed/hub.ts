@@ -1,14 +1,12 @@
-import type { Catalog } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { ChangeFeed, Feed, Feeds } from '../tenancy/tenant.js';
+import type { ChangeFeed, TenantFeed, TenantFeeds } from './changes.js';
 import { ChangeFollower, type Follower, type FollowerHome, type FollowOptions, type FollowSink } from './follower.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface ChangeHubOptions {
-  readonly tenants: Feeds;
-  readonly catalog: Pick<Catalog, 'onChange'>;
+  readonly tenants: TenantFeeds;
   readonly logger: Logger;
   readonly timers?: Timers;
 }
@@ -25,13 +23,6 @@ export class ChangeHub {
   constructor(private readonly options: ChangeHubOptions) {
     this.#timers = options.timers ?? systemTimers;
     options.tenants.onActivated((tenant) => this.#channels.get(tenant.tenantId)?.attach(tenant));
-    options.catalog.onChange((change) => {
-      if (change.value !== undefined || change.previous === undefined) return;
-      if (change.kind === 'projection')
-        this.#endAll((followed) => followed.projectionId === change.id, `projection ${change.id} was deleted`);
-      else if (change.kind === 'tenant')
-        this.#endAll((followed) => followed.tenantId === change.id, 'the tenant was deleted');
-    });
   }
 
   /** Pushes to `sink` what comes after `options.after`: history first, then live, in order, each once. */
@@ -57,6 +48,16 @@ export class ChangeHub {
   /** The tenants that someone follows. */
   get followed(): Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'> {
     return this.#channels;
+  }
+
+  /** Ends its followers with NOT_FOUND. */
+  projectionDeleted(projectionId: string): void {
+    this.#endAll((followed) => followed.projectionId === projectionId, `projection ${projectionId} was deleted`);
+  }
+
+  /** Ends its followers with NOT_FOUND. */
+  tenantDeleted(tenantId: string): void {
+    this.#endAll((followed) => followed.tenantId === tenantId, 'the tenant was deleted');
   }
 
   /** Ends every follower with UNAVAILABLE. */
@@ -86,7 +87,7 @@ export class ChangeHub {
 /** The followers of one tenant, and its feed while the tenant is active. */
 class Channel implements FollowerHome {
   readonly #followers = new Map<string, Set<ChangeFollower>>();
-  #tenant: Feed | undefined;
+  #tenant: TenantFeed | undefined;
   #unsubscribe: (() => void) | undefined;
   /** All up to here was dispatched, or was there before the subscription. */
   #through = 0;
@@ -94,7 +95,7 @@ class Channel implements FollowerHome {
 
   constructor(
     readonly tenantId: string,
-    private readonly tenants: Feeds,
+    private readonly tenants: TenantFeeds,
     readonly timers: Timers,
     private readonly logger: Logger,
     private readonly onEmpty: (channel: Channel) => void,
@@ -103,7 +104,7 @@ class Channel implements FollowerHome {
     if (tenant !== undefined) this.attach(tenant);
   }
 
-  attach(tenant: Feed): void {
+  attach(tenant: TenantFeed): void {
     if (this.#tenant === tenant) return;
     this.#unsubscribe?.();
     const renewed = this.#tenant !== undefined;

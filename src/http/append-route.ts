@@ -5,7 +5,8 @@ import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
-import type { AggregateHome, AggregateHomes } from '../tenancy/tenant.js';
+import type { AggregateHome } from '../aggregates/aggregates.js';
+import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
 import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
@@ -186,7 +187,7 @@ async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion
   const after = expectedVersion === 'none' ? 0 : expectedVersion;
   const writer = new JsonWriter().text('[');
   try {
-    const page = await tenant.listEvents({
+    const page = await tenant.events({
       aggregateId,
       fromVersion: after + 1,
       toVersion: undefined,

@@ -1,5 +1,8 @@
 import { StatefoldError } from '../core/errors.js';
-import type { AggregateHome, AggregateHomes, Tenant, TenantFaults, Tenants } from '../tenancy/tenant.js';
+import type { AggregateHome, Aggregates } from '../aggregates/aggregates.js';
+import type { Projections } from '../projections/projections.js';
+import type { AggregateHomes, Tenant, Tenants } from '../tenancy/tenant.js';
+import type { Faults } from '../tenancy/faults.js';
 
 interface Waiting {
   readonly until: number;
@@ -64,16 +67,6 @@ const lateRead = (): Error =>
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
 
-/** Calls of a tenant that wait for its log. */
-const READS = [
-  'listEvents',
-  'listAggregates',
-  'aggregateTypes',
-  'aggregateState',
-  'projectionStates',
-  'projectionState',
-] as const;
-
 /** The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored. */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
   const known = new WeakMap<Tenant, Tenant>();
@@ -106,23 +99,30 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
   };
 }
 
-function timelyTenant(tenant: Tenant, deadlines: Deadlines): Tenant {
-  const timed = Object.create(tenant) as Record<string, unknown>;
-  // The original's private state is its own: every call goes to it.
-  for (const name of ['catchUp', 'keptGenerations', 'projectionBuild', 'projectionLife'] as const)
-    timed[name] = tenant[name].bind(tenant);
-  for (const name of READS) {
-    const read = tenant[name].bind(tenant) as (...given: unknown[]) => Promise<unknown>;
-    timed[name] = (...given: unknown[]) => deadlines.within(read(...given), lateRead);
-  }
-  const home = timelyHome(tenant, deadlines);
-  for (const name of ['append', 'releaseAggregate'] as const) timed[name] = home[name];
-  timed['faults'] = timelyFaults(tenant.faults, deadlines);
-  Object.defineProperty(timed, 'changes', { value: tenant.changes });
-  return timed as unknown as Tenant;
-}
+const timelyTenant = (tenant: Tenant, deadlines: Deadlines): Tenant => ({
+  tenantId: tenant.tenantId,
+  aggregates: timelyAggregates(tenant.aggregates, deadlines),
+  projections: timelyProjections(tenant.projections, deadlines),
+  faults: timelyFaults(tenant.faults, deadlines),
+  changes: tenant.changes,
+});
 
-const timelyFaults = (faults: TenantFaults, deadlines: Deadlines): TenantFaults => ({
+const timelyAggregates = (aggregates: Aggregates, deadlines: Deadlines): Aggregates => ({
+  ...timelyHome(aggregates, deadlines),
+  list: (query) => deadlines.within(aggregates.list(query), lateRead),
+  types: () => deadlines.within(aggregates.types(), lateRead),
+  catchUp: (aggregateType) => aggregates.catchUp(aggregateType),
+  keptGenerations: (aggregateType) => aggregates.keptGenerations(aggregateType),
+});
+
+const timelyProjections = (projections: Projections, deadlines: Deadlines): Projections => ({
+  states: (query) => deadlines.within(projections.states(query), lateRead),
+  statesOf: (projectionId, key) => deadlines.within(projections.statesOf(projectionId, key), lateRead),
+  build: (projectionId) => projections.build(projectionId),
+  life: (projectionId) => projections.life(projectionId),
+});
+
+const timelyFaults = (faults: Faults, deadlines: Deadlines): Faults => ({
   ofType: (aggregateType, query) => deadlines.within(faults.ofType(aggregateType, query), lateRead),
   countOfType: (aggregateType) => deadlines.within(faults.countOfType(aggregateType), lateRead),
   ofProjection: (projectionId, query) => deadlines.within(faults.ofProjection(projectionId, query), lateRead),
@@ -132,8 +132,7 @@ const timelyFaults = (faults: TenantFaults, deadlines: Deadlines): TenantFaults 
 
 const timelyHome = (home: AggregateHome, deadlines: Deadlines): AggregateHome => ({
   append: (command) => deadlines.within(home.append(command), lateAppend),
-  listEvents: (query) => deadlines.within(home.listEvents(query), lateRead),
-  aggregateState: (aggregateType, aggregateId) =>
-    deadlines.within(home.aggregateState(aggregateType, aggregateId), lateRead),
-  releaseAggregate: (query) => deadlines.within(home.releaseAggregate(query), lateRelease),
+  events: (query) => deadlines.within(home.events(query), lateRead),
+  state: (aggregateType, aggregateId) => deadlines.within(home.state(aggregateType, aggregateId), lateRead),
+  release: (query) => deadlines.within(home.release(query), lateRelease),
 });

@@ -9,7 +9,8 @@ import type {
 } from '../catalog/catalog.js';
 import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/bindings.js';
-import type { CatchUp, ProjectionLife } from '../tenancy/tenant.js';
+import type { Progress } from '../core/progress.js';
+import type { ProjectionLife } from '../projections/projections.js';
 import { badCursor } from './query.js';
 
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
@@ -29,7 +30,7 @@ export const reducerRecord = (
 export const projectionRecord = (
   projection: ProjectionEntity,
   live?: {
-    readonly build: CatchUp | undefined;
+    readonly build: Progress | undefined;
     readonly life: ProjectionLife;
     readonly faults: readonly object[];
     readonly faultCount: number;

@@ -1,6 +1,6 @@
 import type { ProjectionUnit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
-import type { ProjectionSource } from '../tenancy/inspection-source.js';
+import type { ProjectionSource } from '../projections/projection-source.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
 import type { ProjectionDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';

@@ -2,9 +2,10 @@ import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-hos
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
-import { inputOffset } from '../aggregates/commit-reader.js';
-import type { ProjectionSource } from '../tenancy/inspection-source.js';
-import { flatten, takeEvents } from '../projections/projection-unit.js';
+import { inputOffset } from '../feed/inputs.js';
+import type { ProjectionSource } from '../projections/projection-source.js';
+import { flatten } from '../projections/projection-unit.js';
+import { takeEvents } from '../core/event.js';
 import type { Bench } from './scratch-runner.js';
 
 export interface ProjectionRefoldOptions {

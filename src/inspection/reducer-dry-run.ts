@@ -1,5 +1,5 @@
 import type { Unit } from '../code-host/code-host.js';
-import type { AggregateSource } from '../tenancy/inspection-source.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import type { ReducerDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';

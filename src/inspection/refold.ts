@@ -1,8 +1,8 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
-import { eventsOf } from '../aggregates/commit-reader.js';
-import type { AggregateSource } from '../tenancy/inspection-source.js';
+import { eventsOf } from '../core/event.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { NO_MARKS, type ReducerMarks } from '../store/fault-tables.js';
 import type { Bench } from './scratch-runner.js';
 

@@ -1,7 +1,7 @@
 import type { State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp, type Fault, type StoredEvent } from '../core/event.js';
-import type { AggregateSource } from '../tenancy/inspection-source.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { patchText } from './json-patch.js';
 import type { Refold } from './refold.js';
 import type { Bench } from './scratch-runner.js';

@@ -1,6 +1,6 @@
 import type { Unit } from '../code-host/code-host.js';
 import { partitionOf } from '../core/murmur2.js';
-import type { AggregateSource } from '../tenancy/inspection-source.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import { sampleOf } from './portions.js';

@@ -1,5 +1,5 @@
 import type { ProjectionUnit } from '../code-host/code-host.js';
-import type { ProjectionSource } from '../tenancy/inspection-source.js';
+import type { ProjectionSource } from '../projections/projection-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
 import { portions, sampleOf } from './portions.js';

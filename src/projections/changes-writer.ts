@@ -9,7 +9,7 @@ import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
 import { Tail } from '../feed/tail.js';
-import type { ChangeFeed } from '../tenancy/tenant.js';
+import type { ChangeFeed } from '../feed/changes.js';
 
 /** Changes that go in one produce: all of the inputs that made them, so that a reader sees an input's changes all or none. */
 interface Group {

@@ -1,6 +1,6 @@
 import type { ProjectChange, Runner } from '../code-host/code-host.js';
 import type { StoredCommit } from '../core/event.js';
-import type { Input } from '../aggregates/commit-reader.js';
+import type { Input } from '../feed/inputs.js';
 import type { RevisionUnit } from './projection-unit.js';
 
 export interface Foreseen {

@@ -3,8 +3,9 @@ import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue, ProjectionReleaseValue } from '../core/records.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { InputReader } from '../aggregates/commit-reader.js';
-import { flatten, settleChange, takeEvents, type RevisionUnit } from './projection-unit.js';
+import type { InputReader } from '../feed/inputs.js';
+import { flatten, settleChange, type RevisionUnit } from './projection-unit.js';
+import { takeEvents } from '../core/event.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
 /** What a retry or a skip came to. `changes` counts the states that it told. */

@@ -4,12 +4,14 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import type { InputReader } from '../aggregates/commit-reader.js';
-import type { Control } from '../aggregates/events-writer.js';
+import type { InputReader } from '../feed/inputs.js';
+import type { Control } from '../core/records.js';
 import { placedFault } from './key-releases.js';
-import { flatten, takeEvents, unitsOf } from './projection-unit.js';
+import { flatten, unitsOf } from './projection-unit.js';
+import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
-import type { CatchUp, ProjectionLife } from '../tenancy/tenant.js';
+import type { Progress } from '../core/progress.js';
+import type { ProjectionLife } from './projections.js';
 
 /** A compiled revision that is to become the live one. */
 export interface BuildTarget {
@@ -143,7 +145,7 @@ export class ProjectionBuilds {
     return { live, building, kept: tables.kept.of(projectionId), past: live?.past ?? [] };
   }
 
-  progress(projectionId: string): CatchUp | undefined {
+  progress(projectionId: string): Progress | undefined {
     const one = this.#builds.get(projectionId);
     if (one === undefined) return undefined;
     const seconds = Math.max(0.001, (performance.now() - one.startedAt) / 1000);

@@ -1,27 +1,31 @@
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
-import type { ProjectionState, ProjectionStatesPage, ProjectionStatesQuery } from '../tenancy/tenant.js';
+import type { Progress } from '../core/progress.js';
+import type { ProjectionBuilds } from './projection-builds.js';
+import type {
+  ProjectionLife,
+  Projections,
+  ProjectionState,
+  ProjectionStatesPage,
+  ProjectionStatesQuery,
+} from './projections.js';
 
 export interface ProjectionReadsOptions {
   readonly tables: PartitionTables;
+  readonly builds: ProjectionBuilds;
   /** Throws where this process does not serve the tenant, as far as it knows. */
   readonly mustServe: () => void;
 }
 
 /** What a tenant answers of its projections, from its local store. */
-export class ProjectionReads {
+export class ProjectionReads implements Projections {
   readonly #options: ProjectionReadsOptions;
 
   constructor(options: ProjectionReadsOptions) {
     this.#options = options;
   }
 
-  async projectionStates({
-    projectionId,
-    prefix,
-    limit,
-    cursor,
-  }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
+  async states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
     this.#options.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
@@ -37,7 +41,7 @@ export class ProjectionReads {
     return { states, nextCursor: undefined };
   }
 
-  async projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
+  async statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
     await Promise.resolve();
     this.#options.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
@@ -45,6 +49,14 @@ export class ProjectionReads {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
       return row === undefined ? [] : [projectionStateOf(key, className, row)];
     });
+  }
+
+  build(projectionId: string): Progress | undefined {
+    return this.#options.builds.progress(projectionId);
+  }
+
+  life(projectionId: string): ProjectionLife {
+    return this.#options.builds.life(projectionId);
   }
 }
 

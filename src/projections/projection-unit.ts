@@ -4,7 +4,7 @@ import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
-import { eventsOf } from '../aggregates/commit-reader.js';
+import { eventsOf } from '../core/event.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
 /** One class of one revision of a projection. */
@@ -61,16 +61,6 @@ export function beforeHalt(
     ({ outcome, unit, event }) =>
       outcome !== 'halted' && (commitOf[event]?.offset ?? 0) < (ends.get(units[unit]?.id ?? '') ?? Infinity),
   );
-}
-
-/** The first commits with about `count` events; at least one. */
-export function takeEvents(commits: readonly StoredCommit[], count: number): number {
-  let events = 0;
-  for (const [i, commit] of commits.entries()) {
-    events += commit.eventCount ?? commit.events.length;
-    if (events >= count) return i + 1;
-  }
-  return commits.length;
 }
 
 export const sameState = (a: State, b: State): boolean => (a === null || b === null ? a === b : a.equals(b));

@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
-import { commitsOf, type InputReader } from '../aggregates/commit-reader.js';
+import { commitsOf, type InputReader } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import { placedFault, type KeyReleases } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
@@ -20,12 +20,12 @@ import {
   sameState,
   settleChange,
   stateName,
-  takeEvents,
   unitsOf,
   type NamedState,
   type PendingState,
   type RevisionUnit,
 } from './projection-unit.js';
+import { takeEvents } from '../core/event.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ProjectorOptions {

@@ -3,14 +3,14 @@ import type { Logger } from '../core/logger.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { Input, InputReader } from '../aggregates/commit-reader.js';
+import type { Input, InputReader } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
 import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
-export interface ProjectionFollowerOptions {
+export interface StandbyProjectionsOptions {
   readonly tables: PartitionTables;
   readonly reader: InputReader;
   readonly changes: ChangesWriter;
@@ -33,8 +33,8 @@ const RETRY_MS = 1000;
  * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
  * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
  */
-export class ProjectionFollower {
-  readonly #options: ProjectionFollowerOptions;
+export class StandbyProjections {
+  readonly #options: StandbyProjectionsOptions;
   #units: RevisionUnit[] = [];
   #position: number;
   #started = false;
@@ -42,7 +42,7 @@ export class ProjectionFollower {
   #signalled = false;
   #closed = false;
 
-  constructor(options: ProjectionFollowerOptions) {
+  constructor(options: StandbyProjectionsOptions) {
     this.#options = options;
     this.#position = options.position;
     for (const [projectionId, live] of options.tables.liveProjections())

@@ -1,14 +1,14 @@
-import type { Unit } from '../code-host/code-host.js';
+import type { Code } from './fault-tables.js';
 import type { StoreSection } from './local-store.js';
 import type { ReducerState } from './partition-tables.js';
 
 /** A binding of a type before the one that holds. */
-export interface FormerReducer extends Unit {
+export interface FormerReducer extends Code {
   readonly generation: number;
 }
 
 /** A binding, and those before it. */
-export interface ReducerLine extends Unit {
+export interface ReducerLine extends Code {
   readonly aggregateType: string;
   /** Counts the bindings of the type: states of another code are folded again. */
   readonly generation: number;
@@ -25,11 +25,11 @@ type KeptRow = readonly [
   offset: number,
 ];
 
-const sameCode = (a: Unit, b: Unit): boolean => a.artefactId === b.artefactId && a.className === b.className;
+const sameCode = (a: Code, b: Code): boolean => a.artefactId === b.artefactId && a.className === b.className;
 
 /** The codes whose states are kept: the last so many before the one that is bound. */
-function keptCodes({ former = [], ...bound }: ReducerLine, most: number): readonly Unit[] {
-  const codes: Unit[] = [];
+function keptCodes({ former = [], ...bound }: ReducerLine, most: number): readonly Code[] {
+  const codes: Code[] = [];
   for (let i = former.length - 1; i >= 0 && codes.length < most; i--) {
     const one = former[i] as FormerReducer;
     if (!sameCode(one, bound) && !codes.some((code) => sameCode(code, one))) codes.push(one);

@@ -1,14 +1,15 @@
 import type { Ownership } from '../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
-import type { Feed, Feeds, Tenants } from './tenant.js';
+import type { TenantFeed, TenantFeeds } from '../feed/changes.js';
+import type { Tenants } from './tenant.js';
 
 export interface ChangeFeedsOptions {
   readonly tenants: Tenants & {
     /** The standby of a tenant, once it follows. */
-    standby(tenantId: string): Feed | undefined;
+    standby(tenantId: string): TenantFeed | undefined;
     /** Resolves when there is one, or when it could not be had. */
     standBy(tenantId: string): Promise<void>;
-    onFollowed(listener: (feed: Feed) => void): void;
+    onFollowed(listener: (feed: TenantFeed) => void): void;
   };
   readonly ownership: Pick<Ownership, 'ownerOf' | 'notifierOf'>;
   /** Tenants of whose changes someone here waits. */
@@ -25,7 +26,7 @@ export interface ChangeFeedsOptions {
  * The changes of the tenants that this process notifies: those that it owns, and those of others, of which it keeps a standby
  * as long as someone here wants their changes.
  */
-export class ChangeFeeds implements Feeds {
+export class ChangeFeeds implements TenantFeeds {
   readonly #options: ChangeFeedsOptions;
   /** When changes of another process's tenant were asked for last. */
   readonly #asked = new Map<string, number>();
@@ -36,12 +37,12 @@ export class ChangeFeeds implements Feeds {
     this.#sweeper = setInterval(() => this.#sweep(), Math.max(1000, options.idleMs / 4)).unref();
   }
 
-  active(tenantId: string): Feed | undefined {
+  active(tenantId: string): TenantFeed | undefined {
     const { tenants } = this.#options;
     return tenants.active(tenantId) ?? tenants.standby(tenantId);
   }
 
-  async open(tenantId: string): Promise<Feed> {
+  async open(tenantId: string): Promise<TenantFeed> {
     const { tenants, ownership, onWanted } = this.#options;
     if (ownership.ownerOf(tenantId) === 'self') return tenants.open(tenantId);
     if (ownership.notifierOf(tenantId) !== 'self')
@@ -69,7 +70,7 @@ export class ChangeFeeds implements Feeds {
     this.#asked.delete(tenantId);
   }
 
-  onActivated(listener: (feed: Feed) => void): void {
+  onActivated(listener: (feed: TenantFeed) => void): void {
     this.#options.tenants.onActivated(listener);
     this.#options.tenants.onFollowed(listener);
   }

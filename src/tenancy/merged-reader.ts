@@ -1,12 +1,12 @@
 import { commitAt } from '../log/codec/commit-of-view.js';
-import { inputBytes, inputOffset, type Input, type InputReader } from '../aggregates/commit-reader.js';
+import { inputBytes, inputOffset, type Input, type InputReader } from '../feed/inputs.js';
 import type { TenantOrder } from './tenant-order.js';
-import type { TenantPartition } from '../aggregates/tenant-partition.js';
+import type { AggregatePartition } from '../aggregates/partition.js';
 
 export interface MergedReaderOptions {
   readonly order: Pick<TenantOrder, 'spanAt'>;
   /** Undefined while this process does not have it. */
-  readonly partition: (partition: number) => Pick<TenantPartition, 'position' | 'reader'> | undefined;
+  readonly partition: (partition: number) => Pick<AggregatePartition, 'position' | 'reader'> | undefined;
 }
 
 const INPUTS_A_READ = 4096;

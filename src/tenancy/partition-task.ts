@@ -1,5 +1,4 @@
 import { NotOwnerError } from '../core/errors.js';
-import type { AppendCommand, AppendResult } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import type { BoundReducer } from '../aggregates/reducers.js';
 import { codeLoader } from '../code-host/runner-code.js';
@@ -7,15 +6,7 @@ import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
-import type {
-  AggregateHome,
-  AggregateRelease,
-  AggregateReleaseQuery,
-  AggregateState,
-  EventsPage,
-  EventsQuery,
-} from './tenant.js';
-import { TenantPartition } from '../aggregates/tenant-partition.js';
+import { AggregatePartition } from '../aggregates/partition.js';
 import { tenantTopics } from '../log/topics.js';
 
 export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partitions'> {
@@ -31,7 +22,7 @@ export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partition
  * One of several partitions of a tenant, past the first: its owner's, who takes the appends of its aggregates, or a copy that
  * follows. The tenant's own task, where it is in this process, reads it either way, and runs reducers on a copy too.
  */
-export class PartitionTask implements AggregateHome {
+export class PartitionTask {
   readonly tenantId: string;
   readonly partition: number;
   /** Of the local store; its name is the slot key. */
@@ -40,7 +31,7 @@ export class PartitionTask implements AggregateHome {
   readonly ended: Promise<void>;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
-  readonly #core: TenantPartition;
+  readonly #core: AggregatePartition;
   readonly #readers = new Set<() => void>();
   #end!: () => void;
   #promoting: Promise<void> | undefined;
@@ -56,7 +47,7 @@ export class PartitionTask implements AggregateHome {
     this.ended = new Promise((resolve) => (this.#end = resolve));
     const tables = (this.#tables = new PartitionTables(store.section(section)));
     const runner = codeHost.runner(tenantId);
-    this.#core = new TenantPartition({
+    this.#core = new AggregatePartition({
       task: options,
       partition,
       partitionCount: options.partitionCount,
@@ -64,10 +55,6 @@ export class PartitionTask implements AggregateHome {
       runner,
       ensureLoaded: codeLoader(runner, (artefactId) => definitions.assembly(artefactId)),
       from: tables.checkpoint()?.events ?? EMPTY_FENCE,
-      barrier: () =>
-        this.#status === 'RUNNING' || this.#readers.size > 0
-          ? this.#core.barrier()
-          : Promise.reject(new NotOwnerError()),
       onFolded: () => this.#folded(),
       onStopped: (error) => this.#stopped(error),
     });
@@ -84,7 +71,7 @@ export class PartitionTask implements AggregateHome {
   }
 
   /** For the tenant's own task. */
-  get core(): TenantPartition {
+  get core(): AggregatePartition {
     return this.#core;
   }
 
@@ -143,8 +130,12 @@ export class PartitionTask implements AggregateHome {
   /** The tenant's own task reads it from now on; `onFolded` is called for each record that counts. Ended by the function that it gives. */
   hold(onFolded: () => void): () => void {
     this.#readers.add(onFolded);
+    this.#core.readByTenant(true);
     this.#bindAll();
-    return () => this.#readers.delete(onFolded);
+    return () => {
+      this.#readers.delete(onFolded);
+      this.#core.readByTenant(this.held);
+    };
   }
 
   #bindAll(): void {
@@ -154,24 +145,6 @@ export class PartitionTask implements AggregateHome {
   /** A mere copy runs no code: who takes it over reads the definitions. */
   bind(reducer: BoundReducer): void {
     if (this.#status === 'RUNNING' || (this.#status === 'FOLLOWING' && this.held)) this.#core.bind(reducer);
-  }
-
-  async append(command: AppendCommand): Promise<AppendResult> {
-    if (this.#status === 'FOLLOWING') throw new NotOwnerError();
-    return this.#core.append(command);
-  }
-
-  listEvents(query: EventsQuery): Promise<EventsPage> {
-    return this.#core.reads.listEvents(query);
-  }
-
-  aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    return this.#core.reads.aggregateState(aggregateType, aggregateId);
-  }
-
-  async releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
-    if (this.#status === 'FOLLOWING') throw new NotOwnerError();
-    return this.#core.releaseAggregate(query);
   }
 
   /** Flushes and closes; what waits is answered UNAVAILABLE. */

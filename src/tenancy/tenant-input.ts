@@ -2,19 +2,23 @@ import { NotOwnerError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { partitionOf } from '../core/murmur2.js';
 import { backOff, pause } from '../log/journal/retry.js';
-import type { InputReader } from '../aggregates/commit-reader.js';
+import type { InputReader } from '../feed/inputs.js';
 import { MergedReader } from './merged-reader.js';
 import type { PartitionTask } from './partition-task.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import type { PartitionSource, TenantTaskOptions } from './task-options.js';
-import type { AggregateHome } from './tenant.js';
+import type { AggregateHome } from '../aggregates/aggregates.js';
 import { TenantOrder } from './tenant-order.js';
-import type { TenantPartition } from '../aggregates/tenant-partition.js';
+import type { AggregatePartition } from '../aggregates/partition.js';
 import { orderTopic } from '../log/topics.js';
 
 /** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
 export interface TenantInput {
   readonly reader: InputReader;
+  /** The partition that goes with the tenant itself. */
+  readonly first: AggregatePartition;
+  /** There is no other: its offsets are the order. */
+  readonly sole: boolean;
   /** Past the last place. */
   readonly end: number;
   /** Log offsets that are folded, and have no place yet. */
@@ -28,11 +32,11 @@ export interface TenantInput {
   /** What serves the aggregate. @throws NotOwnerError where another process does */
   home(aggregateId: string): AggregateHome;
   /** The aggregates by the partitions that they lie in. */
-  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]>;
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]>;
   /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
-  all(): Promise<readonly TenantPartition[]>;
+  all(): Promise<readonly AggregatePartition[]>;
   /** Those that are here. */
-  readonly here: readonly TenantPartition[];
+  readonly here: readonly AggregatePartition[];
   /** The first partition has folded a record that counts. */
   folded(): void;
   close(): void;
@@ -41,9 +45,7 @@ export interface TenantInput {
 export interface TenantInputOptions {
   readonly task: TenantTaskOptions;
   readonly tables: PartitionTables;
-  readonly first: TenantPartition;
-  /** What serves the aggregates of the first partition. */
-  readonly home: AggregateHome;
+  readonly first: AggregatePartition;
   readonly from: OrderCheckpoint | undefined;
   /** There may be inputs. */
   readonly onAdvanced: () => void;
@@ -52,20 +54,23 @@ export interface TenantInputOptions {
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
-  readonly here: readonly TenantPartition[];
+  readonly sole = true;
+  readonly first: AggregatePartition;
+  readonly here: readonly AggregatePartition[];
   readonly #options: TenantInputOptions;
 
   constructor(options: TenantInputOptions) {
     this.#options = options;
+    this.first = options.first;
     this.here = [options.first];
   }
 
   get reader(): InputReader {
-    return this.#options.first.reader;
+    return this.first.reader;
   }
 
   get end(): number {
-    return this.#options.first.position;
+    return this.first.position;
   }
 
   readonly unplaced = 0;
@@ -80,14 +85,14 @@ export class SoleInput implements TenantInput {
   }
 
   home(): AggregateHome {
-    return this.#options.home;
+    return this.first;
   }
 
-  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
-    return Promise.resolve([[this.#options.first, aggregateIds]]);
+  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
+    return Promise.resolve([[this.first, aggregateIds]]);
   }
 
-  all(): Promise<readonly TenantPartition[]> {
+  all(): Promise<readonly AggregatePartition[]> {
     return Promise.resolve(this.here);
   }
 
@@ -102,6 +107,8 @@ export class SoleInput implements TenantInput {
 
 /** Several partitions, of which this process owns some and follows the others, in the order that their tenant's own task gives them. */
 export class MergedInput implements TenantInput {
+  readonly sole = false;
+  readonly first: AggregatePartition;
   readonly reader: InputReader;
   readonly #options: TenantInputOptions;
   readonly #source: PartitionSource;
@@ -116,6 +123,7 @@ export class MergedInput implements TenantInput {
 
   constructor(options: TenantInputOptions, source: PartitionSource) {
     this.#options = options;
+    this.first = options.first;
     this.#source = source;
     const { log, codecs, owner, logger, tenantId } = options.task;
     this.#logger = logger;
@@ -157,17 +165,19 @@ export class MergedInput implements TenantInput {
 
   home(aggregateId: string): AggregateHome {
     const partition = partitionOf(aggregateId, this.#source.count);
-    if (partition === 0) return this.#options.home;
+    if (partition === 0) return this.first;
     const task = this.#tasks.get(partition);
     if (task?.owned !== true) throw new NotOwnerError();
-    return task;
+    return task.core;
   }
 
-  async spread(aggregateIds: readonly string[]): Promise<readonly (readonly [TenantPartition, readonly string[]])[]> {
+  async spread(
+    aggregateIds: readonly string[],
+  ): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
     const all = await this.all();
-    const spread = new Map<TenantPartition, string[]>();
+    const spread = new Map<AggregatePartition, string[]>();
     for (const aggregateId of aggregateIds) {
-      const partition = all[partitionOf(aggregateId, this.#source.count)] ?? this.#options.first;
+      const partition = all[partitionOf(aggregateId, this.#source.count)] ?? this.first;
       const ids = spread.get(partition);
       if (ids === undefined) spread.set(partition, [aggregateId]);
       else ids.push(aggregateId);
@@ -175,7 +185,7 @@ export class MergedInput implements TenantInput {
     return [...spread];
   }
 
-  async all(): Promise<readonly TenantPartition[]> {
+  async all(): Promise<readonly AggregatePartition[]> {
     for (;;) {
       const { here } = this;
       if (here.length === this.#source.count) return here;
@@ -184,7 +194,7 @@ export class MergedInput implements TenantInput {
     }
   }
 
-  get here(): readonly TenantPartition[] {
+  get here(): readonly AggregatePartition[] {
     return Array.from({ length: this.#source.count }, (_, partition) => this.#partition(partition)).filter(
       (partition) => partition !== undefined,
     );
@@ -207,8 +217,8 @@ export class MergedInput implements TenantInput {
     for (const resolve of this.#awaited.splice(0)) resolve();
   }
 
-  #partition(partition: number): TenantPartition | undefined {
-    return partition === 0 ? this.#options.first : this.#tasks.get(partition)?.core;
+  #partition(partition: number): AggregatePartition | undefined {
+    return partition === 0 ? this.first : this.#tasks.get(partition)?.core;
   }
 
   /** Has the partition here as long as this is open: the next task of it when one has stopped. */

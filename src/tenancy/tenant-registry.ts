@@ -1,12 +1,14 @@
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
-import type { AggregateSource, Inspectable, TenantInspection } from './inspection-source.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
+import type { Inspectable, TenantInspection } from './inspection.js';
 import type { PartitionTask } from './partition-task.js';
 import type { BoundReducer } from '../aggregates/reducers.js';
 import type { PartitionSource } from './task-options.js';
 import { TaskRegistry, type TaskRegistryOptions } from './task-registry.js';
-import type { AggregateHome, AggregateHomes, Tenant, Tenants } from './tenant.js';
+import type { AggregateHome } from '../aggregates/aggregates.js';
+import type { AggregateHomes, Tenant, Tenants } from './tenant.js';
 import type { TenantTask } from './tenant-task.js';
 
 export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTask>, 'create' | 'onStopped'> {
@@ -124,12 +126,12 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   home(tenantId: string, aggregateId: string): AggregateHome | Promise<AggregateHome> {
     const tenant = this.#tenants.active(tenantId);
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
-    if (partition === 0) return tenant ?? this.open(tenantId);
+    if (partition === 0) return tenant?.home ?? this.open(tenantId).then(({ home }) => home);
     // What is appended is for its projections too, which are the tenant's own task's.
     if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self')
       this.open(tenantId).catch(() => undefined);
     const key = partitionKey(tenantId, partition);
-    return this.#partitions.active(key) ?? this.#partitions.open(key);
+    return this.#partitions.active(key)?.core ?? this.#partitions.open(key).then(({ core }) => core);
   }
 
   async inspection(tenantId: string): Promise<TenantInspection> {

@@ -1,16 +1,14 @@
 import type { Runner } from '../code-host/code-host.js';
 import { NotOwnerError } from '../core/errors.js';
-import type { AppendCommand, AppendResult } from '../core/event.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { FencedPartition } from '../log/journal/fenced-partition.js';
-import type { SinkSource } from '../read-store/sink-source.js';
 import { ChangesWriter } from '../projections/changes-writer.js';
-import { commitsPage } from '../aggregates/commit-reader.js';
-import type { AggregateSource, TenantInspection } from './inspection-source.js';
-import type { Control } from '../aggregates/events-writer.js';
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
+import type { TenantInspection } from './inspection.js';
+import type { Control } from '../core/records.js';
 import { KeyReleases } from '../projections/key-releases.js';
 import { ProjectionBuilds, type BuildTarget } from '../projections/projection-builds.js';
-import { ProjectionFollower } from '../projections/standby-projections.js';
+import { StandbyProjections } from '../projections/standby-projections.js';
 import { Projector } from '../projections/projector.js';
 import { ProjectionReads } from '../projections/projection-reads.js';
 import type { BoundReducer } from '../aggregates/reducers.js';
@@ -19,28 +17,14 @@ import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
-import type {
-  AggregateHome,
-  AggregateRelease,
-  AggregateReleaseQuery,
-  AggregatesPage,
-  AggregatesQuery,
-  AggregateState,
-  AggregateTypeSummary,
-  CatchUp,
-  ChangeFeed,
-  EventsPage,
-  EventsQuery,
-  ProjectionLife,
-  ProjectionState,
-  ProjectionStatesPage,
-  ProjectionStatesQuery,
-  Tenant,
-} from './tenant.js';
+import type { ChangeFeed } from '../feed/changes.js';
+import type { Tenant } from './tenant.js';
 import { MergedInput, SoleInput, type TenantInput } from './tenant-input.js';
-import { TaskFaults } from './tenant-faults.js';
-import { RELEASE_WAIT_MS, TAIL_BYTES, TenantPartition } from '../aggregates/tenant-partition.js';
-import { mergedAggregates, summedCatchUps, summedTypes } from './tenant-sums.js';
+import { TenantFaults } from './faults.js';
+import { RELEASE_WAIT_MS, TAIL_BYTES, AggregatePartition } from '../aggregates/partition.js';
+import type { AggregateHome } from '../aggregates/aggregates.js';
+import { TenantAggregates } from './tenant-aggregates.js';
+import { TenantSink } from './tenant-sink.js';
 import { changesTopic, tenantTopics } from '../log/topics.js';
 
 export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
@@ -50,22 +34,23 @@ export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-
  * partitions, where it has any, those that this process owns, and copies. As a standby it folds what the owner writes and runs no
  * code of the tenant, answers nothing, and can take over within milliseconds.
  */
-export class TenantTask implements Tenant, SinkSource {
+export class TenantTask implements Tenant {
   readonly tenantId: string;
-  readonly faults: TaskFaults;
+  readonly aggregates: TenantAggregates;
+  readonly projections: ProjectionReads;
+  readonly faults: TenantFaults;
+  readonly sink: TenantSink;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
   /** The first partition of the events; mostly there is no other. */
-  readonly #first: TenantPartition;
+  readonly #first: AggregatePartition;
   readonly #input: TenantInput;
   readonly #changes: FencedPartition<Parameters<ChangesWriter['judge']>[0]>;
   readonly #feed: ChangesWriter;
   readonly #builds: ProjectionBuilds;
   readonly #projector: Projector;
-  readonly #follower: ProjectionFollower;
-  readonly #reads: ProjectionReads;
+  readonly #standby: StandbyProjections;
   readonly #runner: Runner;
-  readonly #advanced = new Set<() => void>();
   #advancing = false;
   /** The projector has taken over from the follower. */
   #served = false;
@@ -94,7 +79,7 @@ export class TenantTask implements Tenant, SinkSource {
     const changesRef = { topic: changesTopic(tenantId), partition: 0 };
     this.#runner = options.codeHost.runner(tenantId);
     const ensureLoaded = codeLoader(this.#runner, (artefactId) => definitions.assembly(artefactId));
-    this.#first = new TenantPartition({
+    this.#first = new AggregatePartition({
       ...{
         task: options,
         partition: 0,
@@ -105,7 +90,6 @@ export class TenantTask implements Tenant, SinkSource {
         onStopped,
       },
       from: checkpoint.events,
-      barrier: () => this.#barrier(),
       onFolded: () => this.#input.folded(),
       ...(options.partitions === undefined && {
         onUnderWay: (offset, commits) => this.#projector.foresee(offset, commits),
@@ -115,7 +99,6 @@ export class TenantTask implements Tenant, SinkSource {
       task: options,
       tables,
       first: this.#first,
-      home: this.#home(),
       from: checkpoint.order,
       onAdvanced: () => this.#advance(),
       onStopped,
@@ -128,7 +111,7 @@ export class TenantTask implements Tenant, SinkSource {
       kick: () => this.#changes.kick(),
       // An owner has what it was acknowledged.
       barrier: () => (this.#status === 'FOLLOWING' ? this.#changes.barrier() : Promise.resolve()),
-      onChange: (change, input) => this.#follower.recorded(change, input),
+      onChange: (change, input) => this.#standby.recorded(change, input),
     });
     this.#changes = new FencedPartition({
       ...{ log, owner, logger, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes },
@@ -137,7 +120,6 @@ export class TenantTask implements Tenant, SinkSource {
         voided: () => observer?.voided?.(),
       },
     });
-    this.#reads = new ProjectionReads({ tables, mustServe: () => this.#mustServe() });
     const { reader } = this.#input;
     const code = {
       tables,
@@ -155,6 +137,7 @@ export class TenantTask implements Tenant, SinkSource {
       settledTo: () => this.#projector.acked,
       logger,
     });
+    this.projections = new ProjectionReads({ tables, builds: this.#builds, mustServe: () => this.#mustServe() });
     const releases = new KeyReleases({
       ...code,
       changes: this.#feed,
@@ -169,7 +152,9 @@ export class TenantTask implements Tenant, SinkSource {
         swapped: (cause) => observer?.swapped?.(cause),
       },
     });
-    this.faults = new TaskFaults({
+    this.aggregates = new TenantAggregates(this.#input);
+    this.sink = new TenantSink(tenantId, this.#input, this.#feed, definitions);
+    this.faults = new TenantFaults({
       tables,
       releases,
       halted: code.halted,
@@ -178,7 +163,7 @@ export class TenantTask implements Tenant, SinkSource {
       mustServe: () => this.#mustServe(),
       waitMs: RELEASE_WAIT_MS,
     });
-    this.#follower = new ProjectionFollower({
+    this.#standby = new StandbyProjections({
       ...code,
       changes: this.#feed,
       builds: this.#builds,
@@ -220,6 +205,11 @@ export class TenantTask implements Tenant, SinkSource {
     };
   }
 
+  /** What serves the aggregates in the first partition. */
+  get home(): AggregateHome {
+    return this.#first;
+  }
+
   /** Of the aggregates in the first partition. */
   get source(): AggregateSource {
     return this.#first.source;
@@ -247,7 +237,7 @@ export class TenantTask implements Tenant, SinkSource {
 
   /** All changes of inputs below are in the store. */
   get #projected(): number {
-    return this.#served ? this.#projector.acked : this.#follower.position;
+    return this.#served ? this.#projector.acked : this.#standby.position;
   }
 
   /** Nothing waits for an answer, a change or a push: the task may be closed when it has been unused for a while. */
@@ -274,7 +264,7 @@ export class TenantTask implements Tenant, SinkSource {
     if (!standby) return this.#serve();
     this.#become('FOLLOWING');
     // States whose changes were dropped can't be had from records: a promotion folds them by the code.
-    if (trimmedBefore === undefined) this.#follower.start();
+    if (trimmedBefore === undefined) this.#standby.start();
   }
 
   /** A standby takes the tenant; resolves when it serves. @throws StatefoldError UNAVAILABLE when it stopped, or is being closed */
@@ -296,8 +286,8 @@ export class TenantTask implements Tenant, SinkSource {
     const { definitions } = this.#options;
     // What the runner holds of an earlier activation may be ahead of what was acknowledged.
     this.#runner.forget();
-    this.#follower.close();
-    this.#projector.start(this.#follower.position);
+    this.#standby.close();
+    this.#projector.start(this.#standby.position);
     this.#served = true;
     this.#become('RUNNING');
     this.#first.serve();
@@ -348,7 +338,7 @@ export class TenantTask implements Tenant, SinkSource {
     if (this.#status === 'RUNNING' || this.#status === 'FOLLOWING') this.#become('SUSPENDED');
     await this.#first.close();
     this.#input.close();
-    this.#follower.close();
+    this.#standby.close();
     this.#projector.close();
     this.#builds.close();
     await this.#changes.close();
@@ -356,119 +346,11 @@ export class TenantTask implements Tenant, SinkSource {
     if (this.#status !== 'CLOSED') this.#become('CLOSED');
   }
 
-  async append(command: AppendCommand): Promise<AppendResult> {
-    return this.#input.home(command.aggregateId).append(command);
-  }
-
-  async listEvents(query: EventsQuery): Promise<EventsPage> {
-    return this.#input.home(query.aggregateId).listEvents(query);
-  }
-
-  async aggregateState(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    return this.#input.home(aggregateId).aggregateState(aggregateType, aggregateId);
-  }
-
-  async releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
-    return this.#input.home(query.aggregateId).releaseAggregate(query);
-  }
-
   /** Aggregates and keys that stand at a fault, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     return this.#status === 'RUNNING'
       ? { aggregates: this.#first.faulted, keys: this.#tables.faults.allKeys() }
       : { aggregates: 0, keys: 0 };
-  }
-
-  /** What serves the aggregates of the first partition. */
-  #home(): AggregateHome {
-    const { reads } = this.#first;
-    return {
-      append: (command) =>
-        this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.append(command),
-      listEvents: (query) => reads.listEvents(query),
-      aggregateState: (aggregateType, aggregateId) => reads.aggregateState(aggregateType, aggregateId),
-      releaseAggregate: (query) =>
-        this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.releaseAggregate(query),
-    };
-  }
-
-  async listAggregates(query: AggregatesQuery): Promise<AggregatesPage> {
-    return mergedAggregates(
-      await Promise.all((await this.#input.all()).map(({ reads }) => reads.listAggregates(query))),
-      query.limit,
-    );
-  }
-
-  async aggregateTypes(): Promise<readonly AggregateTypeSummary[]> {
-    return summedTypes(await Promise.all((await this.#input.all()).map(({ reads }) => reads.aggregateTypes())));
-  }
-
-  projectionStates(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
-    return this.#reads.projectionStates(query);
-  }
-
-  projectionState(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
-    return this.#reads.projectionState(projectionId, key);
-  }
-
-  readonly catchUp = (aggregateType: string): CatchUp | undefined =>
-    summedCatchUps(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
-
-  readonly keptGenerations = (aggregateType: string): readonly number[] => this.#first.keptGenerations(aggregateType);
-
-  projectionBuild(projectionId: string): CatchUp | undefined {
-    return this.#builds.progress(projectionId);
-  }
-
-  readonly projectionLife = (projectionId: string): ProjectionLife => this.#builds.life(projectionId);
-
-  readonly readCommits: SinkSource['readCommits'] = async (from, maxBytes) =>
-    commitsPage(await this.#input.reader.read(from, maxBytes));
-
-  async readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {
-    const { changes, next } = await this.#feed.readAll(from, maxBytes);
-    return {
-      changes: changes.filter(({ projectionId }) => this.#options.definitions.projectionExists(projectionId)),
-      next,
-    };
-  }
-
-  async aggregateStates(
-    aggregateIds: readonly string[],
-    through: number,
-    lastOnly?: boolean,
-  ): ReturnType<SinkSource['aggregateStates']> {
-    // A place in the order is no offset of a partition: its aggregates are folded as far as there is anything.
-    const offset = this.#options.partitions === undefined ? through : Infinity;
-    return (
-      await Promise.all(
-        (await this.#input.spread(aggregateIds)).map(([{ reads }, ids]) =>
-          reads.aggregateStates(ids, offset, lastOnly),
-        ),
-      )
-    ).flat();
-  }
-
-  readonly commitsEnd = (): number => (this.#options.partitions === undefined ? this.#first.position : 0);
-
-  statesThrough(): number {
-    const through = Math.min(...this.#input.here.map(({ statesThrough }) => statesThrough));
-    return this.#options.partitions === undefined || through === Infinity ? through : 0;
-  }
-
-  readonly statesRevision = (): number => this.#first.statesRevision();
-
-  onAdvance(listener: () => void): () => void {
-    this.#advanced.add(listener);
-    const unsubscribe = this.#feed.subscribeQuietly(listener);
-    return () => {
-      this.#advanced.delete(listener);
-      unsubscribe();
-    };
-  }
-
-  #barrier(): Promise<void> {
-    return this.#status === 'FOLLOWING' ? Promise.reject(new NotOwnerError()) : this.#first.barrier();
   }
 
   #mustServe(): void {
@@ -480,10 +362,10 @@ export class TenantTask implements Tenant, SinkSource {
     this.#advancing = true;
     queueMicrotask(() => {
       this.#advancing = false;
-      if (this.#status === 'FOLLOWING') this.#follower.signal();
+      if (this.#status === 'FOLLOWING') this.#standby.signal();
       if (this.#status !== 'RUNNING') return;
       this.#projector.signal();
-      for (const listener of this.#advanced) listener();
+      this.sink.advanced();
     });
   }
 

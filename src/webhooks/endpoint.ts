@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers';
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { ChangeFeed } from '../tenancy/tenant.js';
+import type { ChangeFeed } from '../feed/changes.js';
 import type { CursorStore, EndpointCheckpoint, ParkedChange } from './cursor-store.js';
 import type { Follower, FollowSink } from '../feed/follower.js';
 import type { ChangeHub } from '../feed/hub.js';

@@ -3,7 +3,7 @@ import { signingSecrets } from '../catalog/webhook-secrets.js';
 import type { Change } from '../core/change.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
-import type { Feeds } from '../tenancy/tenant.js';
+import type { TenantFeeds } from '../feed/changes.js';
 import type { CursorStore, ParkedChange } from './cursor-store.js';
 import type { ChangeHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
@@ -16,7 +16,7 @@ import { webhookBody, webhookHeaders, webhookId } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Feeds;
+  readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'update' | 'onChange'>;
   readonly store: CursorStore;
   /** The tenant's webhooks are sent by this process. */

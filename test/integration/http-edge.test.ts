@@ -20,6 +20,7 @@ import { Authenticator } from '../../src/http/auth.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../src/aggregates/aggregates.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import { openapiFault } from '../support/openapi.js';
 import { noInspections } from '../support/no-inspections.js';
@@ -30,19 +31,10 @@ const ADMIN_KEY = 'an-admin-key-of-the-test';
 /** What the edge stands on: an engine that holds events in memory, and deployments that remember what they were given. */
 const unasked = (): Promise<never> => Promise.reject(new Error('nobody asks for this here'));
 
-class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
-  readonly listAggregates = unasked;
-  readonly aggregateTypes = unasked;
-  readonly projectionStates = unasked;
-  readonly projectionState = unasked;
-  readonly releaseAggregate = unasked;
-  readonly faults = {
-    ofType: unasked,
-    countOfType: unasked,
-    ofProjection: unasked,
-    countOfProjection: unasked,
-    releaseKeys: unasked,
-  };
+class MemoryAggregates implements Aggregates {
+  readonly list = unasked;
+  readonly types = unasked;
+  readonly release = unasked;
   readonly commands: AppendCommand[] = [];
   readonly #events = new Map<string, StoredEvent[]>();
 
@@ -86,18 +78,14 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
     return Promise.resolve(aggregateType === 'folded' ? { ...result, state: STATE } : result);
   }
 
-  listEvents({
-    aggregateId,
-    fromVersion = 1,
-    limit,
-  }: Parameters<Tenant['listEvents']>[0]): ReturnType<Tenant['listEvents']> {
+  events({ aggregateId, fromVersion = 1, limit }: EventsQuery): Promise<EventsPage> {
     const events = this.#events.get(aggregateId);
     if (events === undefined)
       return Promise.reject(new StatefoldError('NOT_FOUND', `aggregate ${aggregateId} does not exist`));
     return Promise.resolve({ events: events.slice(fromVersion - 1, fromVersion - 1 + limit), nextVersion: undefined });
   }
 
-  aggregateState(aggregateType: string, aggregateId: string): ReturnType<Tenant['aggregateState']> {
+  state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
     return Promise.resolve({ aggregateId, aggregateType, version: 1, state: STATE, lastModified: 0, fault: undefined });
   }
 
@@ -108,12 +96,23 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
   keptGenerations(): [] {
     return [];
   }
-  projectionLife(): { live: undefined; building: undefined; kept: []; past: [] } {
-    return { live: undefined, building: undefined, kept: [], past: [] };
-  }
-  projectionBuild(): undefined {
-    return undefined;
-  }
+}
+
+class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
+  readonly aggregates = new MemoryAggregates();
+  readonly projections = {
+    states: unasked,
+    statesOf: unasked,
+    build: () => undefined,
+    life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
+  };
+  readonly faults = {
+    ofType: unasked,
+    countOfType: unasked,
+    ofProjection: unasked,
+    countOfProjection: unasked,
+    releaseKeys: unasked,
+  };
 }
 
 interface Answer {
@@ -208,7 +207,7 @@ before(async () => {
   };
   const registry: Tenants & AggregateHomes = {
     open: (tenantId) => Promise.resolve(open(tenantId)),
-    home: (tenantId) => Promise.resolve(open(tenantId)),
+    home: (tenantId) => Promise.resolve(open(tenantId).aggregates),
     partitionsOf: () => 1,
     active: (tenantId) => tenants.get(tenantId) as unknown as Tenant,
     onActivated: () => undefined,
@@ -291,7 +290,7 @@ describe('appends', () => {
   it('keep data and metadata as they were sent, through the listing', async () => {
     const data = '{"n":9007199254740993, "f":1.0,"e":"\\u0041\\/é😀","d":1,"d":2,"__proto__":{"x":-0},"2":0,"1":1e400}';
     await append(`{"aggregateId":"order/ü 1","eventType":"T","data":${data} ,"metadata": {"m" : 1.50}}`);
-    const command = tenants.get('one')?.commands.at(-1);
+    const command = tenants.get('one')?.aggregates.commands.at(-1);
     assert.equal(command?.metadata?.toString(), '{"m" : 1.50}');
     const listing = await ask('GET', `/events/${encodeURIComponent('order/ü 1')}`);
     assert.ok(listing.text.includes(`"data":${data},"version":1,`), listing.text);
@@ -338,7 +337,7 @@ describe('appends', () => {
       { ...EVENT, aggregateType: 'order', expectedVersion: 'exists', correlationId: 'c', causationId: 'd', unknown: 1 },
       { 'Idempotency-Key': 'k1' },
     );
-    const command = tenants.get('one')?.commands.at(-1);
+    const command = tenants.get('one')?.aggregates.commands.at(-1);
     assert.equal(command?.commandId, 'k1');
     assert.ok(command.keyed && command.requestHash.length === 32);
     assert.deepEqual(

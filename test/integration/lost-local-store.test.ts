@@ -66,7 +66,7 @@ async function world(t: TestContext) {
 }
 
 const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
-  task.append({
+  task.aggregates.append({
     commandId: uuidv7(),
     keyed: false,
     requestHash: Buffer.alloc(0),
@@ -80,7 +80,7 @@ const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
   });
 
 const totals = async (task: TenantTask): Promise<Record<string, string>> => {
-  const { states } = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 100, cursor: undefined });
+  const { states } = await task.projections.states({ projectionId: 'p', prefix: '', limit: 100, cursor: undefined });
   return Object.fromEntries(states.map(({ key, state }) => [key, String(state)]));
 };
 

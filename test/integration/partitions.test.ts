@@ -37,7 +37,7 @@ async function settled(log: Log, tenant: TenantTask): Promise<void> {
       tenant.status === 'RUNNING' &&
       tenant.projectionLag === 0 &&
       (await truthOf(log)).unplaced === 0 &&
-      tenant.projectionBuild('p') === undefined,
+      tenant.projections.build('p') === undefined,
   );
 }
 
@@ -161,23 +161,23 @@ for (const { name, skip, open } of LOGS) {
     // All aggregates are listed, in pages, at the tenant's own task; a state is answered where the aggregate is.
     const listed: string[] = [];
     for (let cursor: string | undefined; ;) {
-      const page = await primary.listAggregates({ aggregateType: 'account', limit: 10, cursor });
+      const page = await primary.aggregates.list({ aggregateType: 'account', limit: 10, cursor });
       listed.push(...page.aggregates.map(({ aggregateId }) => aggregateId));
       if ((cursor = page.nextCursor) === undefined) break;
     }
     assert.deepEqual(listed, [...new Set(commits.map(({ aggregateId }) => aggregateId))].sort());
-    assert.deepEqual(await primary.aggregateTypes(), [{ aggregateType: 'account', aggregates: listed.length }]);
-    await until(() => primary.catchUp('account')?.status === 'done');
+    assert.deepEqual(await primary.aggregates.types(), [{ aggregateType: 'account', aggregates: listed.length }]);
+    await until(() => primary.aggregates.catchUp('account')?.status === 'done');
     const versions = new Map(
       commits.map(({ aggregateId, baseVersion, events }) => [aggregateId, baseVersion + events.length]),
     );
-    const here = await primary.aggregateStates(listed, 0);
+    const here = await primary.sink.aggregateStates(listed, 0);
     for (const aggregateId of listed) {
       const owner =
         nodes.find(
           ({ ownership }) => ownership.ownerOf(partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS))) === 'self',
         ) ?? assert.fail();
-      const { version, state } = await (await owner.home(aggregateId)).aggregateState('account', aggregateId);
+      const { version, state } = await (await owner.home(aggregateId)).state('account', aggregateId);
       const copy = here.find((row) => row.aggregateId === aggregateId);
       assert.deepEqual(
         [version, copy?.version, copy?.state?.toString()],
@@ -215,7 +215,7 @@ test('on the embedded log, 8, 9, 11: a standby of the tenant follows all partiti
   // All but the last input that has a change: what is past it only a promotion can know.
   await until(() => standby.changes.head() === owner.changes.head() && standby.projectionLag <= 1);
   await assert.rejects(
-    standby.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }),
+    standby.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
     (error: unknown) => error instanceof StatefoldError && error.retryable,
   );
   tell(nodes, [b, b, b, b]);

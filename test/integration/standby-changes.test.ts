@@ -37,7 +37,7 @@ function heardBy(task: TenantTask): { readonly since: number; readonly sequences
 async function accepted(task: TenantTask, after: number): Promise<readonly number[]> {
   const sequences: number[] = [];
   for (let next = after + 1; ;) {
-    const page = await task.readChanges(next, 1024 * 1024);
+    const page = await task.sink.readChanges(next, 1024 * 1024);
     sequences.push(...page.changes.map(({ sequence }) => sequence));
     if (page.next === next) return sequences;
     next = page.next;

@@ -93,18 +93,18 @@ for (const { name, skip, open } of LOGS) {
 
       const refusals = await Promise.allSettled<unknown>([
         append(standby, 1),
-        standby.listEvents({
+        standby.aggregates.events({
           aggregateId: 'account-1',
           fromVersion: undefined,
           toVersion: undefined,
           limit: 10,
           direction: 'forward',
         }),
-        standby.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }),
-        standby.aggregateTypes(),
-        standby.aggregateState('account', 'account-1'),
-        standby.projectionStates({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
-        standby.projectionState('p', 'city 1'),
+        standby.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
+        standby.aggregates.types(),
+        standby.aggregates.state('account', 'account-1'),
+        standby.projections.states({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
+        standby.projections.statesOf('p', 'city 1'),
         standby.faults.ofProjection('p', { limit: 1, cursor: undefined }),
       ]);
       for (const refusal of refusals)
@@ -141,7 +141,7 @@ for (const { name, skip, open } of LOGS) {
       );
 
       await assert.rejects(
-        owner.listAggregates({ aggregateType: undefined, limit: 10, cursor: undefined }),
+        owner.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
         (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
       );
       await until(() => owner.status === 'CLOSED');
@@ -180,14 +180,14 @@ for (const { name, skip, open } of LOGS) {
       await followed(standby, owner);
       definitions.release();
       for (const target of definitions.projections()) owner.deploy(target);
-      await until(() => owner.projectionBuild('p') === undefined && owner.projectionLag === 0);
+      await until(() => owner.projections.build('p') === undefined && owner.projectionLag === 0);
       // The next change says that the swap is through.
       await appendAll(owner, 600, 620);
       await followed(standby, owner);
       const states = await statesOf(owner);
       t.diagnostic(`the takeover took ${(await took(() => standby.promote())).toFixed(1)} ms`);
       assert.deepEqual(await statesOf(standby), states);
-      const { states: rows } = await standby.projectionStates({
+      const { states: rows } = await standby.projections.states({
         projectionId: 'p',
         prefix: '',
         limit: 1000,

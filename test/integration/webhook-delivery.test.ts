@@ -16,6 +16,7 @@ import { Webhook } from 'standardwebhooks';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
 import { silentLogger } from '../../src/core/logger.js';
+import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
 import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/webhooks/webhook-deliverer.js';
 import {
@@ -75,7 +76,8 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   catalog.addTenant('t1');
   const timers = new ManualTimers();
   const store = new MapCursorStore();
-  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger, timers });
+  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  followDeletions(catalog, hub);
   const deliverer = (): WebhookDeliverer => {
     const one = new WebhookDeliverer({
       hub,

@@ -265,12 +265,18 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
   if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
   for (const [aggregateId, commits] of truth.byAggregate) {
     const page = await settled(
-      task.listEvents({ aggregateId, fromVersion: 1, toVersion: undefined, limit: 10_000, direction: 'forward' }),
+      task.aggregates.events({
+        aggregateId,
+        fromVersion: 1,
+        toVersion: undefined,
+        limit: 10_000,
+        direction: 'forward',
+      }),
     );
     const want = commits.flatMap(({ eventIds }) => eventIds).join();
     if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want)
       bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
-    const state = await settled(task.aggregateState(AGGREGATE_TYPE, aggregateId));
+    const state = await settled(task.aggregates.state(AGGREGATE_TYPE, aggregateId));
     const stand = standing(truth, aggregateId);
     if (
       state !== undefined &&
@@ -285,7 +291,7 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
   for (const projectionId of world.deployed.keys()) {
     const { rows, revision } = modelOf(truth, projectionId);
     if (revision !== world.deployed.get(projectionId)?.revision) bad(`11: ${projectionId} is at revision ${revision}`);
-    const page = await settled(task.projectionStates({ projectionId, prefix: '', limit: 10_000, cursor: undefined }));
+    const page = await settled(task.projections.states({ projectionId, prefix: '', limit: 10_000, cursor: undefined }));
     const want = [...rows]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, { state, fault }]) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);

@@ -55,7 +55,7 @@ function send(
   const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
   const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
   post(world, process, `append ${number}`, () => {
-    task.append({ ...identity, ...rest, aggregateId, expectedVersion: expected, events }).then(
+    task.aggregates.append({ ...identity, ...rest, aggregateId, expectedVersion: expected, events }).then(
       (result) => (outcome.answer = result),
       (error: unknown) => (outcome.answer = error as StatefoldError),
     );
@@ -159,8 +159,8 @@ describe('cases of the model', () => {
     let read: unknown;
     const refused = send(world, former, { expected: 2 });
     post(world, former.process, 'read', () => {
-      former.task
-        .listEvents({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
+      former.task.aggregates
+        .events({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
         .catch((error: unknown) => (read = error));
     });
     await drain(world);

@@ -3,7 +3,8 @@ import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import { ChangesWriter } from '../../src/projections/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
-import { EventsWriter, storedCommit, type Accepted } from '../../src/aggregates/events-writer.js';
+import { EventsWriter, type Accepted } from '../../src/aggregates/events-writer.js';
+import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { Foresight } from '../../src/projections/foresight.js';
 import { KeyReleases } from '../../src/projections/key-releases.js';
 import { ReducerFaults } from '../../src/aggregates/reducer-faults.js';
@@ -11,6 +12,7 @@ import { RecordedChanges } from '../../src/store/recorded-changes.js';
 import { FaultTables } from '../../src/store/fault-tables.js';
 import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
+import { AggregatePartition } from '../../src/aggregates/partition.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
 import { planOf, simulate } from './plans.js';
@@ -162,11 +164,11 @@ mutant(
 
 mutant(
   'a standby that answers',
-  TenantTask.prototype,
+  AggregatePartition.prototype,
   'append',
   (append) =>
-    function (this: TenantTask, command) {
-      if (this.status !== 'FOLLOWING') return append.call(this, command);
+    function (this: AggregatePartition, command) {
+      if (this.owned) return append.call(this, command);
       return Promise.resolve({
         aggregateId: '',
         aggregateType: '',

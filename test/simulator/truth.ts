@@ -12,7 +12,7 @@ import type {
   ProjectionReleaseValue,
   ProjectionSwapValue,
 } from '../../src/core/records.js';
-import type { ReducerControl } from '../../src/aggregates/events-writer.js';
+import type { ReducerControl } from '../../src/core/records.js';
 import type { RecordCodec } from '../../src/log/codec/codec.js';
 import { payloadOf, project, reduce, type Payload, uploadOf } from './sim-code.js';
 import type { SimLog } from './sim-log.js';

@@ -217,7 +217,7 @@ export class World {
         let owns = false;
         const { running } = machine;
         if (!running?.open || running.standby) continue;
-        running.task.aggregateTypes().then(
+        running.task.aggregates.types().then(
           () => (owns = true),
           () => undefined,
         );
@@ -441,8 +441,8 @@ export class World {
     };
     const any = { mode, eventId: undefined, version: undefined };
     if (random.chance(0.5))
-      return void task
-        .releaseAggregate({
+      return void task.aggregates
+        .release({
           ...any,
           aggregateType: AGGREGATE_TYPE,
           aggregateId: `${AGGREGATE_TYPE}-${random.below(this.options.aggregates)}`,
@@ -539,7 +539,7 @@ export class World {
     const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
     const { standby } = running;
     const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
-    running.task
+    running.task.aggregates
       .append({
         aggregateId,
         commandId,
@@ -593,8 +593,8 @@ export class World {
     });
     const direction = scheduler.random.pick(['forward', 'backward'] as const);
     const { standby } = running;
-    running.task
-      .listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction })
+    running.task.aggregates
+      .events({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction })
       .then(
         ({ events }) => {
           if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered a read`);

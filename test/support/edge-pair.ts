@@ -23,11 +23,14 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { ConnectionQuota } from '../../src/http/connection-quota.js';
+import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
 import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
 import { LocalStore } from '../../src/store/local-store.js';
-import type { AggregateHomes, Feed, Tenant, Tenants } from '../../src/tenancy/tenant.js';
+import type { Aggregates } from '../../src/aggregates/aggregates.js';
+import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
+import type { TenantFeed } from '../../src/feed/changes.js';
 import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
@@ -295,25 +298,26 @@ async function edgeNode(
     },
     onActivated: (listener) => registry.onActivated((tenant) => listener(watched(tenant))),
     partitionsOf: () => 1,
-    home: async (tenantId) => watched(await registry.open(tenantId)),
+    home: async (tenantId) => watched(await registry.open(tenantId)).aggregates,
   };
   const watchedTenants = new WeakMap<Tenant, Tenant>();
   const watched = (tenant: Tenant): Tenant => {
     let seen = watchedTenants.get(tenant);
     if (seen === undefined) {
       const append = async (command: AppendCommand): Promise<AppendResult> => {
-        const result = await tenant.append(command);
+        const result = await tenant.aggregates.append(command);
         counts.appends++;
         await node.afterAppend?.();
         return result;
       };
-      seen = new Proxy(tenant, {
-        get: (target, property: keyof Tenant) => {
+      const aggregates = new Proxy(tenant.aggregates, {
+        get: (target, property: keyof Aggregates) => {
           if (property === 'append') return append;
-          const value: unknown = Reflect.get(target, property);
-          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
+          return (Reflect.get(target, property) as () => unknown).bind(target);
         },
       });
+      const { projections, faults, changes } = tenant;
+      seen = { tenantId: tenant.tenantId, aggregates, projections, faults, changes };
       watchedTenants.set(tenant, seen);
     }
     return seen;
@@ -321,7 +325,7 @@ async function edgeNode(
   const follows = {
     standby: (id: string) => registry.standby(id),
     standBy: (id: string) => registry.standBy(id),
-    onFollowed: (listener: (feed: Feed) => void) => registry.onFollowed(listener),
+    onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
   const feeds: ChangeFeeds = new ChangeFeeds({
     tenants: { ...tenants, ...follows },
@@ -329,7 +333,8 @@ async function edgeNode(
     awaited: () => hub.followed,
     idleMs: 600_000,
   });
-  const hub: ChangeHub = new ChangeHub({ tenants: feeds, catalog, logger: silentLogger });
+  const hub: ChangeHub = new ChangeHub({ tenants: feeds, logger: silentLogger });
+  followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
   const assignment = aligned
     ? new Assignment({

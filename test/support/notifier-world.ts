@@ -13,7 +13,8 @@ import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
 import type { Timers } from '../../src/feed/timers.js';
-import type { ChangeFeed, Tenant, Tenants } from '../../src/tenancy/tenant.js';
+import type { ChangeFeed } from '../../src/feed/changes.js';
+import type { Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 /** What the notifier stands on, in memory: feeds of generated changes, a catalog, time that tests move. */
 

@@ -20,7 +20,7 @@ import { ThreadedSectionArchive } from '../../src/snapshots/section-archive.js';
 import { Snapshots } from '../../src/snapshots/snapshots.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import type { TenantDefinitions, TenantTaskOptions } from '../../src/tenancy/task-options.js';
-import type { AggregateHome } from '../../src/tenancy/tenant.js';
+import type { AggregateHome } from '../../src/aggregates/aggregates.js';
 import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { eventsTopic, orderTopic } from '../../src/log/topics.js';
@@ -292,7 +292,7 @@ function chained(commits: readonly CommitValue[]): Record<string, Link> {
 
 /** The states of the projection, as the tenant answers them; the hash is past what a number holds. */
 export async function statesOf(tenant: TenantTask): Promise<Record<string, Link>> {
-  const { states } = await tenant.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
+  const { states } = await tenant.projections.states({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
   return Object.fromEntries(
     states.map(({ key, state, fault }) => {
       assert.equal(fault, undefined);

@@ -159,7 +159,7 @@ export function append(task: TenantTask, i: number, commandId?: string): Promise
       JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` }),
     ),
   });
-  return task.append({
+  return task.aggregates.append({
     commandId: commandId ?? uuidv7(),
     keyed: commandId !== undefined,
     requestHash: Buffer.from(commandId ?? ''),
@@ -188,16 +188,16 @@ export const keyOf = (i: number): string | undefined => (i % 10 === 0 ? `key-${i
 
 /** A hash of all that the task answers: aggregates, states, faults, and the events of some. */
 export async function statesOf(task: TenantTask): Promise<Record<string, string>> {
-  const { aggregates } = await task.listAggregates({ aggregateType: undefined, limit: 1000, cursor: undefined });
+  const { aggregates } = await task.aggregates.list({ aggregateType: undefined, limit: 1000, cursor: undefined });
   const states = await Promise.all(
     aggregates
       .filter(({ aggregateType }) => aggregateType === 'account')
-      .map(({ aggregateId, aggregateType }) => task.aggregateState(aggregateType, aggregateId)),
+      .map(({ aggregateId, aggregateType }) => task.aggregates.state(aggregateType, aggregateId)),
   );
-  const projection = await task.projectionStates({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
+  const projection = await task.projections.states({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
   const events = await Promise.all(
     [0, 13, 499].map((n) =>
-      task.listEvents({
+      task.aggregates.events({
         aggregateId: `account-${n}`,
         fromVersion: undefined,
         toVersion: undefined,
@@ -210,7 +210,7 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
   return Object.fromEntries(
     Object.entries({
       aggregates,
-      types: await task.aggregateTypes(),
+      types: await task.aggregates.types(),
       states,
       projection,
       faults: await task.faults.ofProjection('p', { limit: 1000, cursor: undefined }),

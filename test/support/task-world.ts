@@ -174,7 +174,13 @@ export class TaskWorld implements Served {
     if (folder !== 'events') throw new StatefoldError('NO_REDUCER_BOUND', 'this tenant has no code');
     const { events } = await (
       await this.task()
-    ).listEvents({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction: 'forward' });
+    ).aggregates.events({
+      aggregateId,
+      fromVersion: undefined,
+      toVersion: undefined,
+      limit: 10_000,
+      direction: 'forward',
+    });
     return {
       status: 200,
       body: {
@@ -196,7 +202,7 @@ export class TaskWorld implements Served {
       keyed: key !== undefined,
       requestHash: key === undefined ? Buffer.alloc(0) : createHash('sha256').update(body).digest(),
     };
-    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).append(command);
+    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).aggregates.append(command);
     return {
       status: 201,
       body: batch

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Deadlines, timely } from '../../src/http/deadlines.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import type { Aggregates } from '../../src/aggregates/aggregates.js';
 import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 // Deadlines alone keep no process up.
@@ -9,6 +10,9 @@ const alive = setInterval(() => undefined, 1000);
 test.after(() => clearInterval(alive));
 
 const never = <T>(): Promise<T> => new Promise<T>(() => undefined);
+
+const late = (...names: readonly string[]): Record<string, () => Promise<unknown>> =>
+  Object.fromEntries(names.map((name) => [name, () => never()]));
 
 test('what is late is given up, in its order; what is in time keeps its outcome', async () => {
   const deadlines = new Deadlines(30);
@@ -31,32 +35,25 @@ test('what is late is given up, in its order; what is in time keeps its outcome'
 });
 
 test('a tenant whose log does not answer, or that is long in being restored, is answered for in time', async () => {
-  const tenant = {
-    tenantId: 't',
+  const aggregates = {
     append: () => never(),
-    listEvents: () => Promise.resolve({ events: [], nextVersion: 3 }),
+    events: () => Promise.resolve({ events: [], nextVersion: 3 }),
     catchUp: () => undefined,
     keptGenerations: () => [],
-    projectionBuild: () => undefined,
-    projectionLife: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
-    changes: { head: () => 5 },
+    ...late('list', 'types', 'state', 'release'),
   };
-  const others = Object.fromEntries(
-    [
-      'listAggregates',
-      'aggregateTypes',
-      'aggregateState',
-      'projectionStates',
-      'projectionState',
-      'releaseAggregate',
-    ].map((name) => [name, () => never()]),
-  );
-  const whole = { ...others, ...tenant } as unknown as Tenant;
+  const projections = {
+    build: () => undefined,
+    life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
+    ...late('states', 'statesOf'),
+  };
+  const faults = late('ofType', 'countOfType', 'ofProjection', 'countOfProjection', 'releaseKeys');
+  const whole = { tenantId: 't', aggregates, projections, faults, changes: { head: () => 5 } } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
   const tenants: Tenants & AggregateHomes = {
     active: (id) => (id === 't' ? whole : undefined),
     open: () => opening,
-    home: () => opening,
+    home: () => opening.then((tenant) => tenant.aggregates),
     partitionsOf: () => 1,
     onActivated: () => undefined,
   };
@@ -64,16 +61,19 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   const open = timed.active('t');
   assert.equal(open, await timed.open('t'));
   assert.equal(timed.active('u'), undefined);
-  assert.deepEqual(await open?.listEvents({} as Parameters<Tenant['listEvents']>[0]), { events: [], nextVersion: 3 });
+  assert.deepEqual(await open?.aggregates.events({} as Parameters<Aggregates['events']>[0]), {
+    events: [],
+    nextVersion: 3,
+  });
   assert.deepEqual([open?.tenantId, open?.changes.head()], ['t', 5]);
   const unavailable = (error: unknown): boolean =>
     error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
-  await assert.rejects(open?.append({} as Parameters<Tenant['append']>[0]) ?? never(), unavailable);
-  await assert.rejects(open?.aggregateTypes() ?? never(), unavailable);
+  await assert.rejects(open?.aggregates.append({} as Parameters<Aggregates['append']>[0]) ?? never(), unavailable);
+  await assert.rejects(open?.aggregates.types() ?? never(), unavailable);
   const home = await timed.home('t', 'a-1');
   assert.equal(home, await timed.home('t', 'a-2'));
-  assert.deepEqual(await home.listEvents({} as Parameters<Tenant['listEvents']>[0]), { events: [], nextVersion: 3 });
-  await assert.rejects(home.append({} as Parameters<Tenant['append']>[0]), unavailable);
+  assert.deepEqual(await home.events({} as Parameters<Aggregates['events']>[0]), { events: [], nextVersion: 3 });
+  await assert.rejects(home.append({} as Parameters<Aggregates['append']>[0]), unavailable);
   opening = never();
   await assert.rejects(timed.open('t'), unavailable);
   await assert.rejects(Promise.resolve(timed.home('t', 'a-1')), unavailable);

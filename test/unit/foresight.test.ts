@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ProjectChange } from '../../src/code-host/code-host.js';
 import type { StoredCommit } from '../../src/core/event.js';
-import type { Input } from '../../src/aggregates/commit-reader.js';
+import type { Input } from '../../src/feed/inputs.js';
 import { Foresight } from '../../src/projections/foresight.js';
 import { unitsOf } from '../../src/projections/projection-unit.js';
 

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Follower } from '../../src/feed/follower.js';
+import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
 import { change, ListFeed, ListTenants, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
@@ -14,7 +15,8 @@ function world(tailSize?: number, deferred = false) {
   tenants.activate('t1', feed);
   const catalog = new MapCatalog();
   const timers = new ManualTimers();
-  const hub = new ChangeHub({ tenants, catalog, logger: silentLogger, timers });
+  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  followDeletions(catalog, hub);
   return { feed, tenants, catalog, timers, hub };
 }
 

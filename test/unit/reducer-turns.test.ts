@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
 import type { StoredCommit } from '../../src/core/event.js';
-import { eventsIn, ReducerTurns, type Ensure, type Work } from '../../src/aggregates/reducer-turns.js';
+import { eventsIn } from '../../src/core/event.js';
+import { ReducerTurns, type Ensure, type Work } from '../../src/aggregates/reducer-turns.js';
 import { seeded } from '../support/load.js';
 
 const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit =>

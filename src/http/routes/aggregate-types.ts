@@ -34,7 +34,7 @@ export function aggregateTypeRoutes(
       const { tenantId } = authenticate(request);
       const tenant = await tenants.open(tenantId);
       const types = new Map<string, object>();
-      for (const { aggregateType, aggregates } of await tenant.aggregateTypes())
+      for (const { aggregateType, aggregates } of await tenant.aggregates.types())
         types.set(aggregateType, { aggregateType, aggregates });
       for (const { value } of catalog.list('binding', tenantId)) {
         types.set(value.aggregateType, {
@@ -90,7 +90,7 @@ export function aggregateTypeRoutes(
       const binding = catalog.get('binding', `${tenantId}/${aggregateType}`)?.value;
       if (binding === undefined)
         throw new StatefoldError('NO_REDUCER_BOUND', `No reducer is bound to the aggregate type ${aggregateType}.`);
-      const kept = (await tenants.open(tenantId)).keptGenerations(aggregateType);
+      const kept = (await tenants.open(tenantId)).aggregates.keptGenerations(aggregateType);
       answer(response, 200, { aggregateType, generations: bindingHistory(binding, kept) });
     },
   });
@@ -102,7 +102,7 @@ export function aggregateTypeRoutes(
       const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
       const inspected = await stateAtJson(request, { inspections }, tenantId, aggregateType, aggregateId);
       if (inspected !== undefined) return answer(response, 200, inspected);
-      const state = await (await tenants.home(tenantId, aggregateId)).aggregateState(aggregateType, aggregateId);
+      const state = await (await tenants.home(tenantId, aggregateId)).state(aggregateType, aggregateId);
       const writer = new JsonWriter()
         .text('{')
         .member('aggregateId', state.aggregateId, true)
@@ -126,6 +126,6 @@ const bindingRecord = (
   reducerId,
   className,
   boundAt,
-  catchUp: tenant.catchUp(aggregateType),
+  catchUp: tenant.aggregates.catchUp(aggregateType),
   faulted: artefactFault(catalog, catalog.get('reducer', reducerId)?.value.artefactId ?? ''),
 });

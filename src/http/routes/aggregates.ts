@@ -13,7 +13,7 @@ export function aggregateRoutes(router: Router, { authenticate, tenants }: Route
       const aggregateType = type === undefined ? undefined : requireAggregateType(type);
       const { aggregates, nextCursor } = await (
         await tenants.open(tenantId)
-      ).listAggregates({ aggregateType, ...pageParameters(query) });
+      ).aggregates.list({ aggregateType, ...pageParameters(query) });
       answer(response, 200, {
         aggregates: aggregates.map((aggregate) => ({
           ...aggregate,

@@ -28,7 +28,7 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
       limit: integerParameter(query, 'limit', 1, MAX_EVENTS) ?? DEFAULT_EVENTS,
       direction,
     } as const;
-    const page = await (await tenants.home(tenantId, aggregateId)).listEvents(asked);
+    const page = await (await tenants.home(tenantId, aggregateId)).events(asked);
     const writer = new JsonWriter().text('{"events":[');
     writer.list(page.events, (event) => eventJson(writer, event)).text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);

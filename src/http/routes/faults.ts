@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
 import type { ReleaseMode } from '../../core/records.js';
-import type { KeyRelease } from '../../tenancy/tenant.js';
+import type { KeyRelease } from '../../tenancy/faults.js';
 import { declaredLength } from '../body.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
@@ -61,7 +61,7 @@ export function faultRoutes(router: Router, { authenticate, tenants, catalog, se
     const { eventId, version: expected } = await bodyOf(request, OF_AN_AGGREGATE);
     const { fault, ...released } = await (
       await tenants.home(tenantId, aggregateId)
-    ).releaseAggregate({ aggregateType, aggregateId, mode, eventId, version: expected });
+    ).release({ aggregateType, aggregateId, mode, eventId, version: expected });
     answer(response, 200, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
   };
 

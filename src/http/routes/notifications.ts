@@ -10,13 +10,13 @@ import type { ConnectionQuota } from '../connection-quota.js';
 import type { ChangeHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { ChangeFeed, Feeds } from '../../tenancy/tenant.js';
+import type { ChangeFeed, TenantFeeds } from '../../feed/changes.js';
 import type { Principal } from '../auth.js';
 import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface NotificationRoutesOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Feeds;
+  readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get'>;
   readonly quota: ConnectionQuota;
   readonly authenticate: (request: IncomingMessage) => Principal;

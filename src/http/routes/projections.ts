@@ -3,7 +3,7 @@ import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import type { ProjectionState } from '../../tenancy/tenant.js';
+import type { ProjectionState } from '../../projections/projections.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
@@ -85,14 +85,14 @@ export function projectionRoutes(
         tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
         tenant.faults.countOfProjection(projection.projectionId),
       ]);
-      const life = tenant.projectionLife(projection.projectionId);
+      const life = tenant.projections.life(projection.projectionId);
       answer(
         response,
         200,
         projectionRecord(
           projection,
           {
-            build: tenant.projectionBuild(projection.projectionId),
+            build: tenant.projections.build(projection.projectionId),
             life,
             faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
             faultCount,
@@ -112,7 +112,7 @@ export function projectionRoutes(
       if (prefix !== '') requireName(prefix, 'prefix', MAX_STATE_KEY);
       const { states, nextCursor } = await (
         await tenants.open(tenantId)
-      ).projectionStates({ projectionId, prefix, ...pageParameters(query) });
+      ).projections.states({ projectionId, prefix, ...pageParameters(query) });
       answer(response, 200, statesJson(states, nextCursor));
     },
   });
@@ -122,7 +122,7 @@ export function projectionRoutes(
       const { tenantId } = authenticate(request);
       const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
       const key = requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY);
-      const states = await (await tenants.open(tenantId)).projectionState(projectionId, key);
+      const states = await (await tenants.open(tenantId)).projections.statesOf(projectionId, key);
       if (states.length === 0)
         throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
       answer(response, 200, statesJson(states, undefined));

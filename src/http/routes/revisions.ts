@@ -23,7 +23,7 @@ export function revisionRoutes(
   resource(router, '/projections/:id/revisions', {
     get: async (request, response) => {
       const projection = projectionOf(request);
-      const life = (await tenants.open(projection.tenantId)).projectionLife(projection.projectionId);
+      const life = (await tenants.open(projection.tenantId)).projections.life(projection.projectionId);
       answer(response, 200, { projectionId: projection.projectionId, revisions: historyOf(projection, life) });
     },
   });

@@ -9,13 +9,13 @@ import type { ChangeHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { Feeds } from '../../tenancy/tenant.js';
+import type { TenantFeeds } from '../../feed/changes.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface ServerSentEventsOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Feeds;
+  readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
   readonly quota: ConnectionQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */

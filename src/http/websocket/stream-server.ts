@@ -8,7 +8,7 @@ import type { ConnectionQuota } from '../connection-quota.js';
 import type { ChangeHub } from '../../feed/hub.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { Feeds } from '../../tenancy/tenant.js';
+import type { TenantFeeds } from '../../feed/changes.js';
 import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
@@ -17,7 +17,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 
 export interface StreamServerOptions {
   readonly hub: ChangeHub;
-  readonly tenants: Feeds;
+  readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
   readonly quota: ConnectionQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */

@@ -1,6 +1,7 @@
 import type { StoredCommit } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
-import type { CommitView } from './commit-records.js';
+import type { CommitValue } from '../../core/records.js';
+import { CommitView } from './commit-records.js';
 
 type Events = StoredCommit['events'];
 
@@ -66,3 +67,24 @@ export class CommitOfView implements StoredCommit {
 /** The same commit under another offset: its place in an order of several partitions. */
 export const commitAt = (commit: StoredCommit, offset: number): StoredCommit =>
   commit instanceof CommitOfView ? commit.at(offset) : { ...commit, offset };
+
+/** The commit of an accepted record. */
+export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): StoredCommit {
+  if (value instanceof CommitView && eventIds === undefined) return new CommitOfView(offset, value);
+  return {
+    offset,
+    commandId: value.commandId,
+    aggregateId: value.aggregateId,
+    aggregateType: value.aggregateType,
+    baseVersion: value.baseVersion,
+    timestamp: value.timestamp,
+    correlationId: value.correlationId ?? undefined,
+    causationId: value.causationId ?? undefined,
+    metadata: value.metadata ?? undefined,
+    events: value.events.map(({ eventId, eventType, data }, i) => ({
+      eventId: eventIds?.[i] ?? uuidText(eventId),
+      eventType,
+      data,
+    })),
+  };
+}

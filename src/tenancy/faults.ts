@@ -4,26 +4,70 @@ import { within } from '../core/within.js';
 import { revisionUnit } from '../core/ids.js';
 import { notFaulted, notRun, requireFault } from '../aggregates/aggregate-releases.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import type { Control } from '../aggregates/events-writer.js';
 import type { KeyReleases } from '../projections/key-releases.js';
 import type { KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
-import type {
-  AggregateFaultsPage,
-  FaultsQuery,
-  KeyFault,
-  KeyFaultsPage,
-  KeyRelease,
-  KeyReleaseQuery,
-  TenantFaults,
-} from './tenant.js';
-import type { TenantPartition } from '../aggregates/tenant-partition.js';
+import type { ExpectedFault } from '../aggregates/aggregates.js';
+import type { Fault } from '../core/event.js';
+import type { Control, ReleaseMode } from '../core/records.js';
+import type { AggregatePartition } from '../aggregates/partition.js';
 
-export interface TaskFaultsOptions {
+/** What of a tenant stands at a fault, and how it goes on. */
+export interface Faults {
+  /** Aggregates of a type, ascending by id. */
+  ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage>;
+  countOfType(aggregateType: string): Promise<number>;
+  /** Keys of a projection, ascending by (key, class). */
+  ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
+  countOfProjection(projectionId: string): Promise<number>;
+  /** Takes on the keys that stand at a fault. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED */
+  releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
+}
+
+export interface FaultsQuery {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+
+export interface AggregateFaultsPage {
+  readonly faults: readonly Fault[];
+  readonly nextCursor: string | undefined;
+}
+
+export interface KeyFaultsPage {
+  readonly faults: readonly KeyFault[];
+  readonly nextCursor: string | undefined;
+}
+
+export interface KeyFault {
+  readonly key: string;
+  readonly fault: Fault;
+}
+
+export interface KeyReleaseQuery extends ExpectedFault {
+  readonly projectionId: string;
+  /** Undefined: all that stand, up to a bound. */
+  readonly key: string | undefined;
+  /** Undefined: all classes of the projection in which the key stands. */
+  readonly className: string | undefined;
+  readonly mode: ReleaseMode;
+}
+
+export interface KeyRelease {
+  readonly key: string;
+  readonly className: string;
+  /** As of an aggregate; `superseded`: by the time it came to it, another revision was live, or it stood at another event. */
+  readonly outcome: 'released' | 'faulted' | 'superseded' | 'pending';
+  /** Changes of the state that were told. */
+  readonly changes: number;
+  readonly fault: Fault | undefined;
+}
+
+export interface TenantFaultsOptions {
   readonly tables: PartitionTables;
   readonly releases: KeyReleases;
   /** The revision has too many strikes: its code is not run. */
   readonly halted: (unitId: string) => boolean;
-  readonly partitions: () => Promise<readonly TenantPartition[]>;
+  readonly partitions: () => Promise<readonly AggregatePartition[]>;
   /** Puts the release in the tenant's one order. */
   readonly propose: (control: Control) => Promise<number>;
   /** Throws where this process does not serve the tenant, as far as it knows. */
@@ -42,10 +86,10 @@ interface Held {
 }
 
 /** What of a tenant stands at a fault, and how it goes on. */
-export class TaskFaults implements TenantFaults {
-  readonly #options: TaskFaultsOptions;
+export class TenantFaults implements Faults {
+  readonly #options: TenantFaultsOptions;
 
-  constructor(options: TaskFaultsOptions) {
+  constructor(options: TenantFaultsOptions) {
     this.#options = options;
   }
 

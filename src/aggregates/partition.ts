@@ -2,23 +2,65 @@ import type { Runner } from '../code-host/code-host.js';
 import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
 import { FencedPartition } from '../log/journal/fenced-partition.js';
-import type { PartitionRef } from '../log/log.js';
+import type { Codecs } from '../log/codec/codec.js';
+import type { Clock } from '../core/clock.js';
+import type { Logger } from '../core/logger.js';
+import type { ReleaseMode } from '../core/records.js';
+import type { Log, PartitionRef } from '../log/log.js';
 import { AggregateReads } from './aggregate-reads.js';
 import { AggregateReleases } from './aggregate-releases.js';
 import { CommitReader } from './commit-reader.js';
-import { EventsWriter, isReducerControl, type Control } from './events-writer.js';
-import type { AggregateSource } from '../tenancy/inspection-source.js';
+import { EventsWriter } from './events-writer.js';
+import { isReducerControl, type Control } from '../core/records.js';
+import type { AggregateSource } from './aggregate-source.js';
 import { ReducerCatchUps } from './reducer-catch-ups.js';
 import { ReducerFaults } from './reducer-faults.js';
-import { Reducers, type BoundReducer } from './reducers.js';
+import { Reducers, type BoundReducer, type ReducersObserver } from './reducers.js';
 import { KeptStates } from '../store/kept-states.js';
 import type { PartitionTables } from '../store/partition-tables.js';
-import type { TenantTaskOptions } from '../tenancy/task-options.js';
-import type { AggregateRelease, AggregateReleaseQuery, CatchUp } from '../tenancy/tenant.js';
+import type {
+  AggregateHome,
+  AggregateRelease,
+  AggregateReleaseQuery,
+  AggregateState,
+  EventsPage,
+  EventsQuery,
+} from './aggregates.js';
+import { NotOwnerError } from '../core/errors.js';
+import type { Progress } from '../core/progress.js';
 import { eventsTopic } from '../log/topics.js';
 
-export interface TenantPartitionOptions {
-  readonly task: TenantTaskOptions;
+export interface AggregateObserver extends ReducersObserver {
+  appended?(events: number): void;
+  produced?(topic: 'events', records: number, seconds: number): void;
+  voided?(): void;
+  released?(kind: 'reducer', mode: ReleaseMode, outcome: AggregateRelease['outcome']): void;
+}
+
+/** What the partitions of a tenant have in common. */
+export interface PartitionSetting {
+  readonly tenantId: string;
+  readonly log: Log;
+  readonly codecs: Pick<Codecs, 'events'>;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly definitions: {
+    /** The artefact has too many strikes, its code is not to be run. */
+    halted?(artefactId: string): boolean;
+  };
+  /** Log offsets for which keyed commands are remembered. */
+  readonly idempotencyWindow: number;
+  readonly foldDeadlineMs: number;
+  /** Of each aggregate's reducers so many former ones keep their states; 1 unless given. */
+  readonly keptRevisions?: number;
+  readonly tailBytes?: number;
+  readonly observer?: AggregateObserver;
+}
+
+export interface AggregatePartitionOptions {
+  readonly task: PartitionSetting;
   readonly partition: number;
   /** Of how many: they share what memory a tenant may take. */
   readonly partitionCount: number;
@@ -27,8 +69,6 @@ export interface TenantPartitionOptions {
   readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
   /** How far the tables are folded. */
   readonly from: FenceState;
-  /** Resolves when all that was acknowledged before the call is folded; rejects where nobody may ask. */
-  readonly barrier: () => Promise<void>;
   /** A record that counts was folded. */
   readonly onFolded: () => void;
   /** Commits are on their way to this offset, if nothing goes wrong. */
@@ -45,12 +85,12 @@ export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
-export class TenantPartition {
+export class AggregatePartition implements AggregateHome {
   readonly ref: PartitionRef;
   readonly reader: CommitReader;
   readonly reads: AggregateReads;
   readonly source: AggregateSource;
-  readonly #options: TenantPartitionOptions;
+  readonly #options: AggregatePartitionOptions;
   readonly #events: FencedPartition<Parameters<EventsWriter['judge']>[0]>;
   readonly #writer: EventsWriter;
   readonly #reducers: Reducers;
@@ -61,8 +101,9 @@ export class TenantPartition {
   readonly #bound = new Map<string, BoundReducer>();
   /** This process serves the partition, which counts its appends. */
   #serving = false;
+  #isRead = false;
 
-  constructor(options: TenantPartitionOptions) {
+  constructor(options: AggregatePartitionOptions) {
     this.#options = options;
     const { tables, from, runner, ensureLoaded, onFolded, onStopped } = options;
     const {
@@ -153,7 +194,7 @@ export class TenantPartition {
       reader: this.reader,
       reducers: this.#reducers,
       boundTo,
-      barrier: options.barrier,
+      barrier: () => this.caughtUpAsOwner(),
     });
     this.#releases = new AggregateReleases({
       ...{
@@ -167,7 +208,7 @@ export class TenantPartition {
       observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) },
     });
     this.source = {
-      barrier: options.barrier,
+      barrier: () => this.caughtUpAsOwner(),
       head: (aggregateId) => tables.head(aggregateId),
       history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
       bound: boundTo,
@@ -206,13 +247,30 @@ export class TenantPartition {
     return this.#events.claim();
   }
 
+  /** Resolves when all that was acknowledged before the call is folded here. */
   barrier(): Promise<void> {
     return this.#events.barrier();
+  }
+
+  /** The same, for those who answer from it. @throws NotOwnerError on a standby that no task of this process reads */
+  async caughtUpAsOwner(): Promise<void> {
+    if (!this.#serving && !this.#isRead) throw new NotOwnerError();
+    return this.barrier();
   }
 
   /** The claim holds: what is folded from now on is of this process. */
   serve(): void {
     this.#serving = true;
+  }
+
+  /** The tenant's own task answers from it, whoever owns it. */
+  readByTenant(read: boolean): void {
+    this.#isRead = read;
+  }
+
+  /** This process is its owner, as far as it knows. */
+  get owned(): boolean {
+    return this.#serving;
   }
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
@@ -222,6 +280,7 @@ export class TenantPartition {
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {
+    if (!this.#serving) throw new NotOwnerError();
     const { commit, replayed } = await this.#writer.append(command);
     const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
     const endVersion = baseVersion + events.length;
@@ -242,8 +301,16 @@ export class TenantPartition {
       : { ...result, state: answer.state ?? JSON_NULL };
   }
 
-  /** For the owner. */
-  releaseAggregate(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+  events(query: EventsQuery): Promise<EventsPage> {
+    return this.reads.events(query);
+  }
+
+  state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    return this.reads.state(aggregateType, aggregateId);
+  }
+
+  async release(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+    if (!this.#serving) throw new NotOwnerError();
     return this.#releases.release(query);
   }
 
@@ -262,7 +329,7 @@ export class TenantPartition {
     return this.#kept.generations(aggregateType);
   }
 
-  catchUp(aggregateType: string): CatchUp | undefined {
+  catchUp(aggregateType: string): Progress | undefined {
     return this.#catchUps.progress(aggregateType);
   }
 

@@ -1,0 +1,36 @@
+import type { Change } from '../core/change.js';
+
+/** The accepted changes of one tenant, in order. */
+export interface ChangeFeed {
+  /** Highest sequence that was acknowledged, as far as it has come here; 0 before the first. */
+  head(): number;
+  /** Resolves when all that was acknowledged before the call has come here. */
+  refresh(): Promise<void>;
+  /**
+   * Changes of a projection with a sequence past `after`, ascending, at most `limit`, faults left out. From memory where the tail
+   * reaches back to the cursor, else from the log. @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`.
+   */
+  read(projectionId: string, after: number, limit: number): Promise<readonly Change[]>;
+  /** The cursor of a reader without one: before the oldest change of the projection that is kept. */
+  oldest(projectionId: string): Promise<number>;
+  /** As `read`, from memory alone, undefined where the tail doesn't reach back to `after`. */
+  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined;
+  /** Called in order of sequence after changes were acknowledged, once a batch, on the same turn. Must not throw. */
+  subscribe(listener: (changes: readonly Change[]) => void): () => void;
+}
+
+/** The tenants whose changes this process has. */
+export interface TenantFeeds {
+  /** Follows the tenant when needed. `NOT_FOUND` where the catalog has none, `UNAVAILABLE` where this process does not notify of it. */
+  open(tenantId: string): Promise<TenantFeed>;
+  /** The tenant if its changes are here already. */
+  active(tenantId: string): TenantFeed | undefined;
+  /** Called for each tenant when its changes are here, also in place of an earlier feed. */
+  onActivated(listener: (feed: TenantFeed) => void): void;
+}
+
+/** A tenant as those see it who want its changes alone. */
+export interface TenantFeed {
+  readonly tenantId: string;
+  readonly changes: ChangeFeed;
+}

@@ -1,0 +1,18 @@
+import type { InputReader } from '../feed/inputs.js';
+import type { KeyState, LiveProjection } from '../store/partition-tables.js';
+
+/** What a tenant holds of its projections, for those who fold them again. Nothing is changed by it. */
+export interface ProjectionSource {
+  /** The tenant's one order. */
+  readonly reader: InputReader;
+  /** The rows of live projections are what the inputs below this place make, now and until the next turn. */
+  position(): number;
+  live(projectionId: string): LiveProjection | undefined;
+  row(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined;
+  /** Rows after the key of the cursor, ascending. */
+  rows(
+    projectionId: string,
+    revision: number,
+    after?: readonly [key: string, classIndex: number],
+  ): Iterable<readonly [key: string, classIndex: number, row: KeyState]>;
+}

@@ -1,0 +1,49 @@
+import type { SwapCause } from '../core/change.js';
+import type { Fault } from '../core/event.js';
+import type { Progress } from '../core/progress.js';
+
+/** The projections of one tenant. All calls reject with a `StatefoldError`: `UNAVAILABLE` where another process serves it. */
+export interface Projections {
+  /** Keys of all classes of a projection, ascending by (key, className). */
+  states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
+  /** The states of one key, one for each class that has any. */
+  statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
+  /** Progress of a projection's build over history; undefined when it is live. */
+  build(projectionId: string): Progress | undefined;
+  /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */
+  life(projectionId: string): ProjectionLife;
+}
+
+/** A projection's revisions as their tenant's task has them. */
+export interface ProjectionLife {
+  readonly live: { readonly revision: number; readonly artefactId: string } | undefined;
+  /** `final`: its swap may be in the log, it can't be called off. */
+  readonly building:
+    | { readonly revision: number; readonly artefactId: string; readonly cause: SwapCause; readonly final: boolean }
+    | undefined;
+  /** Former ones that could be live again without a build from the start. */
+  readonly kept: readonly { readonly revision: number; readonly artefactId: string }[];
+  /** Those that were live, the last of them now, oldest first; `changed`: the keys that were other than before. */
+  readonly past: readonly { readonly revision: number; readonly artefactId: string; readonly changed: number }[];
+}
+
+export interface ProjectionStatesQuery {
+  readonly projectionId: string;
+  readonly prefix: string;
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+
+export interface ProjectionStatesPage {
+  readonly states: readonly ProjectionState[];
+  readonly nextCursor: string | undefined;
+}
+
+export interface ProjectionState {
+  readonly key: string;
+  readonly className: string;
+  readonly state: Buffer | null;
+  readonly sequence: number;
+  readonly lastModified: number;
+  readonly fault: Fault | undefined;
+}

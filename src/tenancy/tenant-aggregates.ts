@@ -1,0 +1,94 @@
+import type {
+  AggregateRelease,
+  AggregateReleaseQuery,
+  Aggregates,
+  AggregatesPage,
+  AggregatesQuery,
+  AggregateState,
+  AggregateTypeSummary,
+  EventsPage,
+  EventsQuery,
+} from '../aggregates/aggregates.js';
+import { encodeCursor } from '../core/cursor.js';
+import type { AppendCommand, AppendResult } from '../core/event.js';
+import type { Progress } from '../core/progress.js';
+import { compareKeys } from '../store/local-store.js';
+import type { TenantInput } from './tenant-input.js';
+
+/** A tenant's aggregates: each is asked for where it lies, and what the partitions answer is put together. */
+export class TenantAggregates implements Aggregates {
+  readonly #input: TenantInput;
+
+  constructor(input: TenantInput) {
+    this.#input = input;
+  }
+
+  async append(command: AppendCommand): Promise<AppendResult> {
+    return this.#input.home(command.aggregateId).append(command);
+  }
+
+  async events(query: EventsQuery): Promise<EventsPage> {
+    return this.#input.home(query.aggregateId).events(query);
+  }
+
+  async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
+    return this.#input.home(aggregateId).state(aggregateType, aggregateId);
+  }
+
+  async release(query: AggregateReleaseQuery): Promise<AggregateRelease> {
+    return this.#input.home(query.aggregateId).release(query);
+  }
+
+  async list(query: AggregatesQuery): Promise<AggregatesPage> {
+    const partitions = await this.#input.all();
+    return mergedPages(await Promise.all(partitions.map(({ reads }) => reads.list(query))), query.limit);
+  }
+
+  async types(): Promise<readonly AggregateTypeSummary[]> {
+    const partitions = await this.#input.all();
+    return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types())));
+  }
+
+  catchUp(aggregateType: string): Progress | undefined {
+    return summedProgress(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
+  }
+
+  keptGenerations(aggregateType: string): readonly number[] {
+    return this.#input.first.keptGenerations(aggregateType);
+  }
+}
+
+/** One page of the pages of all partitions, which were asked from the same id on: ascending by id, as theirs are. */
+function mergedPages(pages: readonly AggregatesPage[], limit: number): AggregatesPage {
+  const [first] = pages;
+  if (first !== undefined && pages.length === 1) return first;
+  const aggregates = pages.flatMap((page) => page.aggregates).sort((a, b) => compareKeys(a.aggregateId, b.aggregateId));
+  const more = aggregates.length > limit || pages.some(({ nextCursor }) => nextCursor !== undefined);
+  const shown = aggregates.slice(0, limit);
+  return { aggregates: shown, nextCursor: more ? encodeCursor([shown.at(-1)?.aggregateId ?? '']) : undefined };
+}
+
+function summedTypes(summaries: readonly (readonly AggregateTypeSummary[])[]): readonly AggregateTypeSummary[] {
+  const [first] = summaries;
+  if (first !== undefined && summaries.length === 1) return first;
+  const counts = new Map<string, number>();
+  for (const { aggregateType, aggregates } of summaries.flat())
+    counts.set(aggregateType, (counts.get(aggregateType) ?? 0) + aggregates);
+  return [...counts]
+    .sort(([a], [b]) => compareKeys(a, b))
+    .map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
+}
+
+/** Undefined where no partition has one. */
+function summedProgress(parts: readonly (Progress | undefined)[]): Progress | undefined {
+  const known = parts.filter((part) => part !== undefined);
+  if (known.length <= 1) return known[0];
+  const sum = (of: (part: Progress) => number): number => known.reduce((total, part) => total + of(part), 0);
+  const status = (['failed', 'running'] as const).find((one) => known.some((part) => part.status === one)) ?? 'done';
+  return {
+    status,
+    processed: sum((part) => part.processed),
+    total: sum((part) => part.total),
+    eventsPerSecond: sum((part) => part.eventsPerSecond),
+  };
+}
