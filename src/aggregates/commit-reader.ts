@@ -2,6 +2,7 @@ import { InvariantError } from '../core/errors.js';
 import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
 import { isReducerControl, type EventsBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import { inputBytes, inputOffset, type Input, type InputReader } from '../feed/inputs.js';
 import { storedCommit } from '../log/codec/commit-of-view.js';
@@ -127,14 +128,15 @@ export class CommitReader implements InputReader {
   }
 
   async #page(from: number, end: number, maxBytes: number): Promise<Page> {
-    const records = await this.#options.log.read(this.#options.ref, from, maxBytes);
+    const { log, ref } = this.#options;
+    const { records, next } = await readBelow(log, ref, from, end, maxBytes);
     const inputs: Input[] = [];
     for (const record of records) {
       if (record.offset >= end) return { from, next: end, inputs };
       const input = this.#decode(record);
       if (input !== undefined) inputs.push(input);
     }
-    return { from, next: (records.at(-1)?.offset ?? end - 1) + 1, inputs };
+    return { from, next, inputs };
   }
 
   #decode(record: LogRecord): Input | undefined {
@@ -161,7 +163,7 @@ export class CommitReader implements InputReader {
     const recent = offsets.slice(old.length).map((offset) => this.#recent(offset));
     const commits: StoredCommit[] = [];
     if (old.length > 0)
-      for (const record of await this.#options.log.readAt(this.#options.ref, old)) {
+      for (const record of await recordsAt(this.#options.log, this.#options.ref, old)) {
         const input = this.#decode(record);
         if (input?.kind === 'commit') commits.push(input.commit);
       }

@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, NewRecord } from '../log/log.js';
 import { CHUNK_BYTES, decodeChunk, splitChunks } from './artefact-chunk.js';
 import type { ArtefactStore } from './catalog.js';
@@ -107,10 +108,9 @@ export class LogArtefactStore implements ArtefactStore {
   async #readToEnd(): Promise<void> {
     const end = await this.#log.endOffset(PARTITION);
     while (this.#position < end) {
-      const records = await this.#log.read(PARTITION, this.#position, READ_BYTES);
+      const { records, next } = await readBelow(this.#log, PARTITION, this.#position, end, READ_BYTES);
       for (const { key, value, offset } of records) this.#index(key, value, offset);
-      // Erased records leave gaps, also at the end.
-      this.#position = records.length === 0 ? end : (records.at(-1)?.offset ?? 0) + 1;
+      this.#position = next;
     }
   }
 
@@ -139,7 +139,7 @@ export class LogArtefactStore implements ArtefactStore {
     const contents = new Map<number, Buffer>();
     const batch = READ_BYTES / CHUNK_BYTES;
     for (let i = 0; i < ascending.length; i += batch)
-      for (const record of await this.#log.readAt(PARTITION, ascending.slice(i, i + batch)))
+      for (const record of await recordsAt(this.#log, PARTITION, ascending.slice(i, i + batch)))
         contents.set(...contentOf(record));
     const parts = Array.from({ length: located.count }, (_, n) => contents.get(n)).filter((part) => part !== undefined);
     if (parts.length === located.count) return Buffer.concat(parts);

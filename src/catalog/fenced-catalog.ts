@@ -4,6 +4,7 @@ import type { CatalogBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
+import { recordsAt } from '../log/journal/known-end.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
 import { EntityStore } from './entity-store.js';
@@ -241,7 +242,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#dead = [];
     try {
       for (let i = 0; i < offsets.length; i += SWEEP_BATCH) {
-        const records = await log.readAt(PARTITION, offsets.slice(i, i + SWEEP_BATCH));
+        const records = await recordsAt(log, PARTITION, offsets.slice(i, i + SWEEP_BATCH));
         if (records.length > 0)
           await log.append(
             PARTITION,

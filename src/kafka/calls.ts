@@ -61,6 +61,8 @@ export interface FetchPart extends PartitionRef {
 
 export interface Fetched extends PartitionRef {
   readonly code: number;
+  /** The high watermark: all below is on all replicas in sync. A new leader's may lag behind what was acknowledged. */
+  readonly end: number;
   /** A record set; its last batch may be cut. */
   readonly records: Buffer;
 }
@@ -92,16 +94,17 @@ export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes:
           const topic = reader.string() ?? '';
           return reader.array(() => {
             const [partition, partCode] = [reader.int32(), reader.int16()];
-            for (let i = 0; i < 3; i++) reader.int64(); // high watermark, last stable offset, log start
+            const end = reader.int64();
+            for (let i = 0; i < 2; i++) reader.int64(); // last stable offset, log start
             reader.array(() => [reader.int64(), reader.int64()]); // aborted transactions
             reader.int32(); // preferred replica
-            return { topic, partition, code: partCode, records: reader.blob() };
+            return { topic, partition, code: partCode, end, records: reader.blob() };
           });
         })
         .flat();
       return code === 0
         ? answers
-        : parts.map(({ topic, partition }) => ({ topic, partition, code, records: Buffer.alloc(0) }));
+        : parts.map(({ topic, partition }) => ({ topic, partition, code, end: -1, records: Buffer.alloc(0) }));
     },
   };
 }

@@ -33,10 +33,33 @@ export interface LogRecord {
   readonly value: Buffer | null;
 }
 
+/** What a read found. */
+export interface LogPage {
+  readonly records: readonly LogRecord[];
+  /**
+   * The offset of the next record, as the one who answered knows it. A new leader may know of less than was acknowledged: what
+   * is missing below `end` was dropped, what is missing from there on may be there. `known-end.ts` asks again.
+   */
+  readonly end: number;
+}
+
+/** Of one append, on every adapter. */
+export const MAX_APPEND_BYTES = 16 * 1024 * 1024;
+
+/** What an append counts against `maxAppendBytes`: keys, values, and no less than any adapter puts around them. */
+export function appendBytes(records: readonly NewRecord[]): number {
+  let bytes = 64;
+  for (const { key, value } of records) bytes += 32 + key.length + (value?.length ?? 0);
+  return bytes;
+}
+
 /** The produce failed and is certain not to be in the log, now or later. */
 export class AppendRefusedError extends Error {
   override readonly name = 'AppendRefusedError';
 }
+
+export const tooLarge = (records: number, bytes: number, most: number): AppendRefusedError =>
+  new AppendRefusedError(`${records} records have ${bytes} bytes together; the log takes ${most} at once`);
 
 /** The produce failed and may yet be in the log: the caller must end its epoch before it decides again. */
 export class AppendIndefiniteError extends Error {
@@ -44,6 +67,8 @@ export class AppendIndefiniteError extends Error {
 }
 
 export interface Log {
+  /** An append of more, by `appendBytes`, is refused, and nothing of it is stored: whoever gathers cuts before. */
+  readonly maxAppendBytes: number;
   /** Creates what is missing; a topic that is there with other settings is an error that names it. */
   ensureTopics(specs: readonly TopicSpec[]): Promise<void>;
   /** Drops the topic with all it holds. A missing topic is no error. */
@@ -59,12 +84,15 @@ export interface Log {
   /** The oldest offset that can be read; below it all was dropped. */
   startOffset(of: PartitionRef): Promise<number>;
   /**
-   * Records from `from` on, ascending, up to about `maxBytes` but at least one; empty at the end. Dropped offsets are skipped.
+   * Records from `from` on, ascending, up to about `maxBytes` but at least one. Dropped offsets are skipped: without a record
+   * all of [from, end) is dropped. The answer may be behind: how far it goes is told by its `end`, and by that alone.
    * With `waitMs` a call at the end may wait so long for the first record, which then comes as soon as it is there.
    */
-  read(of: PartitionRef, from: number, maxBytes: number, waitMs?: number): Promise<LogRecord[]>;
-  /** The records at these ascending offsets, those that are there. Cheap where the log is local. */
-  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]>;
+  read(of: PartitionRef, from: number, maxBytes: number, waitMs?: number): Promise<LogPage>;
+  /** The records at these ascending offsets, those that are there: of the others those below `end` are dropped. Cheap where the log is local. */
+  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage>;
+  /** An answer was behind what the partition is known to hold: what this client remembers of where it lies is looked up anew. */
+  doubt(of: PartitionRef): void;
   /** Tells the log's own tools how far the owners of these partitions have come. For display only: it is never read back, and may fail unseen. */
   reportPositions(positions: readonly { readonly of: PartitionRef; readonly position: number }[]): void;
   close(): Promise<void>;

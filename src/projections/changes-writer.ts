@@ -5,6 +5,7 @@ import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
@@ -262,7 +263,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     for (let from = after; out.length < limit;) {
       const sequences = tables.changesAfter(projectionId, from, limit - out.length);
       if (sequences.length === 0) break;
-      for (const record of await log.readAt(ref, sequences)) {
+      for (const record of await recordsAt(log, ref, sequences)) {
         const change = this.#decode(record, codec);
         if (change !== undefined && change.fault === undefined) out.push(change);
       }
@@ -284,14 +285,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     const recent = this.#tail.from(from, 4096);
     if (recent !== undefined)
       return { changes: recent, next: recent.length === 4096 ? (recent.at(-1)?.sequence ?? from) + 1 : end };
-    const records = await this.#options.log.read(this.#options.ref, from, maxBytes);
+    const { records, next } = await readBelow(this.#options.log, this.#options.ref, from, end, maxBytes);
     const changes: Change[] = [];
     for (const record of records) {
       if (record.offset >= end) return { changes, next: end };
       const change = this.#decode(record, this.#options.codec);
       if (change !== undefined) changes.push(change);
     }
-    return { changes, next: (records.at(-1)?.offset ?? end - 1) + 1 };
+    return { changes, next };
   }
 
   #decode(record: LogRecord, codec: RecordCodec<ChangesBody>): Change | undefined {

@@ -1,6 +1,7 @@
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { Codecs, RecordCodec } from '../log/codec/codec.js';
+import { recordsAt } from '../log/journal/known-end.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { STORE_FORMAT } from '../store/local-store.js';
 import { recordsOf, type Checkpoint } from '../store/partition-tables.js';
@@ -88,7 +89,7 @@ export class SnapshotReader {
     const end = await log.endOffset(ref);
     if (position > end) return `it is at ${position} of ${ref.topic}, which ends at ${end}`;
     if (lastRecordId === undefined || position === 0) return undefined;
-    const [last] = await log.readAt(ref, [position - 1]);
+    const [last] = await recordsAt(log, ref, [position - 1]);
     const found = last?.value ? codec.decode(last.value)?.fence.recordId : undefined;
     return found === undefined || found === lastRecordId
       ? undefined

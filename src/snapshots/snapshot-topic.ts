@@ -1,3 +1,4 @@
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log } from '../log/log.js';
 import { snapshotsRef } from '../log/topics.js';
 import { decodeManifest, decodeRecord, readKey, type Manifest } from './snapshot-format.js';
@@ -24,7 +25,7 @@ export async function newestManifest(log: Log, section: string, end: number): Pr
   let run: { readonly id: string; readonly n: number } | undefined;
   let at = end - 1;
   for (let hops = 0; at >= start && hops < MOST_HOPS; hops++) {
-    const [record] = await log.readAt(ref, [at]);
+    const [record] = await recordsAt(log, ref, [at]);
     const manifest = record?.value ? decodeManifest(decodeRecord(record.value)) : undefined;
     if (manifest !== undefined) return { offset: at, manifest };
     const { id, n } = readKey(record?.key ?? NO_KEY);
@@ -39,18 +40,17 @@ export async function newestManifest(log: Log, section: string, end: number): Pr
 export async function* chunksOf(log: Log, section: string, { id, first, chunks }: Manifest): AsyncGenerator<Buffer> {
   const ref = snapshotsRef(section);
   let n = 0;
-  for (let from = first; n < chunks;) {
-    const records = await log.read(ref, from, READ_BYTES);
+  const end = first + chunks;
+  for (let from = first; from < end && n < chunks;) {
+    const { records, next } = await readBelow(log, ref, from, end, READ_BYTES);
     for (const { key, value, offset } of records) {
-      if (offset >= first + chunks) return;
+      if (offset >= end) return;
       const { id: its, n: number } = readKey(key);
       if (its !== id || number !== n || value === null) continue;
       yield value;
       n++;
     }
-    const last = records.at(-1);
-    if (last === undefined) return;
-    from = last.offset + 1;
+    from = next;
   }
 }
 
@@ -58,9 +58,9 @@ export async function* chunksOf(log: Log, section: string, { id, first, chunks }
 export async function keysBetween(log: Log, section: string, from: number, to: number): Promise<Buffer[]> {
   const keys: Buffer[] = [];
   for (let at = from; at < to;) {
-    const records = await log.read(snapshotsRef(section), at, READ_BYTES);
+    const { records, next } = await readBelow(log, snapshotsRef(section), at, to, READ_BYTES);
     for (const { key, value, offset } of records) if (offset < to && value !== null) keys.push(key);
-    at = (records.at(-1)?.offset ?? to) + 1;
+    at = next;
   }
   return keys;
 }

@@ -1,5 +1,6 @@
 import type { Logger } from '../core/logger.js';
-import type { Log, PartitionRef } from '../log/log.js';
+import { readBelow } from '../log/journal/known-end.js';
+import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 
 export const ACTIVITY_TOPIC = 'statefold.activity';
 const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
@@ -53,7 +54,11 @@ export class Activity {
     const activity = new Activity(options);
     const end = await options.log.endOffset(PARTITION);
     let position = await options.log.startOffset(PARTITION);
-    while (position < end) position = await activity.#read(position, end, 0);
+    while (position < end) {
+      const { records, next } = await readBelow(options.log, PARTITION, position, end, READ_BYTES);
+      activity.#take(records);
+      position = next;
+    }
     activity.#opened = true;
     void activity.#follow(position);
     return activity;
@@ -97,7 +102,9 @@ export class Activity {
   async #follow(from: number): Promise<void> {
     for (let position = from; !this.#closed;) {
       try {
-        position = await this.#read(position, position, WAIT_MS);
+        const { records } = await this.#options.log.read(PARTITION, position, READ_BYTES, WAIT_MS);
+        this.#take(records);
+        position = (records.at(-1)?.offset ?? position - 1) + 1;
       } catch (error) {
         if (this.#closed) return;
         this.#options.logger.debug({ err: error }, 'the notes of activity could not be read; trying again');
@@ -106,8 +113,7 @@ export class Activity {
     }
   }
 
-  async #read(from: number, end: number, waitMs: number): Promise<number> {
-    const records = await this.#options.log.read(PARTITION, from, READ_BYTES, waitMs);
+  #take(records: readonly LogRecord[]): void {
     for (const { key, value, timestamp } of records) {
       const tenantId = key.toString();
       const note = value?.toString();
@@ -119,6 +125,5 @@ export class Activity {
       this.#noted.set(tenantId, timestamp);
       if (!known && this.#opened && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
     }
-    return (records.at(-1)?.offset ?? Math.max(from, end) - 1) + 1;
   }
 }

@@ -3,6 +3,7 @@ import type { Logger } from '../core/logger.js';
 import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { backOff, isFinal, pause } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
@@ -91,7 +92,7 @@ export class TenantOrder {
     const end = await log.endOffset(ref);
     if (this.#position > end) throw this.#lost(`the checkpoint is at ${this.#position}, the log ends at ${end}`);
     if (this.#position > 0) {
-      const [last] = await log.readAt(ref, [this.#position - 1]);
+      const [last] = await recordsAt(log, ref, [this.#position - 1], () => this.#closed);
       const found = last?.value ? codec.decode(last.value)?.fence.recordId : undefined;
       if (found !== undefined && found !== this.#lastRecordId)
         throw this.#lost(`the record at offset ${this.#position - 1} is ${found}, it was ${this.#lastRecordId}`);
@@ -139,7 +140,7 @@ export class TenantOrder {
     const { log, ref, logger, onStopped } = this.#options;
     for (let failures = 0; this.#following && !this.#closed;) {
       try {
-        const records = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
+        const { records } = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
         if (!this.#following || this.#closed) return;
         this.#take(records);
         failures = 0;
@@ -157,7 +158,7 @@ export class TenantOrder {
   async #readTo(end: number): Promise<void> {
     const { log, ref } = this.#options;
     while (this.#position < end && !this.#closed) {
-      const records = await log.read(ref, this.#position, READ_BYTES);
+      const { records } = await readBelow(log, ref, this.#position, end, READ_BYTES, () => this.#closed);
       if (records.length === 0)
         throw this.#lost(`there is nothing from offset ${this.#position} on, and it ended at ${end}`);
       this.#take(records);

@@ -1,4 +1,5 @@
 import type { Logger } from '../core/logger.js';
+import { readBelow } from '../log/journal/known-end.js';
 import type { Log, NewRecord, PartitionRef } from '../log/log.js';
 import type { CursorStore, EndpointCheckpoint } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
@@ -45,9 +46,9 @@ export class LogCursorStore implements CursorStore {
   async #readToEnd(): Promise<void> {
     const end = await this.log.endOffset(PARTITION);
     while (this.#position < end) {
-      const records = await this.log.read(PARTITION, this.#position, READ_BYTES);
+      const { records, next } = await readBelow(this.log, PARTITION, this.#position, end, READ_BYTES);
       for (const { key, value } of records) this.#restore(key.toString('utf8'), value);
-      this.#position = (records.at(-1)?.offset ?? end - 1) + 1;
+      this.#position = next;
     }
   }
 

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import {
+  appendBytes,
   AppendRefusedError,
+  MAX_APPEND_BYTES,
   type Log,
   type LogRecord,
   type NewRecord,
@@ -32,7 +34,7 @@ const shape = (records: readonly LogRecord[]): string[] =>
 async function readAll(log: Log, ref: PartitionRef, from = 0, maxBytes = ALL): Promise<LogRecord[]> {
   const out: LogRecord[] = [];
   for (let next = from; ;) {
-    const records = await log.read(ref, next, maxBytes);
+    const records = (await log.read(ref, next, maxBytes)).records;
     const last = records.at(-1);
     if (last === undefined) return out;
     out.push(...records);
@@ -123,12 +125,58 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
         (await readAll(log, ref, 0, 1)).map(({ offset }) => offset),
         [0, 1, 2, 3],
       );
-      assert.equal((await log.read(ref, 2, 1))[0]?.offset, 2);
-      assert.equal((await log.read(ref, 3, ALL)).length, 1);
-      assert.deepEqual(await log.read(ref, 4, ALL), []);
-      assert.deepEqual(await log.read(ref, 400, ALL), []);
-      assert.deepEqual(shape(await log.readAt(ref, [1, 2, 3, 9])), [`1 b=${'y'.repeat(100)}`, '2 c=z', '3 d=w']);
-      assert.deepEqual(await log.readAt(ref, []), []);
+      assert.equal((await log.read(ref, 2, 1)).records[0]?.offset, 2);
+      assert.equal((await log.read(ref, 3, ALL)).records.length, 1);
+      assert.deepEqual((await log.read(ref, 4, ALL)).records, []);
+      assert.deepEqual((await log.read(ref, 400, ALL)).records, []);
+      assert.deepEqual(shape((await log.readAt(ref, [1, 2, 3, 9])).records), [
+        `1 b=${'y'.repeat(100)}`,
+        '2 c=z',
+        '3 d=w',
+      ]);
+      assert.deepEqual((await log.readAt(ref, [])).records, []);
+    });
+
+    it('tells with each answer how far the log goes', async () => {
+      const other = { topic: 'statefold.kept', partition: 1 };
+      assert.deepEqual(await log.read(other, 0, ALL), { records: [], end: 0 });
+      assert.deepEqual(await log.readAt(other, [3]), { records: [], end: 0 });
+      await log.append(ref, [record('a', 'x'.repeat(100)), record('b', 'y')]);
+      await log.append(ref, [record('c', 'z')]);
+      assert.equal((await log.read(ref, 0, ALL)).end, 3);
+      assert.equal((await log.read(ref, 0, 1)).end, 3, 'also where it gives a part');
+      assert.deepEqual(await log.read(ref, 3, ALL), { records: [], end: 3 });
+      assert.deepEqual(await log.read(ref, 400, ALL), { records: [], end: 3 }, 'asked past the end');
+      const [waited, at] = [await log.read(ref, 3, ALL, 20), await log.readAt(ref, [2, 400])];
+      assert.deepEqual(waited.records, []);
+      assert.ok(waited.end <= 3, 'never more than is there');
+      assert.deepEqual([shape(at.records), at.end], [['2 c=z'], 3]);
+      assert.ok((await log.readAt(ref, [0, 2])).end >= 3, 'what was found is below the end');
+      log.doubt(ref);
+      assert.equal((await log.read(ref, 1, ALL)).end, 3);
+    });
+
+    it('takes an append of its limit, and refuses a larger one whole', async () => {
+      assert.equal(log.maxAppendBytes, MAX_APPEND_BYTES);
+      const key = Buffer.from('k');
+      const fits = (records: number): NewRecord[] => {
+        const share = Math.floor((log.maxAppendBytes - appendBytes([])) / records);
+        const value = Buffer.alloc(share - appendBytes([{ key, value: null }]) + appendBytes([]), 'v');
+        return Array.from({ length: records }, () => ({ key, value }));
+      };
+      for (const records of [1, 1000]) {
+        const most = fits(records);
+        const left = log.maxAppendBytes - appendBytes(most);
+        assert.ok(left >= 0 && left < records);
+        const { baseOffset } = await log.append(ref, most);
+        const more = [...most.slice(1), { key, value: Buffer.alloc((most[0]?.value?.length ?? 0) + left + 1) }];
+        await assert.rejects(
+          log.append(ref, more),
+          (error) =>
+            error instanceof AppendRefusedError && /bytes together; the log takes 16777216 at once/.test(error.message),
+        );
+        assert.equal(await log.endOffset(ref), baseOffset + records);
+      }
     });
 
     it('waits at the end for the first record, and hands it out as soon as it is there', async () => {
@@ -136,21 +184,21 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       const other = log.read({ topic: 'statefold.kept', partition: 1 }, 0, ALL, 30_000);
       const started = performance.now();
       await log.append(ref, [record('a', '1'), record('b', '2')]);
-      assert.deepEqual(shape(await waiting), ['0 a=1', '1 b=2']);
+      assert.deepEqual(shape((await waiting).records), ['0 a=1', '1 b=2']);
       assert.ok(performance.now() - started < 10_000, 'long before the time is over');
       // What is there already is not waited for, and neither is what came while nobody asked.
-      assert.deepEqual(shape(await log.read(ref, 1, ALL, 30_000)), ['1 b=2']);
+      assert.deepEqual(shape((await log.read(ref, 1, ALL, 30_000)).records), ['1 b=2']);
       await log.append(ref, [record('c', '3')]);
-      assert.deepEqual(shape(await log.read(ref, 2, ALL, 30_000)), ['2 c=3']);
+      assert.deepEqual(shape((await log.read(ref, 2, ALL, 30_000)).records), ['2 c=3']);
       await log.append({ topic: 'statefold.kept', partition: 1 }, [record('d', '4')]);
-      assert.deepEqual(shape(await other), ['0 d=4']);
+      assert.deepEqual(shape((await other).records), ['0 d=4']);
     });
 
     it('gives each of several that wait all that they have not read, once and in order', async () => {
       const follow = async (from: number): Promise<string[]> => {
         const out: LogRecord[] = [];
         for (let next = from; next < 60; next = (out.at(-1)?.offset ?? next - 1) + 1)
-          out.push(...(await log.read(ref, next, 1024, 30_000)));
+          out.push(...(await log.read(ref, next, 1024, 30_000)).records);
         return shape(out);
       };
       const followers = [follow(0), follow(0), follow(25)];
@@ -168,15 +216,15 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
 
     it('answers with nothing when the time to wait is over', async () => {
       await log.append(ref, [record('a', '1')]);
-      assert.deepEqual(await log.read(ref, 1, ALL, 20), []);
-      assert.deepEqual(await log.read(ref, 1, ALL, 20), [], 'also for who comes back');
-      assert.deepEqual(shape(await log.read(ref, 0, ALL, 20)), ['0 a=1']);
+      assert.deepEqual((await log.read(ref, 1, ALL, 20)).records, []);
+      assert.deepEqual((await log.read(ref, 1, ALL, 20)).records, [], 'also for who comes back');
+      assert.deepEqual(shape((await log.read(ref, 0, ALL, 20)).records), ['0 a=1']);
     });
 
     it('hands out records that stay as they are while more is written', async () => {
       await log.append(ref, [record('a', 'first')]);
-      const [held] = await log.read(ref, 0, ALL);
-      const [heldAt] = await log.readAt(ref, [0]);
+      const [held] = (await log.read(ref, 0, ALL)).records;
+      const [heldAt] = (await log.readAt(ref, [0])).records;
       for (let i = 0; i < 50; i++) await log.append(ref, [record(`k${i}`, 'q'.repeat(5000))]);
       assert.equal(held?.value?.toString(), 'first');
       assert.equal(heldAt?.value?.toString(), 'first');
@@ -269,7 +317,7 @@ export function logContract(name: string, open: () => Promise<LogUnderTest>, { u
       assert.equal((await log.append(ref, [record('d', '1')])).baseOffset, 6);
       log = await under.reopen();
       await log.ensureTopics([kept, latest, expiring]);
-      assert.deepEqual(shape(await log.readAt(ref, [0, 1, 4])), ['1 b=1', '4 a=3']);
+      assert.deepEqual(shape((await log.readAt(ref, [0, 1, 4])).records), ['1 b=1', '4 a=3']);
       assert.equal(await log.endOffset(ref), 7);
     });
 

@@ -142,7 +142,7 @@ test('superseded records are erased, and what is left folds to the same catalog,
   assert.deepEqual(everything(again), before);
   await again.close();
   await log.clean();
-  const records = await log.read(PARTITION, 0, 1 << 30);
+  const records = (await log.read(PARTITION, 0, 1 << 30)).records;
   const values = records.filter(({ value, key }) => value !== null && !key.toString().startsWith('claim#'));
   assert.ok(
     values.length <= 3 + 1 + 1,
@@ -189,7 +189,7 @@ test('an artefact that was not written to its end, or is damaged, is never hande
   const partition = { topic: ARTEFACTS_TOPIC, partition: 0 };
   const store = await LogArtefactStore.open({ log });
   await store.put('whole', 'sources', Buffer.alloc(600_000, 7));
-  const chunks = await log.read(partition, 0, 1 << 30);
+  const chunks = (await log.read(partition, 0, 1 << 30)).records;
   for (const { key, value } of chunks.slice(0, 2))
     await log.append(partition, [{ key: Buffer.from(key.toString().replace('whole', 'torn')), value }]);
   assert.equal(await store.get('torn', 'sources'), undefined);

@@ -39,7 +39,7 @@ const of = (partition: number): PartitionRef => ({ topic: 'events', partition })
 async function readAll(log: Log, ref: PartitionRef): Promise<LogRecord[]> {
   const out: LogRecord[] = [];
   for (;;) {
-    const records = await log.read(ref, (out.at(-1)?.offset ?? -1) + 1, 1024 * 1024);
+    const records = (await log.read(ref, (out.at(-1)?.offset ?? -1) + 1, 1024 * 1024)).records;
     if (records.length === 0) return out;
     out.push(...records);
   }

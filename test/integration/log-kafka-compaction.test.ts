@@ -20,7 +20,7 @@ const line = ({ offset, key, value }: LogRecord): string =>
 async function readAll(log: KafkaLog, of: PartitionRef, maxBytes: number): Promise<LogRecord[]> {
   const out: LogRecord[] = [];
   for (;;) {
-    const records = await log.read(of, (out.at(-1)?.offset ?? -1) + 1, maxBytes);
+    const records = (await log.read(of, (out.at(-1)?.offset ?? -1) + 1, maxBytes)).records;
     if (records.length === 0) return out;
     out.push(...records);
   }
@@ -90,20 +90,20 @@ it(
         [140, tombstones.to],
         [3, 4],
       ] as const) {
-        assert.equal((await log.read(ref, from, ALL))[0]?.offset, first, `from ${from}`);
-        assert.equal((await log.read(ref, from, 1, 30_000))[0]?.offset, first, `from ${from}, waiting`);
+        assert.equal((await log.read(ref, from, ALL)).records[0]?.offset, first, `from ${from}`);
+        assert.equal((await log.read(ref, from, 1, 30_000)).records[0]?.offset, first, `from ${from}, waiting`);
       }
       assert.deepEqual(
         (
-          await log.readAt(
+          (await log.readAt(
             ref,
             Array.from({ length: 140 }, (_, i) => i),
-          )
+          )).records
         ).map(line),
         expected.slice(0, 140 - erased.size),
       );
       assert.deepEqual(
-        (await log.readAt(ref, [3, 19, 20, 35, 50, 128, 136])).map(({ offset }) => offset),
+        (await log.readAt(ref, [3, 19, 20, 35, 50, 128, 136])).records.map(({ offset }) => offset),
         [19, 50, 136].filter((offset) => !erased.has(offset)),
       );
       assert.equal(await log.endOffset(ref), written.size, 'no offset moved');

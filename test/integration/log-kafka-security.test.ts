@@ -119,7 +119,7 @@ it('speaks TLS and SASL, and authenticates again before a session ends', { skip,
   };
   for (const log of logs) await log.ensureTopics([spec]);
   await appendAll();
-  for (const log of logs) assert.equal((await log.read(ref, 0, 1024 * 1024)).length, logs.length);
+  for (const log of logs) assert.equal((await log.read(ref, 0, 1024 * 1024)).records.length, logs.length);
 
   // Past several sessions: no append fails.
   const end = performance.now() + 2.5 * REAUTHENTICATE_MS;

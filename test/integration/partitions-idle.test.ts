@@ -63,7 +63,7 @@ test('an append to a partition of one process wakes the tenant in another', { sk
   );
   // Not asked for over HTTP, which would wake it too.
   await until(async () =>
-    (await log.read(changes, before, 1024 * 1024)).some(
+    (await log.read(changes, before, 1024 * 1024)).records.some(
       ({ value }) => value !== null && codecs.changes.decode(value)?.body.kind === 'Change',
     ),
   );

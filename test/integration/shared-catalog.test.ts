@@ -108,6 +108,7 @@ for (const { name, skip, open } of LOGS) {
       const reached = <T>(work: () => Promise<T>): Promise<T> =>
         away ? Promise.reject(new Error('connection refused')) : work();
       const client: Log = {
+        maxAppendBytes: log.maxAppendBytes,
         ensureTopics: (specs) => log.ensureTopics(specs),
         deleteTopic: (topic) => log.deleteTopic(topic),
         append: (to, records) =>
@@ -116,6 +117,7 @@ for (const { name, skip, open } of LOGS) {
         startOffset: (of) => reached(() => log.startOffset(of)),
         read: (of, from, bytes, waitMs) => reached(() => log.read(of, from, bytes, waitMs)),
         readAt: (of, offsets) => reached(() => log.readAt(of, offsets)),
+        doubt: (of) => log.doubt(of),
         reportPositions: () => undefined,
         close: () => Promise.resolve(),
       };

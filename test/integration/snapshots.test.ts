@@ -6,7 +6,7 @@ import type { Change } from '../../src/core/change.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
-import type { Log, LogRecord, NewRecord } from '../../src/log/log.js';
+import type { Log, LogPage, LogRecord, NewRecord } from '../../src/log/log.js';
 import {
   CHUNK_BYTES,
   decodeManifest,
@@ -61,7 +61,7 @@ const folded = (task: TenantTask): Promise<void> => until(() => task.projectionL
 const records = async (log: Log): Promise<LogRecord[]> => {
   const out: LogRecord[] = [];
   for (let from = 0; ; from = (out.at(-1)?.offset ?? 0) + 1) {
-    const read = await log.read(snapshotsRef, from, 1024 * 1024);
+    const read = (await log.read(snapshotsRef, from, 1024 * 1024)).records;
     if (read.length === 0) return out;
     out.push(...read);
   }
@@ -178,9 +178,12 @@ const stored = (machine: Machine, position: number): Promise<void> =>
 
 /** The log, with what `alter` makes of the records of the topic of snapshots. */
 function altered(log: Log, alter: (record: LogRecord) => LogRecord, ends: Partial<Record<string, number>> = {}): Log {
-  const change = async (read: Promise<LogRecord[]>, topic: string): Promise<LogRecord[]> =>
-    topic === snapshotsRef.topic ? (await read).map(alter) : read;
+  const change = async (read: Promise<LogPage>, topic: string): Promise<LogPage> => {
+    const { records, end } = await read;
+    return { records: topic === snapshotsRef.topic ? records.map(alter) : records, end };
+  };
   return {
+    maxAppendBytes: log.maxAppendBytes,
     ensureTopics: (specs) => log.ensureTopics(specs),
     deleteTopic: (topic) => log.deleteTopic(topic),
     append: (to, what) => log.append(to, what),
@@ -188,6 +191,7 @@ function altered(log: Log, alter: (record: LogRecord) => LogRecord, ends: Partia
     startOffset: (of) => log.startOffset(of),
     read: (of, from, bytes, waitMs) => change(log.read(of, from, bytes, waitMs), of.topic),
     readAt: (of, offsets) => change(log.readAt(of, offsets), of.topic),
+    doubt: (of) => log.doubt(of),
     reportPositions: (positions) => log.reportPositions(positions),
     close: () => log.close(),
   };
@@ -257,7 +261,7 @@ describe('what is odd about a snapshot', () => {
   it('entries that are others than the manifest says', async (t) => {
     const { log, positions } = await three(t);
     const end = await log.endOffset(snapshotsRef);
-    const [last] = await log.readAt(snapshotsRef, [end - 1]);
+    const [last] = (await log.readAt(snapshotsRef, [end - 1])).records;
     const manifest = decodeManifest(decodeRecord(last?.value ?? Buffer.alloc(0)));
     assert.ok(manifest);
     const other = (change: object): Log =>
@@ -352,10 +356,10 @@ describe('what is odd about a snapshot', () => {
   it('the process died while it was loaded: nothing of it is left', async (t) => {
     const { log, positions } = await three(t);
     const machine = new Machine(t);
-    const [last] = await log.readAt(snapshotsRef, [(await log.endOffset(snapshotsRef)) - 1]);
+    const [last] = (await log.readAt(snapshotsRef, [(await log.endOffset(snapshotsRef)) - 1])).records;
     const manifest = decodeManifest(decodeRecord(last?.value ?? Buffer.alloc(0)));
     assert.ok(manifest);
-    const [first] = await log.readAt(snapshotsRef, [manifest.first]);
+    const [first] = (await log.readAt(snapshotsRef, [manifest.first])).records;
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
     const loading = machine.archive.load(

@@ -6,7 +6,7 @@ import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.j
 import { silentLogger } from '../../src/core/logger.js';
 import type { CatalogBody } from '../../src/core/records.js';
 import { Random, Scheduler, type Action, type SimProcess } from './scheduler.js';
-import { SimLog, type LogFaults } from './sim-log.js';
+import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { codecs } from './world.js';
 
 export interface CatalogPlan {
@@ -24,16 +24,22 @@ export interface CatalogPlan {
 export function catalogPlanOf(seed: number): CatalogPlan {
   const random = new Random(seed ^ 0xca7a);
   const some = (chance: number, value: number): number => (random.chance(chance) ? value : 0);
-  return {
+  const plan = {
     seed,
     processes: 1 + random.below(3),
     writes: 3 + random.below(8),
     entities: 1 + random.below(3),
-    faults: { lost: some(0.6, 12), dropped: some(0.5, 8), refused: some(0.3, 8), unreadable: some(0.4, 3) },
+    faults: {
+      lost: some(0.6, 12),
+      dropped: some(0.5, 8),
+      refused: some(0.3, 8),
+      unreadable: some(0.4, 3),
+    },
     crashes: some(0.5, 1 + random.below(3)),
     pauses: some(0.5, 1 + random.below(4)),
     sweepAfter: random.pick([1, 3, 256]),
   };
+  return { ...plan, faults: { ...plan.faults, lagging: some(0.4, 15) } };
 }
 
 type Outcome = { readonly step: number } & (
@@ -105,7 +111,7 @@ export class CatalogWorld {
       if (!(await this.scheduler.next(this.#moves()))) break;
       if (this.scheduler.step > MAX_STEPS) throw new Error(`no end after ${MAX_STEPS} steps`);
     }
-    this.log.faults = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
+    this.log.faults = NO_FAULTS;
     for (const { process } of this.#seats) if (process !== undefined) process.paused = false;
     await this.#drain();
     for (const seat of this.#seats) if (seat.process === undefined) this.#start(seat);

@@ -96,7 +96,56 @@ const p = (revision: number): WorldOptions['deploys'][number] => ({
 const unheard = (topic: string) => (action: Action) =>
   !(action.label.includes(`to ${topic} land`) || action.label.includes(`to ${topic} are acknowledged`));
 
+/** The next reads of the topic by the process are answered by a leader that knows it up to `end` only. */
+function lagging(world: World, process: SimProcess, topic: string, end: number): { left: number } {
+  const reads = { left: 5 };
+  world.log.lags = (by, of) => (by === process && of.topic === topic && reads.left-- > 0 ? end : undefined);
+  return reads;
+}
+
 describe('cases of the model', () => {
+  named(
+    '8, 20: the gap before an acknowledgement is not passed while the leader does not show it',
+    {},
+    async (world) => {
+      const former = await up(world, 0);
+      assert.equal(await append(world, former), 1);
+      const next = await up(world, 1); // its claim is at offset 2, and the former owner has not seen it
+      const reads = lagging(world, former.process, EVENTS, 2);
+      assert.equal(await append(world, former), 'UNAVAILABLE', 'what landed past the claim is void');
+      assert.ok(reads.left < 0, 'it was asked until the answer went far enough');
+      assert.equal(await append(world, next), 2);
+    },
+  );
+
+  named(
+    '9, 20: a new owner whose leader lags restores all that was acknowledged',
+    { flushEntries: 1 },
+    async (world) => {
+      const former = await up(world, 0);
+      for (const version of [1, 2, 3]) assert.equal(await append(world, former), version);
+      world.crash(machine(world, 0));
+      const restored = world.start(machine(world, 1));
+      const reads = lagging(world, restored.process, EVENTS, 2);
+      await drain(world);
+      assert.ok(restored.open && reads.left < 0);
+      assert.equal(await append(world, restored), 4);
+    },
+  );
+
+  named('20: a log that stays behind what it acknowledged has lost data: its reader stops', {}, async (world) => {
+    const former = await up(world, 0);
+    assert.equal(await append(world, former), 1);
+    await up(world, 1);
+    lagging(world, former.process, EVENTS, 2).left = Infinity;
+    assert.equal(await append(world, former), 'UNAVAILABLE');
+    assert.equal(former.task.status, 'CLOSED');
+    assert.match(
+      world.problems.splice(0).join(),
+      /statefold\.t\.events-0: the log goes to 2, .* up to 3: the log lost data/,
+    );
+  });
+
   named('3, 4: a produce whose answer was lost is answered once, at the place where it landed', {}, async (world) => {
     const owner = await up(world, 0);
     let lost = 0;

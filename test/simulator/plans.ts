@@ -1,4 +1,5 @@
 import { check } from './checker.js';
+import { NO_FAULTS } from './sim-log.js';
 import { Random } from './scheduler.js';
 import type { Truth } from './truth.js';
 import { World, type WorldOptions } from './world.js';
@@ -9,7 +10,6 @@ const target = (projectionId: string, revision: number): WorldOptions['deploys']
   artefactId: `${projectionId}-${revision}`,
   classNames: ['C'],
 });
-const NO_FAULTS = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
 
 /** A small world without faults; a case says what differs. */
 export const calm = (seed: number): WorldOptions => ({
@@ -53,14 +53,19 @@ export function planOf(seed: number): WorldOptions {
     { ...target('p', 3), ...again, cause: 'rollback' as const },
     { ...target('p', 4), ...again, cause: 'rebuild' as const },
   ];
-  return {
+  const plan = {
     seed,
     machines: 1 + random.below(3),
     clients: 1 + random.below(5),
     commands: 3 + random.below(8),
     aggregates: 1 + random.below(3),
     keys: 1 + random.below(4),
-    faults: { lost: some(0.6, 12), dropped: some(0.4, 8), refused: some(0.3, 8), unreadable: some(0.3, 2) },
+    faults: {
+      lost: some(0.6, 12),
+      dropped: some(0.4, 8),
+      refused: some(0.3, 8),
+      unreadable: some(0.3, 2),
+    },
     crashes: some(0.7, 1 + random.below(4)),
     pauses: some(0.5, 1 + random.below(4)),
     takeovers: some(0.7, 1 + random.below(4)),
@@ -80,6 +85,8 @@ export function planOf(seed: number): WorldOptions {
     releases: some(0.7, 4 + random.below(8)),
     snapshots: some(0.5, 1 + random.below(3)),
   };
+  // Drawn last: what a seed made of a world before is as it was.
+  return { ...plan, faults: { ...plan.faults, lagging: some(0.4, 15) } };
 }
 
 export interface Outcome {

@@ -1,8 +1,11 @@
 import {
   AppendIndefiniteError,
+  appendBytes,
   AppendRefusedError,
+  MAX_APPEND_BYTES,
+  tooLarge,
   type Log,
-  type LogRecord,
+  type LogPage,
   type NewRecord,
   type PartitionRef,
 } from '../../src/log/log.js';
@@ -17,9 +20,17 @@ export interface LogFaults {
   readonly refused: number;
   /** A read fails. */
   readonly unreadable: number;
+  /** Of 100 reads so many are answered by a leader that does not know yet how far the partition goes. */
+  readonly lagging: number;
 }
 
-interface Stored extends LogRecord {
+export const NO_FAULTS: LogFaults = { lost: 0, dropped: 0, refused: 0, unreadable: 0, lagging: 0 };
+
+interface Stored {
+  readonly offset: number;
+  readonly timestamp: number;
+  readonly key: Buffer;
+  readonly value: Buffer | null;
   /** Step in which it landed. */
   readonly step: number;
   /** Compaction took it: no reader gets it any more. */
@@ -41,6 +52,9 @@ export class SimLog {
         records: readonly NewRecord[],
       ) => 'lost' | 'dropped' | 'refused' | 'kept' | undefined)
     | undefined;
+
+  /** Decides how far the leader that answers a read knows the partition, in place of the seed. */
+  lags: ((process: SimProcess, of: PartitionRef, end: number) => number | undefined) | undefined;
 
   constructor(scheduler: Scheduler, faults: LogFaults) {
     this.#scheduler = scheduler;
@@ -66,25 +80,30 @@ export class SimLog {
     const served = <T>(label: string, serve: () => T, readable = true): Promise<T> =>
       this.#served(owner, label, serve, readable);
     return {
+      maxAppendBytes: MAX_APPEND_BYTES,
       ensureTopics: () => served('topics', () => undefined, false),
       deleteTopic: (topic) => served('delete topic', () => void this.#partitions.delete(`${topic}/0`), false),
       append: (to, records) => this.#append(owner, to, records),
       endOffset: (of) => served(`end of ${short(of)}`, () => this.#partition(of).length),
       startOffset: () => served('start', () => 0),
       read: (of, from, _bytes, waitMs = 0) => {
-        const read = (): Promise<LogRecord[]> =>
+        const read = (): Promise<LogPage> =>
           served(`read ${short(of)} from ${from}`, () => {
+            const end = this.#known(owner, of);
             const records = this.#partition(of)
-              .slice(from)
+              .slice(from, end)
               .filter(({ gone }) => !gone);
-            return records.slice(0, 1 + this.#scheduler.random.below(Math.max(1, records.length)));
+            return { records: records.slice(0, 1 + this.#scheduler.random.below(Math.max(1, records.length))), end };
           });
         return waitMs > 0 ? this.#ahead(owner, of, from, read) : read();
       },
       readAt: (of, offsets) =>
-        served(`read ${short(of)} at ${offsets.join(', ')}`, () =>
-          offsets.flatMap((offset) => this.#partition(of)[offset] ?? []).filter(({ gone }) => !gone),
-        ),
+        served(`read ${short(of)} at ${offsets.join(', ')}`, () => {
+          const end = this.#known(owner, of);
+          const there = offsets.filter((offset) => offset < end);
+          return { records: there.flatMap((at) => this.#partition(of)[at] ?? []).filter(({ gone }) => !gone), end };
+        }),
+      doubt: () => undefined,
       reportPositions: () => undefined,
       close: () => Promise.resolve(),
     };
@@ -97,8 +116,17 @@ export class SimLog {
     return records;
   }
 
+  /** How far the leader that answers knows the partition: a new one may be behind what was acknowledged. */
+  #known(process: SimProcess, of: PartitionRef): number {
+    const { random } = this.#scheduler;
+    const { length } = this.#partition(of);
+    return (
+      this.lags?.(process, of, length) ?? (random.chance(this.faults.lagging / 100) ? random.below(length + 1) : length)
+    );
+  }
+
   /** Waits for a record from `from` on, as a rule: an adapter need not, and an answer may come when there is nothing. */
-  #ahead(owner: SimProcess, of: PartitionRef, from: number, read: () => Promise<LogRecord[]>): Promise<LogRecord[]> {
+  #ahead(owner: SimProcess, of: PartitionRef, from: number, read: () => Promise<LogPage>): Promise<LogPage> {
     const partition = this.#partition(of);
     if (partition.length > from || this.#scheduler.random.chance(0.1)) return read();
     return new Promise((resolve, reject) => {
@@ -154,8 +182,10 @@ export class SimLog {
     return new Promise((resolve, reject) => {
       const fail = (error: Error): unknown =>
         scheduler.add({ owner, label: `${what}: ${error.name}`, weight: 1, run: () => reject(error) });
+      const bytes = appendBytes(records);
       const fate = this.fate?.(owner, to, records) ?? this.#fate();
-      if (fate === 'refused') fail(new AppendRefusedError('the disk is full'));
+      if (bytes > MAX_APPEND_BYTES) fail(tooLarge(records.length, bytes, MAX_APPEND_BYTES));
+      else if (fate === 'refused') fail(new AppendRefusedError('the disk is full'));
       else if (fate === 'dropped') fail(new AppendIndefiniteError('the connection was closed'));
       else if (fate === 'lost') {
         scheduler.add({ label: `(${owner.id}) ${what} land unheard`, weight: 0.5, run: land });

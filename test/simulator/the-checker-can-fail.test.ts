@@ -1,4 +1,4 @@
-import { AppendIndefiniteError, AppendRefusedError } from '../../src/log/log.js';
+import { AppendIndefiniteError, AppendRefusedError, type LogPage } from '../../src/log/log.js';
 import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import { ChangesWriter } from '../../src/projections/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
@@ -50,6 +50,22 @@ mutant(
           log.append(to, records).catch((error: unknown) => {
             throw error instanceof AppendIndefiniteError ? new AppendRefusedError(error.message) : error;
           }),
+      };
+    },
+);
+
+mutant(
+  'an answer of a log that is behind, taken for records that were dropped',
+  SimLog.prototype,
+  'client',
+  (client) =>
+    function (this: SimLog, owner) {
+      const log = client.call(this, owner);
+      const deceived = async (page: Promise<LogPage>): Promise<LogPage> => ({ ...(await page), end: Infinity });
+      return {
+        ...log,
+        read: (of, from, maxBytes, waitMs) => deceived(log.read(of, from, maxBytes, waitMs)),
+        readAt: (of, offsets) => deceived(log.readAt(of, offsets)),
       };
     },
 );

@@ -8,7 +8,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
-import { SimLog, type LogFaults } from './sim-log.js';
+import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
 import { Scheduler, type Action, type SimProcess } from './scheduler.js';
 
@@ -200,7 +200,7 @@ export class World {
   /** No more faults; runs until nothing is left to do, with at least one process up. */
   async settle(): Promise<void> {
     this.#calm = true;
-    this.log.faults = { lost: 0, dropped: 0, refused: 0, unreadable: 0 };
+    this.log.faults = NO_FAULTS;
     for (const machine of this.machines) {
       machine.disk.failing = 0;
       if (machine.running) machine.running.process.paused = false;

@@ -3,6 +3,7 @@ import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.j
 import { uuidText } from '../../src/core/ids.js';
 import type { ChangesBody, EventsBody, OrderBody } from '../../src/core/records.js';
 import { loadCodecs, type RecordCodec } from '../../src/log/codec/codec.js';
+import { readBelow } from '../../src/log/journal/known-end.js';
 import type { Log, PartitionRef } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
@@ -139,10 +140,11 @@ async function inOrder(
   const swaps: LoggedSwap[] = [];
   const throughs = parts.map(() => 0);
   let place = 0;
-  for (let at = 0; ;) {
-    const records = await log.read({ topic: `statefold.${tenantId}.order`, partition: 0 }, at, 1024 * 1024);
-    if (records.length === 0) return { commits, swaps };
-    at = (records.at(-1)?.offset ?? at) + 1;
+  const ref = { topic: `statefold.${tenantId}.order`, partition: 0 };
+  const end = await log.endOffset(ref);
+  for (let at = 0; at < end;) {
+    const { records, next } = await readBelow(log, ref, at, end, 1024 * 1024);
+    at = next;
     for (const { value } of records) {
       const body = value === null ? undefined : codec.decode(value)?.body;
       if (body?.kind !== 'Through') continue;
@@ -159,6 +161,7 @@ async function inOrder(
       place += through - from;
     }
   }
+  return { commits, swaps };
 }
 
 interface Reader<B> {
@@ -174,9 +177,10 @@ async function fold<B extends { readonly kind: string }>(
 ): Promise<{ state: FenceState; voids: number }> {
   let state = EMPTY_FENCE;
   let voids = 0;
-  for (;;) {
-    const records = await log.read(ref, state.position, 1024 * 1024);
-    if (records.length === 0) return { state, voids };
+  const end = await log.endOffset(ref);
+  for (let at = 0; at < end;) {
+    const { records, next } = await readBelow(log, ref, at, end, 1024 * 1024);
+    at = next;
     for (const { offset, value } of records) {
       const record = value === null ? undefined : codec.decode(value);
       const folded = foldRecord<B>(state, offset, record, (body) => reader.judge(body));
@@ -185,4 +189,5 @@ async function fold<B extends { readonly kind: string }>(
       else if (folded.verdict === 'accepted' && record !== undefined) reader.accept(record.body as B, offset);
     }
   }
+  return { state, voids };
 }

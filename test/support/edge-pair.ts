@@ -237,7 +237,7 @@ async function edgeNode(
   const hold: EdgeNode['hold'] = { queries: undefined, following: undefined };
   const counted = new Proxy(log, {
     get: (target, property: keyof Log) => {
-      if (property !== 'endOffset') return (Reflect.get(target, property) as () => unknown).bind(target);
+      if (property !== 'endOffset') return bound(target, property);
       return async (...asked: Parameters<Log['endOffset']>) => {
         counts.catalogQueries++;
         await hold.queries;
@@ -247,7 +247,7 @@ async function edgeNode(
   });
   const held = new Proxy(log, {
     get: (target, property: keyof Log) => {
-      if (property !== 'read') return (Reflect.get(target, property) as () => unknown).bind(target);
+      if (property !== 'read') return bound(target, property);
       return async (...asked: Parameters<Log['read']>) => {
         const records = await target.read(...asked);
         if (asked[3] !== undefined) await hold.following;
@@ -461,4 +461,9 @@ async function edgeNode(
     await catalog.close();
   };
   return { node, close };
+}
+
+function bound(log: Log, property: keyof Log): unknown {
+  const value: unknown = Reflect.get(log, property);
+  return typeof value === 'function' ? (value as () => unknown).bind(log) : value;
 }

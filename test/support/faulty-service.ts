@@ -80,6 +80,7 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       return body?.kind === 'Change' && causes.includes(body.value.cause ?? '');
     });
   return {
+    maxAppendBytes: log.maxAppendBytes,
     ensureTopics: (specs) => log.ensureTopics(specs),
     deleteTopic: (topic) => log.deleteTopic(topic),
     append: async (to, records) => {
@@ -103,6 +104,7 @@ function faultyLog(log: Log, fuse: Fuse): Log {
     endOffset: (of) => log.endOffset(of),
     startOffset: (of) => log.startOffset(of),
     read: (of, from, maxBytes, waitMs) => log.read(of, from, maxBytes, waitMs),
+    doubt: (of) => log.doubt(of),
     reportPositions: (positions) => log.reportPositions(positions),
     readAt: (of, offsets) => log.readAt(of, offsets),
     close: () => log.close(),

@@ -216,7 +216,7 @@ export const appendAll = async (nodes: readonly Node[], from: number, to: number
 export async function readAll(log: Log, of: PartitionRef): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
   for (const end = await log.endOffset(of); (records.at(-1)?.offset ?? -1) < end - 1;) {
-    const next = await log.read(of, (records.at(-1)?.offset ?? -1) + 1, 1024 * 1024);
+    const next = (await log.read(of, (records.at(-1)?.offset ?? -1) + 1, 1024 * 1024)).records;
     if (next.length === 0) break;
     records.push(...next);
   }

@@ -62,8 +62,13 @@ function readerOf(
     head += size;
   }
   const log: Pick<Log, 'read' | 'readAt'> = {
-    read: (_of, from, maxBytes) => Promise.resolve(records.slice(from, from + Math.max(1, Math.floor(maxBytes / 200)))),
-    readAt: (_of, offsets) => Promise.resolve(offsets.flatMap((offset) => records[offset] ?? [])),
+    read: (_of, from, maxBytes) =>
+      Promise.resolve({
+        records: records.slice(from, from + Math.max(1, Math.floor(maxBytes / 200))),
+        end: records.length,
+      }),
+    readAt: (_of, offsets) =>
+      Promise.resolve({ records: offsets.flatMap((offset) => records[offset] ?? []), end: records.length }),
   };
   const start = Math.min(pushedFrom, records.length);
   const reader = new CommitReader({

@@ -2,6 +2,7 @@ import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { EMPTY_FENCE, foldRecord, type FenceState, type Verdict } from '../../core/fence.js';
 import type { RecordCodec } from '../codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log.js';
+import { readBelow, recordsAt, type KnownRead } from './known-end.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 
 export interface PartitionReaderOptions<B> {
@@ -72,7 +73,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
   async #adopt(start: number): Promise<void> {
     const { log, ref, codec } = this.#options;
     let [epoch, owner] = [this.#fence.epoch, this.#fence.owner];
-    for (const { value } of await log.read(ref, start, READ_BYTES)) {
+    for (const { value } of (await log.read(ref, start, READ_BYTES)).records) {
       const record = value === null ? undefined : codec.decode(value);
       if (record === undefined || record.fence.epoch <= epoch) continue;
       if (record.body.kind === 'Claim') {
@@ -91,7 +92,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     const { log, ref, codec } = this.#options;
     const { position, lastRecordId } = this.#fence;
     if (lastRecordId === undefined || position - 1 < start) return;
-    const [last] = await log.readAt(ref, [position - 1]);
+    const [last] = await recordsAt(log, ref, [position - 1], () => this.#closed);
     const found = last?.value ? codec.decode(last.value)?.fence.recordId : undefined;
     if (found !== undefined && found !== lastRecordId)
       throw new InvariantError(
@@ -99,20 +100,23 @@ export class PartitionReader<B extends { readonly kind: string }> {
       );
   }
 
-  /** Folds all below `end`. @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile. */
+  /**
+   * Folds all below `end`, to which the log is known to go.
+   * @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile
+   * @throws InvariantError when the log does not come up with it
+   */
   async readTo(end: number, open?: OpenDrafts<B>): Promise<void> {
-    const { log, ref } = this.#options;
+    const read = (from: number): Promise<KnownRead> =>
+      readBelow(this.#options.log, this.#options.ref, from, end, READ_BYTES, () => this.#closed);
     // What comes next is read while this is folded.
-    let reading: Promise<LogRecord[]> | undefined;
+    let reading: Promise<KnownRead> | undefined;
     while (this.#fence.position < end) {
-      const records = await (reading ?? log.read(ref, this.#fence.position, READ_BYTES));
-      const next = (records.at(-1)?.offset ?? end) + 1;
-      reading = next < end ? log.read(ref, next, READ_BYTES) : undefined;
+      const { records, next } = await (reading ?? read(this.#fence.position));
+      reading = next < end ? read(next) : undefined;
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       this.take(records, end, open);
-      const past = records.at(-1)?.offset ?? end;
       // Erased records leave gaps: what was not read up to here is gone.
-      if ((records.length === 0 || past >= end) && this.#fence.position < end)
+      if (next >= end && this.#fence.position < end)
         this.#fence = { ...this.#fence, position: end, lastRecordId: undefined };
     }
   }
@@ -124,7 +128,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
   async ahead(waitMs: number): Promise<readonly LogRecord[]> {
     const { log, ref } = this.#options;
     const from = this.#fence.position;
-    const records = await log.read(ref, from, READ_BYTES, waitMs);
+    const { records } = await log.read(ref, from, READ_BYTES, waitMs);
     const first = records[0]?.offset ?? from;
     // Erased records leave gaps that mean nothing; what retention took may have been claims.
     if (first > from && (await log.startOffset(ref)) > from)

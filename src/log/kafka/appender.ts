@@ -1,4 +1,11 @@
-import { AppendIndefiniteError, AppendRefusedError, type NewRecord, type PartitionRef } from '../log.js';
+import {
+  appendBytes,
+  AppendIndefiniteError,
+  AppendRefusedError,
+  tooLarge,
+  type NewRecord,
+  type PartitionRef,
+} from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
 import { produceCall, type Produced } from '../../kafka/calls.js';
@@ -8,7 +15,7 @@ import { encodeRecordBatch } from './record-batch.js';
 
 export interface AppenderOptions {
   readonly requestTimeoutMs: number;
-  readonly maxMessageBytes: number;
+  readonly maxAppendBytes: number;
 }
 
 export interface Appended {
@@ -49,13 +56,9 @@ export class Appender {
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<Appended> {
     if (this.#closed) return Promise.reject(new AppendRefusedError('the log is closed'));
     if (records.length === 0) return Promise.reject(new AppendRefusedError('nothing to append'));
+    const [bytes, most] = [appendBytes(records), this.#options.maxAppendBytes];
+    if (bytes > most) return Promise.reject(tooLarge(records.length, bytes, most));
     const batch = encodeRecordBatch(records, Date.now());
-    if (batch.length > this.#options.maxMessageBytes)
-      return Promise.reject(
-        new AppendRefusedError(
-          `${records.length} records have ${batch.length} bytes together; the log takes ${this.#options.maxMessageBytes} at once`,
-        ),
-      );
     this.#underWay++;
     return new Promise<Appended>((resolve, reject) => {
       const produce = { topic: to.topic, partition: to.partition, batch, since: performance.now(), resolve, reject };

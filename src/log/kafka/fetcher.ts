@@ -1,5 +1,6 @@
 import { InvariantError } from '../../core/errors.js';
-import type { LogRecord, PartitionRef } from '../log.js';
+import { pause } from '../journal/retry.js';
+import type { LogPage, LogRecord, PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import { fetchCall } from '../../kafka/calls.js';
 import type { Cluster } from '../../kafka/cluster.js';
@@ -15,12 +16,20 @@ const NEAR = 32;
 const RANGE_BYTES_AN_OFFSET = 1024;
 const RANGE_BYTES = 1024 * 1024;
 const WORKERS = 16;
+/** Leaders that don't agree where a partition begins and ends: one was elected a moment ago. */
+const RANGE_DELAYS_MS = [20, 100, 400];
 const CACHE = { batches: 64, bytes: 16 * 1024 * 1024, batchBytes: 2 * 1024 * 1024, milliseconds: 60_000 };
 
 interface Cached {
   readonly name: string;
   readonly batch: RawBatch;
   readonly until: number;
+}
+
+/** What a leader gave, and its high watermark. */
+interface Fetch {
+  readonly batches: readonly RawBatch[];
+  readonly end: number;
 }
 
 /** Reads by position, which don't wait. */
@@ -38,21 +47,23 @@ export class Fetcher {
     this.#timeoutMs = timeoutMs;
   }
 
-  async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogRecord[]> {
+  async read(of: PartitionRef, from: number, maxBytes: number): Promise<LogPage> {
     for (let at = from; ;) {
-      const batches = await this.#batches(of, at, maxBytes);
+      const { batches, end } = await this.#batches(of, at, maxBytes);
       const records = await recordsOf(batches, at);
-      const end = batches.at(-1)?.end;
-      if (records.length > 0 || end === undefined) return records;
-      if (end <= at)
+      const through = batches.at(-1)?.end;
+      // What was passed on the way stays passed, also where the next answer is another leader's.
+      if (records.length > 0 || through === undefined)
+        return { records, end: Math.max(end, through ?? (at > from ? at : end)) };
+      if (through <= at)
         throw new InvariantError(
-          `${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${end}`,
+          `${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${through}`,
         );
-      at = end; // compaction took all records of these batches
+      at = through; // compaction took all records of these batches
     }
   }
 
-  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+  async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
     const runs: number[][] = [];
     for (const offset of offsets) {
       const run = runs.at(-1);
@@ -62,15 +73,16 @@ export class Fetcher {
     }
     // Neighbours go to one worker: they are often in one batch, which it then has already.
     const share = Math.max(1, Math.ceil(runs.length / WORKERS));
+    let end = (offsets.at(-1) ?? -1) + 1;
     const found = await Promise.all(
       Array.from({ length: Math.ceil(runs.length / share) }, async (_, worker) => {
         const records: LogRecord[] = [];
         for (const run of runs.slice(worker * share, (worker + 1) * share))
-          for (const record of await this.#readRun(of, run)) records.push(record);
+          end = Math.min(end, await this.#readRun(of, run, records));
         return records;
       }),
     );
-    return found.flat();
+    return { records: found.flat(), end };
   }
 
   /** Forgets what is held of the topic. */
@@ -80,18 +92,19 @@ export class Fetcher {
     this.#cache = left;
   }
 
-  async #readRun(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+  /** Adds what is there to `out`. Of what isn't, all below the answer is dropped. */
+  async #readRun(of: PartitionRef, offsets: readonly number[], out: LogRecord[]): Promise<number> {
     const name = `${of.topic}/${of.partition}`;
     const last = offsets.at(-1) ?? -1;
-    const out: LogRecord[] = [];
     let wanted = 0;
     while (wanted < offsets.length) {
       const at = offsets[wanted] ?? 0;
       const cached = this.#cached(name, at);
       // One byte is enough for the batch that holds it: a broker gives at least one.
       const maxBytes = last === at ? 1 : Math.min(RANGE_BYTES, (last - at + 1) * RANGE_BYTES_AN_OFFSET);
-      const batches = cached === undefined ? await this.#batches(of, at, maxBytes) : [cached];
-      if (batches.length === 0) break;
+      const { batches, end: known } =
+        cached === undefined ? await this.#batches(of, at, maxBytes) : { batches: [cached], end: cached.end };
+      if (batches.length === 0) return known;
       for (const batch of batches) {
         const [first, from] = [offsets[wanted] ?? Infinity, wanted];
         if (first >= batch.end) continue;
@@ -110,7 +123,7 @@ export class Fetcher {
       if (end <= at)
         throw new InvariantError(`${name}: asked for offset ${at}, the log answered with what ends at ${end}`);
     }
-    return out;
+    return Infinity;
   }
 
   #cached(name: string, offset: number): RawBatch | undefined {
@@ -141,10 +154,10 @@ export class Fetcher {
   }
 
   /** The batches from that which holds the offset; none at the end. */
-  async #batches(of: PartitionRef, from: number, maxBytes: number): Promise<RawBatch[]> {
+  async #batches(of: PartitionRef, from: number, maxBytes: number): Promise<Fetch> {
     const most = Math.max(1, Math.min(maxBytes, MOST_BYTES));
     for (let at = from, attempt = 0; ; attempt++) {
-      const { code, records } = await this.#cluster.routed(of, async (leader) => {
+      const { code, end, records } = await this.#cluster.routed(of, async (leader) => {
         const { topic, partition } = of;
         const connection = await this.#connection(leader);
         const [answer] = await leader.sendOn(
@@ -157,11 +170,19 @@ export class Fetcher {
           throw new KafkaCodeError(answer.code, `${topic}-${partition}`);
         return answer;
       });
-      if (code === 0) return splitRecordSet(records);
+      if (code === 0) return { batches: splitRecordSet(records), end };
       const start = await this.#offsets.offset(of, 'start');
-      if (at >= start) {
-        if (at >= (await this.#offsets.offset(of, 'end')) || attempt > 2) return [];
-      } else at = start; // what lay before it was dropped
+      if (at < start) {
+        at = start; // what lay before it was dropped
+        continue;
+      }
+      const last = await this.#offsets.offset(of, 'end');
+      if (at >= last) return { batches: [], end: last };
+      // One says that it ends before, another that it goes on: neither says that there is nothing.
+      const delay = RANGE_DELAYS_MS[attempt];
+      if (delay === undefined) throw new KafkaCodeError(code, `${of.topic}-${of.partition} from offset ${at}`);
+      this.#cluster.invalidate(of.topic);
+      await pause(delay);
     }
   }
 

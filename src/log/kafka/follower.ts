@@ -1,4 +1,4 @@
-import type { LogRecord, PartitionRef } from '../log.js';
+import type { LogPage, LogRecord, PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import { fetchCall, type Fetched } from '../../kafka/calls.js';
 import { recordsOf } from './fetcher.js';
@@ -7,7 +7,7 @@ import { splitRecordSet } from './record-batch.js';
 interface Waiter {
   readonly from: number;
   readonly timer: NodeJS.Timeout;
-  resolve(records: LogRecord[] | undefined): void;
+  resolve(page: LogPage | undefined): void;
   reject(error: unknown): void;
 }
 
@@ -15,7 +15,7 @@ interface Waiter {
 interface Followed extends PartitionRef {
   /** All from here on is still to come; what was before was delivered, or is in `held`. */
   position: number;
-  held: { readonly from: number; readonly records: LogRecord[]; readonly bytes: number } | undefined;
+  held: { readonly from: number; readonly page: LogPage; readonly bytes: number } | undefined;
   readonly waiters: Set<Waiter>;
   usedAt: number;
   /** When there was something last. */
@@ -76,10 +76,10 @@ export class Follower {
   }
 
   /**
-   * The first records from `from` on; none when nothing came for `waitMs`. Undefined: it is to be read without waiting first.
+   * The first records from `from` on; none when nothing came for `waitMs`, and then no end past what was delivered. Undefined: it is to be read without waiting first.
    * `checked`: the position (see above) before a read from `from` found nothing.
    */
-  wait(of: PartitionRef, from: number, waitMs: number, checked: number | undefined): Promise<LogRecord[] | undefined> {
+  wait(of: PartitionRef, from: number, waitMs: number, checked: number | undefined): Promise<LogPage | undefined> {
     const name = `${of.topic}/${of.partition}`;
     let followed = this.#followed.get(name);
     if (followed === undefined) {
@@ -99,21 +99,21 @@ export class Follower {
     if (held !== undefined && from >= held.from && from < followed.position) {
       this.#release(followed);
       this.#schedule();
-      const records = held.records.filter(({ offset }) => offset >= from);
-      if (records.length > 0) return Promise.resolve(records);
+      const records = after(held.page.records, from);
+      if (records.length > 0) return Promise.resolve({ records, end: held.page.end });
     } else if (from < followed.position && followed.position !== checked) return Promise.resolve(undefined);
     else this.#release(followed); // whoever it was held for is past it
-    const { waiters } = followed;
+    const waited = followed;
     return new Promise((resolve, reject) => {
-      const waiter = { from, timer: setTimeout(() => this.#expire(waiters, waiter), waitMs), resolve, reject };
-      waiters.add(waiter);
+      const waiter = { from, timer: setTimeout(() => this.#expire(waited, waiter), waitMs), resolve, reject };
+      waited.waiters.add(waiter);
       this.#schedule();
     });
   }
 
-  #expire(waiters: Set<Waiter>, waiter: Waiter): void {
+  #expire({ waiters, position }: Followed, waiter: Waiter): void {
     waiters.delete(waiter);
-    waiter.resolve([]);
+    waiter.resolve({ records: [], end: position });
   }
 
   #release(followed: Followed): void {
@@ -215,26 +215,27 @@ export class Follower {
       if (from !== followed.position) return;
       followed.position = Math.max(from, end);
       followed.heardAt = performance.now();
-      if (records.length > 0) this.#hand(followed, from, records, answer.records.length);
+      if (records.length > 0)
+        this.#hand(followed, from, { records, end: Math.max(answer.end, end) }, answer.records.length);
     } catch (error) {
       this.#followed.delete(`${followed.topic}/${followed.partition}`);
       for (const waiter of this.#taken(followed)) waiter.reject(error);
     }
   }
 
-  #hand(followed: Followed, from: number, records: LogRecord[], bytes: number): void {
+  #hand(followed: Followed, from: number, page: LogPage, bytes: number): void {
     let taken = false;
     for (const waiter of [...followed.waiters]) {
-      const wanted = waiter.from <= from ? records : records.filter(({ offset }) => offset >= waiter.from);
-      if (wanted.length === 0) continue;
+      const records = waiter.from <= from ? page.records : after(page.records, waiter.from);
+      if (records.length === 0) continue;
       taken = true;
       followed.waiters.delete(waiter);
       clearTimeout(waiter.timer);
       followed.usedAt = performance.now();
-      waiter.resolve(wanted);
+      waiter.resolve({ records, end: page.end });
     }
     if (taken || followed.waiters.size > 0) return;
-    followed.held = { from, records, bytes };
+    followed.held = { from, page, bytes };
     this.#heldBytes += bytes;
   }
 
@@ -258,3 +259,6 @@ export class Follower {
     this.#followed.clear();
   }
 }
+
+const after = (records: readonly LogRecord[], from: number): LogRecord[] =>
+  records.filter(({ offset }) => offset >= from);

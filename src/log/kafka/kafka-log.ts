@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { SASLOptions } from '../../kafka/protocol.js';
 import { silentLogger, type Logger } from '../../core/logger.js';
-import type { Log, LogRecord, NewRecord, PartitionRef, TopicSpec } from '../log.js';
+import { MAX_APPEND_BYTES, type Log, type LogPage, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
 import { Appender, type Appended } from './appender.js';
 import type { Broker } from '../../kafka/broker.js';
 import { Cluster } from '../../kafka/cluster.js';
@@ -28,8 +28,8 @@ export interface KafkaLogOptions {
   /** For each request, also one that is waiting behind others. */
   readonly requestTimeoutMs?: number;
   readonly connectTimeoutMs?: number;
-  /** The largest append. */
-  readonly maxMessageBytes?: number;
+  /** The largest append, in place of that of all logs: for tests. */
+  readonly maxAppendBytes?: number;
   readonly logger?: Logger;
   /** Configs of new topics, in place of ours: for tests. */
   readonly topicConfigOverrides?: TopicConfigs;
@@ -40,6 +40,7 @@ const AGAIN_MS = 50;
 
 /** The log on Apache Kafka. Only the framing of its topics is ours to know here: what a record means is decided by who reads it. */
 export class KafkaLog implements Log {
+  readonly maxAppendBytes: number;
   readonly #prefix: string;
   readonly #timeoutMs: number;
   readonly #cluster: Cluster;
@@ -54,7 +55,7 @@ export class KafkaLog implements Log {
   constructor(options: KafkaLogOptions) {
     const { ssl, sasl, minInsyncReplicas, topicConfigOverrides } = options;
     const requestTimeoutMs = (this.#timeoutMs = options.requestTimeoutMs ?? 10_000);
-    const maxMessageBytes = options.maxMessageBytes ?? 16 * 1024 * 1024;
+    const maxAppendBytes = (this.maxAppendBytes = options.maxAppendBytes ?? MAX_APPEND_BYTES);
     const logger = options.logger ?? silentLogger;
     this.#prefix = options.prefix ?? 'statefold';
     this.#cluster = new Cluster({
@@ -65,12 +66,12 @@ export class KafkaLog implements Log {
       ...(ssl !== undefined && { ssl }),
       ...(sasl !== undefined && { sasl }),
     });
-    this.#appender = new Appender(this.#cluster, { requestTimeoutMs, maxMessageBytes });
+    this.#appender = new Appender(this.#cluster, { requestTimeoutMs, maxAppendBytes });
     this.#offsets = new OffsetQuery(this.#cluster, requestTimeoutMs);
     this.#fetcher = new Fetcher(this.#cluster, this.#offsets, requestTimeoutMs);
     this.#topics = new Topics(this.#cluster, this.#offsets, {
       replicationFactor: options.replicationFactor ?? 'auto',
-      maxMessageBytes,
+      maxMessageBytes: maxAppendBytes,
       requestTimeoutMs,
       logger,
       ...(minInsyncReplicas !== undefined && { minInsyncReplicas }),
@@ -102,7 +103,7 @@ export class KafkaLog implements Log {
     return this.#offsets.offset(this.#of(of), 'start');
   }
 
-  async read(of: PartitionRef, from: number, maxBytes: number, waitMs = 0): Promise<LogRecord[]> {
+  async read(of: PartitionRef, from: number, maxBytes: number, waitMs = 0): Promise<LogPage> {
     const named = this.#of(of);
     const until = performance.now() + waitMs;
     for (let round = 0; ; round++) {
@@ -110,14 +111,14 @@ export class KafkaLog implements Log {
       let checked: number | undefined;
       if (waitMs === 0 || follower?.covers(named, from) !== true) {
         checked = follower?.position(named);
-        const records = await this.#fetcher.read(named, from, maxBytes);
-        if (records.length > 0 || performance.now() >= until) return records;
+        const page = await this.#fetcher.read(named, from, maxBytes);
+        if (page.records.length > 0 || performance.now() >= until) return page;
         follower = this.#follower(named);
       }
       if (follower !== undefined) {
         if (this.#closing !== undefined) throw new UnsentError('the log is closed');
-        const records = await follower.wait(named, from, Math.max(1, until - performance.now()), checked);
-        if (records !== undefined) return records;
+        const page = await follower.wait(named, from, Math.max(1, until - performance.now()), checked);
+        if (page !== undefined) return page;
       }
       // The leader moved, or the place is not one to wait at.
       if (round > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
@@ -132,8 +133,12 @@ export class KafkaLog implements Log {
     return follower;
   }
 
-  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogRecord[]> {
+  readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
     return this.#fetcher.readAt(this.#of(of), offsets);
+  }
+
+  doubt(of: PartitionRef): void {
+    this.#cluster.invalidate(this.#named(of.topic));
   }
 
   reportPositions(positions: readonly { readonly of: PartitionRef; readonly position: number }[]): void {
