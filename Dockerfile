@@ -1,5 +1,5 @@
 # One image for every role. Built with the .NET SDK; it runs with the runtime alone, as the compiler carries its own copy of Roslyn.
-FROM node:22.21-bookworm-slim AS node
+FROM node:20.19-bookworm-slim AS node
 
 FROM mcr.microsoft.com/dotnet/sdk:10.0 AS build
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
@@ -20,7 +20,7 @@ RUN useradd --system --uid 10001 --user-group --create-home statefold \
  && install --directory --owner=statefold --group=statefold --mode=0700 /data
 WORKDIR /opt/statefold
 # The lock file marks the folder that schemas and C# hosts are looked for in.
-COPY package.json package-lock.json ./
+COPY package.json package-lock.json LICENSE ./
 COPY schemas ./schemas
 COPY --from=build /opt/statefold/node_modules ./node_modules
 COPY --from=build /opt/statefold/dist ./dist
@@ -29,6 +29,6 @@ ENV HOST=0.0.0.0 PORT=8080 STATEFOLD_DATA_DIR=/data NODE_ENV=production
 VOLUME /data
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/health/ready').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "dist/src/main.js", "serve"]

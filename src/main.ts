@@ -1,17 +1,30 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util';
+import { runCommandLine } from './app/cli-tools.js';
+import type { ServeOptions } from './cli/io.js';
+import { describeMisspelt, misspeltSettings } from './config/misspelt.js';
+import { findProjectRoot } from './config/project-root.js';
 import { readSettings } from './config/settings.js';
-import { StartupError } from './core/startup-error.js';
-import { UnknownSchemaError } from './log/codec/codec.js';
 import { startService } from './app/service.js';
+import { describeStartFailure } from './app/start-failure.js';
 import { createLogger } from './telemetry/logger.js';
 import { Metrics } from './telemetry/metrics.js';
+import { welcome } from './app/welcome.js';
 
-/** Runs the service until SIGINT or SIGTERM. */
-async function serve(unsafe: boolean): Promise<void> {
-  const settings = readSettings({ ...process.env, ...(unsafe && { UNSAFE_NO_SANDBOX: 'true' }) });
-  const logger = createLogger({ level: settings.logLevel, pretty: process.stdout.isTTY });
-  const service = await startService({ settings, logger, metrics: new Metrics() });
+/** Runs the service until SIGINT or SIGTERM; resolves when it serves. */
+async function serve({ unsafeNoSandbox }: ServeOptions): Promise<void> {
+  const settings = readSettings({ ...process.env, ...(unsafeNoSandbox && { UNSAFE_NO_SANDBOX: 'true' }) });
+  const terminal = process.stdout.isTTY;
+  const logger = createLogger({ level: settings.logLevel, pretty: terminal });
+  const misspelt = misspeltSettings(process.env);
+  for (const setting of misspelt)
+    logger.warn(
+      { variable: setting.given, ...(setting.meant !== undefined && { nearest: setting.meant }) },
+      describeMisspelt(setting),
+    );
+  const service = await startService({ settings, logger, metrics: new Metrics() }).catch((error: unknown) => {
+    logger.debug({ err: error }, 'the start failed');
+    return fail(error, settings.dataDirectory);
+  });
   let closing = false;
   const end = (): void => {
     if (closing) return;
@@ -20,35 +33,26 @@ async function serve(unsafe: boolean): Promise<void> {
   };
   process.on('SIGINT', end);
   process.on('SIGTERM', end);
-  say(welcome(service));
-}
-
-function welcome({ url, jailed, newApiKey, fixedKeyRevoked }: Awaited<ReturnType<typeof startService>>): string {
-  const lines = [`Statefold listens on ${url}`, jailed];
-  if (newApiKey !== undefined) lines.push('', `API key of tenant default (shown only now): ${newApiKey}`);
-  if (fixedKeyRevoked) lines.push('', 'The key in STATEFOLD_API_KEY was revoked, and stays so: choose another.');
-  const key = newApiKey ?? '$KEY';
-  lines.push(
-    '',
-    'Next, in another terminal:',
-    `  curl ${url}/events -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' \\`,
-    `    -d '{"aggregateId":"account-1","eventType":"Opened","data":{"owner":"Ada"}}'`,
-    '',
-  );
-  return lines.join('\n');
-}
-
-const say = (text: string): void => void process.stdout.write(`${text}\n`);
-
-try {
-  const { positionals, values } = parseArgs({
-    allowPositionals: true,
-    strict: false,
-    options: { 'unsafe-no-sandbox': { type: 'boolean' } },
+  const text = welcome({
+    service,
+    settings,
+    root: findProjectRoot(),
+    directory: process.cwd(),
+    warnings: terminal ? misspelt.map(describeMisspelt) : [],
   });
-  if (positionals[0] === 'serve') await serve(values['unsafe-no-sandbox'] === true);
-} catch (error) {
-  if (!(error instanceof StartupError || error instanceof UnknownSchemaError)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exitCode = 1;
+  process.stdout.write(`${text}\n`, (error) => {
+    if (!error && service.newApiKey !== undefined) service.keyWasShown();
+  });
 }
+
+/** What is left of a start that failed must not keep the process. */
+function fail(error: unknown, directory?: string): never {
+  process.stderr.write(`${describeStartFailure(error, directory)}\n`);
+  process.exit(1);
+}
+
+const { env, stdin, stdout, stderr } = process;
+const code = await runCommandLine(process.argv.slice(2), { env, stdin, stdout, stderr, serve }).catch(
+  (error: unknown) => fail(error),
+);
+if (code !== 0) process.exitCode = code;

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CliError, type CliIo, type ProjectTools } from '../cli/io.js';
@@ -8,7 +8,7 @@ import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../code-host/dotnet/launch.js';
 import { codeHostOptions } from './open-code-host.js';
-import { findProjectRoot } from '../config/project-root.js';
+import { findProjectRoot, versionOf } from '../config/project-root.js';
 import { readSettings } from '../config/settings.js';
 import { silentLogger } from '../core/logger.js';
 
@@ -18,7 +18,7 @@ export const runCommandLine = (args: readonly string[], io: CliIo): Promise<numb
 
 function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
   const root = findProjectRoot();
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly version: string };
+  const version = versionOf(root);
   return {
     version,
     templateDirectory: join(root, 'templates', 'project'),

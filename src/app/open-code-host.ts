@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DotnetCodeHost, type DotnetCodeHostOptions } from '../code-host/dotnet/dotnet-code-host.js';
 import type { Jail } from '../code-host/dotnet/jail.js';
-import { jailOf } from '../code-host/dotnet/launch.js';
+import { jailOf, requireDotnet } from '../code-host/dotnet/launch.js';
 import { RefusingCodeHost } from '../code-host/dotnet/refusing-code-host.js';
 import type { Settings } from '../config/settings.js';
 
@@ -30,11 +30,13 @@ export const codeHostOptions = (
   maxStateBytes: settings.maxStateBytes,
 });
 
-/** Runs uploaded code in the jail that this machine has; refuses to where there is none, unless the settings say that it may run without. */
+/** Runs uploaded code in the jail that this machine has; refuses to where there is none, unless the settings say that it may run without. @throws StartupError without .NET */
 export function openCodeHost(
   settings: Settings,
   options: DotnetCodeHostOptions,
 ): { codeHost: DotnetCodeHost | RefusingCodeHost; jail: Jail } {
+  // What only forwards requests compiles and runs nothing.
+  if (settings.roles.includes('tasks')) requireDotnet(options);
   const jail: Jail = settings.unsafeNoSandbox ? { kind: 'none' } : jailOf(options, settings.sandboxUidBase);
   return {
     codeHost: jail.kind === 'refused' ? new RefusingCodeHost(jail.reason) : new DotnetCodeHost({ ...options, jail }),

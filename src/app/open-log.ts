@@ -141,8 +141,13 @@ function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLo
     kafkaSaslUsername,
     kafkaSaslPassword,
   } = settings;
-  const files = Object.entries({ ca: kafkaSslCa, cert: kafkaSslCert, key: kafkaSslKey }).flatMap(([name, path]) =>
-    path === undefined ? [] : [[name, readFileSync(path)] as const],
+  const named = {
+    ca: ['KAFKA_SSL_CA', kafkaSslCa],
+    cert: ['KAFKA_SSL_CERT', kafkaSslCert],
+    key: ['KAFKA_SSL_KEY', kafkaSslKey],
+  } as const;
+  const files = Object.entries(named).flatMap(([name, [setting, path]]) =>
+    path === undefined ? [] : [[name, readPem(setting, path)] as const],
   );
   return {
     ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
@@ -150,4 +155,15 @@ function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLo
       ? {}
       : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
   };
+}
+
+function readPem(setting: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new StartupError(
+      `The file ${path} can't be read (${(error as NodeJS.ErrnoException).code ?? String(error)}): set ${setting} to a PEM file that this user may read.`,
+      { cause: error },
+    );
+  }
 }

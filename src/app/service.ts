@@ -7,20 +7,24 @@ import { FencedCatalog } from '../catalog/fenced-catalog.js';
 import { masterKey, Sealer } from '../catalog/sealing.js';
 import { readOrMakeSecret } from '../catalog/secret-file.js';
 import type { TenantEntity } from '../catalog/catalog.js';
-import { ensureDefaultTenant } from '../catalog/tenants.js';
+import { ensureDefaultTenant, type DefaultTenant } from '../catalog/tenants.js';
+import { UnshownKey } from '../catalog/first-key.js';
 import { tenantOfKey } from '../core/slots.js';
 import { codeHostOptions, openCodeHost } from './open-code-host.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import { describeJail } from '../code-host/dotnet/jail.js';
-import { findProjectRoot } from '../config/project-root.js';
+import { findProjectRoot, versionOf } from '../config/project-root.js';
 import type { Settings } from '../config/settings.js';
 import { systemClock } from '../core/clock.js';
+import { LOG_RESERVE_BYTES } from '../core/disk-space.js';
 import type { Logger } from '../core/logger.js';
+import { takeDataDirectory } from './data-directory.js';
 import { ArtefactHealth } from '../deployments/artefact-health.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Authenticator } from '../http/auth.js';
 import { createEdge } from '../http/edge.js';
+import { FrontDoor } from '../http/front-door.js';
 import { notificationRoutes } from '../http/routes/notifications.js';
 import { serverSentEvents } from '../http/sse/stream-routes.js';
 import { StreamServer } from '../http/websocket/stream-server.js';
@@ -28,7 +32,6 @@ import { schemaRegistryRoutes } from '../http/routes/schema-registry.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import { lowerScratchPriority } from '../inspection/scratch-priority.js';
 import { openLog } from './open-log.js';
-import { lockDirectory } from '../log/embedded/instance-lock.js';
 import type { Log } from '../log/log.js';
 import { ConnectionQuota } from '../http/connection-quota.js';
 import { ChangeHub } from '../feed/hub.js';
@@ -71,9 +74,13 @@ export interface ServiceOptions {
 export interface Service {
   /** Where it listens, e.g. `http://127.0.0.1:8080`. */
   readonly url: string;
-  /** The key of tenant `default`, when this start made it. */
+  /** The key of tenant `default`, when this start made it, or one before that ended before it was shown. */
   readonly newApiKey: string | undefined;
-  readonly fixedKeyRevoked: boolean;
+  readonly hasDefaultTenant: boolean;
+  /** What is known of the key in STATEFOLD_API_KEY. */
+  readonly fixedKey: DefaultTenant['fixedKey'];
+  /** `newApiKey` has reached whoever started it: no start shows it again. */
+  keyWasShown(): void;
   /** One line on how uploaded code is kept from everything else. */
   readonly jailed: string;
   /** Ends it in order: answers what is under way, flushes, stops the children. */
@@ -81,6 +88,8 @@ export interface Service {
 }
 
 const CONNECTIONS_PER_TENANT = 1000;
+/** What the embedded log keeps back, and what a start writes. */
+const START_SPACE_BYTES = LOG_RESERVE_BYTES + 2 * 1024 * 1024;
 
 /** Puts the house together: the only place, with `main.ts`, that knows which adapter is behind a port. */
 export async function startService({ settings, logger, metrics, decorate = {} }: ServiceOptions): Promise<Service> {
@@ -90,8 +99,19 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
   const shutdown = new Shutdown(logger, settings.shutdownDeadlineMs + 20_000);
   const close = (): Promise<void> => shutdown.close();
   try {
-    const lock = await lockDirectory(data);
+    const lock = await takeDataDirectory(data, {
+      version: versionOf(root),
+      spaceBytes: settings.kafkaBrokers === undefined ? START_SPACE_BYTES : 0,
+    });
     shutdown.add('instance lock', () => lock.release());
+    // The ports are taken before anything is made: what can't start leaves nothing behind.
+    const door = new FrontDoor(settings);
+    const url = urlOf(settings.host, await door.listen());
+    shutdown.add('port', () => door.close());
+    if (settings.metricsPort !== undefined) {
+      const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
+      shutdown.add('metrics endpoint', () => scraped.close());
+    }
     const owner = randomUUID();
     const clock = systemClock;
     const setup = await openLog(settings, root, logger);
@@ -100,7 +120,6 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const log = decorate.log?.(setup.log) ?? setup.log;
     const store = new LocalStore({ path: join(data, 'store'), logger });
     shutdown.add('local store', () => store.close());
-    let url = '';
     const owners = await setup.openOwnership(
       owner,
       () => settings.advertisedUrl ?? url,
@@ -110,6 +129,8 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     shutdown.add('ownership', () => ownership.close());
     const owns = (tenantId: string): boolean => ownership.ownerOf(tenantId) === 'self';
 
+    // A start that can't open it says why by itself.
+    let catalogOpened = false;
     const catalog = await FencedCatalog.open({
       log,
       codec: codecs.catalog,
@@ -117,13 +138,13 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       owner,
       logger,
       shared,
-      onStopped: fatal(logger),
+      onStopped: (error) => catalogOpened && fatal(logger, error),
     });
+    catalogOpened = true;
     shutdown.add('catalog', () => catalog.close());
     const sealer = new Sealer(masterKey(settings.masterKey, join(data, 'master-key')));
     if (shared) await joinCluster(catalog, sealer, schemaIds);
     const adminKey = settings.adminKey ?? readOrMakeSecret(join(data, 'admin-key'), () => randomUUID());
-    const first = await ensureDefaultTenant(catalog, settings.apiKey);
 
     const health = new ArtefactHealth({
       catalog,
@@ -331,6 +352,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         );
     };
     const edge = createEdge({
+      door,
       settings,
       catalog,
       tenants,
@@ -391,18 +413,14 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
         },
       ],
     });
-    const port = await edge.listen();
+    const unshown = new UnshownKey(join(data, 'first-key'));
+    const { apiKey, exists: hasDefaultTenant, fixedKey } = await ensureDefaultTenant(catalog, unshown, settings.apiKey);
+    await edge.listen();
     shutdown.add('edge', async () => {
       const closing = edge.close();
       for (const closer of channelClosers) await closer();
       await closing;
     });
-    url = urlOf(settings.host, port);
-
-    if (settings.metricsPort !== undefined) {
-      const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
-      shutdown.add('metrics endpoint', () => scraped.close());
-    }
     // What only an owner uses is not kept ready elsewhere.
     if (settings.roles.includes('tasks')) {
       startReadStore();
@@ -445,7 +463,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     }
     deployments.resume(owns);
     await webhooks.start();
-    return { url, jailed, newApiKey: first.apiKey, fixedKeyRevoked: first.fixedKeyRevoked, close };
+    return { url, jailed, newApiKey: apiKey, hasDefaultTenant, fixedKey, keyWasShown: () => unshown.forget(), close };
   } catch (error) {
     await close();
     throw error;
@@ -453,13 +471,11 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
 }
 
 /** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */
-const fatal =
-  (logger: Logger) =>
-  (error: Error): void => {
-    logger.error({ err: error }, 'the catalog stopped; the process ends');
-    process.exitCode = 1;
-    process.kill(process.pid, 'SIGTERM');
-  };
+function fatal(logger: Logger, error: Error): void {
+  logger.error({ err: error }, 'the catalog stopped; the process ends');
+  process.exitCode = 1;
+  process.kill(process.pid, 'SIGTERM');
+}
 
 /** Where it is reached; for other processes by the machine's name where it listens on all addresses. */
 function urlOf(host: string, port: number): string {

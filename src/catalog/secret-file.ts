@@ -1,10 +1,11 @@
 import { linkSync, mkdirSync, openSync, closeSync, readFileSync, rmSync, writeSync, fsyncSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { StartupError } from '../core/startup-error.js';
 
 /**
  * The secret text in `path`, made by `make` and kept with mode 0600 when there is none. Of two processes that make it at the
  * same time one wins and both read the same; a crash leaves the whole text or none.
- * @throws Error when the file is empty, which no run of ours leaves behind
+ * @throws StartupError when the file is empty, which no run of ours leaves behind
  */
 export function readOrMakeSecret(path: string, make: () => string): string {
   return read(path) ?? create(path, make());
@@ -19,7 +20,7 @@ function read(path: string): string | undefined {
     throw error;
   }
   if (text === '')
-    throw new Error(`${path} is empty: restore it from a backup, or remove it to have a new secret made`);
+    throw new StartupError(`${path} is empty: restore it from a backup, or remove it to have a new secret made.`);
   return text;
 }
 

@@ -2,6 +2,7 @@ import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Catalog, EntityKind, KeyEntity, TenantEntity } from './catalog.js';
+import type { UnshownKey } from './first-key.js';
 import { hashApiKey, mintApiKey } from './keys.js';
 
 export const DEFAULT_TENANT = 'default';
@@ -103,41 +104,64 @@ async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): 
 
 /** What the start of the service says about the tenant `default`. */
 export interface DefaultTenant {
-  readonly tenantId: string;
-  /** In clear, to be printed; only when it was made by this call. */
+  /** False where it was deleted, or others are used instead. */
+  readonly exists: boolean;
+  /** In clear, to be shown: made by this call, or by a start that ended before it was shown. */
   readonly apiKey: string | undefined;
-  /** The key of the settings was revoked, and stays so. */
-  readonly fixedKeyRevoked: boolean;
+  /** What is known of the key of the settings; undefined where none is set. */
+  readonly fixedKey: 'in force' | 'revoked' | 'of another tenant' | undefined;
 }
 
 /**
  * Makes the tenant `default` and its key at the first start (a catalog without tenants), or when a key is given for it.
- * `fixedKey` is any text of 20 characters or more; it is added beside the keys that are there, and those stay valid.
- * @throws StatefoldError INVALID_REQUEST when the fixed key is another tenant's; UNAVAILABLE
+ * `fixedKey` is any text of 20 characters or more; it is added beside the keys that are there, and those stay valid. A key of another
+ * tenant is left as it is: who has set it for the command line may start a service in the same terminal.
+ * @throws StatefoldError UNAVAILABLE
  */
-export async function ensureDefaultTenant(catalog: Catalog, fixedKey?: string): Promise<DefaultTenant> {
+export async function ensureDefaultTenant(
+  catalog: Catalog,
+  unshown: Pick<UnshownKey, 'read' | 'keep' | 'forget'>,
+  fixedKey?: string,
+): Promise<DefaultTenant> {
+  const known = fixedKey === undefined ? undefined : catalog.keyByHash(hashApiKey(fixedKey));
+  const foreign = known !== undefined && known.tenantId !== DEFAULT_TENANT;
   const missing = catalog.get('tenant', DEFAULT_TENANT) === undefined;
-  if (missing && (fixedKey !== undefined || catalog.list('tenant', undefined).length === 0)) {
+  if (missing && ((fixedKey !== undefined && !foreign) || catalog.list('tenant', undefined).length === 0)) {
     await putTenant(catalog, { tenantId: DEFAULT_TENANT }).catch((error: unknown) => {
       // Another process, which starts too, was first.
       if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
     });
   }
-  const none = { tenantId: DEFAULT_TENANT, apiKey: undefined, fixedKeyRevoked: false };
-  if (fixedKey !== undefined) {
-    const known = catalog.keyByHash(hashApiKey(fixedKey));
-    if (known !== undefined && known.tenantId !== DEFAULT_TENANT)
-      throw new StatefoldError(
-        'INVALID_REQUEST',
-        'STATEFOLD_API_KEY is the key of another tenant: choose another text',
-      );
-    if (known === undefined) await putKey(catalog, DEFAULT_TENANT, hashApiKey(fixedKey), `${fixedKey.slice(0, 4)}…`);
-    return { ...none, fixedKeyRevoked: known?.revokedAt !== undefined };
+  if (fixedKey !== undefined && known === undefined)
+    await putKey(catalog, DEFAULT_TENANT, hashApiKey(fixedKey), `${fixedKey.slice(0, 4)}…`);
+  const exists = catalog.get('tenant', DEFAULT_TENANT) !== undefined;
+  const fixed =
+    fixedKey === undefined
+      ? undefined
+      : foreign
+        ? 'of another tenant'
+        : known?.revokedAt === undefined
+          ? 'in force'
+          : 'revoked';
+  return { exists, apiKey: exists ? await keyToShow(catalog, unshown) : undefined, fixedKey: fixed };
+}
+
+async function keyToShow(
+  catalog: Catalog,
+  unshown: Pick<UnshownKey, 'read' | 'keep' | 'forget'>,
+): Promise<string | undefined> {
+  const left = unshown.read();
+  if (left !== undefined) {
+    const known = catalog.keyByHash(hashApiKey(left));
+    if (known?.tenantId === DEFAULT_TENANT && known.revokedAt === undefined) return left;
+    unshown.forget();
   }
   // Without any key, revoked ones included, the first start was cut off between the two records.
-  if (catalog.get('tenant', DEFAULT_TENANT) === undefined || catalog.list('key', DEFAULT_TENANT).length > 0)
-    return none;
-  return { ...none, apiKey: (await createKey(catalog, DEFAULT_TENANT)).apiKey };
+  if (catalog.list('key', DEFAULT_TENANT).length > 0) return undefined;
+  const { key, hash, prefix } = mintApiKey();
+  unshown.keep(key);
+  await putKey(catalog, DEFAULT_TENANT, hash, prefix);
+  return key;
 }
 
 function mustExist(catalog: Catalog, tenantId: string): TenantEntity {

@@ -9,6 +9,13 @@ export interface CliIo {
   readonly stderr: Writable;
   /** Absent where only commands to a running service are needed. */
   readonly tools?: ProjectTools;
+  /** Starts the service in this process, and resolves when it runs; absent where only the program itself can. */
+  readonly serve?: (options: ServeOptions) => Promise<void>;
+}
+
+export interface ServeOptions {
+  /** Uploaded code runs without a jail. */
+  readonly unsafeNoSandbox?: true;
 }
 
 /** What commands on a project of one's own need besides: what the service compiles and runs it with, without the service. */

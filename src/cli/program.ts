@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander';
-import { CliError, CliExit, table, type CliIo } from './io.js';
+import { CliError, CliExit, table, type CliIo, type ServeOptions } from './io.js';
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
@@ -15,7 +15,15 @@ const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** The command line but for `serve`, which is the service itself. Commands throw CliError and CommanderError. */
+const SERVE_HELP = `
+Settings are environment variables; docs/reference/settings.md has all of them:
+  PORT                where it listens (8080)
+  HOST                the address it is bound to (127.0.0.1)
+  STATEFOLD_DATA_DIR  where everything is kept (./data)
+  STATEFOLD_API_KEY   a key of the tenant default; unset: the first start makes one, and prints it
+  KAFKA_BROKERS       an Apache Kafka that keeps the log; unset: it is in the data directory`;
+
+/** The command line. Commands throw CliError and CommanderError, and `serve` StartupError. */
 export function buildProgram(io: CliIo): Command {
   const program = new Command('statefold')
     .description(
@@ -34,8 +42,20 @@ export function buildProgram(io: CliIo): Command {
     io.stdout.write(program.opts<Global>().json === true ? `${JSON.stringify(answer)}\n` : lines());
   };
 
-  // For the help alone: scripts/statefold.mjs starts the service before it comes here.
-  program.command('serve').description('run the service in the foreground, as npm start does');
+  if (io.tools !== undefined) program.version(io.tools.version);
+  program
+    .command('serve')
+    .description('run the service in the foreground, as npm start does')
+    .option(
+      '--unsafe-no-sandbox',
+      'run uploaded code without a jail, with all that this user may do (UNSAFE_NO_SANDBOX=true)',
+    )
+    .addHelpText('after', SERVE_HELP)
+    .action(async (options: ServeOptions) => {
+      if (io.serve === undefined)
+        throw new CliError('Start the service with `npx statefold serve`, `serve` before all else.');
+      await io.serve(options);
+    });
 
   program
     .command('health')

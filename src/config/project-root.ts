@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,3 +10,7 @@ export function findProjectRoot(): string {
     if (dirname(directory) === directory) throw new Error(`no package-lock.json above ${start}`);
   }
 }
+
+/** Of the package in that directory. */
+export const versionOf = (root: string): string =>
+  (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly version: string }).version;

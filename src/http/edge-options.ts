@@ -9,6 +9,7 @@ import type { Deployments } from '../deployments/deployments.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
+import type { FrontDoor } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 
 /** The settings that the edge itself reads. */
@@ -83,10 +84,12 @@ export interface EdgeOptions {
   readonly logger: Logger;
   readonly observer?: HttpObserver;
   readonly extensions?: readonly EdgeExtensions[];
+  /** The port that was taken already; unless given, `listen` takes it. */
+  readonly door?: FrontDoor;
 }
 
 /** What the routes of a resource are given. */
-export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'extensions'> {
+export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'extensions' | 'door'> {
   readonly authenticate: (request: IncomingMessage) => Principal;
   /** The process is about to end: it is to get no new clients. */
   readonly draining: () => boolean;

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import express, { type ErrorRequestHandler, type Express } from 'express';
@@ -9,6 +9,7 @@ import { appendRoute } from './append-route.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 import { Deadlines, timely } from './deadlines.js';
 import type { EdgeOptions, RouteDependencies } from './edge-options.js';
+import { FrontDoor } from './front-door.js';
 import { Gateway } from './gateway/gateway.js';
 import { isForwarded } from './gateway/headers.js';
 import { guarded } from './gateway/guard.js';
@@ -31,7 +32,7 @@ import { webhookRoutes } from './routes/webhooks.js';
 
 export interface Edge {
   readonly server: Server;
-  /** Resolves with the port when connections are accepted. */
+  /** Serves from now on; resolves with the port when connections are accepted. @throws StartupError */
   listen(): Promise<number>;
   /** Not ready any more, for whoever routes clients here; those that are here are served, and connect anew for their next request. */
   drain(): void;
@@ -118,24 +119,15 @@ export function createEdge(options: EdgeOptions): Edge {
 
   mountRoutes(app, options, { ...options, tenants, authenticate, draining: () => draining }, { append, gateway, fail });
 
-  const server = createServer(
-    {
-      headersTimeout: settings.headersTimeoutMs,
-      requestTimeout: settings.requestTimeoutMs,
-      keepAliveTimeout: settings.keepAliveTimeoutMs,
-      connectionsCheckingInterval: Math.min(1_000, settings.headersTimeoutMs),
-      noDelay: true,
-    },
-    serve,
-  );
-  server.maxConnections = settings.maxConnections;
+  const door = options.door ?? new FrontDoor(settings);
+  const { server } = door;
   // A client that asks before it sends is told at once when its body is too large.
-  server.on('checkContinue', (request, response) => {
+  const checkContinue = (request: IncomingMessage, response: ServerResponse): void => {
     const limit = Math.max(settings.maxBodyBytes, settings.maxUploadBytes);
     if (declaredLength(request) > 2 * limit) return answerError(response, tooLarge(limit), requestIdOf(request));
     response.writeContinue();
     serve(request, response);
-  });
+  };
   const upgrades = extensions.find((extension) => extension.onUpgrade !== undefined);
   const tunnels = new Tunnels(gateway, observer?.tunnels?.bind(observer));
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
@@ -143,7 +135,7 @@ export function createEdge(options: EdgeOptions): Edge {
     else
       refuseUpgrade(socket, new StatefoldError('NOT_FOUND', 'Nothing here can be upgraded to.'), requestIdOf(request));
   };
-  server.on('upgrade', (request, socket, head) => {
+  const takeUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     if (refuses(request)) return refuseUpgrade(socket, notForClients(), requestIdOf(request));
     const known = authenticator.find(request);
     if (known !== undefined && gateway.serves(known.tenantId, 'notifier')) return upgrade(request, socket, head);
@@ -166,19 +158,14 @@ export function createEdge(options: EdgeOptions): Edge {
         },
         () => socket.destroy(),
       );
-  });
+  };
 
   return {
     server,
-    listen: () =>
-      new Promise((resolve, reject) => {
-        server.once('error', reject);
-        server.listen(settings.port, settings.host, () => {
-          server.off('error', reject);
-          const address = server.address();
-          resolve(typeof address === 'object' && address !== null ? address.port : settings.port);
-        });
-      }),
+    listen: () => {
+      door.open({ request: serve, checkContinue, upgrade: takeUpgrade });
+      return door.listen();
+    },
     drain: () => void (draining = true),
     close: () => {
       draining = true;

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { listenFailure } from '../core/startup-error.js';
 import type { Metrics } from './metrics.js';
 
-/** Serves `/metrics` without a key, on a port of its own that only the scraper should reach. */
+/** Serves `/metrics` without a key, on a port of its own that only the scraper should reach. @throws StartupError */
 export async function serveMetrics(
   port: number,
   host: string,
@@ -16,7 +17,9 @@ export async function serveMetrics(
     );
   });
   server.listen(port, host);
-  await once(server, 'listening');
+  await once(server, 'listening').catch((error: Error) => {
+    throw listenFailure(error, 'METRICS_PORT', host, port);
+  });
   return {
     close: () =>
       new Promise((resolve) => {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { StatefoldError } from '../../core/errors.js';
+import { StartupError } from '../../core/startup-error.js';
 import { DEFAULT_UID_BASE, detectJail, type Jail, type JailLimits, launcherArguments, refusalOf } from './jail.js';
 
 export type Role = 'compiler' | 'runner';
@@ -67,6 +68,22 @@ export function launchOf(
     env,
     release,
   };
+}
+
+/**
+ * Without .NET nothing that was uploaded can run, in a jail or not.
+ * @throws StartupError
+ */
+export function requireDotnet(options: LaunchOptions): void {
+  const command = resolveCommand(options);
+  if (!command.includes('/') || !existsSync(command))
+    throw new StartupError(
+      `Statefold compiles and runs C# with .NET 10, and \`${options.dotnet}\` is not on the PATH: install the .NET SDK 10 from https://dotnet.microsoft.com/download/dotnet/10.0, or put its folder on the PATH.`,
+    );
+  if (!existsSync(join(options.assembliesDir, 'launcher')))
+    throw new StartupError(
+      'The C# hosts are not built yet: run `npm run build` once, with the .NET SDK 10, or start with `npm start`.',
+    );
 }
 
 /** What this machine has for a jail; found out at the first question, which takes a tenth of a second. */
