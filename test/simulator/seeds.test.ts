@@ -59,16 +59,19 @@ it(
     t.diagnostic(
       `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.stops} events that stopped a process, ${total.taken} faults taken on`,
     );
-    // A simulator in which nothing goes wrong proves nothing.
+    // A simulator in which nothing goes wrong proves nothing. How many seeds the budget lets run differs by machine: what is
+    // expected of few is as much less as chance makes it.
+    const expected = (count: number, perSeed: number): boolean =>
+      count > 0 && count > perSeed * seed - 3 * Math.sqrt(perSeed * seed);
     assert.ok(
-      total.voids > seed &&
-        total.epochs > 3 * seed &&
-        total.changes > seed &&
-        total.promoted > 1.2 * seed &&
-        total.ahead > seed &&
-        total.restored > 0.2 * seed &&
-        total.stops > 0.1 * seed &&
-        total.taken > 0.1 * seed,
+      expected(total.voids, 1) &&
+        expected(total.epochs, 3) &&
+        expected(total.changes, 1) &&
+        expected(total.promoted, 1.2) &&
+        expected(total.ahead, 1) &&
+        expected(total.restored, 0.2) &&
+        expected(total.stops, 0.1) &&
+        expected(total.taken, 0.1),
       'faults did happen',
     );
   },
