@@ -1,9 +1,14 @@
 import { join } from 'node:path';
 import { DotnetCodeHost, type DotnetCodeHostOptions } from '../code-host/dotnet/dotnet-code-host.js';
-import type { Jail } from '../code-host/dotnet/jail.js';
+import { describeJail, type Jail } from '../code-host/dotnet/jail.js';
 import { jailOf, requireDotnet } from '../code-host/dotnet/launch.js';
 import { RefusingCodeHost } from '../code-host/dotnet/refusing-code-host.js';
+import type { CodeHost } from '../code-host/code-host.js';
+import type { Catalog } from '../catalog/catalog.js';
+import { ArtefactHealth } from '../deployments/artefact-health.js';
+import { lowerScratchPriority } from '../inspection/scratch-priority.js';
 import type { Settings } from '../config/settings.js';
+import type { Ground } from './ground.js';
 
 /** What the settings say of the processes that compile and run uploaded code. `root`: where the service is installed. */
 export const codeHostOptions = (
@@ -30,16 +35,57 @@ export const codeHostOptions = (
   maxStateBytes: settings.maxStateBytes,
 });
 
-/** Runs uploaded code in the jail that this machine has; refuses to where there is none, unless the settings say that it may run without. @throws StartupError without .NET */
-export function openCodeHost(
-  settings: Settings,
-  options: DotnetCodeHostOptions,
-): { codeHost: DotnetCodeHost | RefusingCodeHost; jail: Jail } {
+/** What compiles and runs uploaded code, and what is known of how it behaves. */
+export interface OpenedCodeHost {
+  readonly codeHost: CodeHost;
+  /** One line on how uploaded code is kept from everything else. */
+  readonly jailed: string;
+  readonly refused: boolean;
+  /** Makes a compiler ready before the first upload asks for one. */
+  start(): void;
+}
+
+/**
+ * Runs uploaded code in the jail that this machine has; refuses to where there is none, unless the settings say that it may run
+ * without. Strikes of code are counted in the catalog. @throws StartupError without .NET
+ */
+export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
+  const { settings, logger, metrics, decorate, shutdown, clock } = ground;
+  const health = new ArtefactHealth({
+    catalog,
+    strikes: settings.artefactStrikes,
+    windowMs: settings.artefactStrikeWindowMs,
+    clock,
+    logger,
+  });
+  shutdown.add('strikes', () => health.settled());
+  const options: DotnetCodeHostOptions = {
+    ...codeHostOptions(settings, ground.root),
+    logger,
+    observer: {
+      ...metrics.codeHost,
+      onProcessStart: (started) => {
+        metrics.codeHost.onProcessStart(started);
+        lowerScratchPriority(started);
+      },
+      onStrike: (strike) => {
+        metrics.codeHost.onStrike();
+        health.struck(strike);
+      },
+    },
+  };
   // What only forwards requests compiles and runs nothing.
   if (settings.roles.includes('tasks')) requireDotnet(options);
   const jail: Jail = settings.unsafeNoSandbox ? { kind: 'none' } : jailOf(options, settings.sandboxUidBase);
-  return {
-    codeHost: jail.kind === 'refused' ? new RefusingCodeHost(jail.reason) : new DotnetCodeHost({ ...options, jail }),
-    jail,
-  };
+  const dotnet = jail.kind === 'refused' ? new RefusingCodeHost(jail.reason) : new DotnetCodeHost({ ...options, jail });
+  const jailed = describeJail(jail);
+  const landlock = jail.kind === 'jailed' ? jail.landlock : 0;
+  logger[jail.kind === 'jailed' ? 'debug' : 'warn']({ jail: jail.kind, ...(landlock > 0 && { landlock }) }, jailed);
+  const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
+  shutdown.add('code host', () => codeHost.close());
+  metrics.watch('code_host_landlock_version', () => landlock);
+  metrics.watch('runners', () => dotnet.runners.runners);
+  metrics.watch('runners_waiting', () => dotnet.runners.waiting);
+  metrics.watch('runners_resident_bytes', () => dotnet.runners.residentBytes);
+  return { codeHost, jailed, refused: jail.kind === 'refused', start: () => dotnet.start() };
 }

@@ -13,6 +13,7 @@ import { UnsentError } from '../kafka/kafka-error.js';
 import { KafkaLog } from '../log/kafka/kafka-log.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
 import type { Log } from '../log/log.js';
+import type { LocalStore } from '../store/local-store.js';
 import {
   BUILT_IN_SCHEMA_IDS,
   readSchemas,
@@ -29,12 +30,12 @@ export interface LogSetup {
   readonly schemaIds: SchemaIds;
   /** Other processes may write it too. */
   readonly shared: boolean;
-  /** Who serves which tenant. `url`, where others reach this process, and `warm`, tenants of which it has state, are asked for when it joins. */
+  /** Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. */
   openOwnership(
     owner: string,
-    url: () => string,
-    warm: () => Iterable<string>,
-  ): Promise<{ readonly ownership: Ownership; join(): Promise<void> }>;
+    url: string,
+    store: Pick<LocalStore, 'sections'>,
+  ): Promise<{ readonly ownership: Ownership; readonly join: () => Promise<void> }>;
 }
 
 const SLOTS_TOPIC = 'statefold.slots';
@@ -84,7 +85,7 @@ function onKafka(
   });
   return {
     log,
-    openOwnership: async (owner, url, warm) => {
+    openOwnership: async (owner, url, store) => {
       await reachable(
         () =>
           log.ensureTopics([
@@ -96,12 +97,10 @@ function onKafka(
       const group: SlotGroup = await SlotGroup.open({
         ...connection,
         processId: owner,
-        get url() {
-          return url();
-        },
+        url,
         tasks: settings.roles.includes('tasks'),
         notifier: settings.roles.includes('notifier'),
-        warmSlots: () => [...new Set([...warm()].map((tenantId) => slotOf(tenantId, group.slots)))],
+        warmSlots: () => [...new Set([...store.sections()].map((tenantId) => slotOf(tenantId, group.slots)))],
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,
       });

@@ -7,6 +7,8 @@ import { systemTimers, type Timers } from './timers.js';
 
 export interface ChangeHubOptions {
   readonly tenants: TenantFeeds;
+  /** Holds the tenants that someone follows, and only those. */
+  readonly followed?: Set<string>;
   readonly logger: Logger;
   readonly timers?: Timers;
 }
@@ -31,9 +33,12 @@ export class ChangeHub {
     let channel = this.#channels.get(options.tenantId);
     if (channel === undefined) {
       channel = new Channel(options.tenantId, this.options.tenants, this.#timers, this.options.logger, (empty) => {
-        if (this.#channels.get(empty.tenantId) === empty) this.#channels.delete(empty.tenantId);
+        if (this.#channels.get(empty.tenantId) !== empty) return;
+        this.#channels.delete(empty.tenantId);
+        this.options.followed?.delete(empty.tenantId);
       });
       this.#channels.set(options.tenantId, channel);
+      this.options.followed?.add(options.tenantId);
     }
     return channel.follow(options, sink);
   }
@@ -43,11 +48,6 @@ export class ChangeHub {
     let count = 0;
     for (const channel of this.#channels.values()) count += channel.size;
     return count;
-  }
-
-  /** The tenants that someone follows. */
-  get followed(): Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'> {
-    return this.#channels;
   }
 
   /** Ends its followers with NOT_FOUND. */

@@ -8,7 +8,8 @@ import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
-import type { Authenticator, Principal } from './auth.js';
+import type { Admission } from './admission.js';
+import type { Principal } from './auth.js';
 import type { FrontDoor } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 
@@ -48,16 +49,10 @@ export interface HttpObserver extends GatewayObserver {
   answered(route: string, method: string, status: number, seconds: number): void;
 }
 
-/** What a mounted router needs of the edge. */
-export interface EdgeHelpers {
-  /** Checks the key and takes the request off the tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  readonly authenticate: (request: IncomingMessage) => Principal;
-}
-
-/** Routers of other folders: the channels of notification. */
-export interface EdgeExtensions {
-  mount?(router: Router, helpers: EdgeHelpers): void;
-  /** Takes over the socket of an upgrade request; `authenticate` as of the helpers. */
+/** Routers beside those of the resources: the channels of notification, the schema registry. */
+export interface EdgeExtension {
+  mount?(router: Router): void;
+  /** Takes over the socket of an upgrade request. */
   onUpgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
@@ -71,7 +66,7 @@ export interface EdgeOptions {
   readonly inspections: Inspections;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
   readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;
-  readonly authenticator: Authenticator;
+  readonly admission: Admission;
   /** The admin key, in clear. */
   readonly adminKey: string;
   /** Undefined while the read store is away. */
@@ -83,7 +78,7 @@ export interface EdgeOptions {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly logger: Logger;
   readonly observer?: HttpObserver;
-  readonly extensions?: readonly EdgeExtensions[];
+  readonly extensions?: readonly EdgeExtension[];
   /** The port that was taken already; unless given, `listen` takes it. */
   readonly door?: FrontDoor;
 }

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import express, { type ErrorRequestHandler, type Express } from 'express';
 import { StatefoldError } from '../core/errors.js';
 import { adminCheck } from './admin-auth.js';
+import type { Principal } from './auth.js';
 import { answerError, requestIdOf } from './answer.js';
 import { appendRoute } from './append-route.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
@@ -15,7 +16,6 @@ import { isForwarded } from './gateway/headers.js';
 import { guarded } from './gateway/guard.js';
 import { Tunnels } from './gateway/tunnels.js';
 import { knownError, refuseUpgrade, statusOf } from './problem.js';
-import { RateLimiter } from './rate-limit.js';
 import { otherMethods, requestIdOfAnswer } from './resource.js';
 import { adminRoutes } from './routes/admin.js';
 import { aggregateTypeRoutes } from './routes/aggregate-types.js';
@@ -58,13 +58,9 @@ const notForClients = (): StatefoldError =>
 
 /** The HTTP server: the hot route before express, everything else in it. */
 export function createEdge(options: EdgeOptions): Edge {
-  const { settings, authenticator, ownership, logger, observer, extensions = [] } = options;
+  const { settings, admission, ownership, logger, observer, extensions = [] } = options;
+  const { authenticator, rateLimiter } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
-  const rateLimiter = new RateLimiter({
-    perSecond: settings.rateLimitPerSecond,
-    burst: settings.rateLimitBurst,
-    now: () => performance.now(),
-  });
   const gateway = new Gateway({ ownership, deadlineMs: settings.forwardDeadlineMs, observer });
   const append = appendRoute({
     authenticator,
@@ -77,14 +73,7 @@ export function createEdge(options: EdgeOptions): Edge {
       maxEvents: settings.maxBatchEvents,
     },
   });
-  const authenticate = (request: IncomingMessage): ReturnType<typeof authenticator.authenticate> => {
-    const principal = authenticator.authenticate(request);
-    if (!counted.has(request)) rateLimiter.take(principal.tenantId);
-    // A route that is gone through again was counted.
-    counted.add(request);
-    return principal;
-  };
-  const counted = new WeakSet<IncomingMessage>();
+  const authenticate = (request: IncomingMessage): Principal => admission.admit(request);
   const app = express();
   let draining = false;
   const refuses = (request: IncomingMessage): boolean => !settings.roles.includes('gateway') && !isForwarded(request);
@@ -240,13 +229,13 @@ function mountRoutes(
   webhookRoutes(router, dependencies);
   systemRoutes(router, dependencies);
   adminRoutes(router, dependencies);
-  for (const extension of extensions) extension.mount?.(router, { authenticate: dependencies.authenticate });
+  for (const extension of extensions) extension.mount?.(router);
   for (const path of CHANNELS) router.all(path, otherMethods(['get']));
-  const { authenticator, catalog, adminKey, settings } = dependencies;
+  const { admission, catalog, adminKey, settings } = dependencies;
   app.use(
     guarded(router, {
       gateway,
-      authenticator,
+      authenticator: admission.authenticator,
       catalog,
       tenants: dependencies.tenants,
       requireAdmin: adminCheck(adminKey),

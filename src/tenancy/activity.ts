@@ -17,51 +17,70 @@ export type Note = 'active' | 'idle' | 'wanted';
 export interface ActivityOptions {
   readonly log: Log;
   readonly logger: Logger;
+}
+
+/** Notes of what is active in the cluster, as those take them who only write some, or look. */
+export interface ActivityNotes {
+  note(tenantId: string, note: Note): void;
+  /** Tenants that are active somewhere, as far as is known. */
+  tenants(): readonly string[];
+}
+
+/** Of a process that shares its log with no other. */
+export const NO_ACTIVITY: ActivityNotes = { note: () => undefined, tenants: () => [] };
+
+/** What this process notes again and again, and who is told of the others' notes. */
+export interface ActivityFollowing {
   /** The tenants that are active in this process. */
-  readonly active: () => Iterable<string>;
+  readonly active: { readonly activeIds: readonly string[] };
   /** Tenants of other processes whose changes are awaited here. */
-  readonly wanted: () => Iterable<string>;
-  /** A tenant became active somewhere after `open`, or is wanted (still). */
-  readonly onActive: (tenantId: string) => void;
+  readonly feeds: { readonly wanted: readonly string[] };
+  /** A tenant became active somewhere, or is wanted (still). */
+  readonly listener: { consider(tenantId: string): void };
 }
 
 /**
  * Which tenants are active in the cluster: each process notes its own in `statefold.activity` and follows the others' notes.
  * A hint: who takes over a slot opens these tenants without waiting for their next request, and standbys are kept of them.
  */
-export class Activity {
+export class Activity implements ActivityNotes {
   readonly #options: ActivityOptions;
   readonly #noted = new Map<string, number>();
   readonly #pending = new Map<string, Note>();
-  readonly #repeater: NodeJS.Timeout;
+  #position: number;
+  #following: ActivityFollowing | undefined;
+  #repeater: NodeJS.Timeout | undefined;
   #writing = false;
-  #opened = false;
   #closed = false;
 
-  private constructor(options: ActivityOptions) {
+  private constructor(options: ActivityOptions, position: number) {
     this.#options = options;
-    this.#repeater = setInterval(() => {
-      for (const tenantId of options.wanted()) this.note(tenantId, 'wanted');
-      for (const tenantId of options.active()) this.note(tenantId, 'active');
-    }, REPEAT_MS).unref();
+    this.#position = position;
   }
 
-  /** Reads what was noted and follows on. */
+  /** Reads what was noted. */
   static async open(options: ActivityOptions): Promise<Activity> {
     await options.log.ensureTopics([
       { topic: ACTIVITY_TOPIC, partitions: 1, cleanup: { policy: 'delete', retentionMs: RETENTION_MS } },
     ]);
-    const activity = new Activity(options);
+    const activity = new Activity(options, await options.log.startOffset(PARTITION));
     const end = await options.log.endOffset(PARTITION);
-    let position = await options.log.startOffset(PARTITION);
-    while (position < end) {
-      const { records, next } = await readBelow(options.log, PARTITION, position, end, READ_BYTES);
+    while (activity.#position < end) {
+      const { records, next } = await readBelow(options.log, PARTITION, activity.#position, end, READ_BYTES);
       activity.#take(records);
-      position = next;
+      activity.#position = next;
     }
-    activity.#opened = true;
-    void activity.#follow(position);
     return activity;
+  }
+
+  /** From now on what others note is told, and what is active or wanted here is noted again and again. */
+  follow(following: ActivityFollowing): void {
+    this.#following = following;
+    this.#repeater = setInterval(() => {
+      for (const tenantId of following.feeds.wanted) this.note(tenantId, 'wanted');
+      for (const tenantId of following.active.activeIds) this.note(tenantId, 'active');
+    }, REPEAT_MS).unref();
+    void this.#follow();
   }
 
   /** Tenants that are active somewhere, as far as is known. */
@@ -99,12 +118,12 @@ export class Activity {
     }
   }
 
-  async #follow(from: number): Promise<void> {
-    for (let position = from; !this.#closed;) {
+  async #follow(): Promise<void> {
+    while (!this.#closed) {
       try {
-        const { records } = await this.#options.log.read(PARTITION, position, READ_BYTES, WAIT_MS);
+        const { records } = await this.#options.log.read(PARTITION, this.#position, READ_BYTES, WAIT_MS);
         this.#take(records);
-        position = (records.at(-1)?.offset ?? position - 1) + 1;
+        this.#position = (records.at(-1)?.offset ?? this.#position - 1) + 1;
       } catch (error) {
         if (this.#closed) return;
         this.#options.logger.debug({ err: error }, 'the notes of activity could not be read; trying again');
@@ -123,7 +142,7 @@ export class Activity {
       }
       const known = note === 'active' && this.#noted.has(tenantId);
       this.#noted.set(tenantId, timestamp);
-      if (!known && this.#opened && timestamp > Date.now() - 2 * REPEAT_MS) this.#options.onActive(tenantId);
+      if (!known && timestamp > Date.now() - 2 * REPEAT_MS) this.#following?.listener.consider(tenantId);
     }
   }
 }

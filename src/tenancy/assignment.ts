@@ -16,7 +16,11 @@ export interface AssignmentOptions {
   readonly activity: { tenants(): readonly string[] };
   readonly standbys: boolean;
   /** Tenants whose changes are wanted here, whoever owns them. */
-  readonly feeds: { readonly wanted: readonly string[]; wants(tenantId: string): boolean };
+  readonly feeds: {
+    readonly wanted: readonly string[];
+    wants(tenantId: string): boolean;
+    onUnwanted(listener: (tenantId: string) => void): void;
+  };
   readonly logger: Logger;
   /** The slots of this process changed, and its tasks are being brought in line. */
   readonly onReassigned: () => void;
@@ -38,6 +42,7 @@ export class Assignment {
     this.#options = options;
     options.ownership.onChange(() => this.reassign());
     options.tenants.onStopped((tenantId) => this.#again(tenantId));
+    options.feeds.onUnwanted((tenantId) => this.consider(tenantId));
   }
 
   reassign(): void {

@@ -1,6 +1,7 @@
 import type { Ownership } from '../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { TenantFeed, TenantFeeds } from '../feed/changes.js';
+import type { ActivityNotes } from './activity.js';
 import type { Tenants } from './tenant.js';
 
 export interface ChangeFeedsOptions {
@@ -13,11 +14,9 @@ export interface ChangeFeedsOptions {
   };
   readonly ownership: Pick<Ownership, 'ownerOf' | 'notifierOf'>;
   /** Tenants of whose changes someone here waits. */
-  readonly awaited: () => Pick<ReadonlyMap<string, unknown>, 'has' | 'keys'>;
-  /** A tenant of another process is followed for its changes. */
-  readonly onWanted?: (tenantId: string) => void;
-  /** Nobody has asked for its changes for a while. */
-  readonly onUnwanted?: (tenantId: string) => void;
+  readonly followed: ReadonlySet<string>;
+  /** Where it is noted that a tenant of another process is wanted. */
+  readonly activity: Pick<ActivityNotes, 'note'>;
   /** After how long. */
   readonly idleMs: number;
 }
@@ -31,6 +30,7 @@ export class ChangeFeeds implements TenantFeeds {
   /** When changes of another process's tenant were asked for last. */
   readonly #asked = new Map<string, number>();
   readonly #sweeper: NodeJS.Timeout;
+  #unwanted: ((tenantId: string) => void) | undefined;
 
   constructor(options: ChangeFeedsOptions) {
     this.#options = options;
@@ -43,13 +43,13 @@ export class ChangeFeeds implements TenantFeeds {
   }
 
   async open(tenantId: string): Promise<TenantFeed> {
-    const { tenants, ownership, onWanted } = this.#options;
+    const { tenants, ownership, activity } = this.#options;
     if (ownership.ownerOf(tenantId) === 'self') return tenants.open(tenantId);
     if (ownership.notifierOf(tenantId) !== 'self')
       throw new NotOwnerError('another process notifies of the tenant now; send the request again');
     const asked = this.#asked.has(tenantId);
     this.#asked.set(tenantId, performance.now());
-    if (!asked) onWanted?.(tenantId);
+    if (!asked) activity.note(tenantId, 'wanted');
     try {
       await tenants.standBy(tenantId);
     } catch (error) {
@@ -75,18 +75,23 @@ export class ChangeFeeds implements TenantFeeds {
     this.#options.tenants.onFollowed(listener);
   }
 
+  /** Called with each tenant of whose changes nobody has asked for a while. */
+  onUnwanted(listener: (tenantId: string) => void): void {
+    this.#unwanted = listener;
+  }
+
   /** Its changes are to be here, whoever owns the tenant. */
   wants(tenantId: string): boolean {
     return (
       this.#options.ownership.notifierOf(tenantId) === 'self' &&
-      (this.#asked.has(tenantId) || this.#options.awaited().has(tenantId))
+      (this.#asked.has(tenantId) || this.#options.followed.has(tenantId))
     );
   }
 
   /** Tenants of other processes whose changes are wanted here. */
   get wanted(): readonly string[] {
-    const { ownership, awaited } = this.#options;
-    return [...new Set([...this.#asked.keys(), ...awaited().keys()])].filter(
+    const { ownership, followed } = this.#options;
+    return [...new Set([...this.#asked.keys(), ...followed])].filter(
       (tenantId) => this.wants(tenantId) && ownership.ownerOf(tenantId) !== 'self',
     );
   }
@@ -98,9 +103,9 @@ export class ChangeFeeds implements TenantFeeds {
   #sweep(): void {
     const before = performance.now() - this.#options.idleMs;
     for (const [tenantId, at] of this.#asked) {
-      if (at > before || (this.#options.awaited().has(tenantId) && this.wants(tenantId))) continue;
+      if (at > before || (this.#options.followed.has(tenantId) && this.wants(tenantId))) continue;
       this.#asked.delete(tenantId);
-      this.#options.onUnwanted?.(tenantId);
+      this.#unwanted?.(tenantId);
     }
   }
 }

@@ -16,7 +16,7 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { inferAggregateType } from '../../src/core/names.js';
 import type { Deployments, NotificationConfig, SourceFile } from '../../src/deployments/deployments.js';
-import { Authenticator } from '../../src/http/auth.js';
+import { Admission } from '../../src/http/admission.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -239,19 +239,20 @@ before(async () => {
       Promise.reject(new StatefoldError('WEBHOOK_SECRET_SHARED', 'the projection uses the shared secret')),
     rotateTenantSecret: () => Promise.reject(new TypeError('a secret of the house')),
   };
+  const settings = readSettings({
+    PORT: '0',
+    HEADERS_TIMEOUT_MS: '300',
+    REQUEST_TIMEOUT_MS: '600',
+    MAX_UPLOAD_BYTES: '100000',
+  });
   edge = createEdge({
-    settings: readSettings({
-      PORT: '0',
-      HEADERS_TIMEOUT_MS: '300',
-      REQUEST_TIMEOUT_MS: '600',
-      MAX_UPLOAD_BYTES: '100000',
-    }),
+    settings,
     catalog,
     tenants: registry,
     ownership: new SoleOwner(),
     deployments: deployments as Deployments,
     removeTenantData: () => Promise.resolve(),
-    authenticator: new Authenticator(catalog),
+    admission: new Admission(catalog, settings),
     adminKey: ADMIN_KEY,
     inspections: noInspections,
     readStoreAccess: () => undefined,

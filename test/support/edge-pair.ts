@@ -13,18 +13,16 @@ import { systemClock } from '../../src/core/clock.js';
 import type { AppendCommand, AppendResult } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Deployments, SourceFile } from '../../src/deployments/deployments.js';
-import { Authenticator } from '../../src/http/auth.js';
+import { Admission } from '../../src/http/admission.js';
+import { Channels } from '../../src/http/channels.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
-import { notificationRoutes } from '../../src/http/routes/notifications.js';
-import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
-import { StreamServer } from '../../src/http/websocket/stream-server.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
-import { ConnectionQuota } from '../../src/http/connection-quota.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
+import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
 import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
 import { LocalStore } from '../../src/store/local-store.js';
@@ -313,7 +311,8 @@ async function edgeNode(
       const aggregates = new Proxy(tenant.aggregates, {
         get: (target, property: keyof Aggregates) => {
           if (property === 'append') return append;
-          return (Reflect.get(target, property) as () => unknown).bind(target);
+          const member: unknown = Reflect.get(target, property);
+          return typeof member === 'function' ? (member as () => unknown).bind(target) : member;
         },
       });
       const { projections, faults, changes } = tenant;
@@ -327,13 +326,15 @@ async function edgeNode(
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const feeds: ChangeFeeds = new ChangeFeeds({
+  const followed = new Set<string>();
+  const feeds = new ChangeFeeds({
     tenants: { ...tenants, ...follows },
     ownership,
-    awaited: () => hub.followed,
+    followed,
+    activity: NO_ACTIVITY,
     idleMs: 600_000,
   });
-  const hub: ChangeHub = new ChangeHub({ tenants: feeds, logger: silentLogger });
+  const hub = new ChangeHub({ tenants: feeds, followed, logger: silentLogger });
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
   const assignment = aligned
@@ -348,7 +349,8 @@ async function edgeNode(
       })
     : undefined;
   if (!aligned) ownership.onChange(reassign);
-  const authenticator = new Authenticator(catalog);
+  const settings = readSettings({ PORT: '0', ...env });
+  const admission = new Admission(catalog, settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];
@@ -371,16 +373,19 @@ async function edgeNode(
       return 'whsec_x';
     },
   };
-  const channelClosers: (() => Promise<void> | void)[] = [];
-  let sockets: StreamServer | undefined;
+  const channels = new Channels({
+    ...{ hub, tenants: feeds, catalog, admission, logger: silentLogger },
+    connectionsPerTenant: 100,
+    drainMs: 50,
+  });
   const edge = createEdge({
-    settings: readSettings({ PORT: '0', ...env }),
+    settings,
     catalog,
     tenants,
     ownership,
     deployments: deployments as Deployments,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
-    authenticator,
+    admission,
     adminKey: ADMIN_KEY,
     inspections: noInspections,
     readStoreAccess: () => undefined,
@@ -394,32 +399,7 @@ async function edgeNode(
       forwardRetried: (why) => void retries.push(why),
       tunnels: (open) => void (counts.tunnels = open),
     },
-    extensions: [
-      {
-        mount: (router, { authenticate }) => {
-          const channels = {
-            hub,
-            tenants: feeds,
-            catalog,
-            quota: new ConnectionQuota(100),
-            authenticator,
-            authenticate,
-            logger: silentLogger,
-          };
-          const polling = notificationRoutes(channels);
-          const sse = serverSentEvents(channels);
-          const streams = new StreamServer(channels);
-          router.use(polling.router, sse.router);
-          sockets = streams;
-          channelClosers.push(
-            () => polling.close(),
-            () => sse.close(),
-            () => streams.close(50),
-          );
-        },
-        onUpgrade: (request, socket, head) => void sockets?.handleUpgrade(request, socket, head),
-      },
-    ],
+    extensions: [channels],
   });
   const url = `http://127.0.0.1:${await edge.listen()}`;
   const kill = (): void => {
@@ -450,7 +430,7 @@ async function edgeNode(
   };
   const close = async (): Promise<void> => {
     const closing = edge.close();
-    for (const closer of channelClosers) await closer();
+    await channels.close();
     edge.server.closeAllConnections();
     await closing;
     hub.close();

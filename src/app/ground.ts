@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { findProjectRoot, versionOf } from '../config/project-root.js';
+import type { Settings } from '../config/settings.js';
+import type { CodeHost } from '../code-host/code-host.js';
+import { systemClock, type Clock } from '../core/clock.js';
+import { LOG_RESERVE_BYTES } from '../core/disk-space.js';
+import type { Logger } from '../core/logger.js';
+import { FrontDoor } from '../http/front-door.js';
+import type { Log } from '../log/log.js';
+import type { ReadStore } from '../read-store/read-store.js';
+import { serveMetrics } from '../telemetry/metrics-server.js';
+import type { Metrics } from '../telemetry/metrics.js';
+import { takeDataDirectory } from './data-directory.js';
+import { Shutdown } from './shutdown.js';
+
+export interface ServiceOptions {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Wrap the ports, so that a test can break them at a chosen place. */
+  readonly decorate?: {
+    readonly log?: (log: Log) => Log;
+    readonly codeHost?: (host: CodeHost) => CodeHost;
+    readonly readStore?: (store: ReadStore) => ReadStore;
+  };
+}
+
+/** What every part of the service stands on. */
+export interface Ground extends Required<ServiceOptions> {
+  /** Where the service is installed. */
+  readonly root: string;
+  readonly shutdown: Shutdown;
+  readonly clock: Clock;
+  /** Id of this process in the log, new at each start. */
+  readonly owner: string;
+  /** The port, taken; it answers 503 until the edge opens. */
+  readonly door: FrontDoor;
+  /** Where this process listens. */
+  readonly url: string;
+}
+
+/** What the embedded log keeps back, and what a start writes. */
+const START_SPACE_BYTES = LOG_RESERVE_BYTES + 2 * 1024 * 1024;
+
+/** Takes the data directory and the ports. Nothing is made before: what can't start leaves nothing behind. */
+export async function openGround(options: ServiceOptions, shutdown: Shutdown): Promise<Ground> {
+  const { settings, metrics } = options;
+  const root = findProjectRoot();
+  const lock = await takeDataDirectory(settings.dataDirectory, {
+    version: versionOf(root),
+    spaceBytes: settings.kafkaBrokers === undefined ? START_SPACE_BYTES : 0,
+  });
+  shutdown.add('instance lock', () => lock.release());
+  const door = new FrontDoor(settings);
+  const url = urlOf(settings.host, await door.listen());
+  shutdown.add('port', () => door.close());
+  if (settings.metricsPort !== undefined) {
+    const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
+    shutdown.add('metrics endpoint', () => scraped.close());
+  }
+  return {
+    ...options,
+    decorate: options.decorate ?? {},
+    root,
+    shutdown,
+    clock: systemClock,
+    owner: randomUUID(),
+    door,
+    url,
+  };
+}
+
+/** Where it is reached; for other processes by the machine's name where it listens on all addresses. */
+function urlOf(host: string, port: number): string {
+  const reached = host === '0.0.0.0' || host === '::' ? hostname() : host;
+  return `http://${reached.includes(':') ? `[${reached}]` : reached}:${port}`;
+}

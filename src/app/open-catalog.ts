@@ -1,0 +1,49 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { LogArtefactStore } from '../catalog/artefacts.js';
+import { joinCluster } from '../catalog/cluster.js';
+import { FencedCatalog } from '../catalog/fenced-catalog.js';
+import { masterKey, Sealer } from '../catalog/sealing.js';
+import { readOrMakeSecret } from '../catalog/secret-file.js';
+import type { Logger } from '../core/logger.js';
+import type { Ground } from './ground.js';
+import type { Storage } from './open-storage.js';
+
+/** What the service knows of tenants, keys and code, and the secrets that it is sealed and administered with. */
+export interface OpenedCatalog {
+  readonly catalog: FencedCatalog;
+  readonly sealer: Sealer;
+  readonly adminKey: string;
+}
+
+export async function openCatalog(ground: Ground, storage: Storage): Promise<OpenedCatalog> {
+  const { settings, logger, shutdown, owner } = ground;
+  const { log, codecs, shared, schemaIds } = storage;
+  const artefacts = await LogArtefactStore.open({ log });
+  const end = new EndOfProcess(logger);
+  const catalog = await FencedCatalog.open({
+    ...{ log, codec: codecs.catalog, artefacts, owner, logger, shared },
+    onStopped: (error) => end.catalogStopped(error),
+  });
+  end.opened = true;
+  shutdown.add('catalog', () => catalog.close());
+  const sealer = new Sealer(masterKey(settings.masterKey, join(settings.dataDirectory, 'master-key')));
+  if (shared) await joinCluster(catalog, sealer, schemaIds);
+  const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
+  return { catalog, sealer, adminKey };
+}
+
+/** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */
+class EndOfProcess {
+  /** A start that can't open the catalog says why by itself. */
+  opened = false;
+
+  constructor(private readonly logger: Logger) {}
+
+  catalogStopped(error: Error): void {
+    if (!this.opened) return;
+    this.logger.error({ err: error }, 'the catalog stopped; the process ends');
+    process.exitCode = 1;
+    process.kill(process.pid, 'SIGTERM');
+  }
+}

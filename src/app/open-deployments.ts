@@ -1,0 +1,48 @@
+import { DeploymentService } from '../deployments/deployment-service.js';
+import { InspectionService } from '../inspection/inspection-service.js';
+import { assertWebhookUrlAllowed } from '../webhooks/address-guard.js';
+import type { Ground } from './ground.js';
+import type { OpenedCatalog } from './open-catalog.js';
+import type { OpenedCodeHost } from './open-code-host.js';
+import type { OpenedReadStore } from './open-read-store.js';
+import type { OpenedTenancy } from './open-tenancy.js';
+
+/** Uploads and what becomes of them; and what folds history again without changing anything. */
+export interface OpenedDeployments {
+  readonly deployments: DeploymentService;
+  readonly inspections: InspectionService;
+}
+
+export function openDeployments(
+  { settings, logger, metrics, shutdown, clock }: Ground,
+  { catalog, sealer }: OpenedCatalog,
+  { codeHost }: OpenedCodeHost,
+  { readStore }: OpenedReadStore,
+  { tenants }: OpenedTenancy,
+): OpenedDeployments {
+  const deployments = new DeploymentService({
+    catalog,
+    codeHost,
+    sealer,
+    changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
+    projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projections.life(projectionId),
+    checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
+    clock,
+    logger,
+    observer: metrics.deployments,
+  });
+  shutdown.add('deployments', () => deployments.close());
+  metrics.watch(
+    'faulted_artefacts',
+    () => catalog.list('artefact', undefined).filter(({ value }) => value.faultedAt !== undefined).length,
+  );
+  const inspections = new InspectionService({
+    tenants,
+    catalog,
+    codeHost,
+    readStore,
+    deadlineMs: settings.inspectionDeadlineMs,
+    maxBytes: settings.inspectionMemoryBytes,
+  });
+  return { deployments, inspections };
+}

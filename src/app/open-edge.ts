@@ -1,0 +1,108 @@
+import type { TenantEntity } from '../catalog/catalog.js';
+import { Admission } from '../http/admission.js';
+import { Channels } from '../http/channels.js';
+import { createEdge, type Edge } from '../http/edge.js';
+import { schemaRegistryRoutes } from '../http/routes/schema-registry.js';
+import { changesTopic, eventsTopic, orderTopic, snapshotsTopic } from '../log/topics.js';
+import type { Ground } from './ground.js';
+import type { OpenedCatalog } from './open-catalog.js';
+import type { OpenedCodeHost } from './open-code-host.js';
+import type { OpenedDeployments } from './open-deployments.js';
+import type { OpenedNotifications } from './open-notifications.js';
+import type { OpenedReadStore } from './open-read-store.js';
+import type { Storage } from './open-storage.js';
+import type { OpenedTenancy } from './open-tenancy.js';
+import { readStoreRebuild } from './read-store-rebuild.js';
+
+export interface EdgeParts {
+  readonly storage: Storage;
+  readonly catalog: OpenedCatalog;
+  readonly code: OpenedCodeHost;
+  readonly copy: OpenedReadStore;
+  readonly tenancy: OpenedTenancy;
+  readonly notifications: OpenedNotifications;
+  readonly deploying: OpenedDeployments;
+}
+
+const CONNECTIONS_PER_TENANT = 1000;
+
+/** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
+export function openEdge(ground: Ground, parts: EdgeParts): Edge {
+  const { settings, logger, metrics, shutdown, door } = ground;
+  const { log, ownership, schemas, schemaIds } = parts.storage;
+  const { catalog, adminKey } = parts.catalog;
+  const { readStore, sink, endpoint } = parts.copy;
+  const { tenants, feeds } = parts.tenancy;
+  const admission = new Admission(catalog, settings);
+  const channels = new Channels({
+    hub: parts.notifications.hub,
+    tenants: feeds,
+    catalog,
+    admission,
+    logger,
+    connectionsPerTenant: CONNECTIONS_PER_TENANT,
+    onConnections: metrics.websockets,
+  });
+  const schemaRegistry = schemaRegistryRoutes({
+    schemas,
+    ids: schemaIds,
+    topicPrefix: settings.kafkaTopicPrefix,
+    catalog,
+    adminKey,
+    authenticate: (request) => admission.authenticator.admit(request),
+    limits: settings,
+  });
+  const edge = createEdge({
+    door,
+    settings,
+    catalog,
+    tenants,
+    ownership,
+    ...parts.deploying,
+    removeTenantData: (tenant) => removeTenantData(ground, parts, tenant),
+    admission,
+    adminKey,
+    readStoreAccess: endpoint,
+    rebuildReadStore: readStoreRebuild({
+      ownership,
+      tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
+      rebuild: (tenantId) => sink.rebuild(tenantId),
+      open: (tenantId) => tenants.open(tenantId),
+      adminKey,
+      logger,
+    }),
+    probes: [
+      {
+        name: 'log',
+        required: true,
+        check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
+      },
+      { name: 'readStore', required: false, check: () => readStore.ping() },
+      { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
+    ],
+    metrics: () => metrics.expose(),
+    logger,
+    observer: metrics.http,
+    extensions: [{ mount: (router) => void router.use(schemaRegistry) }, channels],
+  });
+  shutdown.add('edge', async () => {
+    const closing = edge.close();
+    await channels.close();
+    await closing;
+  });
+  return edge;
+}
+
+/** Stops the tenant's tasks and drops its topics and rows; may be called again. */
+async function removeTenantData({ logger }: Ground, parts: EdgeParts, tenant: TenantEntity): Promise<void> {
+  const { tenantId } = tenant;
+  await parts.tenancy.removeCopies(tenant);
+  await parts.code.codeHost.dispose(tenantId);
+  for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), orderTopic(tenantId), snapshotsTopic(tenantId)])
+    await parts.storage.log.deleteTopic(topic);
+  await parts.copy.sink
+    .remove(tenantId)
+    .catch((error: unknown) =>
+      logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'),
+    );
+}

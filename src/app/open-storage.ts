@@ -1,0 +1,28 @@
+import { join } from 'node:path';
+import type { Log } from '../log/log.js';
+import type { Ownership } from '../placement/ownership.js';
+import { LocalStore } from '../store/local-store.js';
+import type { Ground } from './ground.js';
+import { openLog, type LogSetup } from './open-log.js';
+
+/** The log, what this machine keeps of it, and who serves which tenant. */
+export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaIds' | 'shared'> {
+  readonly log: Log;
+  readonly store: LocalStore;
+  readonly ownership: Ownership;
+  /** From now on slots are given to this process. */
+  readonly join: () => Promise<void>;
+}
+
+export async function openStorage(ground: Ground): Promise<Storage> {
+  const { settings, logger, decorate, shutdown, owner, url } = ground;
+  const setup = await openLog(settings, ground.root, logger);
+  shutdown.add('log', () => setup.log.close());
+  const log = decorate.log?.(setup.log) ?? setup.log;
+  const store = new LocalStore({ path: join(settings.dataDirectory, 'store'), logger });
+  shutdown.add('local store', () => store.close());
+  const { ownership, join: joinGroup } = await setup.openOwnership(owner, settings.advertisedUrl ?? url, store);
+  shutdown.add('ownership', () => ownership.close());
+  const { codecs, schemas, schemaIds, shared } = setup;
+  return { log, store, ownership, join: joinGroup, codecs, schemas, schemaIds, shared };
+}

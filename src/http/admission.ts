@@ -1,0 +1,36 @@
+import type { IncomingMessage } from 'node:http';
+import { performance } from 'node:perf_hooks';
+import { Authenticator, type Principal } from './auth.js';
+import { RateLimiter } from './rate-limit.js';
+
+type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
+
+export interface AdmissionLimits {
+  readonly rateLimitPerSecond: number;
+  readonly rateLimitBurst: number;
+}
+
+/** Who may come in, and how often: the tenant of a request by its key, and the tenant's rate. */
+export class Admission {
+  readonly authenticator: Authenticator;
+  readonly rateLimiter: RateLimiter;
+  /** A route that is gone through again takes nothing off the rate a second time. */
+  readonly #counted = new WeakSet<IncomingMessage>();
+
+  constructor(catalog: KeyCatalog, { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits) {
+    this.authenticator = new Authenticator(catalog);
+    this.rateLimiter = new RateLimiter({
+      perSecond: rateLimitPerSecond,
+      burst: rateLimitBurst,
+      now: () => performance.now(),
+    });
+  }
+
+  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
+  admit(request: IncomingMessage): Principal {
+    const principal = this.authenticator.authenticate(request);
+    if (!this.#counted.has(request)) this.rateLimiter.take(principal.tenantId);
+    this.#counted.add(request);
+    return principal;
+  }
+}
