@@ -74,7 +74,7 @@ export function inputBytes(input: Input): number {
   if (input.kind !== 'commit') return 200;
   if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
   let bytes = 300 + (input.commit.metadata?.length ?? 0);
-  for (const event of input.commit.events) bytes += 150 + event.data.length;
+  for (const event of input.commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }
 
@@ -284,12 +284,16 @@ export class CommitReader implements InputReader {
 /** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
 const PAGE_BYTES = 16 * CHUNK_BYTES;
 
-const push = (events: StoredEvent[], event: StoredEvent): number => (events.push(event), event.data.length + 200);
+const push = (events: StoredEvent[], event: StoredEvent): number => (
+  events.push(event),
+  event.data.length + (event.metadata?.length ?? 0) + 200
+);
 
 export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
   const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
   let version = commit.baseVersion;
-  for (const { eventId, eventType, data } of commit.events)
+  for (const event of commit.events) {
+    const { eventId, eventType, data } = event;
     yield {
       eventId,
       aggregateId,
@@ -297,9 +301,10 @@ export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
       eventType,
       version: ++version,
       timestamp,
-      correlationId,
-      causationId,
+      correlationId: event.correlationId ?? correlationId,
+      causationId: event.causationId ?? causationId,
       data,
-      metadata,
+      metadata: event.metadata ?? metadata,
     };
+  }
 }

@@ -1,4 +1,4 @@
-import type { StoredCommit } from '../../core/event.js';
+import { hasContext, type StoredCommit } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import type { CommitView } from './commit-records.js';
 
@@ -55,11 +55,10 @@ export class CommitOfView implements StoredCommit {
   }
 
   get events(): Events {
-    return (this.#events ??= this.#value.events.map(({ eventId, eventType, data }) => ({
-      eventId: uuidText(eventId),
-      eventType,
-      data,
-    })));
+    return (this.#events ??= this.#value.events.map((event) => {
+      const eventId = uuidText(event.eventId);
+      return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
+    }));
   }
 }
 
