@@ -1,6 +1,6 @@
 -- The accepted events, by the rules of every reader of the log: a commit counts when it is of the epoch and owner of the last accepted
 -- claim before it, and begins at the version that its aggregate has; so a row that is there twice counts once. The accepted claim of an
--- epoch is the first one of that epoch.
+-- epoch is the first one of that epoch. What an event of a batch has of its own (contexts) goes before what the batch has.
 CREATE OR REPLACE VIEW statefold_events AS
 WITH terms AS
 (
@@ -14,7 +14,7 @@ WITH terms AS
 ),
 commits AS
 (
-    SELECT topic, kafka_partition, log_offset, aggregate_type, aggregate_id, base_version, timestamp, correlation_id, causation_id, metadata, events,
+    SELECT topic, kafka_partition, log_offset, aggregate_type, aggregate_id, base_version, timestamp, correlation_id, causation_id, metadata, events, contexts,
         max(base_version + length(events)) OVER (PARTITION BY topic, kafka_partition, aggregate_id ORDER BY log_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
     FROM (SELECT * FROM statefold_events_landed WHERE aggregate_id != '') AS landed
     INNER JOIN terms ON landed.topic = terms.topic AND landed.kafka_partition = terms.kafka_partition AND landed.epoch = terms.epoch AND landed.owner = terms.owner
@@ -28,12 +28,12 @@ SELECT
     UUIDNumToString(toFixedString(event.1, 16)) AS event_id,
     event.2 AS event_type,
     timestamp,
-    ifNull(correlation_id, '') AS correlation_id,
-    ifNull(causation_id, '') AS causation_id,
+    coalesce(contexts[number].1, commits.correlation_id, '') AS correlation_id,
+    coalesce(contexts[number].2, commits.causation_id, '') AS causation_id,
     JSONExtract(event.3, 'JSON(max_dynamic_paths = 256)') AS data,
-    JSONExtract(ifNull(metadata, ''), 'JSON(max_dynamic_paths = 256)') AS metadata,
+    JSONExtract(coalesce(contexts[number].3, commits.metadata, ''), 'JSON(max_dynamic_paths = 256)') AS metadata,
     event.3 AS data_raw,
-    commits.metadata AS metadata_raw,
+    coalesce(contexts[number].3, commits.metadata) AS metadata_raw,
     log_offset,
     topic
 FROM commits

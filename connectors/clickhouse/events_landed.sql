@@ -15,7 +15,8 @@ CREATE TABLE IF NOT EXISTS statefold_events_landed
     correlation_id  Nullable(String),
     causation_id    Nullable(String),
     metadata        Nullable(String),
-    events          Array(Tuple(eventId String, eventType String, data String)) DEFAULT []
+    events          Array(Tuple(eventId String, eventType String, data String)) DEFAULT [],
+    contexts        Array(Tuple(correlationId Nullable(String), causationId Nullable(String), metadata Nullable(String))) DEFAULT []
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (topic, kafka_partition, aggregate_id, log_offset)

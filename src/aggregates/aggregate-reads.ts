@@ -137,7 +137,7 @@ export class AggregateReads {
       aggregateType,
       version: row?.version ?? 0,
       state: row?.state ?? null,
-      lastModified: row?.lastModified ?? head.timestamp,
+      lastModified: row === undefined || row.version === 0 ? undefined : row.lastModified,
       fault: row?.fault,
       ...(row?.fault === undefined && row?.version !== head.version && this.#halted(aggregateType)
         ? { stateStatus: 'faulted' as const }

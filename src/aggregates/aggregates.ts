@@ -91,7 +91,8 @@ export interface AggregateState {
   readonly aggregateType: string;
   readonly version: number;
   readonly state: Buffer | null;
-  readonly lastModified: number;
+  /** Undefined at version 0: it reflects no event. */
+  readonly lastModified: number | undefined;
   readonly fault: Fault | undefined;
   /** `faulted`: the reducer's artefact is, and the state is behind the aggregate's version. */
   readonly stateStatus?: StateStatus;

@@ -243,4 +243,7 @@ export class CommitReader implements InputReader {
 /** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
 const PAGE_BYTES = 16 * CHUNK_BYTES;
 
-const push = (events: StoredEvent[], event: StoredEvent): number => (events.push(event), event.data.length + 200);
+const push = (events: StoredEvent[], event: StoredEvent): number => (
+  events.push(event),
+  event.data.length + (event.metadata?.length ?? 0) + 200
+);

@@ -8,7 +8,7 @@ import {
 } from '../core/append-rules.js';
 import type { Clock } from '../core/clock.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
-import type { AppendCommand, StoredCommit } from '../core/event.js';
+import { hasContext, type AppendCommand, type StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, Control, EventsBody } from '../core/records.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
@@ -99,7 +99,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
         }),
       );
     let bytes = 200;
-    for (const event of command.events) bytes += event.data.length + 100;
+    for (const event of command.events) bytes += event.data.length + (event.metadata?.length ?? 0) + 100;
     return new Promise((resolve, reject) => {
       this.#queue.push({ command, bytes, resolve, reject });
       this.#queuedBytes += bytes;
@@ -310,10 +310,11 @@ function draftOf(
   const { command } = pending;
   const ids = Buffer.allocUnsafeSlow(16 * command.events.length);
   const eventIds: string[] = [];
-  const events = command.events.map(({ eventType, data }, i) => {
+  const events = command.events.map((event, i) => {
     writeUuidv7(ids, 16 * i, decision.timestamp);
     eventIds.push(uuidText(ids, 16 * i));
-    return { eventId: ids.subarray(16 * i, 16 * i + 16), eventType, data };
+    const eventId = ids.subarray(16 * i, 16 * i + 16);
+    return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
   });
   const value: CommitValue = {
     commandId: command.commandId,

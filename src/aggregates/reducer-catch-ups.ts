@@ -39,6 +39,7 @@ interface Run {
 const READ_BYTES = 512 * 1024;
 /** Of history together, in which an aggregate's commits are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
+const STANDING_AT_ONCE = 256;
 const RETRY_MS = 1000;
 
 /** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
@@ -63,7 +64,11 @@ export class ReducerCatchUps {
     const through = position();
     const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
     if (stored !== undefined && stored.generation < generation)
-      kept.superseded(reducer, stored.generation, stored.done ? through : stored.position);
+      kept.superseded(
+        reducer,
+        stored.generation,
+        Math.min(stored.done ? through : stored.position, this.#firstFault(reducer.aggregateType, stored.generation)),
+      );
     const progress = goesOn
       ? stored
       : {
@@ -71,7 +76,7 @@ export class ReducerCatchUps {
           position: from,
           through,
           processed: 0,
-          done: from === through,
+          done: from === through && this.#standing(reducer).length === 0,
           ...(revivals === undefined ? {} : { revivals }),
         };
     const run: Run = {
@@ -85,6 +90,25 @@ export class ReducerCatchUps {
     this.#runs.set(reducer.aggregateType, run);
     if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);
     if (!progress.done) void this.#run(run);
+  }
+
+  /** Aggregates that stood at a fault when another code was bound, and have not been looked at since. */
+  #standing({ aggregateType, generation }: BoundReducer): string[] {
+    const { tables } = this.#options;
+    return [...tables.faults.aggregates(aggregateType, '')].filter(
+      (aggregateId) => tables.reducerState(aggregateId)?.generation !== generation,
+    );
+  }
+
+  /** Log offset from which on aggregates are behind for a fault of the binding: what it made of them is not kept. Infinity: none is. */
+  #firstFault(aggregateType: string, generation: number): number {
+    const { tables } = this.#options;
+    let first = Infinity;
+    for (const aggregateId of tables.faults.aggregates(aggregateType, '')) {
+      const row = tables.reducerState(aggregateId);
+      if (row?.generation === generation) first = Math.min(first, row.offset);
+    }
+    return first;
   }
 
   progress(aggregateType: string): Progress | undefined {
@@ -115,6 +139,7 @@ export class ReducerCatchUps {
     const { tables, reducers, onProgress, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
+    let looked = false;
     const halted = (): boolean => this.#options.halted?.(run.reducer.artefactId) === true;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
       if (halted()) {
@@ -123,6 +148,15 @@ export class ReducerCatchUps {
         continue;
       }
       try {
+        // These first: an alert on them is to end with what caused it.
+        const standing = looked ? [] : this.#standing(run.reducer);
+        for (let at = 0; at < standing.length && !this.#closed && !run.cancelled; at += STANDING_AT_ONCE)
+          await Promise.all(
+            standing.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)),
+          );
+        if (this.#closed || run.cancelled) return;
+        if (halted()) continue;
+        looked = true;
         const { position, through } = run.progress;
         const { groups, events, next } = await (ahead ?? this.#window(aggregateType, position, through));
         // The next one is read while this is folded.

@@ -193,6 +193,13 @@ export class Reducers {
     }
     const reached = row?.version ?? 0;
     if (row?.fault !== undefined || (reached >= target && commits.length === 0)) {
+      // Of a binding before, and good as it is: it takes the place of what another code made, its fault too.
+      if (
+        row !== undefined &&
+        row.fault === undefined &&
+        this.#options.tables.reducerState(portion.aggregateId)?.generation !== row.generation
+      )
+        this.#setRow(portion.aggregateId, reducer, row);
       this.#settle(
         portion,
         undefined,

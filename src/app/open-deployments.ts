@@ -25,7 +25,7 @@ export function openDeployments(
     codeHost,
     sealer,
     changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
-    projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projections.life(projectionId),
+    projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
     checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
     clock,
     logger,

@@ -98,8 +98,10 @@ export interface ProjectionEntity
   /** The revisions before, oldest first; the last of them. */
   readonly earlier?: readonly RevisionEntity[];
   readonly sse: boolean;
+  /** Of a projection that has a URL, a secret of its own, or both. */
   readonly webhook?: {
-    readonly url: string;
+    /** Undefined: nothing is sent. */
+    readonly url?: string;
     readonly isolated: boolean;
     /** Isolated secrets, newest first; empty when shared. */
     readonly secrets: readonly SealedSecret[];

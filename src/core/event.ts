@@ -1,11 +1,21 @@
 /** What a version check may ask of the aggregate: an exact version (0: it must not exist), or a condition. */
 export type ExpectedVersion = number | 'any' | 'none' | 'exists';
 
-/** One event of an append, before it has a version. `data` is the JSON object exactly as the client sent it (UTF-8). */
+/**
+ * One event of an append, before it has a version. `data` and `metadata` are JSON objects exactly as the client sent them (UTF-8).
+ * What it has of its own besides `data` goes before that of the append.
+ */
 export interface NewEvent {
   readonly eventType: string;
   readonly data: Buffer;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: Buffer | undefined;
 }
+
+/** The event has an id or metadata of its own, which few have. */
+export const hasContext = ({ correlationId, causationId, metadata }: Omit<NewEvent, 'eventType' | 'data'>): boolean =>
+  correlationId !== undefined || causationId !== undefined || metadata !== undefined;
 
 /** One append as the edge hands it over; ids, types and JSON are already validated. */
 export interface AppendCommand {
@@ -21,7 +31,7 @@ export interface AppendCommand {
   readonly expectedVersion: ExpectedVersion;
   readonly correlationId: string | undefined;
   readonly causationId: string | undefined;
-  /** JSON object as sent, or undefined. Belongs to every event of the append. */
+  /** JSON object as sent, or undefined. Of every event of the append that has none of its own; so are the ids above. */
   readonly metadata: Buffer | undefined;
   readonly events: readonly NewEvent[];
 }
@@ -59,6 +69,11 @@ export interface StoredEvent {
   readonly metadata: Buffer | undefined;
 }
 
+/** An event within its commit. What it has not of its own is the commit's. */
+export interface CommitEvent extends NewEvent {
+  readonly eventId: string;
+}
+
 /** A commit that the fold accepted, with the place in the log that makes it so. */
 export interface StoredCommit {
   readonly offset: number;
@@ -70,7 +85,7 @@ export interface StoredCommit {
   readonly correlationId: string | undefined;
   readonly causationId: string | undefined;
   readonly metadata: Buffer | undefined;
-  readonly events: readonly { readonly eventId: string; readonly eventType: string; readonly data: Buffer }[];
+  readonly events: readonly CommitEvent[];
   /** Of `events`, and the bytes that all of it takes, where they are known without decoding them. */
   readonly eventCount?: number;
   readonly bytes?: number;
@@ -105,18 +120,18 @@ export const isoTimestamp = (milliseconds: number): string => new Date(milliseco
 export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
   const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
   let version = commit.baseVersion;
-  for (const { eventId, eventType, data } of commit.events)
+  for (const event of commit.events)
     yield {
-      eventId,
+      eventId: event.eventId,
       aggregateId,
       aggregateType,
-      eventType,
+      eventType: event.eventType,
       version: ++version,
       timestamp,
-      correlationId,
-      causationId,
-      data,
-      metadata,
+      correlationId: event.correlationId ?? correlationId,
+      causationId: event.causationId ?? causationId,
+      data: event.data,
+      metadata: event.metadata ?? metadata,
     };
 }
 

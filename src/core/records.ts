@@ -22,6 +22,16 @@ export interface Claim {
 /** Bodies are tagged by `kind`; `value` has the fields of the Avro record of that name. */
 export type ClaimBody = { readonly kind: 'Claim'; readonly value: Claim };
 
+/** What it has of its own goes before what the commit has. */
+export interface CommitEventValue {
+  readonly eventId: Buffer;
+  readonly eventType: string;
+  readonly data: Buffer;
+  readonly correlationId?: string | undefined;
+  readonly causationId?: string | undefined;
+  readonly metadata?: Buffer | undefined;
+}
+
 export interface CommitValue {
   readonly commandId: string;
   readonly keyed: boolean;
@@ -34,7 +44,7 @@ export interface CommitValue {
   readonly correlationId: string | null;
   readonly causationId: string | null;
   readonly metadata: Buffer | null;
-  readonly events: readonly { readonly eventId: Buffer; readonly eventType: string; readonly data: Buffer }[];
+  readonly events: readonly CommitEventValue[];
   /** Of `events`, where it is known without decoding them. */
   readonly eventCount?: number;
 }

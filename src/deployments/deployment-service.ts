@@ -24,6 +24,7 @@ import { unambiguous } from './bindings.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { revised, revisionsOf, withRevisions } from './revisions.js';
+import { UploadWaits, type LiveProjections, type ProjectionReached } from './upload-waits.js';
 
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
@@ -33,7 +34,8 @@ export interface DeploymentServiceOptions {
   readonly checkWebhookUrl: (url: string) => Promise<void>;
   /** The last sequence of a tenant of this process. */
   readonly changesHead: (tenantId: string) => Promise<number>;
-  readonly projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
+  /** The tenant's task; rejects where this process does not serve the tenant. */
+  readonly projectionsOf: (tenantId: string) => Promise<LiveProjections>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -48,12 +50,16 @@ export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
   readonly #revisions: ProjectionRevisions;
+  readonly #waits: UploadWaits;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
-    const { catalog, projectionLife } = options;
+    const { catalog, projectionsOf } = options;
+    const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
+      (await projectionsOf(tenantId)).life(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
+    this.#waits = new UploadWaits({ catalog, projectionsOf });
   }
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
@@ -98,7 +104,7 @@ export class DeploymentService implements Deployments {
   ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
     const { catalog, clock } = this.#options;
     const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
-    if (notifications?.webhookUrl !== undefined) await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    if (typeof notifications?.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
     const artefactId = uuidv7(clock.now());
     const projectionId = redeployed ?? artefactId;
     await this.#keepSources(artefactId, sources);
@@ -129,18 +135,30 @@ export class DeploymentService implements Deployments {
     config: NotificationConfig,
     before: ProjectionEntity | undefined,
   ): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
-    const { webhookUrl: url, isolateSecret: isolated, sse } = config;
-    if (url === undefined) return { sse };
+    const had = before?.webhook;
+    const url = config.webhookUrl === undefined ? had?.url : (config.webhookUrl ?? undefined);
+    const isolated = config.isolateSecret ?? had?.isolated ?? false;
+    const sse = config.sse ?? before?.sse ?? false;
+    // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
     if (!isolated) await this.#sharedSecret(tenantId);
-    const kept = isolated ? (before?.webhook?.secrets ?? []) : [];
-    const since =
-      before === undefined
-        ? undefined
-        : before.webhook === undefined
-          ? await this.#options.changesHead(tenantId)
-          : before.webhook.since;
+    if (url === undefined && !isolated) return { sse };
+    const kept = isolated ? (had?.secrets ?? []) : [];
     const secrets = isolated && kept.length === 0 ? this.#rotate([]).secrets : kept;
-    return { sse, webhook: { url, isolated, secrets, ...(since === undefined ? {} : { since }) } };
+    if (url === undefined) return { sse, webhook: { isolated, secrets } };
+    const since =
+      before === undefined ? undefined : had?.url === undefined ? await this.#options.changesHead(tenantId) : had.since;
+    // Naming the URL again enables an endpoint that had answered 410.
+    const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
+    return {
+      sse,
+      webhook: {
+        url,
+        isolated,
+        secrets,
+        ...(since === undefined ? {} : { since }),
+        ...(disabledAt === undefined ? {} : { disabledAt }),
+      },
+    };
   }
 
   /** The tenant's first webhook makes its shared secret. */
@@ -155,11 +173,19 @@ export class DeploymentService implements Deployments {
   }
 
   #activeSecret({ tenantId, webhook }: ProjectionEntity): string | undefined {
-    if (webhook === undefined) return undefined;
-    const secrets = webhook.isolated
-      ? webhook.secrets
-      : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
+    const secrets =
+      webhook?.isolated === true
+        ? webhook.secrets
+        : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
     return signingSecrets(this.#options.sealer, secrets, this.#options.clock.now())[0];
+  }
+
+  reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity> {
+    return this.#waits.reducer(uploaded, signal);
+  }
+
+  projectionReached(uploaded: ProjectionEntity, signal: AbortSignal): Promise<ProjectionReached> {
+    return this.#waits.projection(uploaded, signal);
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
@@ -277,7 +303,7 @@ export class DeploymentService implements Deployments {
     if (webhook === undefined)
       throw new StatefoldError(
         'WEBHOOK_NOT_CONFIGURED',
-        `projection '${projectionId}' has no webhook; upload it with a config that names webhook.url`,
+        `projection '${projectionId}' has no webhook and no secret of its own; upload it with isolateSecret: true`,
       );
     if (!webhook.isolated)
       throw new StatefoldError(

@@ -25,6 +25,6 @@ export function inputBytes(input: Input): number {
   if (input.kind !== 'commit') return 200;
   if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
   let bytes = 300 + (input.commit.metadata?.length ?? 0);
-  for (const event of input.commit.events) bytes += 150 + event.data.length;
+  for (const event of input.commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }

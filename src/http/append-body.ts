@@ -2,6 +2,7 @@ import type { AppendCommand, ExpectedVersion, NewEvent } from '../core/event.js'
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
 
 /** What a body says of an append; `data` and `metadata` are slices of it, as sent. */
 export type AppendBody = Omit<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;
@@ -15,22 +16,58 @@ const MAX_CORRELATION_ID = 256;
 /** A body with more faults than this is told the first ones. */
 const MAX_ERRORS = 100;
 
-const APPEND = new KnownKeys([
+const SINGLE = [
   'aggregateId',
-  'aggregateType',
   'eventType',
   'data',
-  'events',
+  'aggregateType',
   'expectedVersion',
   'correlationId',
   'causationId',
   'metadata',
-]);
-const EVENT = new KnownKeys(['eventType', 'data']);
+] as const;
+const BATCH = [
+  'aggregateId',
+  'events',
+  'aggregateType',
+  'expectedVersion',
+  'correlationId',
+  'causationId',
+  'metadata',
+] as const;
+const EVENT = ['eventType', 'data', 'correlationId', 'causationId', 'metadata'] as const;
+type Member = (typeof SINGLE)[number] | (typeof BATCH)[number];
+const SINGLE_KEYS: KnownKeys<Member> = new KnownKeys<Member>(SINGLE);
+const BATCH_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BATCH);
+const EVENT_KEYS = new KnownKeys(EVENT);
+
+/** Members that are known, and are refused where they stand: what to do instead. */
+const assigned = 'is assigned by the service: leave it out';
+const ASSIGNED: Readonly<Record<string, string>> = {
+  eventId: assigned,
+  timestamp: assigned,
+  version: `${assigned}; to have the version checked, send expectedVersion`,
+};
+const NOT_IN_SINGLE: ReadonlyMap<string, string> = new Map(
+  Object.entries({ ...ASSIGNED, events: 'is for POST /events/batch: send the batch there' }),
+);
+const ofEachEvent = 'is of each event: put it into the elements of events';
+const NOT_IN_BATCH: ReadonlyMap<string, string> = new Map(
+  Object.entries({ ...ASSIGNED, eventType: ofEachEvent, data: ofEachEvent }),
+);
+const ofTheBatch = 'is of the whole batch: put it beside events';
+const NOT_IN_EVENT: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...ASSIGNED,
+    aggregateId: `${ofTheBatch}; events of another aggregate need a request of their own`,
+    aggregateType: ofTheBatch,
+    expectedVersion: ofTheBatch,
+  }),
+);
 
 /**
- * Reads the body of `POST /events` (`batch` false) or `POST /events/batch`. Members that it doesn't know are passed over; of a
- * member that comes twice the last counts.
+ * Reads the body of `POST /events` (`batch` false) or `POST /events/batch`. A member that it doesn't know is a fault: what is
+ * misspelt would be dropped without a word, a check of the version above all. Of a member that comes twice the last counts.
  * @throws JsonError where it isn't JSON; StatefoldError INVALID_REQUEST with every fault and its place
  */
 export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits): AppendBody {
@@ -39,7 +76,7 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
   if (reader.peek() !== 'object') {
     reader.skip();
     reader.finish();
-    throw faults.add('', 'must be an object').error();
+    throw invalidBody([{ pointer: '', message: 'must be an object' }]);
   }
   let aggregateId: string | undefined;
   let aggregateType: string | undefined;
@@ -51,10 +88,17 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
   let data: Buffer | undefined;
   let events: NewEvent[] | undefined;
   reader.enterObject();
-  for (let key = reader.nextMember(APPEND); key !== undefined; key = reader.nextMember(APPEND)) {
+  const keys = batch ? BATCH_KEYS : SINGLE_KEYS;
+  for (let key = reader.nextMember(keys); key !== undefined; key = reader.nextMember(keys)) {
+    if (key === UNKNOWN_KEY) {
+      if (batch) faults.unknown('', reader.string(), BATCH, NOT_IN_BATCH);
+      else faults.unknown('', reader.string(), SINGLE, NOT_IN_SINGLE);
+      reader.skip();
+      continue;
+    }
     // A repeated member replaces the first, with its faults.
-    if (key !== UNKNOWN_KEY) faults.forget(key);
-    if (key === 'events' && batch) {
+    faults.forget(key);
+    if (key === 'events') {
       events = readEvents(reader, body, limits.maxEvents, faults);
       continue;
     }
@@ -79,13 +123,10 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
         metadata = readObject(reader, body, key, faults);
         break;
       case 'eventType':
-        if (!batch) eventType = readName(reader, key, MAX_EVENT_TYPE, faults);
+        eventType = readName(reader, key, MAX_EVENT_TYPE, faults);
         break;
       case 'data':
-        if (!batch) data = readObject(reader, body, key, faults);
-        break;
-      case 'events':
-      case UNKNOWN_KEY:
+        data = readObject(reader, body, key, faults);
         break;
     }
   }
@@ -139,16 +180,43 @@ function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, faults:
 function readEvent(reader: JsonReader, body: Buffer, place: string, faults: Faults): NewEvent | undefined {
   let eventType: string | undefined;
   let data: Buffer | undefined;
+  let correlationId: string | undefined;
+  let causationId: string | undefined;
+  let metadata: Buffer | undefined;
   reader.enterObject();
-  for (let key = reader.nextMember(EVENT); key !== undefined; key = reader.nextMember(EVENT)) {
-    if (key !== UNKNOWN_KEY) faults.forget(`${place}/${key}`);
+  for (let key = reader.nextMember(EVENT_KEYS); key !== undefined; key = reader.nextMember(EVENT_KEYS)) {
+    if (key === UNKNOWN_KEY) {
+      faults.unknown(`${place}/`, reader.string(), EVENT, NOT_IN_EVENT);
+      reader.skip();
+      continue;
+    }
+    faults.forget(place, key);
     reader.skip();
-    if (key === 'eventType') eventType = readName(reader, `${place}/eventType`, MAX_EVENT_TYPE, faults);
-    else if (key === 'data') data = readObject(reader, body, `${place}/data`, faults);
+    switch (key) {
+      case 'eventType':
+        eventType = readName(reader, `${place}/eventType`, MAX_EVENT_TYPE, faults);
+        break;
+      case 'data':
+        data = readObject(reader, body, `${place}/data`, faults);
+        break;
+      case 'correlationId':
+        correlationId = readName(reader, `${place}/correlationId`, MAX_CORRELATION_ID, faults);
+        break;
+      case 'causationId':
+        causationId = readName(reader, `${place}/causationId`, MAX_CORRELATION_ID, faults);
+        break;
+      case 'metadata':
+        metadata = readObject(reader, body, `${place}/metadata`, faults);
+        break;
+    }
   }
   if (eventType === undefined) faults.missing(`${place}/eventType`);
   if (data === undefined) faults.missing(`${place}/data`);
-  return eventType === undefined || data === undefined ? undefined : { eventType, data };
+  if (eventType === undefined || data === undefined) return undefined;
+  // Most events have none of their own.
+  return correlationId === undefined && causationId === undefined && metadata === undefined
+    ? { eventType, data }
+    : { eventType, data, correlationId, causationId, metadata };
 }
 
 function readName(reader: JsonReader, place: string, max: number, faults: Faults): string | undefined {
@@ -197,32 +265,37 @@ class Faults {
     return this.#byPlace.size > 0;
   }
 
-  add(place: string, message: string): this {
+  add(place: string, message: string): void {
     if (this.#byPlace.size < MAX_ERRORS) this.#byPlace.set(place, message);
-    return this;
   }
 
   missing(place: string): void {
     if (!this.#byPlace.has(place)) this.add(place, 'is required');
   }
 
-  forget(place: string): void {
+  /** A member that has no business there: `misplaced` has what to say of those that are known elsewhere. */
+  unknown(before: string, name: string, known: readonly string[], misplaced: ReadonlyMap<string, string>): void {
+    this.add(`${before}${pointerPart(name)}`, misplaced.get(name) ?? unknownMember(name, known));
+  }
+
+  forget(parent: string, member?: string): void {
     if (this.#byPlace.size === 0) return;
+    const place = member === undefined ? parent : `${parent}/${member}`;
     for (const known of this.#byPlace.keys())
       if (known === place || known.startsWith(`${place}/`)) this.#byPlace.delete(known);
   }
 
   error(): StatefoldError {
-    const errors: FieldError[] = [...this.#byPlace].map(([place, message]) => ({
-      pointer: place === '' ? '' : `/${place}`,
-      message,
-    }));
-    const first = errors[0];
-    const what = first === undefined ? '' : `: ${first.pointer === '' ? 'the body' : first.pointer} ${first.message}`;
-    return new StatefoldError(
-      'INVALID_REQUEST',
-      `The body is invalid${what}${errors.length > 1 ? `, and ${errors.length - 1} more` : ''}.`,
-      { errors },
-    );
+    return invalidBody([...this.#byPlace].map(([place, message]) => ({ pointer: `/${place}`, message })));
   }
+}
+
+function invalidBody(errors: readonly FieldError[]): StatefoldError {
+  const [first] = errors;
+  const what = first === undefined ? '' : `: ${first.pointer === '' ? 'the body' : first.pointer} ${first.message}`;
+  return new StatefoldError(
+    'INVALID_REQUEST',
+    `The body is invalid${what}${errors.length > 1 ? `, and ${errors.length - 1} more.` : what.endsWith('?') ? '' : '.'}`,
+    { errors },
+  );
 }

@@ -120,6 +120,7 @@ const timelyProjections = (projections: Projections, deadlines: Deadlines): Proj
   statesOf: (projectionId, key) => deadlines.within(projections.statesOf(projectionId, key), lateRead),
   build: (projectionId) => projections.build(projectionId),
   life: (projectionId) => projections.life(projectionId),
+  onLive: (listener) => projections.onLive(listener),
 });
 
 const timelyFaults = (faults: Faults, deadlines: Deadlines): Faults => ({

@@ -12,6 +12,7 @@ import type { Admission } from './admission.js';
 import type { Principal } from './auth.js';
 import type { FrontDoor } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
+import type { Waits } from './waits.js';
 
 /** The settings that the edge itself reads. */
 export type EdgeSettings = Pick<
@@ -88,4 +89,6 @@ export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'exten
   readonly authenticate: (request: IncomingMessage) => Principal;
   /** The process is about to end: it is to get no new clients. */
   readonly draining: () => boolean;
+  /** Answers that wait as long as their clients asked. */
+  readonly waits: Waits;
 }

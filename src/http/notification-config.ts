@@ -1,45 +1,77 @@
-import { StatefoldError } from '../core/errors.js';
+import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonError, scanJson } from '../core/json-scanner.js';
 import type { NotificationConfig } from '../deployments/deployments.js';
 import { z } from 'zod';
 import { checked } from './json-body.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
 
+const WHAT = 'The field config is invalid';
 const flag = z.boolean('must be true or false').optional();
-const unknownKeys =
-  (known: string) =>
-  (issue: { readonly code?: string | undefined }): string =>
-    issue.code === 'unrecognized_keys'
-      ? `has a key that is not known: the known ones are ${known}`
-      : 'must be an object';
-
-const WEBHOOK = z.strictObject(
+const WEBHOOK = z.object(
   {
-    url: z.string('must be a string').min(1, 'must not be empty').max(2048, 'must have at most 2048 characters'),
+    url: z
+      .string('must be a string')
+      .min(1, 'must not be empty')
+      .max(2048, 'must have at most 2048 characters')
+      .optional(),
     isolateSecret: flag,
   },
-  { error: unknownKeys('url, isolateSecret') },
+  'must be an object, or null',
 );
-const CONFIG = z.strictObject(
-  { webhook: WEBHOOK.optional(), isolateSecret: flag, sse: flag },
-  { error: unknownKeys('webhook, isolateSecret, sse') },
-);
-const WRAPPED = z.strictObject({ notifications: CONFIG }, { error: unknownKeys('notifications') });
+const CONFIG = z.object({ webhook: WEBHOOK.nullish(), isolateSecret: flag, sse: flag }, 'must be an object');
+const WRAPPED = z.object({ notifications: CONFIG }, 'must be an object');
 
 /**
- * The form field `config` of a projection's upload: `{ webhook: { url, isolateSecret? }, isolateSecret?, sse? }`, bare or as
- * `notifications`. The address of the URL is checked where it is stored. @throws StatefoldError INVALID_REQUEST
+ * The form field `config` of a projection's upload: `{ webhook: { url?, isolateSecret? } | null, isolateSecret?, sse? }`, bare or
+ * as `notifications`. A member that is left out keeps what was set. The address of the URL is checked where it is stored.
+ * @throws StatefoldError INVALID_REQUEST
  */
 export function readNotificationConfig(text: string, maxDepth: number): NotificationConfig {
   const value = parse(text, maxDepth);
-  const wrapped = typeof value === 'object' && value !== null && Object.hasOwn(value, 'notifications');
-  const config = wrapped
-    ? checked(value, WRAPPED, 'The field config is invalid').notifications
-    : checked(value, CONFIG, 'The field config is invalid');
-  return {
-    webhookUrl: config.webhook?.url,
-    isolateSecret: config.isolateSecret === true || config.webhook?.isolateSecret === true,
-    sse: config.sse === true,
-  };
+  const wrapped = isObject(value) && Object.hasOwn(value, 'notifications');
+  const bare: unknown = wrapped ? value['notifications'] : value;
+  const base = wrapped ? '/notifications' : '';
+  refuse([
+    ...(wrapped ? unknownIn(value, '', WRAPPED.shape) : []),
+    ...unknownIn(bare, base, CONFIG.shape),
+    ...unknownIn(isObject(bare) ? bare['webhook'] : undefined, `${base}/webhook`, WEBHOOK.shape),
+  ]);
+  const {
+    webhook,
+    isolateSecret = webhook?.isolateSecret,
+    sse,
+  } = wrapped ? checked(value, WRAPPED, WHAT).notifications : checked(value, CONFIG, WHAT);
+  if (webhook !== null && webhook !== undefined && webhook.url === undefined && webhook.isolateSecret === undefined)
+    refuse([{ pointer: `${base}/webhook`, message: 'must have url or isolateSecret; null removes the webhook' }]);
+  if (webhook?.isolateSecret !== undefined && webhook.isolateSecret !== isolateSecret)
+    refuse([
+      { pointer: `${base}/webhook/isolateSecret`, message: 'is other than isolateSecret beside webhook: give it once' },
+    ]);
+  return { webhookUrl: webhook === null ? null : webhook?.url, isolateSecret, sse };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function unknownIn(value: unknown, pointer: string, known: object): FieldError[] {
+  const names = Object.keys(known);
+  return isObject(value)
+    ? Object.keys(value).flatMap((name) =>
+        names.includes(name)
+          ? []
+          : [{ pointer: `${pointer}/${pointerPart(name)}`, message: unknownMember(name, names) }],
+      )
+    : [];
+}
+
+function refuse(errors: readonly FieldError[]): void {
+  const [first] = errors;
+  if (first !== undefined)
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      `${WHAT}: ${first.pointer} ${first.message}${first.message.endsWith('?') ? '' : '.'}`,
+      { errors },
+    );
 }
 
 function parse(text: string, maxDepth: number): unknown {

@@ -22,6 +22,7 @@ interface ReceivedFile {
   readonly content: Buffer;
 }
 
+const CONFIG_FIELD = 'config';
 const MAX_FIELDS = 20;
 const MAX_FIELD_BYTES = 64 * 1024;
 /** What the boundaries and headers of the parts, and its fields, may add to the files. */
@@ -110,8 +111,10 @@ async function receive(
       });
     },
   });
-  // What has a file name is a file, whether or not its part declares a type; all else is a field.
+  // What has a file name is a file, whether or not its part declares a type; all else is a field. So is the config, which curl takes
+  // from a file with -F config=@notifications.json.
   form.onPart = (part) => {
+    if (part.name === CONFIG_FIELD) part.originalFilename = null;
     part.mimetype =
       part.originalFilename === null || part.originalFilename === ''
         ? null

@@ -20,9 +20,20 @@ export interface ProjectionReadsOptions {
 /** What a tenant answers of its projections, from its local store. */
 export class ProjectionReads implements Projections {
   readonly #options: ProjectionReadsOptions;
+  readonly #listeners = new Set<() => void>();
 
   constructor(options: ProjectionReadsOptions) {
     this.#options = options;
+  }
+
+  onLive(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** A revision went live, or the tenant is not served any more. */
+  livesChanged(): void {
+    for (const listener of this.#listeners) listener();
   }
 
   async states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {

@@ -12,6 +12,8 @@ export interface Projections {
   build(projectionId: string): Progress | undefined;
   /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */
   life(projectionId: string): ProjectionLife;
+  /** Calls the listener when a revision of any projection went live, and when the tenant is served here no more; gives what ends the subscription. */
+  onLive(listener: () => void): () => void;
 }
 
 /** A projection's revisions as their tenant's task has them. */

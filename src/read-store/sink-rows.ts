@@ -44,6 +44,7 @@ export class Rows {
     for (const commit of commits) {
       let version = commit.baseVersion;
       for (const event of commit.events) {
+        const metadata = event.metadata ?? commit.metadata ?? null;
         this.#events.push({
           tenant,
           aggregate_type: commit.aggregateType,
@@ -52,13 +53,13 @@ export class Rows {
           event_id: event.eventId,
           event_type: event.eventType,
           timestamp: commit.timestamp,
-          correlation_id: commit.correlationId ?? '',
-          causation_id: commit.causationId ?? '',
+          correlation_id: event.correlationId ?? commit.correlationId ?? '',
+          causation_id: event.causationId ?? commit.causationId ?? '',
           data: event.data,
-          metadata: commit.metadata ?? null,
+          metadata,
           log_offset: commit.offset,
         });
-        this.#bytes += ROW_OVERHEAD + event.data.length + (commit.metadata?.length ?? 0);
+        this.#bytes += ROW_OVERHEAD + event.data.length + (metadata?.length ?? 0);
       }
     }
   }

@@ -147,7 +147,8 @@ export class Sink {
   /** Drops a tenant's rows (or all), then fills them again from the log. Resolves when the rows are dropped; `flush` waits for the refill. */
   async rebuild(tenantId?: string): Promise<void> {
     await this.#alone(async () => {
-      if (!this.#schemaReady) await this.#options.store.ensureSchema();
+      // Also when the tables were there a while ago: an analyst may have dropped one, which is why somebody rebuilds.
+      await this.#options.store.ensureSchema();
       await this.#options.store.reset(tenantId);
     });
     for (const tenant of this.#tenants.values()) {

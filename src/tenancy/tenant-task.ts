@@ -149,7 +149,10 @@ export class TenantTask implements Tenant {
       observer: {
         projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds),
         faulted: (kind) => observer?.faulted?.(kind),
-        swapped: (cause) => observer?.swapped?.(cause),
+        swapped: (cause) => {
+          observer?.swapped?.(cause);
+          this.projections.livesChanged();
+        },
       },
     });
     this.aggregates = new TenantAggregates(this.#input);
@@ -344,6 +347,7 @@ export class TenantTask implements Tenant {
     await this.#changes.close();
     await this.#tables.section.close();
     if (this.#status !== 'CLOSED') this.#become('CLOSED');
+    this.projections.livesChanged();
   }
 
   /** Aggregates and keys that stand at a fault, of what this process owns. */

@@ -165,7 +165,7 @@ export class WebhookDeliverer {
     if (value === undefined || !isEnabled(value)) {
       if (endpoint !== undefined) this.#stop(endpoint);
       // A disabled endpoint keeps its place; one that was taken away begins anew if it is ever given again.
-      if (value?.webhook === undefined && previous?.webhook !== undefined)
+      if (value?.webhook?.url === undefined && previous?.webhook?.url !== undefined)
         this.#forget(endpoint, endpointId(tenantId, id));
       return;
     }
@@ -226,7 +226,7 @@ export class WebhookDeliverer {
     const { catalog, unseal, observer } = this.options;
     const { tenantId, projectionId } = endpoint;
     const webhook = catalog.get('projection', projectionId)?.value.webhook;
-    if (webhook === undefined || webhook.disabledAt !== undefined) return undefined;
+    if (webhook?.url === undefined || webhook.disabledAt !== undefined) return undefined;
     const begun = this.#context.timers.now();
     let outcome: AttemptOutcome;
     try {
@@ -264,7 +264,9 @@ export class WebhookDeliverer {
   }
 }
 
-type WithWebhook = ProjectionEntity & { readonly webhook: NonNullable<ProjectionEntity['webhook']> };
+type WithWebhook = ProjectionEntity & {
+  readonly webhook: NonNullable<ProjectionEntity['webhook']> & { readonly url: string };
+};
 
 const isEnabled = (projection: ProjectionEntity): projection is WithWebhook =>
-  projection.webhook !== undefined && projection.webhook.disabledAt === undefined;
+  projection.webhook?.url !== undefined && projection.webhook.disabledAt === undefined;

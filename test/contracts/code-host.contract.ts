@@ -176,6 +176,24 @@ export function codeHostContract(
         COUNTER,
         /SF0001: No class in the upload implements IProjection<T>/,
       ],
+      [
+        'a reducer sent as a projection',
+        'projection',
+        COUNTER,
+        /SF0001: .*implements IReducer<T>: send it to POST \/reducers\/upload\./,
+      ],
+      [
+        'a projection sent as a reducer',
+        'reducer',
+        'class P : IProjection<int> { public string? ResolveKey(Event e) => null; public int Apply(int s, Event e) => s; }',
+        /SF0001: .*P implements IProjection<T>: send it to POST \/projections\/upload\./,
+      ],
+      [
+        'two reducers of one type',
+        'reducer',
+        '[AggregateType("x")] class A : IReducer<int> { public int Apply(int s, Event e) => s; }\nclass XReducer : IReducer<int> { public int Apply(int s, Event e) => s; }',
+        /code\.cs\(1,28\): error SF0010: A folds .*'x', and so does XReducer.*\n.*code\.cs\(2,7\): error SF0010: XReducer folds .*so does A/,
+      ],
       ['an empty upload', 'reducer', '', /SF0001/],
       [
         'a class without a constructor to call',

@@ -72,6 +72,34 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
     assert.deepEqual(await rowsOf(id), []);
   });
 
+  await t.test('a rebuild makes a table anew that an analyst dropped, with all its rows', async () => {
+    const command = async (statement: string): Promise<void> => {
+      const { url, user, password, database } = success(
+        await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }),
+        200,
+      ).json<Record<'url' | 'user' | 'password' | 'database', string>>();
+      const answer = await fetch(`${url}/?database=${database}`, {
+        method: 'POST',
+        headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
+        body: statement,
+      });
+      assert.equal(answer.status, 200, await answer.text());
+    };
+    const events = (): Promise<unknown[]> =>
+      ask('SELECT aggregate_id, version FROM events FINAL ORDER BY aggregate_id, version');
+    const stored = await events();
+    assert.ok(stored.length > 0);
+    for (const tables of [
+      ['events'],
+      ['events', 'aggregate_states', 'projection_states', 'notifications', 'watermarks'],
+    ]) {
+      for (const table of tables) await command(`DROP TABLE ${table} SYNC`);
+      success(await api.post('/admin/read-store/rebuild', undefined, { headers: { 'x-admin-key': ADMIN_KEY } }), 202);
+      await until(async () => (await events()).length === stored.length && (await rowsOf(other)).length === 6);
+      assert.deepEqual(await events(), stored);
+    }
+  });
+
   await t.test('after a kill, and without the local store, it is not there', async () => {
     await service.kill();
     rmSync(join(dataDirectory, 'store'), { recursive: true });

@@ -1,7 +1,7 @@
 // Invariant 17: what is returned is what was sent, to the byte, through the log, ClickHouse, C# and every channel.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Api, success } from '../support/api.js';
+import { Api, problem, success } from '../support/api.js';
 import { openEvents, openSocket, Receiver } from '../support/api-channels.js';
 import { GOLDEN, goldenProjection, goldenReducer } from '../support/golden.js';
 import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
@@ -160,13 +160,18 @@ test('golden bytes', async (t) => {
   await t.test('nothing of it touched the prototypes of the service', async () => {
     assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
     assert.ok(!(await api.get('/aggregates')).text.includes('polluted'));
-    success(
-      await send(
+    const sent = (more: string): ReturnType<typeof send> =>
+      send(
         '/events',
-        '{"aggregateId":"__proto__","aggregateType":"constructor","eventType":"__proto__","data":{"__proto__":1},"__proto__":{"eventType":"x"}}',
-      ),
-      201,
-    );
+        `{"aggregateId":"__proto__","aggregateType":"constructor","eventType":"__proto__","data":{"__proto__":1}${more}}`,
+      );
+    success(await sent(''), 201);
+    // As a member of the request it is as unknown as any other.
+    for (const name of ['__proto__', 'constructor', 'toString'])
+      assert.match(
+        problem(await sent(`,"${name}":{"eventType":"x"}`), 400, 'INVALID_REQUEST').detail,
+        new RegExp(`/${name} is not a known member`),
+      );
     assert.ok((await api.get('/events/__proto__')).text.includes('"eventType":"__proto__","data":{"__proto__":1}'));
     assert.equal(
       (

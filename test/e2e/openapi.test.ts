@@ -30,6 +30,16 @@ function mounted(): string[] {
   return [...found];
 }
 
+test('what needs no key is named in its page', () => {
+  const { paths } = openapiDocument() as { paths: Record<string, Record<string, { security?: object[] }>> };
+  const open = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.values(operations).some(({ security }) => security?.length === 0) ? [path] : [],
+  );
+  const page = readFileSync(join(ROOT, 'docs', 'decisions', 'what-the-edge-accepts.md'), 'utf8');
+  const named = page.slice(page.indexOf('**No key for'), page.indexOf('`/metrics`'));
+  assert.deepEqual([...named.matchAll(/`([^`]+)`/g)].map(([, path]) => path).sort(), open.sort());
+});
+
 test('the description is the service', async (t) => {
   const service = await startService(t);
   const api = new Api(service, null);

@@ -315,9 +315,13 @@ test('projections', async (t) => {
     }
     const plain = success(await api.upload('projections', { 'Totals.cs': totals() }, { config: '{}' }), 202).json<{
       projectionId: string;
-      notifications: object;
+      notifications: { webhook: { secret: string } };
     }>();
-    assert.deepEqual(plain.notifications, { webhook: { enabled: false }, sse: false });
+    assert.match(plain.notifications.webhook.secret, /^whsec_/);
+    assert.deepEqual(plain.notifications, {
+      webhook: { enabled: false, secret: plain.notifications.webhook.secret, isolated: false },
+      sse: false,
+    });
     success(await api.delete(`/projections/${plain.projectionId}`), 204);
     for (const bad of [
       '',

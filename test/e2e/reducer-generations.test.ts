@@ -128,29 +128,6 @@ test('the reducers of a type', async (t) => {
     );
   });
 
-  await t.test('a type for which an upload has several classes is named, until one is bound', async () => {
-    const reducerId = await api.deployReducer({
-      'One.cs': tally('shared', 1, 'One'),
-      'Two.cs': tally('shared', 2, 'Two'),
-      'Other.cs': tally('other', 1, 'Other'),
-    });
-    interface Status {
-      readonly unboundTypes?: readonly {
-        readonly aggregateType: string;
-        readonly classNames: readonly string[];
-        readonly reason: string;
-      }[];
-    }
-    const { unboundTypes } = await api.read<Status>(`/reducers/${reducerId}/status`);
-    assert.deepEqual(
-      unboundTypes?.map(({ aggregateType, classNames }) => [aggregateType, classNames]),
-      [['shared', ['Tests.One', 'Tests.Two']]],
-    );
-    assert.match(unboundTypes?.[0]?.reason ?? '', /PUT \/aggregate-types\/shared/);
-    success(await api.put('/aggregate-types/shared', { reducerId, className: 'Tests.Two' }), 200);
-    assert.equal((await api.read<Status>(`/reducers/${reducerId}/status`)).unboundTypes, undefined);
-  });
-
   await t.test('a reducer is deleted when no type is bound to it', async () => {
     const refused = problem(await api.delete(`/reducers/${first}`), 409, 'REDUCER_BOUND');
     assert.match(refused.detail, /redo/);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ZipArchive } from 'archiver';
 import { Api, problem, success, TIMESTAMP, UUIDV7, type Appended } from '../support/api.js';
-import { tally } from '../support/csharp.js';
+import { tally, totals } from '../support/csharp.js';
 import { sample, startService, temporaryDirectory, until } from '../support/service.js';
 
 interface Reducer {
@@ -195,30 +195,39 @@ test('reducers', async (t) => {
   });
 
   await t.test(
-    'several reducers in one DLL, each bound to its own type; those that share one wait for a choice',
+    'several reducers in one DLL, each bound to its own type; two of one type are refused at both places',
     async () => {
       const reducerId = await api.deployReducer({
         'a/OrderLineReducer.cs': tally('x', 1, 'OrderLineReducer').replace('[AggregateType("x")]', ''),
         'b/Invoice.cs': tally('bill', 10, 'Invoice'),
-        'One.cs': tally('shared', 1, 'One'),
         'Two.cs': tally('shared', 2, 'Two'),
       });
+      const both = await failed({ 'One.cs': tally('twice', 1, 'One'), 'deep/Two.cs': `\n${tally('twice', 2, 'Two')}` });
+      assert.equal(both.status, 'failed');
+      assert.deepEqual(
+        both.diagnostics?.map(({ severity, code, file, line, column }) => [severity, code, file, line, column]),
+        [
+          ['error', 'SF0010', 'One.cs', 4, 21],
+          ['error', 'SF0010', 'deep/Two.cs', 5, 21],
+        ],
+      );
+      assert.match(
+        both.diagnostics?.[0]?.message ?? '',
+        /^Tests\.One folds aggregates of the type 'twice', and so does Tests\.Two: .*AggregateType/,
+      );
+      problem(await api.get('/aggregate-types/twice'), 404, 'NO_REDUCER_BOUND');
       const record = await api.read<Reducer>(`/reducers/${reducerId}/status`);
       assert.deepEqual(
         record.discovered?.map(({ className, aggregateType }) => [className, aggregateType]),
         [
           ['Tests.Invoice', 'bill'],
-          ['Tests.One', 'shared'],
           ['Tests.OrderLineReducer', 'orderLine'],
           ['Tests.Two', 'shared'],
         ],
       );
       assert.equal((await api.read<{ reducerId: string }>('/aggregate-types/orderLine')).reducerId, reducerId);
       assert.deepEqual((await api.append('bill-1', 'A')).state, { count: 10, version: 1, last: 'A' });
-      problem(await api.get('/aggregate-types/shared'), 404, 'NO_REDUCER_BOUND');
-      assert.equal((await api.append('shared-1', 'A')).state, undefined);
-
-      problem(await api.put('/aggregate-types/shared', { reducerId }), 422, 'REDUCER_CLASS_AMBIGUOUS');
+      assert.deepEqual((await api.append('shared-1', 'A')).state, { count: 2, version: 1, last: 'A' });
       problem(await api.put('/aggregate-types/free', { reducerId }), 422, 'REDUCER_CLASS_NOT_FOUND');
       problem(
         await api.put('/aggregate-types/shared', { reducerId, className: 'Tests.Nobody' }),
@@ -236,8 +245,8 @@ test('reducers', async (t) => {
       assert.match(answer['message'] ?? '', /bound.*catch-up.*in progress/);
       assert.deepEqual((await state('shared', 'shared-1')).state, { count: 2, version: 1, last: 'A' });
       // A class may be bound to a type that it was not written for, when it is named; without a name the type finds its own class.
-      success(await api.put('/aggregate-types/free', { reducerId, className: 'Tests.One' }), 200);
-      assert.deepEqual((await api.append('free-1', 'A')).state, { count: 1, version: 1, last: 'A' });
+      success(await api.put('/aggregate-types/free', { reducerId, className: 'Tests.Two' }), 200);
+      assert.deepEqual((await api.append('free-1', 'A')).state, { count: 2, version: 1, last: 'A' });
       const again = success(await api.put('/aggregate-types/bill', { reducerId }), 200).json<{ boundAt: string }>();
       assert.equal((await api.read<{ boundAt: string }>('/aggregate-types/bill')).boundAt, again.boundAt);
     },
@@ -287,6 +296,11 @@ test('reducers', async (t) => {
     const none = await failed({ 'None.cs': 'public class None {}' });
     assert.equal(none.status, 'failed');
     assert.match(none.compilationError ?? '', /IReducer<T>/);
+    const elsewhere = await failed({ 'Totals.cs': totals() });
+    assert.match(
+      elsewhere.compilationError ?? '',
+      /SF0001: No class in the upload implements IReducer<T>\. Tests\.Totals implements IProjection<T>: send it to POST \/projections\/upload\./,
+    );
     assert.equal((await failed({ 'Bad.cs': tally('b a d') })).status, 'failed');
     // The reducer that is bound stays so when its successor doesn't compile.
     const bound = await api.read<{ reducerId: string }>('/aggregate-types/tally');

@@ -105,6 +105,7 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
     statesOf: unasked,
     build: () => undefined,
     life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
+    onLive: () => () => undefined,
   };
   readonly faults = {
     ofType: unasked,
@@ -220,9 +221,9 @@ before(async () => {
     uploadProjection: (_tenantId, sources, config, projectionId) => {
       uploads.push({ sources, config, projectionId });
       const webhook =
-        config?.webhookUrl === undefined
+        typeof config?.webhookUrl !== 'string'
           ? {}
-          : { webhook: { url: config.webhookUrl, isolated: config.isolateSecret, secrets: [] } };
+          : { webhook: { url: config.webhookUrl, isolated: config.isolateSecret ?? false, secrets: [] } };
       return Promise.resolve({
         projection: {
           ...artefact,
@@ -335,7 +336,7 @@ describe('appends', () => {
 
   it('pass on what was asked for', async () => {
     await append(
-      { ...EVENT, aggregateType: 'order', expectedVersion: 'exists', correlationId: 'c', causationId: 'd', unknown: 1 },
+      { ...EVENT, aggregateType: 'order', expectedVersion: 'exists', correlationId: 'c', causationId: 'd' },
       { 'Idempotency-Key': 'k1' },
     );
     const command = tenants.get('one')?.aggregates.commands.at(-1);
@@ -605,7 +606,7 @@ describe('uploads', () => {
       (await ask('POST', '/projections/upload', { body: form({ file: source, config: '{"sse":true}' }) })).body[
         'notifications'
       ],
-      { webhook: { enabled: false }, sse: true },
+      { webhook: { enabled: false, secret: 'whsec_x', isolated: false }, sse: true },
     );
     assert.equal(
       (await ask('POST', '/projections/upload', { body: form({ file: source }) })).body['notifications'],
@@ -624,7 +625,7 @@ describe('uploads', () => {
     assert.equal(answer.status, 202);
     assert.deepEqual(uploads.at(-1), {
       sources: [{ path: 'B.cs', text: 'class B {}' }],
-      config: { webhookUrl: undefined, isolateSecret: false, sse: true },
+      config: { webhookUrl: undefined, isolateSecret: undefined, sse: true },
       projectionId: undefined,
     });
   });

@@ -245,3 +245,53 @@ it(
     );
   },
 );
+
+it('what an event of a batch has of its own goes before what the batch has', { timeout: 60_000 }, async (context) => {
+  const engine = startEngine(context);
+  await engine.ready(60_000);
+  const endpoint = engine.endpoint();
+  assert.ok(endpoint !== undefined);
+  await makeLandingTables(endpoint);
+  const fence: Fence = { epoch: 1, owner: 'A', recordId: 'r', expectedOffset: 0, previous: '' };
+  const shared = { correlationId: 'all', causationId: 'all', metadata: Buffer.from('{"of":"all"}') };
+  const event = (own: object): object => ({
+    eventId: Buffer.alloc(16),
+    eventType: 'E',
+    data: Buffer.from('{}'),
+    ...own,
+  });
+  const batch = (aggregateId: string, of: object, events: readonly object[]): EventsBody => {
+    const body = commit(aggregateId, 0, 0);
+    assert.ok(body.kind === 'Commit');
+    return { kind: 'Commit', value: { ...body.value, ...of, events } as typeof body.value };
+  };
+  const bodies: (EventsBody | ClaimBody)[] = [
+    CLAIM,
+    batch('a', shared, [
+      event({ correlationId: 'c1', metadata: Buffer.from('{"n":1.0}') }),
+      event({}),
+      event({ causationId: 'd3' }),
+    ]),
+    batch('b', shared, [event({})]),
+    batch('c', {}, [event({})]),
+  ];
+  await land(
+    endpoint,
+    'events',
+    bodies.map((body, offset) => landedEvent({ topic: 'statefold.acme.events', offset }, { fence, body })),
+  );
+  const rows = await select<{ row: string }>(
+    endpoint,
+    "SELECT concat(aggregate_id, toString(version), '|', correlation_id, '|', causation_id, '|', ifNull(metadata_raw, 'none')) AS row FROM statefold_events ORDER BY aggregate_id, version",
+  );
+  assert.deepEqual(
+    rows.map(({ row }) => row),
+    [
+      'a1|c1|all|{"n":1.0}',
+      'a2|all|all|{"of":"all"}',
+      'a3|all|d3|{"of":"all"}',
+      'b1|all|all|{"of":"all"}',
+      'c1|||none',
+    ],
+  );
+});

@@ -124,6 +124,7 @@ describe('the built-in registry', () => {
   it("answers as Confluent's does", async (t) => {
     const { ask } = await builtIn(t);
     const version = { subject: 'statefold.one.events-value', version: 1, id: 1, schema: schemas.events.text };
+    const second = { ...version, version: 2, id: 5, schema: schemas.events2.text };
     const answers: readonly [path: string, status: number, body: unknown][] = [
       [
         '/subjects',
@@ -148,10 +149,29 @@ describe('the built-in registry', () => {
           'dev.statefold.OrderRecord',
         ],
       ],
-      ['/subjects/statefold.one.events-value/versions', 200, [1]],
+      ['/subjects/statefold.one.events-value/versions', 200, [1, 2]],
+      ['/subjects/statefold.one.changes-value/versions', 200, [1]],
       ['/subjects/statefold.one.events-value/versions/1', 200, version],
-      ['/subjects/statefold.one.events-value/versions/latest', 200, version],
-      ['/subjects/statefold.one.events-value/versions/-1', 200, version],
+      ['/subjects/statefold.one.events-value/versions/2', 200, second],
+      ['/subjects/statefold.one.events-value/versions/latest', 200, second],
+      ['/subjects/statefold.one.events-value/versions/-1', 200, second],
+      ['/schemas/ids/5/schema', 200, schemas.events2.schema],
+      [
+        '/schemas/ids/5/versions',
+        200,
+        [
+          { subject: 'dev.statefold.EventsRecord', version: 2 },
+          { subject: 'statefold.one.events-value', version: 2 },
+        ],
+      ],
+      [
+        '/schemas/ids/1/versions',
+        200,
+        [
+          { subject: 'dev.statefold.EventsRecord', version: 1 },
+          { subject: 'statefold.one.events-value', version: 1 },
+        ],
+      ],
       ['/subjects/statefold.one.changes-value/versions/latest/schema', 200, schemas.changes.schema],
       ['/schemas/ids/1?fetchMaxId=false&subject=statefold.two.events-value', 200, { schema: schemas.events.text }],
       ['/schemas/ids/3/schema', 200, schemas.catalog.schema],
@@ -175,7 +195,8 @@ describe('the built-in registry', () => {
         404,
         { error_code: 40401, message: "Subject 'statefold.one.order-value' not found." },
       ],
-      ['/subjects/statefold.one.events-value/versions/2', 404, { error_code: 40402, message: 'Version 2 not found.' }],
+      ['/subjects/statefold.one.events-value/versions/3', 404, { error_code: 40402, message: 'Version 3 not found.' }],
+      ['/subjects/statefold.one.changes-value/versions/2', 404, { error_code: 40402, message: 'Version 2 not found.' }],
       ['/schemas/ids/9', 404, { error_code: 40403, message: 'Schema 9 not found' }],
       ['/nothing', 404, { error_code: 404, message: 'HTTP 404 Not Found' }],
     ];
@@ -287,10 +308,17 @@ describe('the built-in registry', () => {
   });
 
   it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45 };
     const { url, keys } = await builtIn(t, { ids });
     const registry = client(url, keys[0]);
-    assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 41);
+    assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 45);
+    assert.equal(
+      await registry.getRegistryIdBySchema('statefold.one.events-value', {
+        type: SchemaType.AVRO,
+        schema: schemas.events.text,
+      }),
+      41,
+    );
     assert.equal(
       await registry.getRegistryIdBySchema('dev.statefold.CatalogRecord', {
         type: SchemaType.AVRO,
@@ -307,6 +335,12 @@ describe('the built-in registry', () => {
     );
     const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Commit', value: commit });
     assert.equal(dataOf(await registry.decode(value)), '{"n":9007199254740993,"ü":1.0}');
+    const own = loadCodecs(AVRO, ids).events.encode(fence, {
+      kind: 'Commit',
+      value: { ...commit, events: commit.events.map((event) => ({ ...event, correlationId: 'its own' })) },
+    });
+    assert.equal(own.readUInt32BE(1), 45);
+    assert.equal(dataOf(await registry.decode(own)), '{"n":9007199254740993,"ü":1.0}');
     await assert.rejects(
       registry.register(
         { type: SchemaType.AVRO, schema: '{"type":"record","namespace":"x","name":"X","fields":[]}' },
@@ -368,7 +402,7 @@ describe('a registry of the cluster', () => {
     const other = new OtherRegistry();
     const url = await listen(t, other.listener);
     const ids = await registerSchemas({ url, schemas });
-    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003, order: 100_004 });
+    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003, order: 100_004, events2: 100_005 });
     assert.deepEqual(
       [...other.ids.keys()].map((key) => key.split(' ')[0]),
       [
@@ -376,6 +410,7 @@ describe('a registry of the cluster', () => {
         'dev.statefold.ChangesRecord',
         'dev.statefold.CatalogRecord',
         'dev.statefold.OrderRecord',
+        'dev.statefold.EventsRecord',
       ],
     );
     other.asked.length = 0;
@@ -386,13 +421,14 @@ describe('a registry of the cluster', () => {
       'POST /subjects/dev.statefold.ChangesRecord',
       'POST /subjects/dev.statefold.CatalogRecord',
       'POST /subjects/dev.statefold.OrderRecord',
+      'POST /subjects/dev.statefold.EventsRecord',
     ]);
     const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     assert.equal(value.readUInt32BE(1), 100_001);
   });
 
   it('may be the built-in one of another service', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45 };
     const { url, keys } = await builtIn(t, { ids });
     assert.deepEqual(await registerSchemas({ url, username: 'any', password: keys[0], schemas }), ids);
   });
@@ -458,7 +494,7 @@ describe('a registry of the cluster', () => {
     const artefacts = await LogArtefactStore.open({ log });
     const open = (ids: SchemaIds): Promise<FencedCatalog> =>
       FencedCatalog.open({ log, codec: loadCodecs(AVRO, ids).catalog, artefacts, owner: 'o', logger: silentLogger });
-    const before = { events: 11, changes: 12, catalog: 13, order: 14 };
+    const before = { events: 11, changes: 12, catalog: 13, order: 14, events2: 15 };
     const first = await open(before);
     await createTenant(first, { tenantId: 'one' });
     await first.close();
@@ -547,7 +583,7 @@ describe('a service on Kafka', { skip: needsKafkaTools }, () => {
     );
     assert.equal(
       await client(`${service.url}/schema-registry`, apiKey).getLatestSchemaId(`${topicPrefix}.two.events-value`),
-      1,
+      5,
     );
     await service.stop();
 

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/records.js';
+import { contextsOf, hasContexts } from '../../src/log/codec/commit-records.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { ROOT } from './service.js';
 
@@ -33,6 +34,9 @@ export function landedEvent(
     correlation_id: correlationId,
     causation_id: causationId,
     metadata: metadata?.toString() ?? null,
+    contexts: hasContexts(body.value)
+      ? contextsOf(body.value).map(({ metadata: own, ...ids }) => ({ ...ids, metadata: own?.toString() ?? null }))
+      : [],
     events: events.map(({ eventId, eventType, data }) => ({
       eventId: eventId.toString('base64'),
       eventType,

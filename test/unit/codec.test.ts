@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { ChangeValue, CommitValue, EventsBody, Fence } from '../../src/core/records.js';
 import { CommitView } from '../../src/log/codec/commit-records.js';
-import { AvroRecordCodec, loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
+import { AvroRecordCodec, commitInAvro, loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
 import { readSchemas } from '../../src/log/codec/schemas.js';
 
 const DIRECTORY = join(findProjectRoot(), 'schemas', 'avro');
@@ -34,6 +34,16 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, of]) => [name, plain(of)]));
 }
 
+/** As it is once it was read: what an event has not of its own is left out. */
+const own: CommitValue = {
+  ...commit,
+  events: [
+    { ...commit.events[0]!, correlationId: 'c', causationId: 'd', metadata: Buffer.from('{"b":2.0}') },
+    { eventId: Buffer.alloc(16, 8), eventType: 'sent', data: Buffer.from('{}') },
+    { eventId: Buffer.alloc(16, 9), eventType: 'sent', data: Buffer.from('{}'), metadata: Buffer.from('{}') },
+  ],
+};
+
 /** Bytes that every version of the service must read. A change of the schemas that changes them loses data. */
 const GOLDEN: [string, Parameters<typeof codecs.events.encode>[1], string][] = [
   ['claim', { kind: 'Claim', value: { rules: 1 } }, '0000000001323a63ff060477310877313a61520877313a390002'],
@@ -41,6 +51,11 @@ const GOLDEN: [string, Parameters<typeof codecs.events.encode>[1], string][] = [
     'commit',
     { kind: 'Commit', value: commit },
     '0000000001a04b6059060477310877313a61520877313a3902066b65790102680e6f726465722d310a6f726465720480a0abfef96200020677687902127b2261223a312e307d020707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d00',
+  ],
+  [
+    'commit whose events have contexts',
+    { kind: 'Commit', value: own },
+    '0000000005ec0d1091060477310877313a61520877313a3902066b65790102680e6f726465722d310a6f726465720480a0abfef96200020677687902127b2261223a312e307d060707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d080808080808080808080808080808080873656e74047b7d090909090909090909090909090909090873656e74047b7d000602026302026402127b2262223a322e307d000000000002047b7d00',
   ],
 ];
 
@@ -170,6 +185,56 @@ describe('the codec of records', () => {
     );
   });
 
+  it('a batch whose events have contexts of their own is written with the second version of the schema, any other with the first', () => {
+    const { schema } = readSchemas(DIRECTORY).events2;
+    const whole = new AvroRecordCodec<EventsBody>({ schema, schemaId: 5 });
+    const bytes = fc.uint8Array({ maxLength: 80 }).map((array) => Buffer.from(array));
+    const text = fc.string({ unit: 'grapheme', maxLength: 90 });
+    const context = fc.record({ correlationId: text, causationId: text, metadata: bytes }, { requiredKeys: [] });
+    const event = fc
+      .tuple(
+        fc.record({
+          eventId: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((id) => Buffer.from(id)),
+          eventType: text,
+          data: bytes,
+        }),
+        context,
+      )
+      .map(([of, its]) => ({ ...of, ...its }));
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 70 }), (events) => {
+        const value: CommitValue = { ...commit, events };
+        const encoded = codecs.events.encode(fence, { kind: 'Commit', value });
+        const mixed = events.some((one) => Object.keys(one).length > 3);
+        assert.equal(encoded.readUInt32BE(1), mixed ? 5 : 1);
+        if (mixed)
+          assert.deepEqual(encoded, whole.encode(fence, { kind: 'Commit', value: commitInAvro(value) as CommitValue }));
+        const read = codecs.events.decode(encoded);
+        assert.ok(read?.body.value instanceof CommitView);
+        assert.deepEqual(plain(read), plain({ fence, body: { kind: 'Commit', value } }));
+      }),
+    );
+    // As another writer of Avro may have it: blocks with their sizes.
+    const long = (n: number): number[] => (2 * n < 128 ? [2 * n] : [((2 * n) & 0x7f) | 0x80, (2 * n) >> 7]);
+    const encoded = codecs.events.encode(fence, { kind: 'Commit', value: own });
+    const events = encoded.lastIndexOf(Buffer.from([6, 2, 2, 0x63])); // three contexts, the first with a correlation
+    const blocks = Buffer.concat([
+      encoded.subarray(0, events),
+      Buffer.from([5, ...long(encoded.length - events - 2)]),
+      encoded.subarray(events + 1),
+    ]);
+    blocks.writeUInt32BE(crc32(blocks.subarray(9)), 5);
+    assert.deepEqual(plain(codecs.events.decode(blocks)), { fence, body: { kind: 'Commit', value: own } });
+    const at = encoded.indexOf(Buffer.alloc(16, 7)) - 1; // three events
+    const both = Buffer.concat([
+      encoded.subarray(0, at),
+      Buffer.from([5, ...long(events - at - 2)]),
+      encoded.subarray(at + 1),
+    ]);
+    both.writeUInt32BE(crc32(both.subarray(9)), 5);
+    assert.deepEqual(plain(codecs.events.decode(both)), { fence, body: { kind: 'Commit', value: own } });
+  });
+
   it('a commit whose events are in blocks with sizes, as other writers of Avro may have them, is read whole', () => {
     const encoded = codecs.events.encode(fence, { kind: 'Commit', value: commit });
     const {
@@ -228,15 +293,18 @@ describe('the codec of records', () => {
   it('stops at a record of ours whose schema it does not know, which others may count', () => {
     // 2 is that of another topic here: a registry that numbers anew may well have given it to this one.
     for (const id of [2, 70]) {
-      const written = loadCodecs(DIRECTORY, { events: id, changes: 71, catalog: 72, order: 73 }).events.encode(fence, {
-        kind: 'Commit',
-        value: commit,
-      });
+      const written = loadCodecs(DIRECTORY, {
+        events: id,
+        changes: 71,
+        catalog: 72,
+        order: 73,
+        events2: 74,
+      }).events.encode(fence, { kind: 'Commit', value: commit });
       assert.throws(
         () => codecs.events.decode(written),
         (error) =>
           error instanceof UnknownSchemaError &&
-          error.message.includes(`schema id ${id}, this process knows 1: `) &&
+          error.message.includes(`schema id ${id}, this process knows 1, 5: `) &&
           error.message.includes('SCHEMA_REGISTRY_URL'),
       );
       written[5] = (written[5] ?? 0) ^ 1;

@@ -18,6 +18,7 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
     private readonly List<DiscoveredClass> classes = [];
     private readonly List<Finding> findings = [];
+    private readonly List<(string AggregateType, INamedTypeSymbol Type)> reducers = [];
 
     public IReadOnlyList<DiscoveredClass> Classes => classes;
 
@@ -25,15 +26,45 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
     public void Run()
     {
-        var wanted = compilation.GetTypeByMetadataName(kind == ArtefactKind.Reducer ? "Statefold.IReducer`1" : "Statefold.IProjection`1")!;
-        Visit(compilation.Assembly.GlobalNamespace, wanted);
+        Visit(compilation.Assembly.GlobalNamespace, Wanted);
         if (classes.Count == 0 && findings.Count == 0)
         {
-            var what = kind == ArtefactKind.Reducer ? "IReducer<T>" : "IProjection<T>";
-            findings.Add(new Finding(true, "SF0001", $"No class in the upload implements {what}.", null, 0, 0));
+            findings.Add(new Finding(true, "SF0001", NothingFound(), null, 0, 0));
         }
 
+        RefuseSharedTypes();
         classes.Sort((a, b) => string.CompareOrdinal(a.ClassName, b.ClassName));
+    }
+
+    // What was sent to the wrong one of the two uploads is told where it belongs.
+    private string NothingFound()
+    {
+        var (what, other, path) = kind == ArtefactKind.Reducer
+            ? ("IReducer<T>", "IProjection<T>", "/projections/upload")
+            : ("IProjection<T>", "IReducer<T>", "/reducers/upload");
+        var elsewhere = new Discovery(compilation, kind == ArtefactKind.Reducer ? ArtefactKind.Projection : ArtefactKind.Reducer);
+        elsewhere.Visit(compilation.Assembly.GlobalNamespace, elsewhere.Wanted);
+        var none = $"No class in the upload implements {what}.";
+        return elsewhere.classes.MinBy(c => c.ClassName, StringComparer.Ordinal) is { } found
+            ? $"{none} {found.ClassName} implements {other}: send it to POST {path}."
+            : none;
+    }
+
+    private INamedTypeSymbol Wanted => compilation.GetTypeByMetadataName(kind == ArtefactKind.Reducer ? "Statefold.IReducer`1" : "Statefold.IProjection`1")!;
+
+    // Which of them is to be bound nobody could tell.
+    private void RefuseSharedTypes()
+    {
+        foreach (var shared in reducers.GroupBy(one => one.AggregateType, StringComparer.Ordinal).Where(group => group.Count() > 1))
+        {
+            var names = shared.Select(one => one.Type.ToDisplayString(NameFormat)).Order(StringComparer.Ordinal).ToList();
+            foreach (var (_, type) in shared)
+            {
+                var name = type.ToDisplayString(NameFormat);
+                var others = string.Join(", ", names.Where(other => other != name));
+                Refuse("SF0010", type, $"{name} folds aggregates of the type '{shared.Key}', and so does {others}: an upload has one reducer for a type. Give one of them another type with [AggregateType(\"…\")], or upload it apart.");
+            }
+        }
     }
 
     private void Visit(INamespaceOrTypeSymbol container, INamedTypeSymbol wanted)
@@ -74,6 +105,11 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
         {
             Refuse("SF0003", type, $"'{aggregateType}' is no aggregate type (1 to 128 of A-Z a-z 0-9 _ . -); name one with [AggregateType(\"…\")].");
             return;
+        }
+
+        if (aggregateType is not null)
+        {
+            reducers.Add((aggregateType, type));
         }
 
         classes.Add(new DiscoveredClass(type.ToDisplayString(NameFormat), states[0].TypeArguments[0].ToDisplayString(NameFormat), aggregateType));

@@ -61,6 +61,12 @@ const compiled = {
   'compiledAt?': timestamp,
 };
 
+/** Of an upload that was waited for. */
+const notCompiled = {
+  'compilationError?': string,
+  'diagnostics?': { type: 'array', items: { $ref: '#/components/schemas/Diagnostic' } },
+};
+
 const catchUp = {
   status: { enum: ['running', 'done', 'failed'] },
   processed: integer,
@@ -93,8 +99,17 @@ const fault = {
 };
 
 export const SCHEMAS = {
-  Event: object({ eventId: string, aggregateId, eventType, data: anyObject, version, timestamp }),
-  Append: input({
+  Event: object({
+    eventId: string,
+    aggregateId,
+    eventType,
+    data: anyObject,
+    version,
+    timestamp,
+    'aggregateType?': { ...aggregateType, description: 'With include=metadata, like those that follow.' },
+    ...correlation,
+  }),
+  Append: object({
     aggregateId,
     eventType,
     data: anyObject,
@@ -102,9 +117,14 @@ export const SCHEMAS = {
     'expectedVersion?': expectedVersion,
     ...correlation,
   }),
-  AppendBatch: input({
+  AppendBatch: object({
     aggregateId,
-    events: { type: 'array', minItems: 1, items: input({ eventType, data: anyObject }) },
+    events: {
+      type: 'array',
+      minItems: 1,
+      items: object({ eventType, data: anyObject, ...correlation }),
+      description: 'What an event has of its own besides eventType and data goes before what the batch has.',
+    },
     'aggregateType?': aggregateType,
     'expectedVersion?': expectedVersion,
     ...correlation,
@@ -159,7 +179,7 @@ export const SCHEMAS = {
     aggregateType,
     version: integer,
     state,
-    lastModified: timestamp,
+    'lastModified?': { ...timestamp, description: 'Of the last event that the state reflects; absent at version 0.' },
     'fault?': { $ref: '#/components/schemas/Fault' },
     'stateStatus?': stateStatus,
   }),
@@ -222,7 +242,7 @@ export const SCHEMAS = {
     ...compiled,
     revision: integer,
     sse: boolean,
-    'webhook?': object({ url: string, isolated: boolean, 'disabledAt?': timestamp }),
+    'webhook?': object({ 'url?': string, isolated: boolean, 'disabledAt?': timestamp }),
     'cancelledAt?': timestamp,
     'live?': object({ revision: version, artefactId: string }),
     'build?': object({ ...catchUp, revision: version, cause: swapCause }),
@@ -253,15 +273,28 @@ export const SCHEMAS = {
     status: { enum: ['building', 'live'] },
     message: string,
   }),
+  ReducerUploaded: object({
+    reducerId: string,
+    status: {
+      enum: ['pending_compilation', 'compiled', 'failed'],
+      description: '`pending_compilation`, unless the upload was sent with `waitSeconds`.',
+    },
+    ...notCompiled,
+  }),
   ProjectionUploaded: object({
     success: boolean,
     projectionId: string,
-    status: { const: 'compiling' },
+    status: {
+      enum: ['compiling', 'compiled', 'failed'],
+      description: '`compiling`, unless the upload was sent with `waitSeconds`.',
+    },
     message: string,
-    'notifications?': object({
-      webhook: object({ enabled: boolean, 'secret?': secret, 'isolated?': boolean }),
-      sse: boolean,
-    }),
+    ...notCompiled,
+    'live?': {
+      ...object({ revision: version, artefactId: string }),
+      description: 'The uploaded revision, where it was live within `waitSeconds`.',
+    },
+    'notifications?': object({ webhook: object({ enabled: boolean, secret, isolated: boolean }), sse: boolean }),
   }),
   ProjectionState: object({
     key: string,

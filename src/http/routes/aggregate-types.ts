@@ -108,8 +108,8 @@ export function aggregateTypeRoutes(
         .member('aggregateId', state.aggregateId, true)
         .member('aggregateType', state.aggregateType)
         .member('version', state.version)
-        .raw('state', state.state)
-        .member('lastModified', isoTimestamp(state.lastModified));
+        .raw('state', state.state);
+      if (state.lastModified !== undefined) writer.member('lastModified', isoTimestamp(state.lastModified));
       if (state.fault !== undefined) writer.member('fault', faultForClients(state.fault));
       if (state.stateStatus !== undefined) writer.member('stateStatus', state.stateStatus);
       answer(response, 200, writer.text('}').end());

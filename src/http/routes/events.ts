@@ -21,6 +21,9 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
     const direction = textParameter(query, 'direction') ?? 'forward';
     if (direction !== 'forward' && direction !== 'backward')
       throw new StatefoldError('INVALID_REQUEST', 'direction must be forward or backward');
+    const include = textParameter(query, 'include');
+    if (include !== undefined && include !== 'metadata')
+      throw new StatefoldError('INVALID_REQUEST', 'include must be metadata, or be left out');
     const asked = {
       aggregateId,
       fromVersion: version('fromVersion'),
@@ -30,7 +33,7 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
     } as const;
     const page = await (await tenants.home(tenantId, aggregateId)).events(asked);
     const writer = new JsonWriter().text('{"events":[');
-    writer.list(page.events, (event) => eventJson(writer, event)).text(']');
+    writer.list(page.events, (event) => eventJson(writer, event, include === 'metadata')).text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));
     answer(response, 200, writer.text('}').end());

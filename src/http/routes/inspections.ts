@@ -163,10 +163,9 @@ export async function stateAtJson(
     .member('aggregateId', aggregateId, true)
     .member('aggregateType', aggregateType)
     .member('version', state.version)
-    .raw('state', state.state)
-    .member('lastModified', isoTimestamp(state.lastModified))
-    .member('headVersion', state.headVersion)
-    .member('className', state.className);
+    .raw('state', state.state);
+  if (state.version > 0) writer.member('lastModified', isoTimestamp(state.lastModified));
+  writer.member('headVersion', state.headVersion).member('className', state.className);
   fault(writer, 'fault', state.fault);
   if (state.diff !== undefined) diffJson(writer, state.diff);
   return writer.text('}').end();

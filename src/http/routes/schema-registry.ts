@@ -5,7 +5,13 @@ import { z } from 'zod';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
-import { canonicalSchema, type SchemaIds, type SchemaName, type TopicSchema } from '../../log/codec/schemas.js';
+import {
+  canonicalSchema,
+  versionsOf,
+  type SchemaIds,
+  type SchemaName,
+  type TopicSchema,
+} from '../../log/codec/schemas.js';
 import { adminCheck } from '../admin-auth.js';
 import type { Principal } from '../auth.js';
 import { readBody } from '../body.js';
@@ -41,8 +47,6 @@ const PATH = '/schema-registry';
 const CONTENT_TYPE = 'application/vnd.schemaregistry.v1+json';
 /** What Confluent's registry takes for JSON. */
 const JSON_TYPES = /^application\/(?:vnd\.schemaregistry(?:\.v1)?\+json|json|octet-stream)\s*(?:;|$)/i;
-/** Our schemas never change under their subjects, so each has the one version. */
-const VERSION = 1;
 const BODY = z.object({ schema: z.string(), schemaType: z.string().nullish() });
 
 const noSubject = (subject: string): RegistryError => new RegistryError(404, 40401, `Subject '${subject}' not found.`);
@@ -92,11 +96,12 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
     resource(router, PATH + path, Object.fromEntries(handlers));
   };
 
-  const schemaOf = (request: Request, scope: Scope): TopicSchema => {
+  /** The versions of the subject, the first one first. */
+  const schemasOf = (request: Request, scope: Scope): readonly TopicSchema[] => {
     const subject = parameter(request, 'subject');
     const name = subjects.schemaOf(subject, scope);
     if (name === undefined) throw noSubject(subject);
-    return schemas[name];
+    return versionsOf(name).map((version) => schemas[version]);
   };
   const schemaById = (request: Request): TopicSchema => {
     const id = parameter(request, 'id');
@@ -104,9 +109,16 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
     if (schema === undefined) throw noSchema(` ${id}`);
     return schema;
   };
-  const requireVersion = (request: Request): void => {
+  const schemaOfVersion = (request: Request, scope: Scope): TopicSchema => {
+    const known = schemasOf(request, scope);
     const version = parameter(request, 'version');
-    if (version === 'latest' || version === '-1' || version === String(VERSION)) return;
+    const schema =
+      version === 'latest' || version === '-1'
+        ? known.at(-1)
+        : /^[1-9]\d{0,9}$/.test(version)
+          ? known[Number(version) - 1]
+          : undefined;
+    if (schema !== undefined) return schema;
     if (!/^[1-9]\d{0,9}$/.test(version))
       throw new RegistryError(
         422,
@@ -133,7 +145,7 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   const known = new Map(Object.values(schemas).map((schema) => [schema.name, canonicalSchema(schema.schema)]));
   const describe = (request: Request, { name, text }: TopicSchema): object => ({
     subject: parameter(request, 'subject'),
-    version: VERSION,
+    version: versionNumber(name),
     id: ids[name],
     schema: text,
   });
@@ -147,47 +159,44 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   });
   serve('/subjects/:subject', {
     post: async (request, scope) => {
-      const schema = schemaOf(request, scope);
-      if (!isDeepStrictEqual(await given(request), known.get(schema.name))) throw noSchema('');
+      const versions = schemasOf(request, scope);
+      const asked = await given(request);
+      const schema = versions.find(({ name }) => isDeepStrictEqual(asked, known.get(name)));
+      if (schema === undefined) throw noSchema('');
       return describe(request, schema);
     },
     delete: refuse,
   });
   serve('/subjects/:subject/versions', {
-    get: (request, scope) => schemaOf(request, scope) && [VERSION],
+    get: (request, scope) => schemasOf(request, scope).map(({ name }) => versionNumber(name)),
     post: async (request, scope) => {
       const subject = parameter(request, 'subject');
-      const name = subjects.schemaOf(subject, scope);
+      const of = subjects.schemaOf(subject, scope);
       const schema = await given(request);
-      if (name === undefined || !isDeepStrictEqual(schema, known.get(name))) throw readOnly(subject);
+      const name =
+        of === undefined ? undefined : versionsOf(of).find((version) => isDeepStrictEqual(schema, known.get(version)));
+      if (name === undefined) throw readOnly(subject);
       return { id: ids[name] };
     },
   });
   serve('/subjects/:subject/versions/:version', {
-    get: (request, scope) => {
-      const schema = schemaOf(request, scope);
-      requireVersion(request);
-      return describe(request, schema);
-    },
+    get: (request, scope) => describe(request, schemaOfVersion(request, scope)),
     delete: refuse,
   });
   serve('/subjects/:subject/versions/:version/schema', {
-    get: (request, scope) => {
-      const { schema } = schemaOf(request, scope);
-      requireVersion(request);
-      return schema;
-    },
+    get: (request, scope) => schemaOfVersion(request, scope).schema,
   });
   serve('/schemas/types', { get: () => ['AVRO'] });
   serve('/schemas/ids/:id', { get: (request) => ({ schema: schemaById(request).text }) });
   serve('/schemas/ids/:id/schema', { get: (request) => schemaById(request).schema });
   const using = (request: Request, scope: Scope): string[] => {
-    const { name } = schemaById(request);
-    return subjects.list(scope).filter((subject) => subjects.schemaOf(subject, scope) === name);
+    const [first] = versionsOf(schemaById(request).name);
+    return subjects.list(scope).filter((subject) => subjects.schemaOf(subject, scope) === first);
   };
   serve('/schemas/ids/:id/subjects', { get: using });
   serve('/schemas/ids/:id/versions', {
-    get: (request, scope) => using(request, scope).map((subject) => ({ subject, version: VERSION })),
+    get: (request, scope) =>
+      using(request, scope).map((subject) => ({ subject, version: versionNumber(schemaById(request).name) })),
   });
   for (const [path, setting] of [
     ['/config', { compatibilityLevel: 'BACKWARD' }],
@@ -195,7 +204,7 @@ export function schemaRegistryRoutes(options: SchemaRegistryOptions): Router {
   ] as const) {
     serve(path, { get: () => setting, put: refuse });
     serve(`${path}/:subject`, {
-      get: (request, scope) => schemaOf(request, scope) && setting,
+      get: (request, scope) => schemasOf(request, scope) && setting,
       put: refuse,
       delete: refuse,
     });
@@ -223,6 +232,9 @@ function send(response: Response, status: number, body: unknown): void {
   response.status(status).setHeader('Content-Type', CONTENT_TYPE).end(JSON.stringify(body));
 }
 
+/** From 1. */
+const versionNumber = (name: SchemaName): number => versionsOf(name).indexOf(name) + 1;
+
 /** The subjects of the topics, and whose they are. */
 class SubjectNames {
   readonly #fixed: ReadonlyMap<string, SchemaName>;
@@ -231,7 +243,7 @@ class SubjectNames {
 
   constructor({ schemas, topicPrefix, catalog }: SchemaRegistryOptions) {
     this.#fixed = new Map([
-      ...Object.values(schemas).map(({ recordName, name }) => [recordName, name] as const),
+      ...Object.values(schemas).map(({ recordName, name }) => [recordName, versionsOf(name)[0] ?? name] as const),
       [`${topicPrefix}.catalog-value`, 'catalog'],
     ]);
     this.#catalog = catalog;

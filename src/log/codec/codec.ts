@@ -1,8 +1,16 @@
 import { crc32 } from 'node:zlib';
 import avro from 'avsc';
 import { InvariantError } from '../../core/errors.js';
-import type { CatalogBody, ChangesBody, ClaimBody, EventsBody, Fence, OrderBody } from '../../core/records.js';
-import { CommitRecords } from './commit-records.js';
+import type {
+  CatalogBody,
+  ChangesBody,
+  ClaimBody,
+  CommitValue,
+  EventsBody,
+  Fence,
+  OrderBody,
+} from '../../core/records.js';
+import { CommitRecords, contextsOf, hasContexts, inContexts, type EventContext } from './commit-records.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
 
 /** Bytes of a fenced record: Avro in the Confluent wire format (0, schema id as 4 bytes big endian, Avro binary). */
@@ -64,6 +72,8 @@ export interface AvroRecordCodecOptions {
   readonly schema: object;
   /** What new records are written with. */
   readonly schemaId: number;
+  /** Other ids of the topic's records, which another codec reads: for the error alone. */
+  readonly alsoKnown?: readonly number[];
   /** Earlier schemas of the same topic by their ids: their records are read as if written with `schema`, new fields by their defaults. */
   readonly earlier?: ReadonlyMap<number, object>;
 }
@@ -81,9 +91,14 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   readonly #schemaId: number;
   readonly #earlier: ReadonlyMap<number, avro.Resolver>;
   readonly #quick: QuickRecords<B> | undefined;
+  readonly #alsoKnown: readonly number[];
   #scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
-  constructor({ schema, schemaId, earlier = new Map() }: AvroRecordCodecOptions, quick?: QuickRecords<B>) {
+  constructor(
+    { schema, schemaId, alsoKnown = [], earlier = new Map() }: AvroRecordCodecOptions,
+    quick?: QuickRecords<B>,
+  ) {
+    this.#alsoKnown = alsoKnown;
     this.#quick = quick;
     this.#type = typeOf(schema);
     this.#schemaId = schemaId;
@@ -124,7 +139,7 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
     const whole = value.readUInt32BE(WIRE_HEADER) === crc32(value.subarray(CHECKSUM_END));
     if (!known) {
       // Whose checksum is right at this place was written by this service; anyone else's bytes are no record.
-      if (whole) throw new UnknownSchemaError(id, [this.#schemaId, ...this.#earlier.keys()]);
+      if (whole) throw new UnknownSchemaError(id, [this.#schemaId, ...this.#alsoKnown, ...this.#earlier.keys()]);
       return undefined;
     }
     if (!whole) throw new InvariantError('a record of the log has a wrong checksum: the log is damaged');
@@ -138,6 +153,40 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 }
 
+/** Records of the events topic: of the first version of its schema, and of the second where the first can't hold them. */
+export class EventsCodec implements RecordCodec<EventsBody> {
+  readonly #first: RecordCodec<EventsBody>;
+  readonly #second: RecordCodec<EventsBody>;
+  readonly #secondId: number;
+
+  constructor(first: object, second: object, ids: Pick<SchemaIds, 'events' | 'events2'>) {
+    this.#first = new AvroRecordCodec<EventsBody>(
+      { schema: first, schemaId: ids.events, alsoKnown: [ids.events2] },
+      new CommitRecords(),
+    );
+    this.#second = new AvroRecordCodec<EventsBody>({ schema: second, schemaId: ids.events2 }, new CommitRecords(true));
+    this.#secondId = ids.events2;
+  }
+
+  encode(fence: Fence, body: EventsBody | ClaimBody): Buffer {
+    return body.kind === 'Commit' && hasContexts(body.value)
+      ? this.#second.encode(fence, body)
+      : this.#first.encode(fence, body);
+  }
+
+  decode(value: Buffer): ReturnType<RecordCodec<EventsBody>['decode']> {
+    if (value.length <= CHECKSUM_END || value[0] !== 0 || value.readUInt32BE(1) !== this.#secondId)
+      return this.#first.decode(value);
+    const record = this.#second.decode(value);
+    if (record?.body.kind !== 'Commit' || !('contexts' in record.body.value)) return record;
+    const { contexts, ...commit } = record.body.value as CommitValue & { readonly contexts: readonly EventContext[] };
+    return { ...record, body: { kind: 'Commit', value: { ...commit, events: inContexts(commit.events, contexts) } } };
+  }
+}
+
+/** A commit as the second version of the schema has it. */
+export const commitInAvro = (value: CommitValue): object => ({ ...value, contexts: contextsOf(value) });
+
 export interface Codecs {
   readonly events: RecordCodec<EventsBody>;
   readonly changes: RecordCodec<ChangesBody>;
@@ -148,12 +197,11 @@ export interface Codecs {
 /** Reads the Avro schemas of the topics from `directory` (`schemas/avro`). */
 export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_IDS): Codecs {
   const schemas = readSchemas(directory);
-  const codec = <B extends { readonly kind: string; readonly value: object }>(
-    name: SchemaName,
-    quick?: QuickRecords<B>,
-  ): RecordCodec<B> => new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] }, quick);
+  const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName): RecordCodec<B> =>
+    new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] });
+  const events = new EventsCodec(schemas.events.schema, schemas.events2.schema, ids);
   return {
-    events: codec<EventsBody>('events', new CommitRecords()),
+    events,
     changes: codec<ChangesBody>('changes'),
     catalog: codec<CatalogBody>('catalog'),
     order: codec<OrderBody>('order'),

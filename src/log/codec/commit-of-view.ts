@@ -1,4 +1,4 @@
-import type { StoredCommit } from '../../core/event.js';
+import { hasContext, type StoredCommit } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import type { CommitValue } from '../../core/records.js';
 import { CommitView } from './commit-records.js';
@@ -56,11 +56,10 @@ export class CommitOfView implements StoredCommit {
   }
 
   get events(): Events {
-    return (this.#events ??= this.#value.events.map(({ eventId, eventType, data }) => ({
-      eventId: uuidText(eventId),
-      eventType,
-      data,
-    })));
+    return (this.#events ??= this.#value.events.map((event) => {
+      const eventId = uuidText(event.eventId);
+      return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
+    }));
   }
 }
 
@@ -81,10 +80,9 @@ export function storedCommit(offset: number, value: CommitValue, eventIds?: read
     correlationId: value.correlationId ?? undefined,
     causationId: value.causationId ?? undefined,
     metadata: value.metadata ?? undefined,
-    events: value.events.map(({ eventId, eventType, data }, i) => ({
-      eventId: eventIds?.[i] ?? uuidText(eventId),
-      eventType,
-      data,
-    })),
+    events: value.events.map((event, i) => {
+      const eventId = eventIds?.[i] ?? uuidText(event.eventId);
+      return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
+    }),
   };
 }

@@ -1,4 +1,5 @@
 import { InvariantError } from '../../core/errors.js';
+import { hasContext } from '../../core/event.js';
 import type { ClaimBody, CommitValue, EventsBody, Fence } from '../../core/records.js';
 import { AvroBytes, RecurringText } from './avro-bytes.js';
 import { AvroWriter } from './avro-writer.js';
@@ -16,6 +17,7 @@ export class CommitView implements CommitValue {
   readonly #commandAt: number;
   readonly #correlationAt: number;
   readonly #eventsAt: number;
+  readonly #withContexts: boolean;
   #events: Events | undefined;
 
   constructor(
@@ -29,7 +31,10 @@ export class CommitView implements CommitValue {
     readonly baseVersion: number,
     readonly timestamp: number,
     readonly eventCount: number,
+    /** It is written with the second version of the schema. */
+    withContexts: boolean,
   ) {
+    this.#withContexts = withContexts;
     this.#bytes = bytes;
     this.#commandAt = commandAt;
     this.#correlationAt = correlationAt;
@@ -117,17 +122,70 @@ export class CommitView implements CommitValue {
       events.push({ eventId: from.fixed(UUID_BYTES), eventType: type.read(from), data: from.view() });
     if (this.eventCount > 0 && from.long() !== 0)
       throw new InvariantError('a commit of the log has more events than it says');
-    return events;
+    return this.#withContexts ? inContexts(events, contextsFrom(from)) : events;
   }
+}
+
+/** Of a commit of the second version: what its events have of their own, in their order. */
+export interface EventContext {
+  readonly correlationId: string | null;
+  readonly causationId: string | null;
+  readonly metadata: Buffer | null;
+}
+
+/** An event of the commit has an id or metadata of its own. */
+export const hasContexts = ({ events }: CommitValue): boolean => events.some(hasContext);
+
+export const contextsOf = ({ events }: CommitValue): readonly EventContext[] =>
+  events.map(({ correlationId = null, causationId = null, metadata = null }) => ({
+    correlationId,
+    causationId,
+    metadata,
+  }));
+
+/** The events, each with what is its own. */
+export function inContexts(events: Events, contexts: readonly EventContext[]): Events {
+  if (contexts.length === 0) return events;
+  if (contexts.length !== events.length)
+    throw new InvariantError('a commit of the log has not one context for each of its events');
+  return events.map((event, i) => {
+    const { correlationId = null, causationId = null, metadata = null } = contexts[i] ?? {};
+    return {
+      ...event,
+      ...(correlationId === null ? {} : { correlationId }),
+      ...(causationId === null ? {} : { causationId }),
+      ...(metadata === null ? {} : { metadata }),
+    };
+  });
+}
+
+function contextsFrom(from: AvroBytes): EventContext[] {
+  const contexts: EventContext[] = [];
+  for (let count = from.long(); count !== 0; count = from.long()) {
+    if (count < 0) from.long(); // a block with its size: another writer's
+    for (let i = Math.abs(count); i > 0; i--)
+      contexts.push({
+        correlationId: from.nullableText(),
+        causationId: from.nullableText(),
+        metadata: from.nullableView(),
+      });
+  }
+  return contexts;
 }
 
 /** Reads and writes records of the events topic, most of which are commits of one owner after each other. */
 export class CommitRecords {
+  /** It is of the second version of the schema. */
+  readonly #withContexts: boolean;
   readonly #writer = new AvroWriter();
   readonly #from = new AvroBytes(Buffer.alloc(0));
   readonly #owner = new RecurringText();
   readonly #type = new RecurringText();
   readonly #previous = new RecurringText();
+
+  constructor(withContexts = false) {
+    this.#withContexts = withContexts;
+  }
 
   /** A whole record whose fields start at `at`; undefined: no commit, or not in the form in which we write it. @throws InvariantError */
   read(
@@ -169,6 +227,7 @@ export class CommitRecords {
       baseVersion,
       timestamp,
       count,
+      this.#withContexts,
     );
     this.#previous.expect(recordId, bytes, recordIdAt, length);
     return { fence: { epoch, owner, recordId, expectedOffset, previous }, body: { kind: 'Commit', value } };
@@ -205,6 +264,15 @@ export class CommitRecords {
       writer.blob(data);
     }
     writer.byte(0);
+    if (this.#withContexts) {
+      if (events.length > 0) writer.long(events.length);
+      for (const { correlationId, causationId, metadata } of events) {
+        writer.nullableText(correlationId ?? null);
+        writer.nullableText(causationId ?? null);
+        writer.nullableBlob(metadata ?? null);
+      }
+      writer.byte(0);
+    }
     return writer.take();
   }
 }

@@ -86,6 +86,7 @@ export async function registerSchemas({
       changes: await idOf('changes'),
       catalog: await idOf('catalog'),
       order: await idOf('order'),
+      events2: await idOf('events2'),
     };
     for (const id of Object.values(ids))
       if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff)
