@@ -1,4 +1,5 @@
 import type { BindingEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
 
 /** A checked archive: only `.cs` files, paths with `/`, sizes within the limits. */
 export interface SourceFile {
@@ -31,6 +32,21 @@ export interface Deployments {
     sources: readonly SourceFile[],
     notifications: NotificationConfig | undefined,
     projectionId: string | undefined,
+  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
+  /** What an upload would be refused for, without one: nothing is stored. */
+  checkReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck>;
+  /** The same of a projection. `NOT_FOUND`, `WEBHOOK_URL_REFUSED` as an upload has them. */
+  checkProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    projectionId: string | undefined,
+  ): Promise<ProjectionCheck>;
+  /** Changes the notifications of a projection, and no code: no revision comes of it. `NOT_FOUND`, `WEBHOOK_URL_REFUSED`. */
+  configureProjection(
+    tenantId: string,
+    projectionId: string,
+    notifications: NotificationConfig,
   ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */

@@ -20,14 +20,14 @@ const WEBHOOK = z.strictObject(
   { error: unknownKeys('url, isolateSecret') },
 );
 const CONFIG = z.strictObject(
-  { webhook: WEBHOOK.optional(), isolateSecret: flag, sse: flag },
+  { webhook: WEBHOOK.nullish(), isolateSecret: flag, sse: flag },
   { error: unknownKeys('webhook, isolateSecret, sse') },
 );
 const WRAPPED = z.strictObject({ notifications: CONFIG }, { error: unknownKeys('notifications') });
 
 /**
- * The form field `config` of a projection's upload: `{ webhook: { url, isolateSecret? }, isolateSecret?, sse? }`, bare or as
- * `notifications`. The address of the URL is checked where it is stored. @throws StatefoldError INVALID_REQUEST
+ * The form field `config` of a projection's upload: `{ webhook: { url, isolateSecret? } | null, isolateSecret?, sse? }`, bare or as
+ * `notifications`; `webhook: null` is none. The address of the URL is checked where it is stored. @throws StatefoldError INVALID_REQUEST
  */
 export function readNotificationConfig(text: string, maxDepth: number): NotificationConfig {
   const value = parse(text, maxDepth);
