@@ -22,6 +22,10 @@ WORKDIR /opt/statefold
 # The lock file marks the folder that schemas and C# hosts are looked for in.
 COPY package.json package-lock.json LICENSE ./
 COPY schemas ./schemas
+COPY templates ./templates
+# The command line: `docker exec <container> statefold …`.
+COPY scripts/statefold.mjs scripts/setup.mjs ./scripts/
+RUN ln -s /opt/statefold/scripts/statefold.mjs /usr/local/bin/statefold
 COPY --from=build /opt/statefold/node_modules ./node_modules
 COPY --from=build /opt/statefold/dist ./dist
 USER statefold

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Builds the compiler and the runner of tenants' code, and the launcher that jails them, into dist/dotnet/. Does nothing when dotnet/ is as it was at the last build.
+// Builds the compiler and the runner of tenants' code, the launcher that jails them, and the packages that projects refer to, into dist/dotnet/. Does nothing when dotnet/ is as it was at the last build.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,14 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const source = join(root, 'dotnet');
 const target = join(root, 'dist', 'dotnet');
 const stamp = join(target, '.fingerprint');
-const PARTS = { launcher: 'Statefold.Launcher', compiler: 'Statefold.Compiler', runner: 'Statefold.Runner' };
+const PARTS = {
+  launcher: 'Statefold.Launcher',
+  compiler: 'Statefold.Compiler',
+  runner: 'Statefold.Runner',
+  analyzers: 'Statefold.Analyzers',
+};
+const PACKAGES = ['Statefold.Abstractions', 'Statefold.Testing'];
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const SDK =
   'Statefold needs the .NET SDK 10 (https://dotnet.microsoft.com/download/dotnet/10.0): `dotnet --list-sdks` must list a version that begins with 10.';
 
@@ -27,6 +34,7 @@ const started = Date.now();
 // A half-finished build must not pass for one.
 rmSync(stamp, { force: true });
 for (const [part, project] of Object.entries(PARTS)) await publish(part, project);
+await pack();
 writeFileSync(stamp, fingerprint);
 console.log(`built the .NET code host in ${((Date.now() - started) / 1000).toFixed(1)} s`);
 
@@ -55,6 +63,30 @@ async function publish(part, project) {
   renameSync(fresh, final);
 }
 
+/** What `statefold new` puts into a project; the first one brings the analyzers along. */
+async function pack() {
+  const folder = join(target, 'packages');
+  rmSync(folder, { recursive: true, force: true });
+  for (const project of PACKAGES) {
+    const properties = [`-p:Version=${version}`, `-p:AnalyzersDirectory=${join(target, 'analyzers')}`];
+    const { status, output } = await run([
+      'pack',
+      join(source, 'src', project),
+      '--configuration',
+      'Release',
+      '--output',
+      folder,
+      ...properties,
+      '--nologo',
+      '--verbosity',
+      'quiet',
+    ]);
+    if (status === 0) continue;
+    process.stderr.write(output);
+    fail(`Packing ${project} failed.`);
+  }
+}
+
 function run(args) {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1' };
@@ -73,7 +105,9 @@ function run(args) {
 }
 
 function fingerprintOf(paths) {
-  const hash = createHash('sha256').update(readFileSync(fileURLToPath(import.meta.url)));
+  const hash = createHash('sha256')
+    .update(readFileSync(fileURLToPath(import.meta.url)))
+    .update(version);
   const add = (path) => {
     const entries = readdirSync(path, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
     for (const entry of entries) {

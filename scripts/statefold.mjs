@@ -1,17 +1,22 @@
 #!/usr/bin/env node
-// `npx statefold …`: builds what is missing, then runs one command. `serve` is the service itself.
-import { fail, setup } from './setup.mjs';
+// `statefold …`, linked by `npm install -g .` or run in the image: builds what is missing, then runs one command. `serve` is the service itself.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fail, ROOT, setup } from './setup.mjs';
 
-const serve = async () => {
-  await import('./start.mjs');
-};
+/** These use the C# hosts, or the packages that are built with them. */
+const WITH_DOTNET = ['new', 'test', 'deploy'];
+// An image has what was built, and nothing to build it from.
+const built = !existsSync(join(ROOT, 'src'));
 
 if (process.argv[2] === 'serve') {
-  process.argv.splice(2, 1);
-  await serve();
+  if (built) await import('../dist/src/main.js');
+  else {
+    process.argv.splice(2, 1);
+    await import('./start.mjs');
+  }
 } else {
-  // These run tenants' code themselves.
-  await setup({ dotnet: ['test', 'deploy'].some((command) => process.argv.includes(command)) }).catch(fail);
+  if (!built) await setup({ dotnet: WITH_DOTNET.some((command) => process.argv.includes(command)) }).catch(fail);
   const { runCommandLine } = await import('../dist/src/app/cli-tools.js');
   process.exitCode = await runCommandLine(process.argv.slice(2), {
     env: process.env,

@@ -1,6 +1,4 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CliError, type CliIo, type ProjectTools } from '../cli/io.js';
@@ -23,7 +21,7 @@ function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
     version,
     templateDirectory: join(root, 'templates', 'project'),
     openCodeHost: () => openCodeHost(root, env),
-    packAbstractions: (folder) => packAbstractions(root, folder, version, env),
+    copyPackages: (folder) => copyPackages(root, folder, version, env),
   };
 }
 
@@ -47,41 +45,14 @@ function openCodeHost(root: string, env: CliIo['env']): ReturnType<ProjectTools[
   return { host, close };
 }
 
-/** Packs what tenants' code is compiled against. Nothing is downloaded. */
-async function packAbstractions(root: string, folder: string, version: string, env: CliIo['env']): Promise<void> {
-  const artefacts = mkdtempSync(join(tmpdir(), 'statefold-pack-'));
-  try {
-    const project = join(root, 'dotnet', 'src', 'Statefold.Abstractions');
-    const args = [
-      'pack',
-      project,
-      '--configuration',
-      'Release',
-      '--output',
-      folder,
-      '--artifacts-path',
-      artefacts,
-      `-p:Version=${version}`,
-      '--nologo',
-      '--verbosity',
-      'quiet',
-      '-nodeReuse:false',
-      '-p:UseSharedCompilation=false',
-    ];
-    const child = spawn('dotnet', args, {
-      env: { ...env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const said: Buffer[] = [];
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk));
-    const failed = once(child, 'error').then(([error]) => (error as Error).message);
-    const ended = once(child, 'close').then(([code]) =>
-      code === 0 ? undefined : Buffer.concat(said).toString().trim(),
+/** What projects refer to: what tenants' code is compiled against, with the checks of the compiler, and what runs fixtures in tests. */
+function copyPackages(root: string, folder: string, version: string, env: CliIo['env']): void {
+  const from = join(codeHostOptions(readSettings(env), root).assembliesDir, 'packages');
+  const names = existsSync(from) ? readdirSync(from).filter((name) => name.endsWith(`.${version}.nupkg`)) : [];
+  if (names.length === 0)
+    throw new CliError(
+      'The packages that projects refer to are not built yet: run `npm run build` once, with the .NET SDK 10.',
     );
-    const problem = await Promise.race([ended, failed]);
-    if (problem !== undefined)
-      throw new CliError(`The package Statefold.Abstractions could not be made; it needs the .NET SDK 10.\n${problem}`);
-  } finally {
-    rmSync(artefacts, { recursive: true, force: true });
-  }
+  mkdirSync(folder, { recursive: true });
+  for (const name of names) copyFileSync(join(from, name), join(folder, name));
 }

@@ -12,7 +12,7 @@ import type { ReadStore } from '../read-store/read-store.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
-import { Shutdown } from './shutdown.js';
+import type { Shutdown } from './shutdown.js';
 
 export interface ServiceOptions {
   readonly settings: Settings;

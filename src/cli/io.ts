@@ -22,16 +22,49 @@ export interface ServeOptions {
 export interface ProjectTools {
   /** A compiler and runners of its own; to be closed. @throws CliError when there is no .NET */
   openCodeHost(): { readonly host: CodeHost; readonly close: () => Promise<void> };
-  /** Puts the package that projects refer to into a folder, and tells its version. @throws CliError */
-  packAbstractions(folder: string): Promise<void>;
+  /** Puts the packages that projects refer to into a folder. @throws CliError when they are not built */
+  copyPackages(folder: string): void;
   readonly templateDirectory: string;
   /** Of this program, and of the package. */
   readonly version: string;
 }
 
+/** Exit codes. `docs/reference/cli.md` has the same table; a test compares the two. */
+export const EXIT_CODES = [
+  [0, 'It is done, or it was so already.'],
+  [
+    1,
+    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs.',
+  ],
+  [
+    2,
+    '`test` and `deploy`: the project does not compile. `verify`: nothing differs, and not all could be compared: an aggregate or key is not there, or time was over.',
+  ],
+  [130, 'It was interrupted by Ctrl-C at a question.'],
+] as const satisfies readonly (readonly [code: number, meaning: string])[];
+
+export const FAILED = 1;
+/** `test`, `deploy`. */
+export const NOT_COMPILED = 2;
+/** `verify`. */
+export const NOT_ALL_COMPARED = 2;
+export const INTERRUPTED = 130;
+
 /** A reason that the user can act on: shown as one sentence, without a stack. */
 export class CliError extends Error {
-  override readonly name = 'CliError';
+  override readonly name: string = 'CliError';
+}
+
+/** The service refused a request: asked again it would refuse it again. */
+export class RefusedError extends CliError {
+  override readonly name = 'RefusedError';
+  /** Of the problem document. */
+  readonly code: string;
+
+  constructor(message: string, code: string) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** Ends a command that has said all there is to say. */

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
-import { CliError, CliExit, table, type CliIo, type ServeOptions } from './io.js';
+import { confirm, confirmByTyping } from './ask.js';
+import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from './io.js';
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
@@ -12,6 +13,11 @@ interface Global {
 type Fields = Readonly<Record<string, unknown>>;
 
 const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
+
+/** The tenant that the service makes at its first start: the one of most scripts. */
+const DEFAULT_TENANT = 'default';
+
+const notConfirmed = (): CliError => new CliError('It was not confirmed: nothing was changed.');
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
@@ -43,6 +49,16 @@ export function buildProgram(io: CliIo): Command {
   };
 
   if (io.tools !== undefined) program.version(io.tools.version);
+  /** Lines that can be pasted: every other command, and the pages of the docs, read these variables. */
+  const exported = (answer: Fields): string => {
+    const { url } = program.opts<Global>();
+    return `${url === undefined ? '' : `export STATEFOLD_URL=${url}\n`}export STATEFOLD_API_KEY=${text(answer['apiKey'])}\n`;
+  };
+  /** Throws where a destructive command is not confirmed. */
+  const confirmed = async (yes: true | undefined, what: string): Promise<void> => {
+    if (yes !== true && !(await confirm(`${what} Go on?`, io, what))) throw notConfirmed();
+  };
+
   program
     .command('serve')
     .description('run the service in the foreground, as npm start does')
@@ -85,7 +101,10 @@ export function buildProgram(io: CliIo): Command {
         const partitions = options.partitions === undefined ? undefined : Number(options.partitions);
         if (Number.isNaN(partitions)) throw new CliError(`--partitions is a number, not '${options.partitions}'.`);
         const answer = (await server().admin('POST', '/admin/tenants', { name, tenantId: id, partitions })) as Fields;
-        show(answer, () => `tenantId  ${text(answer['tenantId'])}\napiKey    ${text(answer['apiKey'])}\n`);
+        show(
+          answer,
+          () => `tenantId  ${text(answer['tenantId'])}\napiKey    ${text(answer['apiKey'])}\n\n${exported(answer)}`,
+        );
       },
     );
   tenants
@@ -105,8 +124,23 @@ export function buildProgram(io: CliIo): Command {
     .command('delete')
     .description('delete a tenant with its keys, events, states and code, for good')
     .argument('<tenantId>')
-    .action(async (tenantId: string) => {
-      await server().admin('DELETE', `/admin/tenants/${encodeURIComponent(tenantId)}`);
+    .option('--yes', 'do not ask')
+    .option(
+      '--confirm <tenantId>',
+      `its id once more, in place of typing it; the tenant ${DEFAULT_TENANT} needs it beside --yes`,
+    )
+    .action(async (tenantId: string, { yes, confirm: typed }: { readonly yes?: true; readonly confirm?: string }) => {
+      const path = `/admin/tenants/${encodeURIComponent(tenantId)}`;
+      // A name that is none is told before anything is asked.
+      const { name } = (await server().admin('GET', path)) as Fields;
+      const what = `This deletes the tenant ${tenantId}${name === tenantId ? '' : ` (${text(name)})`} with its keys, events, states and code, for good.`;
+      if (typed !== undefined && typed !== tenantId)
+        throw new CliError(`--confirm names ${typed}, and the tenant to delete is ${tenantId}: nothing was deleted.`);
+      if (yes === true && tenantId === DEFAULT_TENANT && typed === undefined)
+        throw new CliError(`${what} For this one --yes is not enough: add --confirm ${tenantId}.`);
+      if (yes !== true && typed === undefined && !(await confirmByTyping(what, tenantId, io, what)))
+        throw notConfirmed();
+      await server().admin('DELETE', path);
       show({ tenantId, deleted: true }, () => `Tenant ${tenantId} is deleted.\n`);
     });
 
@@ -118,7 +152,7 @@ export function buildProgram(io: CliIo): Command {
     .argument('<tenantId>')
     .action(async (tenantId: string) => {
       const answer = (await server().admin('POST', keysOf(tenantId))) as Fields;
-      show(answer, () => `keyId   ${text(answer['keyId'])}\napiKey  ${text(answer['apiKey'])}\n`);
+      show(answer, () => `keyId   ${text(answer['keyId'])}\napiKey  ${text(answer['apiKey'])}\n\n${exported(answer)}`);
     });
   keys
     .command('list')
@@ -139,7 +173,12 @@ export function buildProgram(io: CliIo): Command {
     .description('revoke a key, at once and for good')
     .argument('<tenantId>')
     .argument('<keyId>')
-    .action(async (tenantId: string, keyId: string) => {
+    .option('--yes', 'do not ask')
+    .action(async (tenantId: string, keyId: string, { yes }: { readonly yes?: true }) => {
+      await confirmed(
+        yes,
+        `This ends the key ${keyId} of the tenant ${tenantId} at once and for good: who uses it is answered 401.`,
+      );
       await server().admin('DELETE', `${keysOf(tenantId)}/${encodeURIComponent(keyId)}`);
       show({ tenantId, keyId, revoked: true }, () => `Key ${keyId} is revoked.\n`);
     });
@@ -166,7 +205,12 @@ export function buildProgram(io: CliIo): Command {
     .command('rebuild-read-store')
     .description("drop the rows of the service's ClickHouse and fill it again from the log")
     .option('--tenant <id>', 'of this tenant alone')
-    .action(async ({ tenant }: { readonly tenant?: string }) => {
+    .option('--yes', 'do not ask')
+    .action(async ({ tenant, yes }: { readonly tenant?: string; readonly yes?: true }) => {
+      await confirmed(
+        yes,
+        `This drops the rows${tenant === undefined ? '' : ` of the tenant ${tenant}`} in ClickHouse and fills them in again from the log: until then queries find some of them only.`,
+      );
       const query = tenant === undefined ? '' : `?tenantId=${encodeURIComponent(tenant)}`;
       const answer = await server().admin('POST', `/admin/read-store/rebuild${query}`);
       show(answer, () => 'The read store is being rebuilt from the log; queries see its rows as they come.\n');
@@ -174,7 +218,14 @@ export function buildProgram(io: CliIo): Command {
   const context = { io, server, show, json: () => program.opts<Global>().json === true };
   addProjectCommands(program, context);
   addVerifyCommand(program, context);
+  showUsageAfterErrors(program, 'statefold');
   return program;
+}
+
+/** A wrong command line is answered with the right order of its arguments. */
+function showUsageAfterErrors(command: Command, path: string): void {
+  command.showHelpAfterError(`Usage: ${path} ${command.usage()}\n\`${path} --help\` says more.`);
+  for (const one of command.commands) showUsageAfterErrors(one, `${path} ${one.name()}`);
 }
 
 /** Runs the command line. @returns the exit code */
@@ -184,11 +235,11 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     return 0;
   } catch (error) {
     // Commander has said what was wrong already, or shown the help that was asked for.
-    if (error instanceof CommanderError) return error.exitCode;
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : FAILED;
     if (error instanceof CliExit) return error.code;
     if (!(error instanceof CliError)) throw error;
     io.stderr.write(`${error.message}\n`);
-    return 1;
+    return FAILED;
   }
 }
 

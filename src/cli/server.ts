@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSettings, SettingsError, type Settings } from '../config/settings.js';
-import { CliError, type CliIo } from './io.js';
+import { CliError, RefusedError, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
 /** What is folded over history, an upload or what is stored, may take as long as the service lets it. */
@@ -20,8 +20,10 @@ export class Server {
   constructor({ env }: Pick<CliIo, 'env'>, url: string | undefined) {
     this.#settings = settingsOf(env);
     this.url = (url ?? env['STATEFOLD_URL'] ?? localUrl(this.#settings)).replace(/\/+$/, '');
-    if (!URL.canParse(this.url) || !/^https?:/.test(this.url))
-      throw new CliError(`${this.url} is not an http or https URL.`);
+    if (!URL.canParse(this.url) || !/^https?:\/\//.test(this.url))
+      throw new CliError(
+        `${this.url} is not an http or https URL: give one like ${/^[\w.-]+(:\d+)?$/.test(this.url) ? `http://${this.url}` : 'http://127.0.0.1:8080'} with --url or STATEFOLD_URL.`,
+      );
   }
 
   /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
@@ -31,23 +33,23 @@ export class Server {
       path,
       { 'X-Admin-Key': this.#adminKey() },
       body,
-      'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with',
+      'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory',
     );
   }
 
   /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
-  async tenant(method: 'GET' | 'POST' | 'PUT', path: string, body?: object): Promise<unknown> {
+  async tenant(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown> {
     const { apiKey } = this.#settings;
     if (apiKey === undefined)
       throw new CliError(
-        'Set STATEFOLD_API_KEY to an API key of your tenant: `npm start` prints the first one, `statefold keys create` makes another.',
+        'Set STATEFOLD_API_KEY to an API key of your tenant: the first start of the service prints one, `statefold keys create default` makes another.',
       );
     return this.#ask(
       method,
       path,
       { 'X-API-Key': apiKey },
       body,
-      'refuses the API key: set STATEFOLD_API_KEY to one of your tenant',
+      'refuses the API key: set STATEFOLD_API_KEY to one of your tenant; `statefold keys create <tenantId>` makes one',
     );
   }
 
@@ -104,11 +106,20 @@ export class Server {
     const answer = parse(text);
     if (response.ok) {
       if (text !== '' && answer === undefined)
-        throw new CliError(`${this.url} is not a Statefold service: it answered something other than JSON.`);
+        throw new CliError(
+          `${this.url} is not a Statefold service: it answered something other than JSON. Say where the service is with --url or STATEFOLD_URL.`,
+        );
       return answer;
     }
     if (response.status === 401) throw new CliError(`The service at ${this.url} ${refused}.`);
-    throw new CliError(describeProblem(answer) ?? `${this.url}${path} answered ${response.status}.`);
+    const problem = describeProblem(answer, path);
+    if (problem === undefined)
+      throw new CliError(
+        `${this.url} is not a Statefold service: it answered ${response.status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
+      );
+    throw response.status < 500 && response.status !== 429
+      ? new RefusedError(problem.text, problem.code)
+      : new CliError(problem.text);
   }
 
   #adminKey(): string {
@@ -138,25 +149,61 @@ export function unreachable(url: string, error: unknown): CliError {
     return new CliError(
       `Nothing listens at ${url}: start the service with \`npm start\`, or say where it is with --url.`,
     );
-  if (code === 'TimeoutError') return new CliError(`${url} did not answer within ${TIMEOUT_MS / 1000} s.`);
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return new CliError(`There is no host ${new URL(url).hostname}: look at --url or STATEFOLD_URL.`);
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG')
+    return new CliError(`${url} does not speak TLS: say http rather than https.`);
+  if (reason instanceof Error && reason.message === 'unexpected redirect')
+    return new CliError(`${url} redirects elsewhere: say where the service itself is, with --url or STATEFOLD_URL.`);
+  if (code === 'TimeoutError')
+    return new CliError(
+      `${url} did not answer within ${TIMEOUT_MS / 1000} s: \`statefold health\` says whether the service works.`,
+    );
   return new CliError(
-    `${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}.`,
+    `${url} cannot be reached: ${reason instanceof Error ? reason.message || code : String(reason)}. Look at --url or STATEFOLD_URL, and whether the service runs.`,
   );
 }
 
-/** A problem document in one or more lines; undefined when it is none. */
-function describeProblem(answer: unknown): string | undefined {
+/** A problem document in one or more lines, with what to do next; undefined when it is none. */
+function describeProblem(answer: unknown, path: string): { readonly text: string; readonly code: string } | undefined {
   if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string')
     return undefined;
-  const code = 'code' in answer ? ` (${String(answer.code)})` : '';
+  const code = 'code' in answer ? String(answer.code) : '';
   const errors =
     'errors' in answer && Array.isArray(answer.errors)
       ? (answer.errors as { pointer?: unknown; message?: unknown }[])
       : [];
-  return [
-    `${answer.detail}${code}`,
+  const lines = [
+    `${answer.detail}${code === '' ? '' : ` (${code})`}`,
     ...errors.map(({ pointer, message }) => `  ${String(pointer)} ${String(message)}`),
-  ].join('\n');
+  ];
+  const next = nextStep(code, path);
+  if (next !== undefined) lines.push(next);
+  return { text: lines.join('\n'), code };
+}
+
+/** What the one who typed the command can do about a problem, where the problem itself does not say. */
+function nextStep(code: string, path: string): string | undefined {
+  switch (code) {
+    case 'NOT_FOUND':
+      if (/^\/admin\/tenants\/[^/]+\/keys\/./.test(path))
+        return 'The tenant comes first, then the key: `statefold tenants list` and `statefold keys list <tenantId>` show both.';
+      if (path.startsWith('/admin/')) return '`statefold tenants list` shows all tenants.';
+      return /^\/(reducers|projections)\//.test(path) ? '`statefold history` shows what is deployed.' : undefined;
+    case 'NO_REDUCER_BOUND':
+      return '`statefold history` shows the types that have a reducer, `statefold deploy` binds one.';
+    case 'ALREADY_EXISTS':
+      return path === '/admin/tenants'
+        ? '`statefold keys create <tenantId>` makes a key for a tenant that is there.'
+        : undefined;
+    case 'UNAVAILABLE':
+    case 'INTERNAL':
+      return '`statefold health` says which part does not work.';
+    case 'RATE_LIMITED':
+      return 'Run the command again in a moment.';
+    default:
+      return undefined;
+  }
 }
 
 function settingsOf(env: CliIo['env']): Settings {

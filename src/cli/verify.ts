@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
-import { CliError, CliExit, table } from './io.js';
+import { CliError, CliExit, FAILED, NOT_ALL_COMPARED, table } from './io.js';
 import type { CommandContext } from './project/commands.js';
+import { Remote } from './project/remote.js';
+import { projectionOf } from './project/names.js';
 import type { Fields } from './server.js';
 
 interface VerifyOptions {
@@ -19,18 +21,21 @@ export function addVerifyCommand(program: Command, { server, show }: CommandCont
     .description('fold states again from the log and compare them with what is stored')
     .argument('[ids...]', 'aggregate ids, or keys of the projection (default: a sample of the type, or all keys)')
     .option('--type <type>', 'aggregates of this type')
-    .option('--projection <id>', 'keys of this projection')
+    .option('--projection <name>', 'keys of this projection, by its id or class')
     .option('--sample <n>', 'so many, chosen by the seed')
     .option('--seed <n>', 'which sample, 0 unless given')
-    .addHelpText('after', '\nExit codes: 0 all are equal, 1 some differ, 2 not all could be compared.')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 all are equal, 1 some differ, 2 not all could be compared, or an aggregate or key is not there.',
+    )
     .action(async (ids: readonly string[], options: VerifyOptions) => {
       const { type, projection } = options;
       if ((type === undefined) === (projection === undefined))
         throw new CliError('Give --type or --projection: aggregates of a type, or keys of a projection.');
       const path =
-        type === undefined
-          ? `/projections/${encodeURIComponent(projection ?? '')}/verify`
-          : `/aggregate-types/${encodeURIComponent(type)}/verify`;
+        projection !== undefined
+          ? `/projections/${encodeURIComponent((await projectionOf(new Remote(server()), projection)).id)}/verify`
+          : `/aggregate-types/${encodeURIComponent(type ?? '')}/verify`;
       const body = {
         ...(ids.length === 0 ? {} : { [type === undefined ? 'keys' : 'aggregateIds']: ids }),
         ...wholeNumber('sample', options.sample),
@@ -40,10 +45,12 @@ export function addVerifyCommand(program: Command, { server, show }: CommandCont
       show(answer, () => linesOf(answer));
       const differs =
         number(answer['different']) + number((answer['readStore'] as Fields | undefined)?.['different']) > 0;
-      if (differs) throw new CliExit(1);
-      if (answer['complete'] !== true) throw new CliExit(2);
+      if (differs) throw new CliExit(FAILED);
+      if (answer['complete'] !== true || unknownOf(answer).length > 0) throw new CliExit(NOT_ALL_COMPARED);
     });
 }
+
+const unknownOf = (answer: Fields): readonly string[] => (answer['unknown'] as readonly string[] | undefined) ?? [];
 
 function wholeNumber(name: string, given: string | undefined): Fields {
   if (given === undefined) return {};
@@ -65,5 +72,10 @@ function linesOf(answer: Fields): string {
     return `${which}${one['version'] === undefined ? '' : ` at version ${number(one['version'])}`} differs in ${where}; what the log gives is reached by\n  ${JSON.stringify(one['patch'])}\n`;
   });
   const cut = typeof answer['cut'] === 'string' ? `Not all was compared: ${answer['cut']}.\n` : '';
-  return `${table(['WHERE', 'EQUAL', 'DIFFERENT', 'ABSENT', 'BEHIND'], rows, '')}${differences.join('')}${cut}${number(answer['events']).toLocaleString('en-US')} events were folded again in ${number(answer['seconds'])} s.\n`;
+  const type = answer['aggregateType'];
+  const what = typeof type !== 'string' ? 'no key of the projection' : `no aggregate of the type ${type}`;
+  const unknown = unknownOf(answer)
+    .map((id) => `${id} is ${what}.\n`)
+    .join('');
+  return `${table(['WHERE', 'EQUAL', 'DIFFERENT', 'ABSENT', 'BEHIND'], rows, '')}${differences.join('')}${unknown}${cut}${number(answer['events']).toLocaleString('en-US')} events were folded again in ${number(answer['seconds'])} s.\n`;
 }

@@ -25,6 +25,7 @@ import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { revised, revisionsOf, withRevisions } from './revisions.js';
 import { UploadWaits, type LiveProjections, type ProjectionReached } from './upload-waits.js';
+import { UploadChecks, type ProjectionCheck, type ReducerCheck } from './upload-checks.js';
 
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
@@ -51,6 +52,7 @@ export class DeploymentService implements Deployments {
   readonly #compilations = new Map<string, Promise<void>>();
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
+  readonly #checks: UploadChecks;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
@@ -60,6 +62,11 @@ export class DeploymentService implements Deployments {
       (await projectionsOf(tenantId)).life(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
     this.#waits = new UploadWaits({ catalog, projectionsOf });
+    this.#checks = new UploadChecks({
+      catalog,
+      codeHost: options.codeHost,
+      sourcesOf: (artefactId) => this.#sources(artefactId),
+    });
   }
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
@@ -127,6 +134,36 @@ export class DeploymentService implements Deployments {
         return { ...kept, ...delivery };
       });
     this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
+    return { projection, secret: this.#activeSecret(projection) };
+  }
+
+  checkReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck> {
+    return this.#checks.reducer(tenantId, sources);
+  }
+
+  async checkProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    redeployed: string | undefined,
+  ): Promise<ProjectionCheck> {
+    const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
+    if (typeof notifications?.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    return this.#checks.projection(tenantId, sources, before);
+  }
+
+  async configureProjection(
+    tenantId: string,
+    projectionId: string,
+    notifications: NotificationConfig,
+  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
+    const before = this.#projection(tenantId, projectionId);
+    if (typeof notifications.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    const delivery = await this.#delivery(tenantId, notifications, before);
+    const projection = await this.#options.catalog.update('projection', projectionId, ({ webhook: _, ...kept }) => ({
+      ...kept,
+      ...delivery,
+    }));
     return { projection, secret: this.#activeSecret(projection) };
   }
 

@@ -1,5 +1,6 @@
 import type { BindingEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
 import type { ProjectionReached } from './upload-waits.js';
+import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
 
 /** A checked archive: only `.cs` files, paths with `/`, sizes within the limits. */
 export interface SourceFile {
@@ -39,6 +40,21 @@ export interface Deployments {
   reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity>;
   /** The same of a projection: as it is when the uploaded revision is live, or can't become so, or when `signal` aborts. */
   projectionReached(uploaded: ProjectionEntity, signal: AbortSignal): Promise<ProjectionReached>;
+  /** What an upload would be refused for, without one: nothing is stored. */
+  checkReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck>;
+  /** The same of a projection. `NOT_FOUND`, `WEBHOOK_URL_REFUSED` as an upload has them. */
+  checkProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    projectionId: string | undefined,
+  ): Promise<ProjectionCheck>;
+  /** Changes the notifications of a projection, and no code: no revision comes of it. `NOT_FOUND`, `WEBHOOK_URL_REFUSED`. */
+  configureProjection(
+    tenantId: string,
+    projectionId: string,
+    notifications: NotificationConfig,
+  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;

@@ -27,6 +27,7 @@ import { projectionRoutes } from './routes/projections.js';
 import { reducerRoutes } from './routes/reducers.js';
 import { revivalRoutes } from './routes/revivals.js';
 import { revisionRoutes } from './routes/revisions.js';
+import { uploadCheckRoutes } from './routes/upload-checks.js';
 import { systemRoutes } from './routes/system.js';
 import { webhookRoutes } from './routes/webhooks.js';
 import { Waits } from './waits.js';
@@ -227,6 +228,7 @@ function mountRoutes(
   });
   eventRoutes(router, dependencies, append);
   inspectionRoutes(router, dependencies);
+  uploadCheckRoutes(router, dependencies);
   aggregateRoutes(router, dependencies);
   aggregateTypeRoutes(router, dependencies);
   reducerRoutes(router, dependencies);

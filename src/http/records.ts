@@ -13,6 +13,16 @@ import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import { badCursor } from './query.js';
 
+/** The block `notifications` of an answer. @param secret with which its webhooks are signed, in clear */
+export const notificationsJson = ({ webhook, sse }: ProjectionEntity, secret: string | undefined): object => ({
+  webhook: {
+    enabled: webhook?.url !== undefined && webhook.disabledAt === undefined,
+    secret,
+    isolated: webhook?.isolated ?? false,
+  },
+  sse,
+});
+
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
 export const reducerRecord = (
   reducer: ReducerEntity,

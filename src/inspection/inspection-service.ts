@@ -199,6 +199,7 @@ export class InspectionService implements Inspections {
           'PROJECTION_NOT_LIVE',
           `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`,
         );
+      const unknown: string[] = [];
       const verified = await this.#verify(tenantId, async (bench, tally) => {
         const { artefactId } = await this.#load(bench, { artefactId: live.artefactId, className: '' });
         const units = live.classNames.map((className) => ({
@@ -209,7 +210,7 @@ export class InspectionService implements Inspections {
         for (const { id } of units) bench.forget(id);
         return verifyProjection(
           {
-            ...{ bench, source, projectionId, live, units, tally },
+            ...{ bench, source, projectionId, live, units, tally, unknown },
             maxKeys: Math.max(VERIFIED_KEYS, which.keys?.length ?? 0) * units.length,
             maxBytes: this.#options.maxBytes,
             readStoreRows: (keys) =>
@@ -218,7 +219,7 @@ export class InspectionService implements Inspections {
           which,
         );
       });
-      return { projectionId, revision: live.revision, ...verified };
+      return { projectionId, revision: live.revision, unknown, ...verified };
     });
   }
 
@@ -320,7 +321,7 @@ export class InspectionService implements Inspections {
   async #verify(
     tenantId: string,
     work: (bench: Bench, tally: VerifyTally) => Promise<string | undefined>,
-  ): Promise<Omit<KeysVerified, 'projectionId' | 'revision'>> {
+  ): Promise<Omit<KeysVerified, 'projectionId' | 'revision' | 'unknown'>> {
     const tally = new VerifyTally();
     const { cut, seconds } = await this.#measured(tenantId, tally, (bench) => work(bench, tally));
     const { differences, events } = tally;

@@ -62,4 +62,6 @@ export interface AggregatesVerified extends Verified {
 export interface KeysVerified extends Verified {
   readonly projectionId: string;
   readonly revision: number;
+  /** Asked for, and no key of the projection. */
+  readonly unknown: readonly string[];
 }

@@ -20,6 +20,8 @@ export interface VerifyProjection {
   readonly tally: VerifyTally;
   readonly maxKeys: number;
   readonly maxBytes: number;
+  /** Gets the keys that were asked for, and are none of the projection's. */
+  readonly unknown: string[];
   /** Rows of the read store; undefined while it is away. */
   readonly readStoreRows: (
     keys: readonly string[],
@@ -57,9 +59,11 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
   for (const [key] of extra) names.add(key);
   const rows = await run.readStoreRows([...names]);
   if (rows === undefined) tally.readStoreAway = true;
+  const found = new Set<string>();
   const add = (unit: number, key: string, now: RefoldedKey | undefined): void => {
     const row = rowOf(source, projectionId, live, classOf(unit), key);
     if (now === undefined && row === undefined) return;
+    found.add(key);
     const [state, fault] = [now?.state ?? null, now?.fault];
     tally.add({
       ...{
@@ -78,6 +82,9 @@ export async function verifyProjection(run: VerifyProjection, which: KeysToVerif
   await refold.aligned(refold.keys, ({ unit, key }) => add(unit, key, refold.state(unit, key)));
   await refold.aligned(extra, ([key, unit]) => add(unit, key, refold.state(unit, key)));
   tally.events = refold.events;
+  // Of what was not folded to its end nobody knows.
+  if (which.keys !== undefined && !refold.full)
+    run.unknown.push(...new Set(which.keys.filter((key) => !found.has(key))));
   return refold.full ? `the limits of keys (${maxKeys}) and of memory: name the keys, or a sample` : undefined;
 }
 

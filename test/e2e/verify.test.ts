@@ -82,6 +82,8 @@ test('verify compares what is stored with what the log gives', async (t) => {
     await until(async () => (await verify(api, projection, {})).readStore?.equal === 5);
     const keys = await verify(api, projection, {});
     assert.deepEqual([keys.checked, keys.equal, keys.different, keys.complete], [5, 5, 0, true]);
+    assert.deepEqual((await verify(api, projection, { keys: ['none', 'k1', 'none'] })).unknown, ['none']);
+    assert.deepEqual(keys.unknown, []);
     assert.deepEqual(
       [
         (await verify(api, projection, { keys: ['k1', 'none'] })).checked,

@@ -40,7 +40,9 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
 
   await t.test('tenants', async () => {
     const [, tenantId, apiKey = ''] =
-      /^tenantId {2}(\S+)\napiKey {4}(sf_\S+)\n$/.exec(await ok('tenants', 'create', 'acme')) ?? [];
+      /^tenantId {2}(\S+)\napiKey {4}(sf_\S+)\n\nexport STATEFOLD_API_KEY=\2\n$/.exec(
+        await ok('tenants', 'create', 'acme'),
+      ) ?? [];
     assert.equal(tenantId, 'acme');
     assert.deepEqual((await service.get('/auth/whoami', { key: apiKey })).json()['tenantId'], 'acme');
     const made = JSON.parse(await ok('tenants', 'create', 'Größe & Co.', '--json')) as Record<string, string>;
@@ -53,8 +55,33 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
       (tenant) => tenant.tenantId,
     );
     assert.deepEqual(ids.toSorted(), [made['tenantId'], 'acme', 'default'].toSorted());
-    await ok('tenants', 'delete', made['tenantId'] ?? '');
-    await fails(/NOT_FOUND/, 'tenants', 'delete', made['tenantId'] ?? '');
+    await fails(
+      /^This deletes the tenant \S+ \(Größe & Co\.\) with its keys.*Nobody is here to be asked: say --yes\.\n$/,
+      'tenants',
+      'delete',
+      made['tenantId'] ?? '',
+    );
+    await fails(
+      /--confirm names acme, and the tenant to delete is/,
+      'tenants',
+      'delete',
+      made['tenantId'] ?? '',
+      '--yes',
+      '--confirm',
+      'acme',
+    );
+    assert.equal((JSON.parse(await ok('tenants', 'list', '--json')) as unknown[]).length, 3);
+    await ok('tenants', 'delete', made['tenantId'] ?? '', '--yes');
+    await fails(
+      /NOT_FOUND[^]*`statefold tenants list` shows all/,
+      'tenants',
+      'delete',
+      made['tenantId'] ?? '',
+      '--yes',
+    );
+    await fails(/For this one --yes is not enough: add --confirm default\./, 'tenants', 'delete', 'default', '--yes');
+    await fails(/Nobody is here to be asked/, 'tenants', 'delete', 'default');
+    assert.equal((JSON.parse(await ok('tenants', 'list', '--json')) as unknown[]).length, 2);
   });
 
   await t.test('keys', async () => {
@@ -64,13 +91,16 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     >;
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
     assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +-$`, 'm'));
-    await ok('keys', 'revoke', 'acme', keyId);
+    await fails(/^This ends the key .* Nobody is here to be asked: say --yes\.\n$/, 'keys', 'revoke', 'acme', keyId);
+    await fails(/NOT_FOUND[^]*The tenant comes first, then the key/, 'keys', 'revoke', keyId, 'acme', '--yes');
+    assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
+    await ok('keys', 'revoke', 'acme', keyId, '--yes');
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 401);
     assert.match(
       await ok('keys', 'list', 'acme'),
       new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +20\\S+$`, 'm'),
     );
-    await fails(/NOT_FOUND/, 'keys', 'revoke', 'default', keyId);
+    await fails(/NOT_FOUND/, 'keys', 'revoke', 'default', keyId, '--yes');
     await fails(/NOT_FOUND/, 'keys', 'list', 'nobody');
   });
 
@@ -109,7 +139,11 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     assert.equal(halfway.code, 1);
     assert.match(halfway.err, /too far/);
     assert.doesNotMatch(halfway.out, /__exception__/);
-    assert.match(await ok('rebuild-read-store'), /rebuilt/);
+    await fails(
+      /^This drops the rows in ClickHouse .* Nobody is here to be asked: say --yes\.\n$/,
+      'rebuild-read-store',
+    );
+    assert.match(await ok('rebuild-read-store', '--yes'), /rebuilt/);
     await until(
       async () =>
         (await statefold(env, ['sql', 'SELECT count() FROM events', '--format', 'TabSeparated'])).out === '1\n',

@@ -1,10 +1,11 @@
 // A project of one's own, through the command line as a process: new, build, test.
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { type CliOutcome, spawnStatefold, statefold } from '../support/cli.js';
 import { temporaryDirectory, until } from '../support/service.js';
@@ -13,6 +14,23 @@ function edit(path: string, from: string, to: string): void {
   const text = readFileSync(path, 'utf8');
   assert.ok(text.includes(from), `${path} has '${from}'`);
   writeFileSync(path, text.replace(from, to));
+}
+
+const DOTNET = { ...process.env, DOTNET_CLI_TELEMETRY_OPTOUT: '1', DOTNET_NOLOGO: '1' };
+
+async function dotnetTest(t: TestContext, cwd: string): Promise<{ code: number | null; out: string }> {
+  const child = spawn('dotnet', ['test', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false'], {
+    cwd,
+    env: DOTNET,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.after(() => child.kill('SIGKILL'));
+  const [out, err, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close') as Promise<[number | null]>,
+  ]);
+  return { code, out: out + err };
 }
 
 test('a project is made, builds without a network, and its fixtures run without a service', async (t) => {
@@ -36,10 +54,49 @@ test('a project is made, builds without a network, and its fixtures run without 
     };
     const { stdout } = await promisify(execFile)(
       'dotnet',
-      ['build', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false', '-warnaserror'],
+      ['build', 'MyShop.csproj', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false', '-warnaserror'],
       { cwd: folder, env },
     );
     assert.match(stdout, /MyShop\.dll/);
+  });
+
+  await t.test('it names what it needs by exact version, and packages of Statefold come from its own folder', () => {
+    const references = ['MyShop.csproj', 'tests/MyShop.Tests.csproj'].flatMap((path) => [
+      ...readFileSync(join(folder, path), 'utf8').matchAll(/<PackageReference Include="([^"]+)" Version="([^"]+)"/g),
+    ]);
+    assert.equal(references.length, 5);
+    for (const [, name, version = ''] of references) assert.match(version, /^\[\d+\.\d+\.\d+\]$/, name);
+    assert.match(
+      readFileSync(join(folder, 'nuget.config'), 'utf8'),
+      /<packageSource key="statefold">\s*<package pattern="Statefold\.\*" \/>/,
+    );
+  });
+
+  await t.test('`dotnet test` runs its fixtures, each a test of its own, and tells what differs', async (testing) => {
+    const passed = await dotnetTest(testing, folder);
+    assert.deepEqual([passed.code, /Passed: +3,/.test(passed.out)], [0, true], passed.out);
+    edit(join(folder, 'fixtures', 'order.json'), '"total": 1600', '"total": 1601');
+    const failed = await dotnetTest(testing, folder);
+    edit(join(folder, 'fixtures', 'order.json'), '"total": 1601', '"total": 1600');
+    assert.equal(failed.code, 1, failed.out);
+    assert.match(
+      failed.out,
+      /Failed MyShop\.Tests\.FixtureTests\.Holds\(fixture: "order\.json: an order adds up its lines"\)[\s\S]*"total": 1601[\s\S]*and it is[\s\S]*"total": 1600/,
+    );
+  });
+
+  await t.test('what the service would refuse is an error of the build', async () => {
+    edit(join(folder, 'Customers.cs'), 'e.Timestamp)', 'DateTimeOffset.UtcNow)');
+    const refused = await promisify(execFile)(
+      'dotnet',
+      ['build', 'MyShop.csproj', '--nologo', '-nodeReuse:false', '-p:UseSharedCompilation=false'],
+      { cwd: folder, env: DOTNET },
+    ).then(
+      () => '',
+      (error: { stdout: string }) => error.stdout,
+    );
+    edit(join(folder, 'Customers.cs'), 'DateTimeOffset.UtcNow)', 'e.Timestamp)');
+    assert.match(refused, /Customers\.cs\(8,142\): error SF1001: 'DateTimeOffset\.UtcNow' reads the clock/);
   });
 
   await t.test('its fixtures pass', async () => {

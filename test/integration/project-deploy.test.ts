@@ -37,7 +37,8 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
   await append('order-3', 'Paid', {});
 
   await t.test('the plan says what would change, and changes nothing', async () => {
-    const out = await ok('deploy', 'shop', '--plan');
+    const { code, out } = await run('deploy', 'shop', '--plan');
+    assert.equal(code, 1, 'an aggregate would stop');
     assert.match(out, /^order +- +Shop\.OrderReducer +folds 3 aggregates$/m);
     assert.match(out, /^projection Shop\.Customers\n {2}a new one, which is built over the history$/m);
     assert.match(out, /^Shop\.OrderReducer +3 +0 +1 +2 +0 +1 \(before: 0\)$/m, 'tried over the stored history');
@@ -45,7 +46,15 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
       out,
       /^ {2}OrderReducer\.cs\(\d+\): order-3 stops at version 1 of order-3: InvalidOperationException: Paid on an order that was never placed\.$/m,
     );
+    assert.match(
+      out,
+      /\nShop\.OrderReducer stops 1 aggregate at an event of the history \(none is stopped now\)\.\nNothing was deployed\. Mend it, or say --force to deploy it all the same\.\n$/,
+    );
+    assert.equal((await run('deploy', 'shop', '--plan', '--force')).code, 0);
+    assert.equal((await run('deploy', 'shop', '--yes')).code, 1);
     assert.equal((await service.get('/aggregate-types/order')).status, 404);
+    assert.deepEqual((await service.get('/reducers')).json(), { reducers: [] });
+    assert.deepEqual((await service.get('/projections')).json(), { projections: [] });
     const unasked = await run('deploy', 'shop', '--no-dry-run');
     assert.deepEqual([unasked.code, unasked.err], [1, 'Nobody is here to be asked: say --yes.\n']);
     assert.equal((await service.get('/aggregate-types/order')).status, 404);
@@ -73,7 +82,13 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
   await t.test('a change is planned against what is bound and live, and redeploys the same projection', async () => {
     edit(join(folder, 'OrderReducer.cs'), 'line.Quantity * line.Price', 'line.Quantity * line.Price * 2');
     edit(join(folder, 'Customers.cs'), '?? 0) + 1', '?? 0) + 10');
-    const out = await ok('deploy', 'shop', '--yes');
+    const failing = await run('deploy', 'shop', '--yes', '--no-dry-run');
+    assert.equal(failing.code, 1);
+    assert.match(
+      failing.out,
+      /\n2 fixtures of 3 failed; `statefold test` shows why:\n {2}fixtures\/customers\.json: a customer's orders are counted across aggregates\n {2}fixtures\/order\.json: an order adds up its lines\nNothing was deployed\./,
+    );
+    const out = await ok('deploy', 'shop', '--yes', '--force');
     assert.match(out, /^order +Shop\.OrderReducer since 20\S+ +Shop\.OrderReducer +folds 3 aggregates$/m);
     assert.match(
       out,
@@ -83,10 +98,18 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     assert.match(out, /^Shop\.Customers +1 +1 +0 +0 +0 +0$/m);
     assert.match(
       out,
-      /\norder: caught up, 1 aggregate stopped by an event: see \/aggregate-types\/order\/faults\n[\s\S]*\nprojection: revision 2 is live\n$/,
+      /\nShop\.OrderReducer stops 1 aggregate at an event of the history \(1 are stopped now\)\.\n[\s\S]*\nprojection: revision 2 is live\n[\s\S]*\norder: caught up, 1 aggregate stopped by an event: see \/aggregate-types\/order\/faults\n$/,
     );
     assert.equal(((await order()) as { total: number }).total, 1400);
     assert.equal(((await customer(projectionId)) as { orders: number }).orders, 20);
+  });
+
+  await t.test('the same again is unchanged, and makes no revision', async () => {
+    const out = await ok('deploy', 'shop', '--yes', '--force', '--no-dry-run');
+    assert.match(out, /^order +Shop\.OrderReducer since 20\S+ +Shop\.OrderReducer +unchanged$/m);
+    assert.match(out, new RegExp(`^  ${projectionId}: unchanged, the code is that of revision 2$`, 'm'));
+    assert.equal((await service.get('/reducers')).json<{ reducers: unknown[] }>().reducers.length, 2);
+    assert.equal((await service.get(`/projections/${projectionId}/status`)).json()['revision'], 2);
   });
 
   await t.test('what does not compile is not uploaded', async () => {
@@ -103,6 +126,7 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
 
   await t.test('history tells what there was', async () => {
     const all = await ok('history');
+    assert.equal(await ok('history', 'Shop.OrderReducer'), await ok('history', 'order'));
     assert.match(all, /^order +Shop\.OrderReducer +20\S+ +\S+$/m);
     assert.match(all, new RegExp(`^Shop\\.Customers +2 +compiled +${projectionId}$`, 'm'));
     assert.match(
@@ -126,6 +150,18 @@ test('a project is deployed, changed, looked back at and rolled back', async (t)
     assert.equal(((await order()) as { total: number }).total, 700);
     assert.match(await ok('rollback', 'Customers', '--yes'), /is live/);
     assert.equal(((await customer(projectionId)) as { orders: number }).orders, 2);
+    // The code before is there still: it is bound again, and goes on from the states that were kept.
+    const forward = JSON.parse(await ok('--json', 'deploy', 'shop', '--yes', '--force', '--no-dry-run')) as {
+      reducerId: string;
+    };
+    assert.equal((await service.get('/reducers')).json<{ reducers: unknown[] }>().reducers.length, 2);
+    assert.equal((await service.get('/aggregate-types/order')).json()['reducerId'], forward.reducerId);
+    assert.equal(((await order()) as { total: number }).total, 1400);
+    assert.match(
+      await ok('rollback', 'OrderReducer', '--to', 'Shop.OrderReducer', '--yes'),
+      /^order: back to Shop\.OrderReducer/,
+    );
+    assert.equal(((await order()) as { total: number }).total, 700);
     const unknown = await run('rollback', 'order', '--to', 'nothing', '--yes');
     assert.deepEqual([unknown.code, /was never bound to order/.test(unknown.err)], [1, true]);
   });

@@ -114,7 +114,7 @@ internal sealed class ArtefactCompiler
             findings.AddRange(discovery.Findings);
             if (request.Checks != DeterminismChecks.Off)
             {
-                findings.AddRange(new DeterminismAnalyzer(compilation).Run(request.Checks));
+                findings.AddRange(DeterminismFindings.Of(compilation, request.Checks));
             }
         }
 

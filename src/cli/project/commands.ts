@@ -1,12 +1,12 @@
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
-import { CliError, CliExit, type CliIo, type ProjectTools } from '../io.js';
+import { CliError, CliExit, FAILED, NOT_COMPILED, type CliIo, type ProjectTools } from '../io.js';
 import type { Server } from '../server.js';
 import { Deployment, NotCompiled } from './deploy.js';
 import { historyOf, overview, rollback } from './history.js';
 import { Remote } from './remote.js';
 import { removeProject, writeProject, type TemplateKind } from './template.js';
-import { NOT_COMPILED, runFixtures, watchFixtures } from './test-command.js';
+import { runFixtures, watchFixtures } from './test-command.js';
 
 export interface CommandContext {
   readonly io: CliIo;
@@ -30,12 +30,12 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .description('make a project of a reducer and a projection, that any IDE opens and builds')
     .argument('<folder>', 'a new or empty one')
     .option('--kind <kind>', 'reducer or projection alone', 'both')
-    .action(async (folder: string, { kind }: { readonly kind: string }) => {
+    .action((folder: string, { kind }: { readonly kind: string }) => {
       if (!KINDS.includes(kind)) throw new CliError(`--kind is reducer or projection, not '${kind}'.`);
       const tools = toolsOf(io);
       const { directory, files } = writeProject(tools.templateDirectory, folder, kind as TemplateKind, tools.version);
       try {
-        await tools.packAbstractions(join(directory, 'packages'));
+        tools.copyPackages(join(directory, 'packages'));
       } catch (error) {
         removeProject(directory);
         throw error;
@@ -59,10 +59,10 @@ export function addProjectCommands(program: Command, context: CommandContext): v
       const { host, close } = toolsOf(io).openCodeHost();
       try {
         if (watch === true) {
-          await watchFixtures(host, io, folder, only, interrupted());
+          await watchFixtures(host, io, folder, { only, json: json() }, interrupted());
           return;
         }
-        const code = await runFixtures(host, io, folder, only);
+        const code = await runFixtures(host, io, folder, { only, json: json() });
         if (code !== 0) throw new CliExit(code);
       } finally {
         await close();
@@ -76,8 +76,15 @@ export function addProjectCommands(program: Command, context: CommandContext): v
     .option('--yes', 'do not ask')
     .option('--plan', 'only show what would change')
     .option('--no-dry-run', 'do not try it over the stored history first')
-    .option('--projection <id>', 'the projection to redeploy, where it has no class of the same name')
-    .addHelpText('after', '\nExit codes: 0 deployed (or planned), 1 not, 2 the project does not compile.')
+    .option('--force', 'deploy although fixtures fail, or events of the history stop states')
+    .option(
+      '--projection <name>',
+      'the projection to redeploy, by its id or class, where it has no class of the same name',
+    )
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 deployed (or planned, or nothing to do), 1 not, 2 the project does not compile.',
+    )
     .action(
       async (
         folder: string | undefined,
@@ -85,8 +92,15 @@ export function addProjectCommands(program: Command, context: CommandContext): v
           yes,
           plan,
           dryRun,
+          force,
           projection,
-        }: { readonly yes?: true; readonly plan?: true; readonly dryRun: boolean; readonly projection?: string },
+        }: {
+          readonly yes?: true;
+          readonly plan?: true;
+          readonly dryRun: boolean;
+          readonly force?: true;
+          readonly projection?: string;
+        },
       ) => {
         const deployment = new Deployment(io, remote(), folder, json());
         const { host, close } = toolsOf(io).openCodeHost();
@@ -95,10 +109,11 @@ export function addProjectCommands(program: Command, context: CommandContext): v
             yes: yes === true,
             planOnly: plan === true,
             tryFirst: dryRun,
-            projectionId: projection,
+            force: force === true,
+            projection,
           });
           show(result, () => '');
-          if (!result.deployed && plan !== true) throw new CliExit(1);
+          if (result.blocked || (!result.deployed && !result.unchanged && plan !== true)) throw new CliExit(FAILED);
         } catch (error) {
           if (error instanceof NotCompiled) throw new CliExit(NOT_COMPILED);
           throw error;
@@ -111,7 +126,10 @@ export function addProjectCommands(program: Command, context: CommandContext): v
   program
     .command('history')
     .description('show what is deployed, or what was bound to a type, or the revisions of a projection')
-    .argument('[name]', 'an aggregate type, or a projection by its id or class')
+    .argument(
+      '[name]',
+      'an aggregate type, by its name or its reducer, or a projection; reducers and projections by their id or class',
+    )
     .action(async (name: string | undefined) => {
       const { answer, lines } = await (name === undefined ? overview(remote()) : historyOf(remote(), name));
       show(answer, () => lines);
@@ -120,18 +138,21 @@ export function addProjectCommands(program: Command, context: CommandContext): v
   program
     .command('rollback')
     .description('go back to an earlier reducer of a type, or revision of a projection, and wait until it is caught up')
-    .argument('<name>', 'an aggregate type, or a projection by its id or class')
-    .option('--to <id>', 'the id of a reducer, or the number of a revision (default: the one before)')
+    .argument(
+      '<name>',
+      'an aggregate type, by its name or its reducer, or a projection; reducers and projections by their id or class',
+    )
+    .option('--to <id>', 'a reducer by its id or class, or the number of a revision (default: the one before)')
     .option('--yes', 'do not ask')
     .action(async (name: string, { to, yes }: { readonly to?: string; readonly yes?: true }) => {
       const done = await rollback(remote(), io, output(), name, { to, yes: yes === true });
-      if (done === undefined) throw new CliExit(1);
+      if (done === undefined) throw new CliError('It was not confirmed: nothing was changed.');
       show(done, () => '');
     });
 }
 
 export function toolsOf({ tools }: CliIo): ProjectTools {
-  if (tools === undefined) throw new CliError('This command needs the whole program: run it with `npx statefold`.');
+  if (tools === undefined) throw new CliError('This command needs the whole program: run it as `statefold`.');
   return tools;
 }
 

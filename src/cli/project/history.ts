@@ -1,13 +1,8 @@
+import { confirm } from '../ask.js';
 import { CliError, table, type CliIo } from '../io.js';
-import { confirm } from './ask.js';
-import { awaitCatchUp, awaitRevision } from './deploy.js';
+import { awaitCatchUp, awaitRevision } from './await.js';
+import { classesOf, isNamed, subjectOf } from './names.js';
 import type { ProjectionRecord, Remote, TypeRecord } from './remote.js';
-
-type Subject =
-  | { readonly kind: 'type'; readonly type: TypeRecord }
-  | { readonly kind: 'projection'; readonly projection: ProjectionRecord };
-
-const classesOf = ({ discovered = [] }: ProjectionRecord): string[] => discovered.map(({ className }) => className);
 
 /** What is deployed: every bound type and every projection. */
 export async function overview(remote: Remote): Promise<{ readonly answer: object; readonly lines: string }> {
@@ -61,7 +56,7 @@ export async function historyOf(
 }
 
 export interface RollbackOptions {
-  /** The id of a reducer, or the number of a revision; undefined: the one before. */
+  /** A reducer by its id or class, or the number of a revision; undefined: the one before. */
   readonly to: string | undefined;
   readonly yes: boolean;
 }
@@ -89,14 +84,17 @@ async function rollbackType(
   yes: boolean,
 ): Promise<object | undefined> {
   const generations = await remote.generations(aggregateType);
-  const target = generations.find((one) =>
-    to === undefined ? one.reducerId !== reducerId || one.className !== className : one.reducerId === to,
-  );
+  const other = generations.filter((one) => one.reducerId !== reducerId || one.className !== className);
+  // By its class the newest one that is not the bound one; by its id the bound one too, which is caught up with already.
+  const target =
+    to === undefined
+      ? other[0]
+      : (generations.find((one) => one.reducerId === to) ?? other.find((one) => isNamed(one.className, to)));
   if (target === undefined)
     throw new CliError(
       to === undefined
-        ? `Nothing else was bound to ${aggregateType} before.`
-        : `The reducer ${to} was never bound to ${aggregateType}; see \`statefold history ${aggregateType}\`.`,
+        ? `Nothing else was bound to ${aggregateType} before: change the code and run \`statefold deploy\`.`
+        : `The reducer ${to} was never bound to ${aggregateType}, or is bound now; see \`statefold history ${aggregateType}\`.`,
     );
   output.write(
     `${aggregateType}: back to ${target.className} of ${target.boundAt} (${target.reducerId})${target.status === 'gone' ? ', whose states are folded from the start' : ''}\n`,
@@ -127,25 +125,4 @@ async function rollbackProjection(
   output.write(`${done.message}\n`);
   await awaitRevision(remote, output, id, done.revision);
   return { projectionId: id, ...done };
-}
-
-/** @throws CliError where the name is of nothing, or of several */
-async function subjectOf(remote: Remote, name: string): Promise<Subject> {
-  const type = (await remote.types()).find(
-    ({ aggregateType, reducerId }) => aggregateType === name && reducerId !== undefined,
-  );
-  const named = (await remote.projections()).filter(
-    (one) =>
-      one.id === name || classesOf(one).some((className) => className === name || className.endsWith(`.${name}`)),
-  );
-  const [projection, ...others] = named;
-  if (type !== undefined && projection === undefined) return { kind: 'type', type };
-  if (projection !== undefined && type === undefined && others.length === 0) return { kind: 'projection', projection };
-  if (type === undefined && projection === undefined)
-    throw new CliError(
-      `'${name}' is neither an aggregate type with a reducer nor a projection; \`statefold history\` lists both.`,
-    );
-  throw new CliError(
-    `'${name}' is ${[...(type === undefined ? [] : ['an aggregate type']), ...named.map(({ id }) => `projection ${id}`)].join(' and ')}; name a projection by its id.`,
-  );
 }

@@ -55,6 +55,20 @@ export interface ProjectionRecord {
   readonly faultCount?: number;
   readonly faulted?: FaultedRecord;
   readonly cancelledAt?: string;
+  readonly sse?: boolean;
+  readonly webhook?: { readonly url?: string; readonly isolated?: boolean };
+}
+/** What an upload would come to. `sameAs`: the reducer, or the revision, that has the same sources. */
+export interface CheckRecord<Same> {
+  readonly status: 'compiled' | 'failed';
+  readonly diagnostics: readonly Diagnostic[];
+  readonly compilationError?: string;
+  readonly sameAs?: Same;
+}
+/** Of an upload or a change of notifications. */
+export interface NotificationsRecord {
+  readonly webhook: { readonly enabled: boolean; readonly secret?: string; readonly isolated?: boolean };
+  readonly sse: boolean;
 }
 export interface RevisionRecord {
   readonly revision: number;
@@ -174,20 +188,50 @@ export class Remote {
     return reducerId;
   }
 
-  /** @returns the id of the projection */
   async uploadProjection(
     sources: readonly SourceFile[],
     projectionId: string | undefined,
     notifications: object | undefined,
-  ): Promise<string> {
-    const fields = {
-      ...(projectionId === undefined ? {} : { projectionId }),
-      ...(notifications === undefined ? {} : { config: JSON.stringify({ notifications }) }),
-    };
-    const answer = (await this.#server.tenant('POST', '/projections/upload', await form(sources, fields))) as {
-      readonly projectionId: string;
-    };
-    return answer.projectionId;
+  ): Promise<{ readonly projectionId: string; readonly notifications?: NotificationsRecord }> {
+    return (await this.#server.tenant(
+      'POST',
+      '/projections/upload',
+      await form(sources, projectionFields(projectionId, notifications)),
+    )) as { projectionId: string; notifications?: NotificationsRecord };
+  }
+
+  /** Changes its notifications alone. */
+  async configure(projectionId: string, config: object): Promise<NotificationsRecord> {
+    return (
+      (await this.#server.tenant('PUT', `/projections/${encodeURIComponent(projectionId)}/config`, config)) as {
+        readonly notifications: NotificationsRecord;
+      }
+    ).notifications;
+  }
+
+  async deleteProjection(id: string): Promise<void> {
+    await this.#server.tenant('DELETE', `/projections/${encodeURIComponent(id)}`);
+  }
+
+  /** Calls off what is not live yet. */
+  async cancelBuild(id: string): Promise<void> {
+    await this.#server.tenant('DELETE', `/projections/${encodeURIComponent(id)}/build`);
+  }
+
+  async checkReducer(sources: readonly SourceFile[]): Promise<CheckRecord<string>> {
+    return (await this.#server.tenant('POST', '/reducers/check', await form(sources))) as CheckRecord<string>;
+  }
+
+  async checkProjection(
+    sources: readonly SourceFile[],
+    projectionId: string | undefined,
+    notifications: object | undefined,
+  ): Promise<CheckRecord<number>> {
+    return (await this.#server.tenant(
+      'POST',
+      '/projections/check',
+      await form(sources, projectionFields(projectionId, notifications)),
+    )) as CheckRecord<number>;
   }
 
   async dryRun(
@@ -202,6 +246,14 @@ export class Remote {
     )) as DryRunRecord;
   }
 }
+
+const projectionFields = (
+  projectionId: string | undefined,
+  notifications: object | undefined,
+): Readonly<Record<string, string>> => ({
+  ...(projectionId === undefined ? {} : { projectionId }),
+  ...(notifications === undefined ? {} : { config: JSON.stringify({ notifications }) }),
+});
 
 /** Equal sources make equal bytes. */
 const NO_TIME = new Date(Date.UTC(2000, 0, 1));

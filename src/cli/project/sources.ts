@@ -19,7 +19,7 @@ export interface Project {
   /** Fixtures: the JSON files below `fixtures/`, sorted. */
   readonly fixtures: readonly SourceFile[];
   /** The notification configuration of its projection, as `config` of an upload; undefined: none. */
-  readonly notifications: object | undefined;
+  readonly notifications: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The optional settings of a project. */
@@ -27,6 +27,8 @@ export const MANIFEST = 'statefold.json';
 const FIXTURES = 'fixtures';
 /** What builds leave behind, and what is not the project's own. */
 const SKIPPED = new Set(['bin', 'obj', 'packages', 'node_modules']);
+/** Tests of the project's own are not uploaded with it. */
+const TESTS = /^tests?$/i;
 
 const SETTINGS = z.strictObject({ notifications: z.record(z.string(), z.unknown()).optional() });
 
@@ -43,7 +45,7 @@ export function readProject(given: string | undefined): Project {
   const sources = files.filter((path) => path.endsWith('.cs')).map(read);
   if (sources.length === 0)
     throw new CliError(
-      `${directory} has no .cs file. Say where the project is, or make one with \`statefold new <folder>\`.`,
+      `${directory} has no .cs file outside its tests. Say where the project is, or make one with \`statefold new <folder>\`.`,
     );
   const fixtures = files.filter((path) => path.startsWith(`${FIXTURES}/`) && path.endsWith('.json')).map(read);
   return {
@@ -59,10 +61,14 @@ function* filesOf(root: string, folder: string): Generator<string> {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) {
-      if (!SKIPPED.has(entry.name) && !entry.name.startsWith('.')) yield* filesOf(root, path);
+      if (!SKIPPED.has(entry.name) && !entry.name.startsWith('.') && !TESTS.test(entry.name) && !isProject(path))
+        yield* filesOf(root, path);
     } else if (entry.isFile()) yield relative(root, path).split(sep).join('/');
   }
 }
+
+/** A folder with a project file is compiled on its own. */
+const isProject = (folder: string): boolean => readdirSync(folder).some((name) => name.endsWith('.csproj'));
 
 function settingsOf(directory: string): z.infer<typeof SETTINGS> {
   const path = join(directory, MANIFEST);

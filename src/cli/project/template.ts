@@ -10,12 +10,18 @@ const OF_KIND: Readonly<Record<string, 'reducer' | 'projection'>> = {
   'fixtures/order.json': 'reducer',
   'Customers.cs': 'projection',
   'fixtures/customers.json': 'projection',
+  'statefold.json': 'projection',
 };
 /** In the template under another name, so that no tool takes it for its own there. */
-const RENAMED: Readonly<Record<string, string>> = { 'project.csproj': '__Name__.csproj', gitignore: '.gitignore' };
+const RENAMED: Readonly<Record<string, string>> = {
+  'project.csproj': '__Name__.csproj',
+  'solution.slnx': '__Name__.slnx',
+  'tests/tests.csproj': 'tests/__Name__.Tests.csproj',
+  gitignore: '.gitignore',
+};
 
 /**
- * Makes a project from the template. @param version of the package of the abstractions
+ * Makes a project from the template. @param version of the packages of Statefold
  * @returns the paths of its files, relative to it @throws CliError when the folder has something in it
  */
 export function writeProject(

@@ -193,6 +193,26 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     success: [202, ref('ProjectionUploaded')],
     problems: [404],
   },
+  'PUT /projections/{id}/config': {
+    tag: 'Projections',
+    summary: 'Change the notifications of a projection, and no code',
+    body: object({
+      'webhook?': { oneOf: [object({ url: string, 'isolateSecret?': boolean }), { type: 'null' }] },
+      'isolateSecret?': boolean,
+      'sse?': boolean,
+    }),
+    success: [
+      200,
+      object({
+        projectionId: string,
+        notifications: object({
+          webhook: object({ enabled: boolean, 'secret?': { type: 'string' }, 'isolated?': boolean }),
+          sse: boolean,
+        }),
+      }),
+    ],
+    problems: [404],
+  },
   'DELETE /projections/{id}': {
     tag: 'Projections',
     summary: 'Delete a projection',

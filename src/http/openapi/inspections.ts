@@ -90,7 +90,7 @@ const FAULT_OF_KEY: Schema = {
   properties: { key: string },
   description: 'A Fault and the state key that it stops.',
 };
-const form = (fields: Readonly<Record<string, Schema>>): Schema => ({
+const uploaded = (fields: Readonly<Record<string, Schema>>): Schema => ({
   type: 'object',
   properties: {
     file: {
@@ -98,11 +98,15 @@ const form = (fields: Readonly<Record<string, Schema>>): Schema => ({
       contentMediaType: 'application/octet-stream',
       description: 'A zip of .cs files, or .cs files; in a field of any name.',
     },
-    limit: { type: 'integer', minimum: 1, maximum: 100_000, default: 10_000 },
-    show: { type: 'integer', minimum: 0, maximum: 100, default: 10 },
     ...fields,
   },
 });
+const form = (fields: Readonly<Record<string, Schema>>): Schema =>
+  uploaded({
+    limit: { type: 'integer', minimum: 1, maximum: 100_000, default: 10_000 },
+    show: { type: 'integer', minimum: 0, maximum: 100, default: 10 },
+    ...fields,
+  });
 
 /** What `GET …/state` takes besides. */
 export const STATE_AT = {
@@ -135,8 +139,50 @@ export const STATE_AT_MEMBERS = {
   'nextVersion?': { ...integer, description: 'Where the diff goes on.' },
 };
 
-/** Operations that fold history again and change nothing. */
+/** What an upload would come to, without one. */
+const checked = (of: Readonly<Record<string, Schema>>): Schema => ({
+  oneOf: [
+    object({
+      status: { const: 'compiled' },
+      discovered: arrayOf(ref('Discovered')),
+      diagnostics: arrayOf(ref('Diagnostic')),
+      ...of,
+    }),
+    FAILED,
+  ],
+});
+
+/** Operations that fold history again, or compile, and change nothing. */
 export const INSPECTIONS = {
+  'POST /reducers/check': {
+    tag: 'Reducers',
+    summary: 'What an upload would be refused for, and whether it is there already; nothing is kept',
+    form: uploaded({}),
+    success: [
+      200,
+      checked({
+        'sameAs?': {
+          type: 'string',
+          description: 'A compiled reducer with the same sources: one that is bound, else the newest.',
+        },
+      }),
+    ],
+  },
+  'POST /projections/check': {
+    tag: 'Projections',
+    summary: 'What an upload would be refused for, and whether it is there already; nothing is kept',
+    form: uploaded({ config: { type: 'string', contentMediaType: 'application/json' }, projectionId: string }),
+    success: [
+      200,
+      checked({
+        'sameAs?': {
+          ...integer,
+          description: 'The revision of projectionId that is live, or on the way to be, where it has the same sources.',
+        },
+      }),
+    ],
+    problems: [404],
+  },
   'POST /reducers/dry-run': {
     tag: 'Reducers',
     summary: 'Fold stored aggregates with an upload that is not kept, and compare with their states',
@@ -162,7 +208,7 @@ export const INSPECTIONS = {
     tag: 'Projections',
     summary: 'Fold keys of a projection again from the log and compare with what is stored',
     body: input({ 'keys?': names, 'sample?': sample, 'seed?': seed }),
-    success: [200, verified('key', { projectionId: string, revision: integer })],
+    success: [200, verified('key', { projectionId: string, revision: integer, unknown: arrayOf(string) })],
     problems: [404, 409],
   },
 } as const;

@@ -10,7 +10,7 @@ import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
 import { requireProjection } from '../notification-query.js';
 import { integerParameter, pageParameters, queryOf, requireName, textParameter } from '../query.js';
-import { page, projectionRecord } from '../records.js';
+import { notificationsJson, page, projectionRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
 import { MAX_WAIT_SECONDS } from '../waits.js';
@@ -49,7 +49,6 @@ export function projectionRoutes(
         notifications,
         fields.get('projectionId'),
       );
-      const { webhook } = projection;
       const reached =
         waitSeconds === 0
           ? undefined
@@ -63,17 +62,7 @@ export function projectionRoutes(
           ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
           : {}),
         live: reached?.live,
-        notifications:
-          notifications === undefined
-            ? undefined
-            : {
-                webhook: {
-                  enabled: webhook?.url !== undefined && webhook.disabledAt === undefined,
-                  secret,
-                  isolated: webhook?.isolated ?? false,
-                },
-                sse: projection.sse,
-              },
+        notifications: notifications === undefined ? undefined : notificationsJson(projection, secret),
       });
     },
   });

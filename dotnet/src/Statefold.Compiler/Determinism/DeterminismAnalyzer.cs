@@ -1,7 +1,6 @@
 using Microsoft.CodeAnalysis;
 using Microsoft.CodeAnalysis.CSharp;
 using Microsoft.CodeAnalysis.CSharp.Syntax;
-using Microsoft.CodeAnalysis.Diagnostics;
 using Microsoft.CodeAnalysis.Operations;
 
 namespace Statefold.Compiler.Determinism;
@@ -26,7 +25,8 @@ internal sealed class DeterminismAnalyzer
         values = new Values(breaches);
     }
 
-    public IEnumerable<Finding> Run(DeterminismChecks checks)
+    /// <summary>Each breach once a place, in the order of the sources.</summary>
+    public IEnumerable<(Rule Rule, Location? Place, string Subject)> Find()
     {
         shared.LookAtTypes();
         foreach (var type in shared.Types)
@@ -50,7 +50,7 @@ internal sealed class DeterminismAnalyzer
         }
 
         shared.Finish();
-        return Findings(checks);
+        return breaches.All;
     }
 
     private static bool HoldsCode(SyntaxNode node) => node switch
@@ -170,19 +170,4 @@ internal sealed class DeterminismAnalyzer
 
     private static bool IsInNameOf(SyntaxNode syntax) => syntax.Ancestors().TakeWhile(n => n is ExpressionSyntax or ArgumentSyntax or ArgumentListSyntax)
         .Any(n => n is InvocationExpressionSyntax { Expression: IdentifierNameSyntax { Identifier.ValueText: "nameof" } });
-
-    private IEnumerable<Finding> Findings(DeterminismChecks checks)
-    {
-        var errors = checks == DeterminismChecks.Error;
-        var silenced = Silenced();
-        // A pragma is heard where it hides a warning, and never where it would hide an error.
-        return breaches.All.Where(b => b.Rule.IsError || !silenced.Contains((b.Rule.Code, b.Place)))
-            .Select(b => Finding.At(b.Rule.IsError && errors, b.Rule.Code, b.Rule.Tell(b.Subject), b.Place));
-    }
-
-    private HashSet<(string Code, Location? Place)> Silenced()
-    {
-        var told = breaches.All.Select(b => Diagnostic.Create(b.Rule.Code, "Determinism", b.Rule.Code, DiagnosticSeverity.Warning, DiagnosticSeverity.Warning, true, 1, location: b.Place));
-        return [.. CompilationWithAnalyzers.GetEffectiveDiagnostics(told, compilation).Where(d => d.IsSuppressed).Select(d => (d.Id, (Location?)d.Location))];
-    }
 }

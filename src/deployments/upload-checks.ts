@@ -1,0 +1,90 @@
+import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import type { CodeHost, Diagnostic, Discovered } from '../code-host/code-host.js';
+import type { SourceFile } from './deployments.js';
+import { targetOf } from './revisions.js';
+
+interface NotCompiled {
+  readonly status: 'failed';
+  readonly compilationError: string;
+  readonly diagnostics: readonly Diagnostic[];
+}
+interface Compiled {
+  readonly status: 'compiled';
+  readonly discovered: readonly Discovered[];
+  /** Warnings. */
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** `sameAs`: a compiled reducer with these very sources, one that is bound rather than another, else the newest; undefined: there is none among those that are bound and the last uploads. */
+export type ReducerCheck = NotCompiled | (Compiled & { readonly sameAs: string | undefined });
+/** `sameAs`: the revision that is live, or on the way to be, when it has these very sources; an upload of them would change nothing. */
+export type ProjectionCheck = NotCompiled | (Compiled & { readonly sameAs: number | undefined });
+
+/** Of the reducers that nothing is bound to, so many of the newest ones are looked at: their sources are read from the log. */
+const LATEST = 10;
+
+export interface UploadChecksOptions {
+  readonly catalog: Catalog;
+  readonly codeHost: CodeHost;
+  readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+}
+
+/** What would come of an upload: compiled as it would be, compared with what is there, and not kept. */
+export class UploadChecks {
+  readonly #options: UploadChecksOptions;
+
+  constructor(options: UploadChecksOptions) {
+    this.#options = options;
+  }
+
+  async reducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck> {
+    const { catalog } = this.#options;
+    const compiled = await this.#compile('reducer', tenantId, sources);
+    if (compiled.status === 'failed') return compiled;
+    const bound = new Set(catalog.list('binding', tenantId).map(({ value }) => value.reducerId));
+    // Ids are in the order of the uploads.
+    const newest = catalog
+      .list('reducer', tenantId)
+      .filter(({ value }) => value.status === 'compiled' && value.deletedAt === undefined)
+      .reverse();
+    const others = newest.filter(({ id }) => !bound.has(id)).slice(0, LATEST);
+    for (const { id, value } of [...newest.filter((one) => bound.has(one.id)), ...others]) {
+      if (await this.#are(value.artefactId, sources)) return { ...compiled, sameAs: id };
+    }
+    return { ...compiled, sameAs: undefined };
+  }
+
+  async projection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    before: ProjectionEntity | undefined,
+  ): Promise<ProjectionCheck> {
+    const compiled = await this.#compile('projection', tenantId, sources);
+    if (compiled.status === 'failed') return compiled;
+    const target = before === undefined ? undefined : targetOf(before);
+    return {
+      ...compiled,
+      sameAs: target !== undefined && (await this.#are(target.artefactId, sources)) ? target.revision : undefined,
+    };
+  }
+
+  async #compile(
+    kind: 'reducer' | 'projection',
+    tenantId: string,
+    sources: readonly SourceFile[],
+  ): Promise<NotCompiled | Compiled> {
+    const result = await this.#options.codeHost.compile({ tenantId, kind, sources });
+    const { diagnostics } = result;
+    return result.ok
+      ? { status: 'compiled', discovered: result.discovered, diagnostics }
+      : { status: 'failed', compilationError: result.compilationError, diagnostics };
+  }
+
+  async #are(artefactId: string, sources: readonly SourceFile[]): Promise<boolean> {
+    return inOrder(await this.#options.sourcesOf(artefactId)) === inOrder(sources);
+  }
+}
+
+/** Files of an upload have no order. */
+const inOrder = (sources: readonly SourceFile[]): string =>
+  JSON.stringify(sources.map(({ path, text }) => [path, text] as const).sort(([a], [b]) => (a < b ? -1 : 1)));
