@@ -291,7 +291,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
       codeHost,
       sealer,
       changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
-      projectionLife: async (tenantId, projectionId) => (await tenants.open(tenantId)).projectionLife(projectionId),
+      openTenant: (tenantId) => tenants.open(tenantId),
       checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
       clock,
       logger,

@@ -24,6 +24,7 @@ import { unambiguous } from './bindings.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { revised, revisionsOf, withRevisions } from './revisions.js';
+import { UploadWaits, type LiveProjections, type ProjectionReached } from './upload-waits.js';
 
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
@@ -33,7 +34,8 @@ export interface DeploymentServiceOptions {
   readonly checkWebhookUrl: (url: string) => Promise<void>;
   /** The last sequence of a tenant of this process. */
   readonly changesHead: (tenantId: string) => Promise<number>;
-  readonly projectionLife: (tenantId: string, projectionId: string) => Promise<ProjectionLife>;
+  /** The tenant's task; rejects where this process does not serve the tenant. */
+  readonly openTenant: (tenantId: string) => Promise<LiveProjections>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -48,12 +50,16 @@ export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
   readonly #revisions: ProjectionRevisions;
+  readonly #waits: UploadWaits;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
     this.#options = options;
-    const { catalog, projectionLife } = options;
+    const { catalog, openTenant } = options;
+    const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
+      (await openTenant(tenantId)).projectionLife(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
+    this.#waits = new UploadWaits({ catalog, openTenant });
   }
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
@@ -160,6 +166,14 @@ export class DeploymentService implements Deployments {
       ? webhook.secrets
       : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
     return signingSecrets(this.#options.sealer, secrets, this.#options.clock.now())[0];
+  }
+
+  reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity> {
+    return this.#waits.reducer(uploaded, signal);
+  }
+
+  projectionReached(uploaded: ProjectionEntity, signal: AbortSignal): Promise<ProjectionReached> {
+    return this.#waits.projection(uploaded, signal);
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {

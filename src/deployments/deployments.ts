@@ -1,4 +1,5 @@
 import type { BindingEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { ProjectionReached } from './upload-waits.js';
 
 /** A checked archive: only `.cs` files, paths with `/`, sizes within the limits. */
 export interface SourceFile {
@@ -32,6 +33,10 @@ export interface Deployments {
     notifications: NotificationConfig | undefined,
     projectionId: string | undefined,
   ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
+  /** What becomes of an upload: as it is when it is compiled and bound, or has failed, or when `signal` aborts. `NOT_FOUND`: deleted meanwhile. */
+  reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity>;
+  /** The same of a projection: as it is when the uploaded revision is live, or can't become so, or when `signal` aborts. */
+  projectionReached(uploaded: ProjectionEntity, signal: AbortSignal): Promise<ProjectionReached>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;

@@ -10,6 +10,7 @@ import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { Authenticator, Principal } from './auth.js';
 import type { GatewayObserver } from './gateway/gateway.js';
+import type { Waits } from './waits.js';
 
 /** The settings that the edge itself reads. */
 export type EdgeSettings = Pick<
@@ -90,4 +91,6 @@ export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'exten
   readonly authenticate: (request: IncomingMessage) => Principal;
   /** The process is about to end: it is to get no new clients. */
   readonly draining: () => boolean;
+  /** Answers that wait as long as their clients asked. */
+  readonly waits: Waits;
 }

@@ -28,6 +28,7 @@ import { revivalRoutes } from './routes/revivals.js';
 import { revisionRoutes } from './routes/revisions.js';
 import { systemRoutes } from './routes/system.js';
 import { webhookRoutes } from './routes/webhooks.js';
+import { Waits } from './waits.js';
 
 export interface Edge {
   readonly server: Server;
@@ -116,7 +117,13 @@ export function createEdge(options: EdgeOptions): Edge {
       );
   };
 
-  mountRoutes(app, options, { ...options, tenants, authenticate, draining: () => draining }, { append, gateway, fail });
+  const waits = new Waits();
+  mountRoutes(
+    app,
+    options,
+    { ...options, tenants, authenticate, draining: () => draining, waits },
+    { append, gateway, fail },
+  );
 
   const server = createServer(
     {
@@ -183,6 +190,7 @@ export function createEdge(options: EdgeOptions): Edge {
     close: () => {
       draining = true;
       gateway.endLasting();
+      waits.close();
       tunnels.close();
       return new Promise((resolve, reject) => {
         // Connections that become idle after the close began are closed when they are seen so.

@@ -1,3 +1,4 @@
+/* eslint max-lines: ["error", 450] -- a tenant put together from its parts: one subject, one line a call */
 import type { Runner } from '../code-host/code-host.js';
 import { NotOwnerError } from '../core/errors.js';
 import type { AppendCommand, AppendResult } from '../core/event.js';
@@ -66,6 +67,7 @@ export class TenantTask implements Tenant, SinkSource {
   readonly #reads: ProjectionReads;
   readonly #runner: Runner;
   readonly #advanced = new Set<() => void>();
+  readonly #wentLive = new Set<() => void>();
   #advancing = false;
   /** The projector has taken over from the follower. */
   #served = false;
@@ -166,7 +168,10 @@ export class TenantTask implements Tenant, SinkSource {
       observer: {
         projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds),
         faulted: (kind) => observer?.faulted?.(kind),
-        swapped: (cause) => observer?.swapped?.(cause),
+        swapped: (cause) => {
+          observer?.swapped?.(cause);
+          for (const listener of this.#wentLive) listener();
+        },
       },
     });
     this.faults = new TaskFaults({
@@ -354,6 +359,7 @@ export class TenantTask implements Tenant, SinkSource {
     await this.#changes.close();
     await this.#tables.section.close();
     if (this.#status !== 'CLOSED') this.#become('CLOSED');
+    for (const listener of this.#wentLive) listener();
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {
@@ -421,6 +427,12 @@ export class TenantTask implements Tenant, SinkSource {
   }
 
   readonly projectionLife = (projectionId: string): ProjectionLife => this.#builds.life(projectionId);
+
+  /** Calls the listener when a revision of a projection went live, and when the task has ended; gives what ends the subscription. */
+  onLive(listener: () => void): () => void {
+    this.#wentLive.add(listener);
+    return () => this.#wentLive.delete(listener);
+  }
 
   readonly readCommits: SinkSource['readCommits'] = async (from, maxBytes) =>
     commitsPage(await this.#input.reader.read(from, maxBytes));

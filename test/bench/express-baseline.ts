@@ -7,15 +7,13 @@ const app = express();
 app.use(express.json());
 app.post('/events', (request, response) => {
   const { aggregateId } = request.body as { aggregateId: string };
-  response
-    .status(201)
-    .json({
-      eventId: randomUUID(),
-      aggregateId,
-      aggregateType: 'counter',
-      version: 1,
-      timestamp: new Date().toISOString(),
-      state: { total: 1, entries: 1 },
-    });
+  response.status(201).json({
+    eventId: randomUUID(),
+    aggregateId,
+    aggregateType: 'counter',
+    version: 1,
+    timestamp: new Date().toISOString(),
+    state: { total: 1, entries: 1 },
+  });
 });
 const server = app.listen(0, '127.0.0.1', () => process.stdout.write(String((server.address() as AddressInfo).port)));

@@ -39,9 +39,7 @@ async function figure(service: Service, name: string): Promise<number> {
 const starts = (service: Service): Promise<number> =>
   figure(service, 'code_host_process_starts_total\\{role="runner"\\}');
 
-async function tenantsUnder(
-  places: number,
-): Promise<{
+async function tenantsUnder(places: number): Promise<{
   readonly few: LoadResult;
   readonly all: LoadResult;
   readonly bytes: number;

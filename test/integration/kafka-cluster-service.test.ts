@@ -45,6 +45,42 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
     assert.deepEqual([...owners].sort(), [0, 1], 'all tenants are one process’s: nothing is proved');
   });
 
+  await t.test('an upload through either process waits for what the owner makes of it', async () => {
+    for (const [n, entry] of both.entries()) {
+      const type = `waited${n}`;
+      const code = `[AggregateType("${type}")] public class R : IReducer<S> { public S? Apply(S? s, Event e) => new((s?.N ?? 0) + 1); } public record S(int N);`;
+      const form = new FormData();
+      form.append('file', new Blob([code]), 'R.cs');
+      const answer = await entry.request('POST', '/reducers/upload?waitSeconds=30', { raw: form });
+      assert.deepEqual([answer.status, answer.json()['status']], [202, 'compiled'], answer.text);
+      for (const [i, through] of both.entries())
+        assert.deepEqual((await through.post('/events', { ...EVENT, aggregateId: `${type}-${i}` })).json()['state'], {
+          n: 1,
+        });
+      const projection = new FormData();
+      projection.append(
+        'file',
+        new Blob([
+          'public class P : IProjection<N> { public string? ResolveKey(Event e) => e.AggregateType; public N? Apply(N? n, Event e) => new((n?.Count ?? 0) + 1); } public record N(int Count);',
+        ]),
+        'P.cs',
+      );
+      const live = (await entry.request('POST', '/projections/upload?waitSeconds=30', { raw: projection })).json<{
+        projectionId: string;
+        status: string;
+        live?: { revision: number };
+      }>();
+      assert.deepEqual([live.status, live.live?.revision], ['compiled', 1]);
+      for (const through of both)
+        assert.deepEqual(
+          (await through.get(`/projections/${live.projectionId}/states/${type}`)).json<{
+            states: { state: unknown }[];
+          }>().states[0]?.state,
+          { count: 2 },
+        );
+    }
+  });
+
   await t.test('Kafka’s own tool shows how far each tenant is folded', async () => {
     const rowOf = async (topic: string): Promise<readonly string[]> =>
       (await kafka.tool('kafka-consumer-groups', ['--describe', '--group', `${world.prefix}-tasks`]))

@@ -230,9 +230,7 @@ export interface Link {
 }
 
 /** What the log says, by itself: the commits in the tenant's order, and the states of the projection folded from them. */
-export async function truthOf(
-  log: Log,
-): Promise<{
+export async function truthOf(log: Log): Promise<{
   readonly commits: readonly CommitValue[];
   readonly unplaced: number;
   readonly states: Readonly<Record<string, Link>>;

@@ -1,3 +1,4 @@
+import { MAX_WAIT_SECONDS } from '../waits.js';
 import { INSPECTIONS, STATE_AT, STATE_AT_MEMBERS } from './inspections.js';
 import { arrayOf, boolean, input, integer, object, ref, SCHEMAS, string, type Schema } from './schemas.js';
 
@@ -31,6 +32,16 @@ const upload = (fields: Readonly<Record<string, Schema>>): Schema => ({
   },
 });
 const channel = { afterSequence: integer, key: string };
+/** How long an answer may wait for what it starts. */
+const waited = {
+  waitSeconds: {
+    type: 'integer',
+    minimum: 0,
+    maximum: MAX_WAIT_SECONDS,
+    default: 0,
+    description: 'How long the answer may wait: for a reducer to be compiled and bound, for a projection to be live.',
+  },
+};
 const sent = { includeConflicts: { ...boolean, default: false } };
 
 const { additionalProperties: _, ...stored } = SCHEMAS.AggregateState;
@@ -142,7 +153,9 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     tag: 'Reducers',
     summary: 'Upload the sources of reducers',
     form: upload({}),
-    success: [202, object({ reducerId: string, status: { const: 'pending_compilation' } })],
+    query: waited,
+    success: [202, ref('ReducerUploaded')],
+    problems: [404],
   },
   'DELETE /reducers/{id}': {
     tag: 'Reducers',
@@ -171,6 +184,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   'POST /projections/upload': {
     tag: 'Projections',
     summary: 'Upload the sources of a projection',
+    query: waited,
     form: upload({ config: { type: 'string', contentMediaType: 'application/json' }, projectionId: string }),
     success: [202, ref('ProjectionUploaded')],
     problems: [404],

@@ -61,6 +61,12 @@ const compiled = {
   'compiledAt?': timestamp,
 };
 
+/** Of an upload that was waited for. */
+const notCompiled = {
+  'compilationError?': string,
+  'diagnostics?': { type: 'array', items: { $ref: '#/components/schemas/Diagnostic' } },
+};
+
 const catchUp = {
   status: { enum: ['running', 'done', 'failed'] },
   processed: integer,
@@ -253,11 +259,27 @@ export const SCHEMAS = {
     status: { enum: ['building', 'live'] },
     message: string,
   }),
+  ReducerUploaded: object({
+    reducerId: string,
+    status: {
+      enum: ['pending_compilation', 'compiled', 'failed'],
+      description: '`pending_compilation`, unless the upload was sent with `waitSeconds`.',
+    },
+    ...notCompiled,
+  }),
   ProjectionUploaded: object({
     success: boolean,
     projectionId: string,
-    status: { const: 'compiling' },
+    status: {
+      enum: ['compiling', 'compiled', 'failed'],
+      description: '`compiling`, unless the upload was sent with `waitSeconds`.',
+    },
     message: string,
+    ...notCompiled,
+    'live?': {
+      ...object({ revision: version, artefactId: string }),
+      description: 'The uploaded revision, where it was live within `waitSeconds`.',
+    },
     'notifications?': object({
       webhook: object({ enabled: boolean, 'secret?': secret, 'isolated?': boolean }),
       sse: boolean,

@@ -4,21 +4,23 @@ import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState } from '../../tenancy/tenant.js';
+import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
 import { requireProjection } from '../notification-query.js';
-import { pageParameters, queryOf, requireName, textParameter } from '../query.js';
+import { integerParameter, pageParameters, queryOf, requireName, textParameter } from '../query.js';
 import { page, projectionRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
+import { MAX_WAIT_SECONDS } from '../waits.js';
 
 /** Enough to see what is wrong; the rest is in a list of its own. */
 const FAULTS_SHOWN = 100;
 
 export function projectionRoutes(
   router: Router,
-  { authenticate, tenants, catalog, deployments, settings }: RouteDependencies,
+  { authenticate, tenants, catalog, deployments, settings, waits }: RouteDependencies,
 ): void {
   resource(router, '/projections', {
     get: (request, response) => {
@@ -36,6 +38,7 @@ export function projectionRoutes(
   resource(router, '/projections/upload', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
+      const waitSeconds = integerParameter(queryOf(request.url), 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
       const { sources, fields } = await readUpload(request, settings);
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
@@ -47,11 +50,19 @@ export function projectionRoutes(
         fields.get('projectionId'),
       );
       const { webhook } = projection;
+      const reached =
+        waitSeconds === 0
+          ? undefined
+          : await waits.during(response, waitSeconds, (signal) => deployments.projectionReached(projection, signal));
       answer(response, 202, {
-        success: true,
+        success: reached?.status !== 'failed',
         projectionId: projection.projectionId,
-        status: 'compiling',
-        message: `The projection was accepted and is being compiled: see /projections/${projection.projectionId}/status.`,
+        status: reached?.status ?? 'compiling',
+        message: uploadMessage(projection.projectionId, reached),
+        ...(reached?.status === 'failed'
+          ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
+          : {}),
+        live: reached?.live,
         notifications:
           notifications === undefined
             ? undefined
@@ -137,6 +148,16 @@ export function projectionRoutes(
       answer(response, 200, { projectionId, webhook: { secret, isolated: true } });
     },
   });
+}
+
+function uploadMessage(projectionId: string, reached: ProjectionReached | undefined): string {
+  const see = `see /projections/${projectionId}/status.`;
+  if (reached === undefined || reached.status === 'compiling')
+    return `The projection was accepted and is being compiled: ${see}`;
+  if (reached.status === 'failed') return 'The code was not compiled: compilationError says why.';
+  return reached.live === undefined
+    ? `The projection is compiled, and is not live yet: ${see}`
+    : 'The projection is compiled, and live.';
 }
 
 function statesJson(states: readonly ProjectionState[], nextCursor: string | undefined): Buffer {

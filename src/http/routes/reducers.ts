@@ -3,14 +3,15 @@ import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
-import { pageParameters, queryOf } from '../query.js';
+import { integerParameter, pageParameters, queryOf } from '../query.js';
 import { page, reducerRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
+import { MAX_WAIT_SECONDS } from '../waits.js';
 
 export function reducerRoutes(
   router: Router,
-  { authenticate, catalog, deployments, settings }: RouteDependencies,
+  { authenticate, catalog, deployments, settings, waits }: RouteDependencies,
 ): void {
   resource(router, '/reducers', {
     get: (request, response) => {
@@ -31,10 +32,16 @@ export function reducerRoutes(
   resource(router, '/reducers/upload', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
+      const waitSeconds = integerParameter(queryOf(request.url), 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
       const { sources, fields } = await readUpload(request, settings);
       requireFields(fields, []);
-      const { reducerId, status } = await deployments.uploadReducer(tenantId, sources);
-      answer(response, 202, { reducerId, status });
+      const uploaded = await deployments.uploadReducer(tenantId, sources);
+      const reached =
+        waitSeconds === 0
+          ? uploaded
+          : await waits.during(response, waitSeconds, (signal) => deployments.reducerReached(uploaded, signal));
+      const { reducerId, status, compilationError, diagnostics } = reached;
+      answer(response, 202, { reducerId, status, ...(status === 'failed' ? { compilationError, diagnostics } : {}) });
     },
   });
 
