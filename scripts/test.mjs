@@ -13,6 +13,8 @@ import { fail, ROOT, setup, SetupError } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
 const FILE_TIMEOUT_MS = 300_000;
+/** A fresh clone is installed and built, which may wait for the network. */
+const DOCS_TIMEOUT_MS = 900_000;
 const TESTS = join(ROOT, 'dist', 'test');
 const SOLUTION = join(ROOT, 'dotnet', 'Statefold.slnx');
 
@@ -25,7 +27,7 @@ function* testFiles(folder) {
 }
 
 /** The slowest kinds first: none of them is left for the end, where one core would idle. */
-const ORDER = ['faults/', 'escape/', 'integration/', 'e2e/'];
+const ORDER = ['docs/', 'faults/', 'escape/', 'integration/', 'e2e/'];
 const placeOf = (file) => {
   const place = ORDER.findIndex((folder) => relative(TESTS, file).startsWith(folder));
   return place < 0 ? ORDER.length : place;
@@ -44,7 +46,11 @@ async function runNode(files, on = '') {
 /** One file in a run of its own: its tests are known as its own, wherever the code that declares them is. */
 async function runFile(file, on, sum) {
   const of = `${relative(TESTS, file)}${on}`;
-  const stream = runTests({ files: [file], concurrency: 1, timeout: FILE_TIMEOUT_MS });
+  const stream = runTests({
+    files: [file],
+    concurrency: 1,
+    timeout: of.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS,
+  });
   let ran = false;
   const isFile = (event) => event.nesting === 0 && event.name === file;
   stream.on('test:pass', (event) => {

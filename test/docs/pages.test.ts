@@ -1,0 +1,105 @@
+// A newcomer reads a page, does what it says in its order, and sees what it shows. One service for all pages, started as the README says.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { builtCheckout, needsGit } from '../support/checkout.js';
+import { freePort, needsKafkaHome } from '../support/kafka.js';
+import { type Page, parsePage } from '../support/page.js';
+import { ROOT, temporaryDirectory } from '../support/service.js';
+import { isFree, Reader, readersEnvironment, Terminal } from '../support/terminal.js';
+
+const pagesIn = (folder: string): string[] =>
+  readdirSync(join(ROOT, folder))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name}`);
+const NAMES = [
+  ...pagesIn('docs/how-to'),
+  ...readdirSync(join(ROOT, 'samples')).map((name) => `samples/${name}/README.md`),
+];
+const PAGES = new Map(NAMES.map((name) => [name, read(name)]));
+
+/** Blocks that no test runs: what they need is not on a machine of tests. */
+const NOT_RUN: readonly string[] = [
+  "docs/how-to/land-events-in-your-clickhouse.md: a ClickHouse of the reader's own",
+  "docs/how-to/land-events-in-your-clickhouse.md: a Kafka Connect of the reader's own",
+  "docs/how-to/land-events-in-your-clickhouse.md: a ClickHouse of the reader's own",
+  "docs/how-to/run-on-kafka.md: the reader's own Kafka tools",
+];
+
+/** Ports besides the service's that pages name. */
+const PORTS = new Map([['docs/how-to/receive-webhooks.md', [3000]]]);
+
+/** They have a service of their own, on the addresses that they show. */
+const ON_KAFKA = new Map([['docs/how-to/run-on-kafka.md', [9092, 8081, 8082]]]);
+
+/** Why a page that names these ports can't be walked on this machine. */
+async function takenOf(ports: readonly number[]): Promise<string | undefined> {
+  for (const port of ports)
+    if (!(await isFree(port))) return `port ${port}, which the page uses, is taken on this machine`;
+  return undefined;
+}
+
+function read(name: string): Page {
+  try {
+    return parsePage(readFileSync(join(ROOT, name), 'utf8'));
+  } catch (error) {
+    throw new Error(`${name}, ${(error as Error).message}`);
+  }
+}
+
+test('each page with commands says what its reader has before it', () => {
+  for (const [name, { steps }] of PAGES) {
+    if (steps.length === 0) continue;
+    const top = readFileSync(join(ROOT, name), 'utf8').split('```')[0] ?? '';
+    assert.match(
+      top,
+      /^You need /m,
+      `${name}: a paragraph that begins with "You need" stands before the first command`,
+    );
+  }
+});
+
+test('what is not run is little, and known', () => {
+  assert.deepEqual(
+    [...PAGES].flatMap(([name, { notRun }]) => notRun.map(({ reason }) => `${name}: ${reason}`)),
+    NOT_RUN,
+  );
+});
+
+test('the pages, as they are written', { skip: needsGit }, async (t) => {
+  const cwd = builtCheckout(t);
+  const port = `${await freePort()}`;
+  const env = { PORT: port, STATEFOLD_DATA_DIR: temporaryDirectory(t) };
+  const service = new Terminal(cwd, readersEnvironment({ ...env, WEBHOOK_ALLOW_PRIVATE: 'true' }));
+  t.after(() => service.close());
+  const url = `http://127.0.0.1:${port}`;
+  const printed = await service.serve('npm start', (text) => text.includes(`listens on ${url}`) && /sf_\w+/.test(text));
+  const [apiKey = ''] = /sf_\w+/.exec(printed()) ?? [];
+
+  for (const [name, page] of PAGES) {
+    if (page.steps.length === 0 || ON_KAFKA.has(name)) continue;
+    await t.test(name, async (each) => {
+      const taken = await takenOf(PORTS.get(name) ?? []);
+      if (taken !== undefined) return each.skip(taken);
+      const reader = new Reader({ cwd, env: { ...env, STATEFOLD_URL: url, STATEFOLD_API_KEY: apiKey } });
+      each.after(() => reader.close());
+      await reader.walk(name, page);
+      assert.ok(await reader.close(), 'what the page starts ends on SIGTERM');
+    });
+  }
+});
+
+for (const [name, ports] of ON_KAFKA) {
+  const page = PAGES.get(name);
+  test(name, { skip: needsGit || needsKafkaHome }, async (t) => {
+    assert.ok(page !== undefined && page.steps.length > 0);
+    const taken = await takenOf(ports);
+    if (taken !== undefined) return t.skip(taken);
+    const cwd = builtCheckout(t);
+    const reader = new Reader({ cwd, env: { KAFKA_HOME: process.env['KAFKA_HOME'] ?? '' } });
+    t.after(() => reader.close());
+    await reader.walk(name, page);
+    assert.ok(await reader.close(), 'what the page starts ends on SIGTERM');
+  });
+}
