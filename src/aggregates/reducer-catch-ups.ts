@@ -1,8 +1,10 @@
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
-import { inputBytes } from '../feed/inputs.js';
-import { type CommitReader } from './commit-reader.js';
-import type { BoundReducer, Reducers } from './reducers.js';
+import { inputBytes, type Input } from '../feed/inputs.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { Feed } from '../feed/feed.js';
+import type { BoundReducer } from './bindings.js';
+import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -10,14 +12,17 @@ import type { Progress } from '../core/progress.js';
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
   readonly kept: KeptStates;
-  readonly reader: CommitReader;
+  readonly inputs: Feed<Input>;
   readonly reducers: Reducers;
-  readonly position: () => number;
-  /** The artefact has too many strikes: its catch-up waits until it is revived. */
-  readonly halted?: (artefactId: string) => boolean;
-  /** A catch-up has come further. */
-  readonly onProgress: () => void;
+  /** Of a halted artefact the catch-up waits until it is revived. */
+  readonly code: TenantCode;
+  readonly listener: CatchUpListener;
   readonly logger: Logger;
+}
+
+export interface CatchUpListener {
+  /** A catch-up has come further. */
+  caughtUpFurther(): void;
 }
 
 interface Window {
@@ -53,14 +58,14 @@ export class ReducerCatchUps {
 
   /** Starts, or goes on with, the catch-up of this binding. */
   start(reducer: BoundReducer): void {
-    const { tables, kept, position } = this.#options;
+    const { tables, kept, inputs } = this.#options;
     const known = this.#runs.get(reducer.aggregateType);
     if (this.#closed || (known !== undefined && sameRun(known.reducer, reducer))) return;
     if (known !== undefined) known.cancelled = true;
     const stored = tables.catchUp(reducer.aggregateType);
     const { generation, revivals } = reducer;
     const goesOn = stored !== undefined && sameRun(stored, reducer);
-    const through = position();
+    const through = inputs.head;
     const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
     if (stored !== undefined && stored.generation < generation)
       kept.superseded(reducer, stored.generation, stored.done ? through : stored.position);
@@ -100,8 +105,8 @@ export class ReducerCatchUps {
     };
   }
 
-  /** Below this offset catch-ups are through; Infinity: none is under way. */
-  get through(): number {
+  /** Catch-ups have folded all below this offset; Infinity: none is under way. */
+  get end(): number {
     let through = Infinity;
     for (const { progress } of this.#runs.values()) if (!progress.done) through = Math.min(through, progress.position);
     return through;
@@ -112,12 +117,12 @@ export class ReducerCatchUps {
   }
 
   async #run(run: Run): Promise<void> {
-    const { tables, reducers, onProgress, logger } = this.#options;
+    const { tables, reducers, code, listener, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
-    const halted = (): boolean => this.#options.halted?.(run.reducer.artefactId) === true;
+    const { artefactId } = run.reducer;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
-      if (halted()) {
+      if (code.isHalted(artefactId)) {
         run.failed = true;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
         continue;
@@ -130,7 +135,7 @@ export class ReducerCatchUps {
         ahead?.catch(() => undefined);
         await reducers.catchUp(groups);
         if (this.#closed || run.cancelled) return;
-        if (halted()) {
+        if (code.isHalted(artefactId)) {
           // Not all of it was folded.
           ahead = undefined;
           continue;
@@ -143,7 +148,7 @@ export class ReducerCatchUps {
         };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
-        onProgress();
+        listener.caughtUpFurther();
       } catch (error) {
         if (this.#closed) return;
         ahead = undefined;
@@ -156,15 +161,15 @@ export class ReducerCatchUps {
 
   /** From an offset on. */
   async #window(aggregateType: string, from: number, through: number): Promise<Window> {
-    const { reader } = this.#options;
+    const { inputs } = this.#options;
     const byAggregate = new Map<string, StoredCommit[]>();
     let next = from;
     let events = 0;
     for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed;) {
-      const page = await reader.read(next, READ_BYTES);
-      if (page.next === next) break;
-      next = page.next;
-      for (const input of page.inputs) {
+      const page = await inputs.read(next, { bytes: READ_BYTES });
+      if (page.end === next) break;
+      next = page.end;
+      for (const input of page.items) {
         bytes += inputBytes(input);
         if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
         count++;

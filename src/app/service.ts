@@ -195,11 +195,11 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           };
     const opened = (task: TenantTask | PartitionTask): void => {
       snapshots?.watch(task);
-      activity?.note(task.section, 'active');
+      activity?.note(task.slotKey, 'active');
     };
-    const closed = ({ section }: TenantTask | PartitionTask): void => {
-      void snapshots?.unwatch(section);
-      if (owns(section)) activity?.note(section, 'idle');
+    const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
+      void snapshots?.unwatch(slotKey);
+      if (owns(slotKey)) activity?.note(slotKey, 'idle');
     };
     const tenants = new TenantRegistry({
       logger,
@@ -218,7 +218,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
           const options = taskOptions(of.tenantId);
           return options && new PartitionTask({ ...options, ...of });
         },
-        activeElsewhere: (section) => activity?.tenants().includes(section) ?? false,
+        activeElsewhere: (slotKey) => activity?.tenants().includes(slotKey) ?? false,
         onOpened: opened,
         onClosed: closed,
       },

@@ -1,4 +1,7 @@
-import type { Change } from '../core/change.js';
+import type { Change, ChangeCause } from '../core/change.js';
+import type { Fault } from '../core/event.js';
+import type { ChangesBody, ChangeValue } from '../core/records.js';
+import type { ItemKind } from './log-feed.js';
 
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {
@@ -34,3 +37,30 @@ export interface TenantFeed {
   readonly tenantId: string;
   readonly changes: ChangeFeed;
 }
+
+/** The change of an accepted record. */
+export function changeOf(sequence: number, value: ChangeValue): Change {
+  const { projectionId, revision, className, key, eventId, aggregateId, aggregateType, version, timestamp, state } =
+    value;
+  return {
+    sequence,
+    projectionId,
+    revision,
+    className,
+    key,
+    eventId,
+    aggregateId,
+    aggregateType,
+    version,
+    state,
+    timestamp,
+    cause: (value.cause ?? undefined) as ChangeCause | undefined,
+    fault: value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault),
+  };
+}
+
+export const CHANGES: ItemKind<ChangesBody, Change> = {
+  positionOf: ({ sequence }) => sequence,
+  bytesOf: ({ state }) => 400 + (state?.length ?? 0),
+  itemOf: (offset, { value }) => changeOf(offset, value),
+};

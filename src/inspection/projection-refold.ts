@@ -96,7 +96,7 @@ export class ProjectionRefold {
   async #step(): Promise<void> {
     const { source } = this.#options;
     const end = source.position();
-    const { inputs, next } = await source.reader.read(this.#position, READ_BYTES);
+    const { items: inputs, end: next } = await source.inputs.read(this.#position, { bytes: READ_BYTES });
     if (next === this.#position) throw notHere();
     let commits: StoredCommit[] = [];
     for (const input of inputs) {
@@ -167,7 +167,7 @@ export class ProjectionRefold {
     this.#states.set(nameOf(index, key), { ...held, fault: undefined });
     let begun = false;
     for (let from = held.stoppedAt; from < place && this.state(index, key)?.fault === undefined;) {
-      const { inputs, next } = await source.reader.read(from, READ_BYTES);
+      const { items: inputs, end: next } = await source.inputs.read(from, { bytes: READ_BYTES });
       if (next === from) throw notHere();
       const commits = inputs.flatMap((input) =>
         input.kind === 'commit' && input.commit.offset >= from && input.commit.offset < place ? [input.commit] : [],

@@ -78,7 +78,7 @@ export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boole
  * the code may have been stopped, and is not this time.
  */
 export function firstDisagreement(
-  changes: Pick<ChangesWriter, 'isSettled' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
+  changes: Pick<ChangesWriter, 'isTrimmed' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
   units: readonly RevisionUnit[],
   commits: readonly StoredCommit[],
   values: readonly ChangeValue[],
@@ -93,7 +93,7 @@ export function firstDisagreement(
   }
   const live = new Set(units.map(({ id }) => id));
   return commits.find(({ offset }) => {
-    if (offset > last || changes.isSettled(offset)) return false;
+    if (offset > last || changes.isTrimmed(offset)) return false;
     const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) =>
       live.has(revisionUnit(projectionId, revision)),
     );
@@ -110,7 +110,7 @@ const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>
   sameState(change.state, value.state);
 
 /** Puts the state of an accepted change in the store, when it is one of these units'. */
-export function settleChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
+export function storeChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
   const unit = units.find(
     (one) =>
       one.projectionId === change.projectionId &&

@@ -94,7 +94,7 @@ export interface OrderSpan {
   readonly partition: number;
   readonly from: number;
   /** Exclusive. */
-  readonly through: number;
+  readonly end: number;
 }
 
 /** Records of both topics that are folded. */
@@ -323,16 +323,16 @@ export class PartitionTables {
     this.section.set(`u${aggregateType}`, progress);
   }
 
-  setSpan({ base, partition, from, through }: OrderSpan): void {
-    this.section.set(`o${padded(base)}`, [partition, from, through]);
+  setSpan({ base, partition, from, end }: OrderSpan): void {
+    this.section.set(`o${padded(base)}`, [partition, from, end]);
   }
   /** The span that holds the place, or the last one before it. */
   spanAt(place: number): OrderSpan | undefined {
     for (const [key, value] of place < 0
       ? []
       : this.section.range('o', `o${padded(place + 1)}`, { limit: 1, reverse: true })) {
-      const [partition, from, through] = value as [number, number, number];
-      return { base: parseInt(key.slice(1), 36), partition, from, through };
+      const [partition, from, end] = value as [number, number, number];
+      return { base: parseInt(key.slice(1), 36), partition, from, end };
     }
     return undefined;
   }

@@ -99,7 +99,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
   await load(40);
   await settled();
   assert.equal(a.registry.size, 0, 'it owns nothing');
-  assert.equal(a.registry.standby(TENANT)?.status, 'FOLLOWING');
+  assert.equal(a.registry.standby(TENANT)?.status, 'STANDBY');
   assert.deepEqual([a.hub.followers, b.hub.followers], [2, 0], 'both streams are with who notifies');
 
   // What was seen at the owner is in the next poll, which another process answers from its copy.
@@ -136,8 +136,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     assert.equal(owner.registry.active(TENANT)?.status, 'RUNNING');
     if (owner !== notifier)
       await until(
-        () =>
-          notifier.registry.standby(TENANT)?.status === 'FOLLOWING' && notifier.registry.active(TENANT) === undefined,
+        () => notifier.registry.standby(TENANT)?.status === 'STANDBY' && notifier.registry.active(TENANT) === undefined,
       );
   }
   const all = await poll(pair, a, 0);
@@ -162,7 +161,7 @@ test('a copy that lags answers nothing of the past: a poll has what was seen els
   const { a, b } = pair;
   cast(pair, b, a);
   assert.deepEqual(await poll(pair, b, 0), []);
-  assert.equal(a.registry.standby(TENANT)?.status, 'FOLLOWING');
+  assert.equal(a.registry.standby(TENANT)?.status, 'STANDBY');
   const seen = async (sequence: number): Promise<void> =>
     until(async () =>
       (await ask<{ states: { sequence: number }[] }>(pair, b, `/projections/${PROJECTION}/states`)).body.states.some(

@@ -492,8 +492,8 @@ describe('writing snapshots', () => {
     const snapshots = machine.snapshots(log, { afterRecords: 200, afterBytes: 1000, everyMs: 5 });
     for (const name of names)
       snapshots.watch({
-        section: name,
-        get folded() {
+        slotKey: name,
+        get foldedSoFar() {
           return so[name];
         },
       });
