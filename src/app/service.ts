@@ -236,7 +236,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
     const feeds: ChangeFeeds = new ChangeFeeds({
       tenants,
       ownership,
-      awaited: () => hub.followed,
+      awaited: () => hub.subscribed,
       onWanted: (tenantId) => activity?.note(tenantId, 'wanted'),
       onUnwanted: (tenantId) => assignment?.consider(tenantId),
       idleMs: settings.tenantIdleMs,

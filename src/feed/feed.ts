@@ -1,6 +1,6 @@
-/** About how much a reader takes at a time; at least one item wherever there is one. */
+/** About how much a reader takes at a time, whichever is reached first; at least one item wherever there is one. */
 export interface Budget {
-  readonly bytes: number;
+  readonly bytes?: number;
   readonly items?: number;
 }
 

@@ -36,6 +36,7 @@ interface Read<T> extends Page<T> {
 /** One for each that may be following through history at a time: projector, build, sink, a dry run. */
 const PAGES = 4;
 const ITEMS_PER_READ = 4096;
+const READ_BYTES = 1024 * 1024;
 /** Offsets before the end of what is restored. */
 const RESTORED_TAIL = 4096;
 
@@ -83,7 +84,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     this.#tail.restart(offset);
   }
 
-  recent(from: number, { bytes: maxBytes, items: most = ITEMS_PER_READ }: Budget): Page<T> | undefined {
+  recent(from: number, { bytes: maxBytes = READ_BYTES, items: most = ITEMS_PER_READ }: Budget): Page<T> | undefined {
     const { kind, folded } = this.#options;
     const end = folded.position;
     if (from >= end) return { items: [], end: from };
@@ -103,6 +104,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   }
 
   async read(from: number, budget: Budget): Promise<Page<T>> {
+    const { bytes = READ_BYTES } = budget;
     const recent = this.recent(from, budget);
     if (recent !== undefined) {
       if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.end);
@@ -115,9 +117,9 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
       const ahead = this.#ahead.get(from);
       this.#ahead.delete(from);
       const follows = this.#pages.some(({ end }) => end === from);
-      page = await (ahead ?? this.#page(from, head, budget.bytes));
+      page = await (ahead ?? this.#page(from, head, bytes));
       this.#pages = [page, ...this.#pages.filter(({ end }) => end !== from)].slice(0, PAGES);
-      if (follows && page.end < head && page.end < this.#tail.start) this.#readAhead(page.end, head, budget.bytes);
+      if (follows && page.end < head && page.end < this.#tail.start) this.#readAhead(page.end, head, bytes);
     }
     const { kind } = this.#options;
     const first = page.items.findIndex((item) => kind.positionOf(item) >= from);

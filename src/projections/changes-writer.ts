@@ -9,6 +9,7 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
+import { ProjectionChanges } from './projection-changes.js';
 import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
@@ -291,34 +292,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
   }
 
-  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {
-    return this.all.picked(
-      after + 1,
-      limit,
-      (change) => change.projectionId === projectionId && change.fault === undefined,
-    );
+  of(projectionId: string): ProjectionChanges {
+    return new ProjectionChanges(this, this.#options.tables, projectionId);
   }
 
-  async read(projectionId: string, after: number, limit: number): Promise<readonly Change[]> {
+  /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
+  mustRun(): void {
     if (this.#stopped) throw new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again');
-    const recent = this.tail(projectionId, after, limit);
-    if (recent !== undefined) return recent;
-    const { log, ref, tables } = this.#options;
-    tables.trimChanges(projectionId, await log.startOffset(ref));
-    const trimmed = tables.trimmed(projectionId);
-    if (after < trimmed) {
-      const [oldest] = tables.changesAfter(projectionId, trimmed, 1);
-      const message = `changes up to sequence ${trimmed} have expired; read the states and go on from sequence ${trimmed}`;
-      throw new StatefoldError('CURSOR_EXPIRED', message, { details: { oldestSequence: oldest ?? this.#head + 1 } });
-    }
-    const out: Change[] = [];
-    for (let from = after; out.length < limit;) {
-      const sequences = tables.changesAfter(projectionId, from, limit - out.length);
-      if (sequences.length === 0) break;
-      for (const change of await this.all.at(sequences)) if (change.fault === undefined) out.push(change);
-      from = sequences.at(-1) ?? from;
-    }
-    return out;
   }
 
   async oldest(projectionId: string): Promise<number> {

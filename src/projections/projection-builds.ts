@@ -1,14 +1,13 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
-import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { Control } from '../core/records.js';
-import { placedFault } from './key-releases.js';
-import { flatten, unitsOf } from './projection-unit.js';
+import { commitsWithin, ProjectionBatch, rowAfter } from './projection-fold.js';
+import { unitsOf, type RevisionUnit } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -281,47 +280,31 @@ export class ProjectionBuilds {
     const { projectionId } = one;
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
     const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: READ_BYTES });
-    const commits: StoredCommit[] = [];
-    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset < end) commits.push(input.commit);
+    const commits = commitsWithin(inputs, one.progress.position, end);
     const count = takeEvents(commits, EVENTS_PER_BATCH);
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
-    const { events, commitOf } = flatten(commits.slice(0, count));
+    const batch = new ProjectionBatch(commits.slice(0, count));
     const units = unitsOf(projectionId, one.progress);
     await code.load(one.progress.artefactId);
     if (this.#closed || one.cancelled) return;
     const { revision } = one.progress;
-    const stateOf = (unit: number, key: string): { state: Buffer | null; faulted: boolean } => {
-      const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);
-      return { state: row?.state ?? null, faulted: row?.fault !== undefined };
-    };
-    const changes =
-      events.length === 0
-        ? []
-        : await code.runner.project({
-            units,
-            events,
-            stateOf,
-            reply: 'last',
-            halted: () => !one.swapping && this.#halted(one),
-          });
+    const effects = await batch.fold<RevisionUnit>(code.runner, units, {
+      reply: 'last',
+      stateOf: ({ classIndex }, key) => {
+        const row = tables.keyState(projectionId, revision, key, classIndex);
+        return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+      },
+      isHalted: () => !one.swapping && this.#halted(one),
+    });
     if (this.#closed || one.cancelled) return;
     // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
-    if (changes.some(({ outcome }) => outcome === 'halted'))
-      return code.runner.forget(revisionUnit(projectionId, revision));
-    for (const change of changes) {
-      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
-      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
-      const { eventId, aggregateId, aggregateType, version } = event;
-      const origin = { eventId, aggregateId, aggregateType, version };
-      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, {
-        state: change.state,
+    if (effects.some(({ halted }) => halted)) return code.runner.forget(revisionUnit(projectionId, revision));
+    for (const effect of effects)
+      tables.setKeyState(projectionId, revision, effect.key, effect.unit.classIndex, {
+        ...rowAfter(effect),
         sequence: 0,
-        lastModified: commit.timestamp,
-        fault: placedFault(change, commit),
-        origin,
       });
-    }
-    this.#set(one, { ...one.progress, position, processed: one.progress.processed + events.length });
+    this.#set(one, { ...one.progress, position, processed: one.progress.processed + batch.events.length });
   }
 }
 

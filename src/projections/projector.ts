@@ -1,4 +1,3 @@
-import type { HostEvent, ProjectChange } from '../code-host/code-host.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { Change, SwapCause } from '../core/change.js';
@@ -10,13 +9,13 @@ import { revisionUnit } from '../core/ids.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
-import { placedFault, type KeyReleases } from './key-releases.js';
+import type { KeyReleases } from './key-releases.js';
+import { changeOfRow, ProjectionBatch, rowAfter, type Effect, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, swapValues } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
-  flatten,
   nameOf,
   pendingOf,
   sameState,
@@ -77,7 +76,8 @@ const RETRY_MS = 1000;
  * are being written; states and the position count when they are acknowledged. After a restart the inputs past the checkpoint
  * are folded again: a change that was accepted then is taken as it was recorded, not written twice.
  */
-export class Projector {
+export class Projector implements FoldedKeys<RevisionUnit> {
+  readonly reply = 'each';
   readonly #options: ProjectorOptions;
   #units: RevisionUnit[] = [];
   readonly #pending = new Map<string, PendingState>();
@@ -125,7 +125,10 @@ export class Projector {
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
     const foreseen = commits(EVENTS_PER_BATCH);
-    if (foreseen.length > 0) this.#foresight.begin(foreseen, units, () => this.#ask(units, flatten(foreseen).events));
+    if (foreseen.length > 0) {
+      const batch = new ProjectionBatch(foreseen);
+      this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
+    }
   }
 
   close(): void {
@@ -241,23 +244,19 @@ export class Projector {
     return loading !== undefined;
   }
 
-  #ask(units: readonly RevisionUnit[], events: readonly HostEvent[]): Promise<ProjectChange[]> {
-    const { code } = this.#options;
-    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
-    const halted = (unit: number): boolean => code.isHalted(units[unit]?.id ?? '');
-    return code.runner.project({ units, events, reply: 'each', stateOf, halted });
-  }
-
   async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
     const units = foreseen?.units ?? this.#fed();
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.code.load(artefactId);
     if (this.#closed) return;
-    const { events, commitOf } = flatten(commits);
+    const batch = new ProjectionBatch(commits);
     const started = performance.now();
-    const given = events.length === 0 ? [] : await (foreseen?.given ?? this.#ask(units, events));
+    const effects =
+      foreseen === undefined
+        ? await batch.fold(this.#options.code.runner, units, this)
+        : batch.effects(units, await foreseen.given);
     if (this.#closed) return;
-    const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
-    this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
+    const values = valuesOf(beforeHalt(effects));
+    this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);
     if (cut === undefined) return this.#emit(values, upTo, commits);
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
@@ -275,49 +274,15 @@ export class Projector {
     );
   }
 
-  #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
-    if (unit === undefined) return { state: null, faulted: false };
+  stateOf(unit: RevisionUnit, key: string): PendingState {
     const pending = this.#pending.get(stateName(unit, key));
     if (pending !== undefined) return pending;
     const row = this.#options.tables.keyState(unit.projectionId, unit.revision, key, unit.classIndex);
     return { state: row?.state ?? null, faulted: row?.fault !== undefined };
   }
 
-  #values(
-    changes: readonly ProjectChange[],
-    units: readonly RevisionUnit[],
-    events: readonly HostEvent[],
-    commitOf: readonly StoredCommit[],
-  ): ChangeValue[] {
-    const values: ChangeValue[] = [];
-    let last: StoredCommit | undefined;
-    // Numbered a projection each: which others are there, and in what order, may differ after a restart.
-    const indices = new Map<string, number>();
-    for (const change of changes) {
-      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
-      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
-      if (commit !== last) indices.clear();
-      last = commit;
-      const inputIndex = indices.get(unit.projectionId) ?? 0;
-      indices.set(unit.projectionId, inputIndex + 1);
-      values.push({
-        projectionId: unit.projectionId,
-        revision: unit.revision,
-        className: unit.className,
-        key: change.key,
-        inputOffset: commit.offset,
-        inputIndex,
-        eventId: event.eventId,
-        aggregateId: commit.aggregateId,
-        aggregateType: commit.aggregateType,
-        version: event.version,
-        timestamp: commit.timestamp,
-        cause: null,
-        state: change.state,
-        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(placedFault(change, commit))),
-      });
-    }
-    return values;
+  isHalted({ id }: RevisionUnit): boolean {
+    return this.#options.code.isHalted(id);
   }
 
   /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
@@ -439,4 +404,23 @@ export class Projector {
     builds.forget(projectionId);
     tables.dropProjection(projectionId);
   }
+}
+
+/** Numbered a projection each: which others are there, and in what order, may differ after a restart. */
+function valuesOf(effects: readonly Effect<RevisionUnit>[]): ChangeValue[] {
+  const values: ChangeValue[] = [];
+  const indices = new Map<string, number>();
+  let last: StoredCommit | undefined;
+  for (const effect of effects) {
+    const { commit, unit, key } = effect;
+    const { projectionId, revision, className } = unit;
+    if (commit !== last) indices.clear();
+    last = commit;
+    const index = indices.get(projectionId) ?? 0;
+    indices.set(projectionId, index + 1);
+    values.push(
+      changeOfRow({ projectionId, revision, className, key }, [commit.offset, index], null, rowAfter(effect)),
+    );
+  }
+  return values;
 }

@@ -11,6 +11,7 @@ export interface PartitionsHere {
 }
 
 const INPUTS_PER_READ = 4096;
+const READ_BYTES = 1024 * 1024;
 
 /**
  * The accepted records of all partitions of a tenant in its one order. The offset of each is its place there; so for whoever reads
@@ -34,7 +35,7 @@ export class MergedFeed implements InputFeed {
     return undefined;
   }
 
-  async read(from: number, { bytes: maxBytes }: Budget): Promise<Page<Input>> {
+  async read(from: number, { bytes: maxBytes = READ_BYTES }: Budget): Promise<Page<Input>> {
     const items: Input[] = [];
     let place = from;
     for (let bytes = 0; bytes < maxBytes && items.length < INPUTS_PER_READ;) {

@@ -100,7 +100,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
   await settled();
   assert.equal(a.registry.size, 0, 'it owns nothing');
   assert.equal(a.registry.standby(TENANT)?.status, 'STANDBY');
-  assert.deepEqual([a.hub.followers, b.hub.followers], [2, 0], 'both streams are with who notifies');
+  assert.deepEqual([a.hub.subscriptions, b.hub.subscriptions], [2, 0], 'both streams are with who notifies');
 
   // What was seen at the owner is in the next poll, which another process answers from its copy.
   for (let i = 0; i < 30; i++) {
@@ -115,7 +115,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     assert.deepEqual(await poll(pair, a, seen), [], 'nothing comes after it');
   }
   const waiting = poll(pair, b, sent, '&waitSeconds=30');
-  await until(() => a.hub.followers === 3);
+  await until(() => a.hub.subscriptions === 3);
   await load(1);
   assert.equal((await waiting)[0]?.sequence, sent);
 
@@ -132,7 +132,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     await loading;
     await settled();
     const other = notifier === a ? b : a;
-    await until(() => notifier.hub.followers === 2 && other.hub.followers === 0);
+    await until(() => notifier.hub.subscriptions === 2 && other.hub.subscriptions === 0);
     assert.equal(owner.registry.active(TENANT)?.status, 'RUNNING');
     if (owner !== notifier)
       await until(

@@ -313,7 +313,8 @@ async function edgeNode(
       const aggregates = new Proxy(tenant.aggregates, {
         get: (target, property: keyof Aggregates) => {
           if (property === 'append') return append;
-          return (Reflect.get(target, property) as () => unknown).bind(target);
+          const value: unknown = Reflect.get(target, property);
+          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
         },
       });
       const { projections, faults, changes } = tenant;
@@ -330,7 +331,7 @@ async function edgeNode(
   const feeds: ChangeFeeds = new ChangeFeeds({
     tenants: { ...tenants, ...follows },
     ownership,
-    awaited: () => hub.followed,
+    awaited: () => hub.subscribed,
     idleMs: 600_000,
   });
   const hub: ChangeHub = new ChangeHub({ tenants: feeds, logger: silentLogger });
