@@ -1,4 +1,6 @@
 import type { StoredCommit } from '../core/event.js';
+import { RETRY_MS } from '../jobs/steps.js';
+import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
 import { inputBytes, type Input } from '../feed/inputs.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -44,7 +46,6 @@ interface Run {
 const READ_BYTES = 512 * 1024;
 /** Of history together, in which an aggregate's commits are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
-const RETRY_MS = 1000;
 
 /** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
 export class ReducerCatchUps {
@@ -124,7 +125,7 @@ export class ReducerCatchUps {
     while (!this.#closed && !run.cancelled && !run.progress.done) {
       if (code.isHalted(artefactId)) {
         run.failed = true;
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
         continue;
       }
       try {
@@ -154,7 +155,7 @@ export class ReducerCatchUps {
         ahead = undefined;
         run.failed = true;
         logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
       }
     }
   }

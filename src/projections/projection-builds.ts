@@ -1,6 +1,8 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
+import { RETRY_MS } from '../jobs/steps.js';
+import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
@@ -39,8 +41,7 @@ const READ_BYTES = 1024 * 1024;
 const EVENTS_PER_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
-const RETRY_MS = 1000;
-const SETTLE_MS = 50;
+const STORED_MS = 50;
 const ROWS_PER_TURN = 1000;
 
 interface Build {
@@ -204,7 +205,7 @@ export class ProjectionBuilds {
   async #run(one: Build): Promise<void> {
     while (!this.#closed && !one.cancelled && !one.swapping) {
       if (this.#halted(one)) {
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
         continue;
       }
       try {
@@ -217,7 +218,7 @@ export class ProjectionBuilds {
           'a build stopped; it goes on from where it was',
         );
         this.#options.code.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
       } finally {
         one.step = undefined;
       }
@@ -264,8 +265,7 @@ export class ProjectionBuilds {
     tables.dropRevision(projectionId, progress.revision);
     // The swap was broken off when some of it was told: which input was the last before it is not known any more.
     if (one.swapping && last >= end) return this.#set(one, progress);
-    if (last >= cursor.stored && !one.swapping)
-      return void (await new Promise((resolve) => setTimeout(resolve, SETTLE_MS).unref()));
+    if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
     let rows = 0;
     for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
       tables.setKeyState(projectionId, progress.revision, key, classIndex, row);

@@ -27,6 +27,7 @@ import {
   type RevisionUnit,
 } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
+import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -69,24 +70,20 @@ const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
 const CHANGES_PER_PRODUCE = 1000;
-const RETRY_MS = 1000;
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
  * are being written; states and the position count when they are acknowledged. After a restart the inputs past the checkpoint
  * are folded again: a change that was accepted then is taken as it was recorded, not written twice.
  */
-export class Projector implements FoldedKeys<RevisionUnit> {
+export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   readonly reply = 'each';
   readonly #options: ProjectorOptions;
   #units: RevisionUnit[] = [];
   readonly #pending = new Map<string, PendingState>();
   readonly #flights: Flight[] = [];
   readonly #foresight: Foresight;
-  #started = false;
-  #running = false;
-  #signalled = false;
-  #closed = false;
+  readonly #steps = new Steps(this);
   #freed: (() => void) | undefined;
 
   constructor(options: ProjectorOptions) {
@@ -98,25 +95,21 @@ export class Projector implements FoldedKeys<RevisionUnit> {
   start(): void {
     const { cursor } = this.#options;
     cursor.moveTo(cursor.stored);
-    this.#started = true;
     for (const [projectionId, live] of this.#options.tables.liveProjections())
       this.#units.push(...unitsOf(projectionId, live));
-    this.signal();
+    this.#steps.start();
   }
 
   /** There may be inputs. */
   signal(): void {
-    this.#signalled = true;
-    if (this.#running || this.#closed || !this.#started) return;
-    this.#running = true;
-    void this.#run();
+    this.#steps.signal();
   }
 
   /** Commits are on their way to this offset. With nothing else to fold, and no code to be loaded, they are folded meanwhile. */
   foresee(offset: number, commits: (mostEvents: number) => readonly StoredCommit[]): void {
     if (
-      this.#running ||
-      this.#closed ||
+      this.#steps.running ||
+      this.#steps.closed ||
       this.#foresight.pending ||
       offset !== this.#options.cursor.folded ||
       this.#flights.length >= BATCHES_IN_FLIGHT
@@ -132,34 +125,23 @@ export class Projector implements FoldedKeys<RevisionUnit> {
   }
 
   close(): void {
-    this.#closed = true;
+    this.#steps.close();
     this.#freed?.();
   }
 
-  async #run(): Promise<void> {
-    try {
-      while (this.#signalled && !this.#closed) {
-        this.#signalled = false;
-        while (!this.#closed && (await this.#step()));
-      }
-    } catch (error) {
-      if (this.#closed) return;
-      this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
-      for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
-      setTimeout(() => this.signal(), RETRY_MS).unref();
-    } finally {
-      this.#running = false;
-    }
+  failed(error: unknown): void {
+    this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
+    for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
   }
 
-  async #step(): Promise<boolean> {
-    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#closed) await this.#oneAcked();
+  async step(): Promise<boolean> {
+    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
     if (this.#units.length === 0 && this.#pass()) return true;
     const { cursor } = this.#options;
     const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: READ_BYTES });
-    if (next === cursor.folded || this.#closed) return false;
+    if (next === cursor.folded || this.#steps.closed) return false;
     const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
-    if (this.#isClosed()) return false;
+    if (this.#steps.closed) return false;
     const control = inputs.findIndex((input) => input.kind === 'control');
     const first = inputs[0];
     if (control === 0 && first?.kind === 'control') {
@@ -222,14 +204,10 @@ export class Projector implements FoldedKeys<RevisionUnit> {
   }
 
   async #oneAcked(): Promise<void> {
-    if (this.#closed) throw new Error('the tenant is closed');
+    if (this.#steps.closed) throw new Error('the tenant is closed');
     await new Promise<void>((resolve) => (this.#freed = resolve));
     this.#freed = undefined;
-    if (this.#closed) throw new Error('the tenant is closed');
-  }
-
-  #isClosed(): boolean {
-    return this.#closed;
+    if (this.#steps.closed) throw new Error('the tenant is closed');
   }
 
   /** The units of all live projections that have not too many strikes. */
@@ -247,14 +225,14 @@ export class Projector implements FoldedKeys<RevisionUnit> {
   async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
     const units = foreseen?.units ?? this.#fed();
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.code.load(artefactId);
-    if (this.#closed) return;
+    if (this.#steps.closed) return;
     const batch = new ProjectionBatch(commits);
     const started = performance.now();
     const effects =
       foreseen === undefined
         ? await batch.fold(this.#options.code.runner, units, this)
         : batch.effects(units, await foreseen.given);
-    if (this.#closed) return;
+    if (this.#steps.closed) return;
     const values = valuesOf(beforeHalt(effects));
     this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);

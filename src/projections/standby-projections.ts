@@ -10,6 +10,7 @@ import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
 import { storeChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface StandbyProjectionsOptions {
@@ -27,20 +28,16 @@ export interface StandbyProjectionsOptions {
 
 const READ_BYTES = 512 * 1024;
 const ROWS_PER_TURN = 1000;
-const RETRY_MS = 1000;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
  * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
  * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
  */
-export class StandbyProjections {
+export class StandbyProjections implements SteppedWork {
   readonly #options: StandbyProjectionsOptions;
   #units: RevisionUnit[] = [];
-  #started = false;
-  #running = false;
-  #signalled = false;
-  #closed = false;
+  readonly #steps = new Steps(this);
 
   constructor(options: StandbyProjectionsOptions) {
     this.#options = options;
@@ -50,54 +47,39 @@ export class StandbyProjections {
 
   /** All changes from the position on are in the log, or have been folded: from here on it goes on by itself. */
   start(): void {
-    this.#started = true;
-    this.signal();
+    this.#steps.start();
   }
 
   /** There may be inputs, or changes. */
   signal(): void {
-    this.#signalled = true;
-    if (this.#running || this.#closed || !this.#started) return;
-    this.#running = true;
-    queueMicrotask(() => void this.#run());
+    this.#steps.signal();
   }
 
   /** Nothing more is put in the store. */
   close(): void {
-    this.#closed = true;
+    this.#steps.close();
   }
 
   /** A change of an input that was passed: it was recorded late, and is the last word on its key. */
   recorded(change: Change, inputOffset: number): void {
-    if (this.#closed) return;
+    if (this.#steps.closed) return;
     if (inputOffset < this.#options.cursor.stored) {
       storeChange(this.#options.tables, this.#units, change);
       this.#options.changes.passed(inputOffset);
     } else this.signal();
   }
 
-  async #run(): Promise<void> {
-    try {
-      while (this.#signalled && !this.#closed) {
-        this.#signalled = false;
-        while (!this.#closed && (await this.#step()));
-      }
-    } catch (error) {
-      if (this.#closed) return;
-      this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
-      setTimeout(() => this.signal(), RETRY_MS).unref();
-    } finally {
-      this.#running = false;
-    }
+  failed(error: unknown): void {
+    this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
   }
 
-  async #step(): Promise<boolean> {
+  async step(): Promise<boolean> {
     const { inputs, changes, cursor } = this.#options;
     const from = cursor.stored;
     if (from >= this.#recordedTo()) return false;
     const { items, end: next } = await inputs.read(from, { bytes: READ_BYTES });
     for (const input of items) {
-      if (this.#closed) return false;
+      if (this.#steps.closed) return false;
       const offset = offsetOf(input);
       if (!this.#isRecorded(input)) {
         cursor.moveTo(offset);
@@ -114,7 +96,7 @@ export class StandbyProjections {
       changes.passed(offset);
       cursor.moveTo(offset + 1);
     }
-    if (this.#closed) return false;
+    if (this.#steps.closed) return false;
     // Asked again: what was read may have been overtaken by the first projection meanwhile.
     cursor.moveTo(Math.max(cursor.stored, Math.min(next, this.#recordedTo())));
     return cursor.stored > from;
@@ -181,7 +163,7 @@ export class StandbyProjections {
   /** Rows of many keys are written on the way, so that memory is bounded; broken off here, the swap is begun anew. */
   async #flushed(): Promise<boolean> {
     await this.#options.tables.section.flush();
-    return !this.#closed;
+    return !this.#steps.closed;
   }
 
   #drop(projectionId: string): void {

@@ -123,7 +123,7 @@ export const CHECKPOINT_KEY = 'm';
  */
 type HeadRow = (number | string)[];
 const LAST_COMMITS = 3;
-const COMMITS_A_ROW = 16;
+const COMMITS_PER_ROW = 16;
 
 /** As lists: the names of fields would be written with each row. */
 type ReducerRow = readonly [
@@ -215,7 +215,7 @@ export class PartitionTables {
     }
     const unwritten = this.#unwrittenHeads.get(aggregateId);
     const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
-    if (row.length >= LAST_COMMITS + 2 * COMMITS_A_ROW) {
+    if (row.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW) {
       const full = row.splice(LAST_COMMITS);
       this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
     }

@@ -65,15 +65,13 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       keeps: (tenantId) => this.#isFed(tenantId),
     });
     this.#partitions = new TaskRegistry<PartitionTask>({
-      ...{
-        prepare,
-        logger,
-        idleMs,
-        ownership,
-        onStopped,
-        onOpened: partitions?.onOpened,
-        onClosed: partitions?.onClosed,
-      },
+      prepare,
+      logger,
+      idleMs,
+      ownership,
+      onStopped,
+      onOpened: partitions?.onOpened,
+      onClosed: partitions?.onClosed,
       create: (slotKey, stopped) => {
         const [tenantId = '', partition] = slotKey.split('/');
         return partitions?.create({
@@ -100,7 +98,6 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.size;
   }
 
-  /** Log offsets that the projections of the active tenants have yet to fold. */
   /** Aggregates and keys that stand at a fault, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     const tenants = this.#tenants.tasks.map((task) => task.faulted);
@@ -111,6 +108,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     };
   }
 
+  /** Log offsets that the projections of the active tenants have yet to fold. */
   get projectionLag(): number {
     return this.#tenants.tasks.reduce((lag, task) => lag + task.projectionLag, 0);
   }
