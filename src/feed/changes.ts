@@ -1,8 +1,7 @@
 import type { Change, ChangeCause } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
-import type { Feed } from './feed.js';
-import type { ItemKind } from './log-feed.js';
+import type { Feed, ItemKind } from './feed.js';
 
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {

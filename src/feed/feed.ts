@@ -24,3 +24,12 @@ export interface Feed<T> {
   /** The same from memory alone; undefined where something of it is not there. */
   recent(from: number, budget: Budget): Page<T> | undefined;
 }
+
+/** What the items of a feed are, and how a record of the log becomes one. */
+export interface ItemKind<B, T> {
+  positionOf(item: T): number;
+  /** About what it takes in memory. */
+  bytesOf(item: T): number;
+  /** Undefined: the record is no item. */
+  itemOf(offset: number, body: B): T | undefined;
+}

@@ -1,8 +1,7 @@
 import type { StoredCommit } from '../core/event.js';
 import { isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
 import { storedCommit } from '../log/codec/commit-of-view.js';
-import type { Feed } from './feed.js';
-import type { ItemKind } from './log-feed.js';
+import type { Feed, ItemKind } from './feed.js';
 
 /** A record of a tenant's events that counts, for those who read them one after the other. */
 export type Input =

@@ -1,17 +1,8 @@
 import { InvariantError } from '../core/errors.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import type { Budget, Feed, Page } from './feed.js';
+import type { Budget, Feed, ItemKind, Page } from './feed.js';
 import { Tail } from './tail.js';
-
-/** What the items of a feed are, and how a record of the log becomes one. */
-export interface ItemKind<B, T> {
-  positionOf(item: T): number;
-  /** About what it takes in memory. */
-  bytesOf(item: T): number;
-  /** Undefined: the record is no item. */
-  itemOf(offset: number, body: B): T | undefined;
-}
 
 export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly log: Log;

@@ -1,4 +1,4 @@
-import type { ItemKind } from './log-feed.js';
+import type { ItemKind } from './feed.js';
 
 /** The last records of a topic in memory, ascending by offset, bounded by bytes. Not dense: void records are left out. */
 export class Tail<T> {

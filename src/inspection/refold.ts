@@ -136,7 +136,7 @@ export class Refold {
     };
   }
 
-  settle(item: FoldItem, outcome: FoldOutcome): void {
+  take(item: FoldItem, outcome: FoldOutcome): void {
     const last = outcome.states.at(-1);
     const reached = last === undefined ? undefined : item.events.findLast((event) => event.version <= last.version);
     if (last !== undefined) this.state = last.state;
@@ -167,7 +167,7 @@ export class Refold {
   /** @throws DeadlinePassedError */
   async fold(bench: Bench, item: FoldItem): Promise<FoldOutcome> {
     const [outcome = NOTHING] = item.events.length === 0 ? [] : await bench.fold([item]);
-    this.settle(item, outcome);
+    this.take(item, outcome);
     return outcome;
   }
 
@@ -190,7 +190,7 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
         const item = items[i];
         if (item === undefined) continue;
         if (item.events.length === 0) {
-          refold.settle(item, NOTHING);
+          refold.take(item, NOTHING);
           continue;
         }
         turn.push({ refold, item });
@@ -201,7 +201,7 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
     const outcomes = turn.length === 0 ? [] : await bench.fold(turn.map(({ item }) => item));
     turn.forEach(({ refold, item }, i) => {
       const outcome = outcomes[i];
-      if (outcome !== undefined) refold.settle(item, outcome);
+      if (outcome !== undefined) refold.take(item, outcome);
     });
     open = open.filter((one) => !one.done);
   }

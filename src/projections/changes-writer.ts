@@ -9,7 +9,7 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
-import { ProjectionChanges } from './projection-changes.js';
+import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
 import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
@@ -65,7 +65,7 @@ export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
-export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, ChangeFeed {
+export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, ChangeFeed, AcceptedChanges {
   readonly ref: PartitionRef;
   /** Accepted changes of all projections, faults too. */
   readonly all: LogFeed<ChangesBody, Change>;
@@ -296,7 +296,6 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return new ProjectionChanges(this, this.#options.tables, projectionId);
   }
 
-  /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
   mustRun(): void {
     if (this.#stopped) throw new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again');
   }

@@ -1,18 +1,30 @@
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
+import type { ChangesBody } from '../core/records.js';
 import type { Budget, Feed, Page } from '../feed/feed.js';
+import type { LogFeed } from '../feed/log-feed.js';
 import type { PartitionTables } from '../store/partition-tables.js';
-import type { ChangesWriter } from './changes-writer.js';
+
+/** All changes of a tenant that were accepted. */
+export interface AcceptedChanges {
+  readonly all: LogFeed<ChangesBody, Change>;
+  /** The highest sequence; 0 before the first. */
+  head(): number;
+  /** The highest sequence of the projection that retention has taken. */
+  oldest(projectionId: string): Promise<number>;
+  /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
+  mustRun(): void;
+}
 
 const CHANGES_PER_READ = 1000;
 
 /** The changes of one projection, faults left out, by sequence: from memory, and from the log by the index of the local store. */
 export class ProjectionChanges implements Feed<Change> {
-  readonly #changes: ChangesWriter;
+  readonly #changes: AcceptedChanges;
   readonly #tables: PartitionTables;
   readonly #projectionId: string;
 
-  constructor(changes: ChangesWriter, tables: PartitionTables, projectionId: string) {
+  constructor(changes: AcceptedChanges, tables: PartitionTables, projectionId: string) {
     this.#changes = changes;
     this.#tables = tables;
     this.#projectionId = projectionId;

@@ -6,7 +6,7 @@ import { tenantTopics } from '../log/topics.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
 import { Activation } from './activation.js';
-import type { TenantTaskOptions } from './task-options.js';
+import type { HeldPartition, PartitionReader, TenantTaskOptions } from './task-options.js';
 
 export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partitions'> {
   /** 1 or more: partition 0 belongs to the tenant's own task. */
@@ -16,23 +16,18 @@ export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partition
   readonly slotKey: string;
 }
 
-/** Told that a partition has folded a record that counts. */
-export interface PartitionReaderOfTenant {
-  folded(partition: number): void;
-}
-
 /**
  * One of several partitions of a tenant, past the first: its owner's, who takes the appends of its aggregates, or a standby. The
  * tenant's own task, where it is in this process, reads it either way, and runs reducers on a standby too.
  */
-export class PartitionTask extends Activation implements PartitionListener {
+export class PartitionTask extends Activation implements PartitionListener, HeldPartition {
   readonly tenantId: string;
   readonly partition: number;
   readonly slotKey: string;
   readonly core: AggregatePartition;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
-  readonly #readers = new Set<PartitionReaderOfTenant>();
+  readonly #readers = new Set<PartitionReader>();
 
   constructor(options: PartitionTaskOptions) {
     super(options.onStopped);
@@ -77,7 +72,7 @@ export class PartitionTask extends Activation implements PartitionListener {
   }
 
   /** The tenant's own task reads it from now on. Ended by the function that it gives. */
-  hold(reader: PartitionReaderOfTenant): () => void {
+  hold(reader: PartitionReader): () => void {
     this.#readers.add(reader);
     this.core.readByTenant(true);
     this.#bindAll();

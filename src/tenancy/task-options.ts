@@ -1,4 +1,4 @@
-import type { AggregateObserver, PartitionSetting } from '../aggregates/partition.js';
+import type { AggregateObserver, AggregatePartition, PartitionSetting } from '../aggregates/partition.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import type { CodeSource } from '../code-host/tenant-code.js';
@@ -10,7 +10,6 @@ import type {
   ProjectionSetting,
 } from '../projections/tenant-projections.js';
 import type { LocalStore } from '../store/local-store.js';
-import type { PartitionTask } from './partition-task.js';
 
 /** What the catalog says of a tenant's code. */
 export interface TenantDefinitions extends CodeSource, ProjectionDefinitions {
@@ -44,10 +43,26 @@ export interface TenantTaskOptions
   readonly observer?: TaskObserver;
 }
 
+/** Told that a partition has folded a record that counts. */
+export interface PartitionReader {
+  folded(partition: number): void;
+}
+
+/** A partition past the first as its tenant's own task has it. */
+export interface HeldPartition {
+  readonly core: AggregatePartition;
+  /** This process is its owner, as far as it knows. */
+  readonly owned: boolean;
+  /** Resolves when it has stopped, by itself or since it was closed. */
+  readonly ended: Promise<void>;
+  /** The reader answers from it from now on, whoever owns it. Ended by the function that this gives. */
+  hold(reader: PartitionReader): () => void;
+}
+
 /** Where a tenant's task has the partitions of its tenant past the first. */
 export interface PartitionSource {
   /** With the first. */
   readonly count: number;
   /** The partition's task in this process: the owner's where it is ours, else one that follows. Rejects where there can be none now. */
-  acquire(partition: number): Promise<PartitionTask>;
+  acquire(partition: number): Promise<HeldPartition>;
 }

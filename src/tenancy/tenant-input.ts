@@ -7,8 +7,7 @@ import { backOff, pause } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
-import type { PartitionReaderOfTenant, PartitionTask } from './partition-task.js';
-import type { PartitionSource, TenantTaskOptions } from './task-options.js';
+import type { HeldPartition, PartitionReader, PartitionSource, TenantTaskOptions } from './task-options.js';
 import { TenantOrder, type OrderedPartitions } from './tenant-order.js';
 
 /** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
@@ -110,7 +109,7 @@ export interface MergedInputOptions {
 }
 
 /** Several partitions, of which this process owns some and has standbys of the others, in the order that their tenant's own task gives them. */
-export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReaderOfTenant {
+export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReader {
   readonly sole = false;
   readonly inputs: InputFeed;
   readonly first: AggregatePartition;
@@ -118,7 +117,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   readonly #options: MergedInputOptions;
   readonly #order: TenantOrder;
   /** Those past the first that are here now. */
-  readonly #tasks = new Map<number, PartitionTask>();
+  readonly #tasks = new Map<number, HeldPartition>();
   readonly #ends: (() => void)[] = [];
   /** Who waits for a partition to be here. */
   readonly #awaited: (() => void)[] = [];
