@@ -37,9 +37,10 @@ const IMPORTS = {
   'code-host': ['core'],
   'code-host/dotnet': ['core', 'code-host'],
   feed: ['core', 'log'],
+  jobs: ['core'],
   // Neither knows the other, nor who puts them together: what both need of a tenant's records is in `feed` and `core`.
-  aggregates: ['core', 'log', 'store', 'feed', 'code-host'],
-  projections: ['core', 'log', 'store', 'feed', 'code-host'],
+  aggregates: ['core', 'log', 'store', 'feed', 'jobs', 'code-host'],
+  projections: ['core', 'log', 'store', 'feed', 'jobs', 'code-host'],
   // It serves the sink and the snapshots, and so implements what these ask for.
   tenancy: ['core', 'aggregates', 'projections', 'snapshots', 'store', 'feed', ...PORTS],
   snapshots: ['core', 'log', 'store'],

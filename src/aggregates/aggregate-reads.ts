@@ -1,10 +1,11 @@
 import type { Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { Fault } from '../core/event.js';
-import type { CommitReader } from './commit-reader.js';
+import type { AggregateHistory } from './aggregate-history.js';
+import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { FoldAnswer } from './reducer-turns.js';
-import type { BoundReducer, Reducers } from './reducers.js';
+import type { Reducers } from './reducers.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 import type {
   AggregatesPage,
@@ -15,13 +16,18 @@ import type {
   EventsQuery,
 } from './aggregates.js';
 
+/** The partition of the log that answers rest on. */
+export interface AnsweringPartition {
+  /** Resolves when all that was acknowledged before the call is folded here. @throws NotOwnerError where another process answers */
+  caughtUpAsOwner(): Promise<void>;
+}
+
 export interface AggregateReadsOptions {
   readonly tables: PartitionTables;
-  readonly reader: CommitReader;
+  readonly history: AggregateHistory;
   readonly reducers: Reducers;
-  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
-  /** Resolves when all that was acknowledged before the call is folded. */
-  readonly barrier: () => Promise<void>;
+  readonly bindings: Bindings;
+  readonly partition: AnsweringPartition;
 }
 
 /** Rows of a newer binding win over those of an older one, whatever their offsets. */
@@ -36,7 +42,7 @@ export class AggregateReads {
   }
 
   #bound(aggregateType: string): boolean {
-    return this.#options.boundTo(aggregateType) !== undefined;
+    return this.#options.bindings.of(aggregateType) !== undefined;
   }
 
   /** The state at exactly that version, for an append that was answered before. */
@@ -54,7 +60,7 @@ export class AggregateReads {
 
   /** As it is stored, by the reducer that is bound now. */
   row(aggregateId: string, aggregateType: string): ReducerState | undefined {
-    const reducer = this.#options.boundTo(aggregateType);
+    const reducer = this.#options.bindings.of(aggregateType);
     return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
   }
 
@@ -64,7 +70,7 @@ export class AggregateReads {
     after: string,
     limit: number,
   ): Promise<{ readonly faults: readonly Fault[]; readonly more: boolean }> {
-    await this.#options.barrier();
+    await this.#options.partition.caughtUpAsOwner();
     const faults: Fault[] = [];
     for (const aggregateId of this.#options.tables.faults.aggregates(aggregateType, after)) {
       const fault = this.row(aggregateId, aggregateType)?.fault;
@@ -80,11 +86,11 @@ export class AggregateReads {
   }
 
   async events(query: EventsQuery): Promise<EventsPage> {
-    await this.#options.barrier();
+    await this.#options.partition.caughtUpAsOwner();
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
     try {
-      const page = await this.#options.reader.listEvents(query, head.version);
+      const page = await this.#options.history.events(query, head.version);
       const fault = this.row(query.aggregateId, head.type)?.fault;
       return fault === undefined ? page : { ...page, fault };
     } catch (error) {
@@ -96,7 +102,7 @@ export class AggregateReads {
   }
 
   async list({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
-    await this.#options.barrier();
+    await this.#options.partition.caughtUpAsOwner();
     const after = cursor === undefined ? '' : decodeCursor(cursor, ['string'])[0];
     const aggregates: AggregatesPage['aggregates'][number][] = [];
     const ids =
@@ -116,12 +122,12 @@ export class AggregateReads {
   }
 
   async types(): Promise<readonly AggregateTypeSummary[]> {
-    await this.#options.barrier();
+    await this.#options.partition.caughtUpAsOwner();
     return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
   async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    await this.#options.barrier();
+    await this.#options.partition.caughtUpAsOwner();
     if (!this.#bound(aggregateType))
       throw new StatefoldError(
         'NO_REDUCER_BOUND',
@@ -147,7 +153,7 @@ export class AggregateReads {
 
   /** The state is as far as it was when the artefact of its reducer had too many strikes. */
   #halted(aggregateType: string): boolean {
-    const reducer = this.#options.boundTo(aggregateType);
+    const reducer = this.#options.bindings.of(aggregateType);
     return reducer !== undefined && this.#options.reducers.isHalted(reducer);
   }
 

@@ -4,21 +4,21 @@ import type { Fault } from '../core/event.js';
 import type { ReleaseMode } from '../core/records.js';
 import { within } from '../core/within.js';
 import type { AggregateReads } from './aggregate-reads.js';
-import type { Control } from '../core/records.js';
-import type { ReducerFaults } from './reducer-faults.js';
-import type { BoundReducer } from './reducers.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { Bindings } from './bindings.js';
+import type { OwnedPartition, ReducerFaults } from './reducer-faults.js';
 import type { AggregateRelease, AggregateReleaseQuery, AggregateState } from './aggregates.js';
 
 export interface AggregateReleasesOptions {
   readonly reads: AggregateReads;
   readonly faults: ReducerFaults;
-  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
-  /** The artefact has too many strikes: its code is not run. */
-  readonly halted: (artefactId: string) => boolean;
-  readonly propose: (control: Control) => Promise<number>;
+  readonly bindings: Bindings;
+  readonly code: TenantCode;
+  readonly partition: OwnedPartition;
   /** How long an answer waits for the fold, milliseconds. */
   readonly waitMs: number;
-  readonly observer?: { released?(kind: 'reducer', mode: ReleaseMode, outcome: AggregateRelease['outcome']): void };
+  readonly observer?:
+    { released?(kind: 'reducer', mode: ReleaseMode, outcome: AggregateRelease['outcome']): void } | undefined;
 }
 
 /** Retries and skips of aggregates: each is a record of the aggregate's own partition, one after the other for one aggregate. */
@@ -53,17 +53,17 @@ export class AggregateReleases {
     eventId,
     version,
   }: AggregateReleaseQuery): Promise<AggregateRelease> {
-    const { reads, faults, boundTo, halted, propose, waitMs, observer } = this.#options;
+    const { reads, faults, bindings, code, partition, waitMs, observer } = this.#options;
     const state = await reads.state(aggregateType, aggregateId);
-    const reducer = boundTo(aggregateType);
+    const reducer = bindings.of(aggregateType);
     if (state.fault === undefined || reducer === undefined)
       throw notFaulted(`the aggregate ${aggregateId}`, { version: state.version });
     requireFault(state.fault, { eventId, version });
-    if (halted(reducer.artefactId)) throw notRun();
+    if (code.isHalted(reducer.artefactId)) throw notRun();
     // One that was only found here may be in the log in a moment: the release comes after it.
     await faults.recorded(aggregateId);
     const { artefactId, className } = reducer;
-    await propose({
+    await partition.propose({
       kind: 'ReducerRelease',
       value: { aggregateId, artefactId, className, version: state.fault.version, mode, commandId: randomUUID() },
     });

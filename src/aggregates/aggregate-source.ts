@@ -2,12 +2,12 @@ import type { Head } from '../core/append-rules.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import type { ReducerState } from '../store/partition-tables.js';
-import type { BoundReducer } from './reducers.js';
+import type { BoundReducer } from './bindings.js';
 
 /** What a partition of a tenant holds of its aggregates, for those who fold them again. Nothing is changed by it. */
 export interface AggregateSource {
   /** Resolves when all that was acknowledged before the call is here. @throws StatefoldError UNAVAILABLE where another process serves it */
-  barrier(): Promise<void>;
+  caughtUpAsOwner(): Promise<void>;
   head(aggregateId: string): Head | undefined;
   /** Commits that hold events of versions in [from, to], ascending, in chunks. */
   history(aggregateId: string, from: number, to: number): AsyncGenerator<readonly StoredCommit[]>;

@@ -11,6 +11,14 @@ import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { hasContext, type AppendCommand, type StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, Control, EventsBody } from '../core/records.js';
+import type { FenceState } from '../core/fence.js';
+import type { Logger } from '../core/logger.js';
+import { controlInput } from '../feed/inputs.js';
+import type { RecordCodec } from '../log/codec/codec.js';
+import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
+import type { Log, PartitionRef } from '../log/log.js';
+import { AggregateHistory } from './aggregate-history.js';
+import { CommitFeed } from './commit-feed.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import { storedCommit } from '../log/codec/commit-of-view.js';
 import type { PartitionTables } from '../store/partition-tables.js';
@@ -49,8 +57,30 @@ class ControlDraft implements Draft<EventsBody> {
   ) {}
 }
 
+/** Told of what the fold of a partition's events finds, on the turn on which it does, in the order of the log. */
+export interface EventsListener {
+  committed(commit: StoredCommit): void;
+  controlled(control: Control, offset: number): void;
+  /** As `PartitionHandler.underWay`: all of the commits, or none where they have more events than are wanted. */
+  underWay(offset: number, commits: CommitsUnderWay): void;
+  /** Nothing more is folded. */
+  stopped(error: Error): void;
+}
+
+/** Commits that are on their way into the log: all of them, or none where they have more events than are wanted. */
+export type CommitsUnderWay = (mostEvents: number) => readonly StoredCommit[];
+
 export interface EventsWriterOptions {
+  readonly log: Log;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<EventsBody>;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly logger: Logger;
   readonly tables: PartitionTables;
+  /** How far the tables are folded. */
+  readonly from: FenceState;
+  readonly tailBytes: number;
   readonly clock: Clock;
   /** Offsets for which keyed commands are remembered. */
   readonly window: number;
@@ -60,37 +90,70 @@ export interface EventsWriterOptions {
     readonly produceBytes: number;
     readonly produceRecords: number;
   };
-  /** Where the fold of the partition stands. */
-  readonly position: () => number;
-  readonly kick: () => void;
-  /** Resolves when all that was acknowledged before the call is folded. */
-  readonly barrier: () => Promise<void>;
-  readonly readCommit: (offset: number) => Promise<StoredCommit>;
-  /** Each accepted commit, in log order, on the turn in which it is folded. */
-  readonly onCommit: (commit: StoredCommit) => void;
-  readonly onControl: (control: Control, offset: number) => void;
-  /** Commits are on their way to this place, if nothing goes wrong: all of them, or none where they have more events than are wanted. */
-  readonly onUnderWay?:
-    ((offset: number, commits: (mostEvents: number) => readonly StoredCommit[]) => void) | undefined;
-  readonly onRestoring?: (end: number | undefined) => void;
-  readonly onVoid: (offset: number) => void;
-  readonly onStopped: (error: Error) => void;
+  readonly listener: EventsListener;
+  readonly observer?: WriterObserver | undefined;
 }
 
-/** The owner of a tenant partition: decides what waits against the fold, writes it, and answers when it is acknowledged. */
-export class EventsWriter implements PartitionHandler<EventsBody> {
+export interface WriterObserver {
+  produced?(topic: 'events', records: number, seconds: number): void;
+  voided?(): void;
+}
+
+/** A partition of a tenant's events: what waits is decided against the fold, written by its owner, and answered when it is acknowledged. */
+export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObserver {
+  /** All that counts, for those who read it in order. */
+  readonly inputs: CommitFeed;
+  /** The same by aggregate. */
+  readonly history: AggregateHistory;
   readonly #options: EventsWriterOptions;
+  readonly #partition: FencedPartition<EventsBody>;
   #queue: (PendingAppend | PendingControl)[] = [];
   #queuedBytes = 0;
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
     this.#options = options;
+    const { log, ref, codec, owner, logger, from, tables, tailBytes } = options;
+    this.#partition = new FencedPartition({ log, ref, codec, owner, logger, from, handler: this, observer: this });
+    this.inputs = new CommitFeed({
+      log,
+      ref,
+      codec,
+      tailBytes,
+      start: from.position,
+      voids: tables.voids('events'),
+      folded: this.#partition,
+    });
+    this.history = new AggregateHistory(this.inputs, tables);
+  }
+
+  /** How far it is folded, and whose it is. */
+  get fence(): FenceState {
+    return this.#partition.fence;
+  }
+
+  open({ claim }: { readonly claim: boolean }): Promise<void> {
+    return this.#partition.open({ claim });
+  }
+
+  /** Takes a partition that was opened without a claim. */
+  claim(): Promise<void> {
+    return this.#partition.claim();
+  }
+
+  /** Resolves when all that was acknowledged before the call is folded here. */
+  caughtUp(): Promise<void> {
+    return this.#partition.caughtUp();
+  }
+
+  /** What waits is answered UNAVAILABLE. */
+  close(): Promise<void> {
+    return this.#partition.close();
   }
 
   /** Resolves when the commit is acknowledged and folded. Rejects with the refusal, or UNAVAILABLE. */
   append(command: AppendCommand): Promise<Accepted> {
-    const { limits, kick } = this.#options;
+    const { limits } = this.#options;
     if (this.#stopped) return Promise.reject(this.#stopped);
     if (this.#queue.length >= limits.queued || this.#queuedBytes >= limits.queuedBytes)
       return Promise.reject(
@@ -103,7 +166,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ command, bytes, resolve, reject });
       this.#queuedBytes += bytes;
-      kick();
+      this.#partition.kick();
     });
   }
 
@@ -112,7 +175,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     if (this.#stopped) return Promise.reject(this.#stopped);
     return new Promise((resolve, reject) => {
       this.#queue.push({ control, resolve, reject });
-      this.#options.kick();
+      this.#partition.kick();
     });
   }
 
@@ -180,7 +243,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
   /** Refusals are answered from a fold that has reached the log's end as of the request. */
   async #refuse(refused: readonly PendingAppend[]): Promise<void> {
     try {
-      await this.#options.barrier();
+      await this.#partition.caughtUp();
     } catch (error) {
       for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
       return;
@@ -205,20 +268,20 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     }
     for (const one of pending) if ('bytes' in one) this.#queuedBytes += one.bytes;
     this.#queue.unshift(...pending);
-    this.#options.kick();
+    this.#partition.kick();
   }
 
   #known(command: AppendCommand): RememberedCommand | undefined {
     if (!command.keyed) return undefined;
     const known = this.#options.tables.command(command.aggregateId, command.commandId);
-    return known !== undefined && isRemembered(known, this.#options.position(), this.#options.window)
+    return known !== undefined && isRemembered(known, this.#partition.position, this.#options.window)
       ? known
       : undefined;
   }
 
   async #replay(pending: PendingAppend, command: RememberedCommand): Promise<void> {
     try {
-      pending.resolve({ commit: await this.#options.readCommit(command.offset), replayed: true });
+      pending.resolve({ commit: await this.history.readCommit(command.offset), replayed: true });
     } catch (error) {
       pending.reject(
         error instanceof StatefoldError
@@ -232,18 +295,20 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
 
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
-    this.#options.onRestoring?.(end);
+    this.inputs.restoring(end);
   }
 
   fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {
     const { tables } = this.#options;
     if (!record.accepted) {
       tables.addVoid('events', record.offset);
-      this.#options.onVoid(record.offset);
+      this.inputs.addVoid(record.offset);
       return;
     }
     if (record.body.kind !== 'Commit') {
-      this.#options.onControl(record.body, record.offset);
+      const input = controlInput(record.offset, record.body);
+      if (input !== undefined) this.inputs.push(input);
+      this.#options.listener.controlled(record.body, record.offset);
       if (draft instanceof ControlDraft) draft.pending.resolve(record.offset);
       return;
     }
@@ -254,17 +319,26 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     tables.addCommit(aggregateId, headAfter(value), baseVersion, record.offset);
     if (value.keyed)
       tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
-    this.#options.onCommit(commit);
+    this.inputs.push({ kind: 'commit', commit });
+    this.#options.listener.committed(commit);
     if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });
   }
 
   underWay(drafts: readonly Draft<EventsBody>[], offset: number): void {
-    this.#options.onUnderWay?.(offset, (mostEvents) => {
+    this.#options.listener.underWay(offset, (mostEvents) => {
       const end = drafts.findIndex((draft) => !(draft instanceof AppendDraft));
       const appends = drafts.slice(0, end < 0 ? drafts.length : end) as AppendDraft[];
       if (appends.reduce((sum, { eventIds }) => sum + eventIds.length, 0) > mostEvents) return [];
       return appends.map(({ body, eventIds }, i) => storedCommit(offset + i, body.value as CommitValue, eventIds));
     });
+  }
+
+  produced(records: number, seconds: number): void {
+    this.#options.observer?.produced?.('events', records, seconds);
+  }
+
+  voided(): void {
+    this.#options.observer?.voided?.();
   }
 
   undecided(drafts: readonly Draft<EventsBody>[]): void {
@@ -292,7 +366,7 @@ export class EventsWriter implements PartitionHandler<EventsBody> {
     // What waits here, or comes later, was not written, and won't be by this process.
     this.#stopped = answer instanceof NotOwnerError ? answer : new NotOwnerError(answer.message, { cause: answer });
     for (const pending of this.#queue.splice(0)) pending.reject(this.#stopped);
-    this.#options.onStopped(error);
+    this.#options.listener.stopped(error);
   }
 }
 

@@ -1,23 +1,22 @@
-import type { Runner } from '../code-host/code-host.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { Head } from '../core/append-rules.js';
+import type { Clock } from '../core/clock.js';
+import { NotOwnerError } from '../core/errors.js';
 import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
-import { FencedPartition } from '../log/journal/fenced-partition.js';
-import type { Codecs } from '../log/codec/codec.js';
-import type { Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
-import type { ReleaseMode } from '../core/records.js';
+import type { Progress } from '../core/progress.js';
+import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
+import type { InputFeed } from '../feed/inputs.js';
+import type { Codecs } from '../log/codec/codec.js';
 import type { Log, PartitionRef } from '../log/log.js';
-import { AggregateReads } from './aggregate-reads.js';
-import { AggregateReleases } from './aggregate-releases.js';
-import { CommitReader } from './commit-reader.js';
-import { EventsWriter } from './events-writer.js';
-import { isReducerControl, type Control } from '../core/records.js';
-import type { AggregateSource } from './aggregate-source.js';
-import { ReducerCatchUps } from './reducer-catch-ups.js';
-import { ReducerFaults } from './reducer-faults.js';
-import { Reducers, type BoundReducer, type ReducersObserver } from './reducers.js';
+import { eventsTopic } from '../log/topics.js';
+import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import { KeptStates } from '../store/kept-states.js';
-import type { PartitionTables } from '../store/partition-tables.js';
+import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
+import { AggregateReads, type AnsweringPartition } from './aggregate-reads.js';
+import { AggregateReleases } from './aggregate-releases.js';
+import type { AggregateSource } from './aggregate-source.js';
 import type {
   AggregateHome,
   AggregateRelease,
@@ -26,14 +25,14 @@ import type {
   EventsPage,
   EventsQuery,
 } from './aggregates.js';
-import { NotOwnerError } from '../core/errors.js';
-import type { Progress } from '../core/progress.js';
-import { eventsTopic } from '../log/topics.js';
+import { Bindings, type BoundReducer } from './bindings.js';
+import { EventsWriter, type CommitsUnderWay, type EventsListener, type WriterObserver } from './events-writer.js';
+import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
+import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
+import { Reducers, type ReducersObserver } from './reducers.js';
 
-export interface AggregateObserver extends ReducersObserver {
+export interface AggregateObserver extends ReducersObserver, WriterObserver {
   appended?(events: number): void;
-  produced?(topic: 'events', records: number, seconds: number): void;
-  voided?(): void;
   released?(kind: 'reducer', mode: ReleaseMode, outcome: AggregateRelease['outcome']): void;
 }
 
@@ -46,10 +45,6 @@ export interface PartitionSetting {
   readonly owner: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly definitions: {
-    /** The artefact has too many strikes, its code is not to be run. */
-    halted?(artefactId: string): boolean;
-  };
   /** Log offsets for which keyed commands are remembered. */
   readonly idempotencyWindow: number;
   readonly foldDeadlineMs: number;
@@ -59,21 +54,26 @@ export interface PartitionSetting {
   readonly observer?: AggregateObserver;
 }
 
+/** Told of what happens to a partition, on the turn on which its fold finds it. */
+export interface PartitionListener {
+  /** A record that counts was folded, or states have come further. */
+  folded(): void;
+  /** Commits are on their way to this offset, if nothing goes wrong. */
+  underWay(offset: number, commits: CommitsUnderWay): void;
+  /** The partition is another's, or broken: nothing more is folded. */
+  stopped(error: Error): void;
+}
+
 export interface AggregatePartitionOptions {
-  readonly task: PartitionSetting;
+  readonly setting: PartitionSetting;
   readonly partition: number;
   /** Of how many: they share what memory a tenant may take. */
   readonly partitionCount: number;
   readonly tables: PartitionTables;
-  readonly runner: Runner;
-  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
+  readonly code: TenantCode;
   /** How far the tables are folded. */
   readonly from: FenceState;
-  /** A record that counts was folded. */
-  readonly onFolded: () => void;
-  /** Commits are on their way to this offset, if nothing goes wrong. */
-  readonly onUnderWay?: (offset: number, commits: (mostEvents: number) => readonly StoredCommit[]) => void;
-  readonly onStopped: (error: Error) => void;
+  readonly listener: PartitionListener;
 }
 
 export const TAIL_BYTES = 8 * 1024 * 1024;
@@ -85,182 +85,96 @@ export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
-export class AggregatePartition implements AggregateHome {
+export class AggregatePartition
+  implements AggregateHome, AggregateSource, AnsweringPartition, OwnedPartition, EventsListener, CatchUpListener
+{
   readonly ref: PartitionRef;
-  readonly reader: CommitReader;
   readonly reads: AggregateReads;
-  readonly source: AggregateSource;
   readonly #options: AggregatePartitionOptions;
-  readonly #events: FencedPartition<Parameters<EventsWriter['judge']>[0]>;
   readonly #writer: EventsWriter;
-  readonly #reducers: Reducers;
-  readonly #catchUps: ReducerCatchUps;
+  readonly #bindings = new Bindings();
   readonly #kept: KeptStates;
   readonly #faults: ReducerFaults;
+  readonly #reducers: Reducers;
   readonly #releases: AggregateReleases;
-  readonly #bound = new Map<string, BoundReducer>();
+  readonly #catchUps: ReducerCatchUps;
   /** This process serves the partition, which counts its appends. */
-  #serving = false;
+  #owned = false;
   #isRead = false;
 
   constructor(options: AggregatePartitionOptions) {
     this.#options = options;
-    const { tables, from, runner, ensureLoaded, onFolded, onStopped } = options;
-    const {
-      tenantId,
-      log,
-      codecs,
-      owner,
-      clock,
-      logger,
-      observer,
-      tailBytes = Math.max(TAIL_BYTES / options.partitionCount, LEAST_TAIL_BYTES),
-    } = options.task;
-    const ref = (this.ref = { topic: eventsTopic(tenantId), partition: options.partition });
-    const position = (): number => this.position;
-    this.reader = new CommitReader({
-      log,
-      ref,
-      codec: codecs.events,
-      tables,
-      tailBytes,
-      start: from.position,
-      position,
-    });
+    const { setting, partition, partitionCount, tables, code, from } = options;
+    const { tenantId, log, codecs, owner, clock, logger, observer } = setting;
+    this.ref = { topic: eventsTopic(tenantId), partition };
     this.#writer = new EventsWriter({
-      tables,
-      clock,
-      window: options.task.idempotencyWindow,
-      limits: QUEUE,
-      position,
-      kick: () => this.#events.kick(),
-      barrier: () => this.barrier(),
-      readCommit: (offset) => this.reader.readCommit(offset),
-      onCommit: (commit) => {
-        this.reader.push({ kind: 'commit', commit });
-        if (this.#serving) observer?.appended?.(commit.events.length);
-        onFolded();
-      },
-      onControl: (control, offset) => {
-        if (isReducerControl(control)) this.#faults.fold(control);
-        if (control.kind === 'ReducerRelease')
-          this.reader.push({ kind: 'release', aggregateId: control.value.aggregateId, offset });
-        else if (!isReducerControl(control)) this.reader.push({ kind: 'control', control, offset });
-        onFolded();
-      },
-      onUnderWay: options.onUnderWay,
-      onRestoring: (end) => this.reader.restoring(end),
-      onVoid: (offset) => this.reader.addVoid(offset),
-      onStopped,
-    });
-    this.#events = new FencedPartition({
       log,
+      ref: this.ref,
+      codec: codecs.events,
       owner,
       logger,
-      ref,
-      codec: codecs.events,
-      handler: this.#writer,
+      tables,
       from,
-      observer: {
-        produced: (records, seconds) => observer?.produced?.('events', records, seconds),
-        voided: () => observer?.voided?.(),
-      },
+      tailBytes: setting.tailBytes ?? Math.max(TAIL_BYTES / partitionCount, LEAST_TAIL_BYTES),
+      clock,
+      window: setting.idempotencyWindow,
+      limits: QUEUE,
+      listener: this,
+      observer,
     });
-    const boundTo = (type: string): BoundReducer | undefined => this.#bound.get(type);
-    this.#faults = new ReducerFaults({
-      tables,
-      propose: (control) => (this.#serving ? this.propose(control) : undefined),
-      logger,
-    });
-    const halted = (artefactId: string): boolean => options.task.definitions.halted?.(artefactId) === true;
-    const kept = (this.#kept = new KeptStates(tables.section, options.task.keptRevisions ?? 1));
-    this.#reducers = new Reducers({
-      ...{ tables, kept },
-      runner,
-      boundTo,
-      ensureLoaded,
-      halted,
-      history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
-      deadlineMs: options.task.foldDeadlineMs,
-      faults: this.#faults,
-      logger,
-      observer: {
-        folded: (events, seconds) => observer?.folded?.(events, seconds),
-        faulted: (kind) => observer?.faulted?.(kind),
-      },
-    });
-    this.reads = new AggregateReads({
-      tables,
-      reader: this.reader,
-      reducers: this.#reducers,
-      boundTo,
-      barrier: () => this.caughtUpAsOwner(),
-    });
-    this.#releases = new AggregateReleases({
-      ...{
-        reads: this.reads,
-        faults: this.#faults,
-        boundTo,
-        halted,
-        propose: (control) => this.propose(control),
-        waitMs: RELEASE_WAIT_MS,
-      },
-      observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) },
-    });
-    this.source = {
-      barrier: () => this.caughtUpAsOwner(),
-      head: (aggregateId) => tables.head(aggregateId),
-      history: (aggregateId, first, last) => this.reader.history(aggregateId, first, last),
-      bound: boundTo,
-      stored: (aggregateId, aggregateType) => this.reads.row(aggregateId, aggregateType),
-      marks: (aggregateId, code) => this.#faults.marks(aggregateId, code),
-      aggregatesOfType: (aggregateType, after) => tables.aggregatesOfType(aggregateType, after),
-      typeCount: (aggregateType) => tables.typeCount(aggregateType),
-    };
-    this.#catchUps = new ReducerCatchUps({
-      tables,
-      kept,
-      reader: this.reader,
-      reducers: this.#reducers,
-      position,
-      halted,
-      onProgress: onFolded,
-      logger,
-    });
+    const { inputs, history } = this.#writer;
+    const bindings = this.#bindings;
+    const kept = new KeptStates(tables.section, setting.keptRevisions ?? 1);
+    const faults = new ReducerFaults({ tables, partition: this, logger });
+    const deadlineMs = setting.foldDeadlineMs;
+    const reducers = new Reducers({ tables, kept, code, bindings, history, faults, deadlineMs, logger, observer });
+    const reads = new AggregateReads({ tables, history, reducers, bindings, partition: this });
+    const waitMs = RELEASE_WAIT_MS;
+    this.#kept = kept;
+    this.#faults = faults;
+    this.#reducers = reducers;
+    this.reads = reads;
+    this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
+    this.#catchUps = new ReducerCatchUps({ tables, kept, inputs, reducers, code, listener: this, logger });
   }
 
   /** How far it is folded, and whose it is. */
   get fence(): FenceState {
-    return this.#events.fence;
+    return this.#writer.fence;
   }
 
+  /** The offset of the next record to be folded. */
   get position(): number {
-    return this.#events.fence.position;
+    return this.#writer.fence.position;
+  }
+
+  /** Its records in their order. */
+  get inputs(): InputFeed {
+    return this.#writer.inputs;
+  }
+
+  /** Bytes of the records folded so far, about. */
+  get foldedBytes(): number {
+    return this.#writer.inputs.pushedBytes;
   }
 
   open({ claim }: { readonly claim: boolean }): Promise<void> {
-    return this.#events.open({ claim });
+    return this.#writer.open({ claim });
   }
 
   /** Takes a partition that was opened without a claim. */
   claim(): Promise<void> {
-    return this.#events.claim();
+    return this.#writer.claim();
   }
 
-  /** Resolves when all that was acknowledged before the call is folded here. */
-  barrier(): Promise<void> {
-    return this.#events.barrier();
-  }
-
-  /** The same, for those who answer from it. @throws NotOwnerError on a standby that no task of this process reads */
   async caughtUpAsOwner(): Promise<void> {
-    if (!this.#serving && !this.#isRead) throw new NotOwnerError();
-    return this.barrier();
+    if (!this.#owned && !this.#isRead) throw new NotOwnerError();
+    return this.#writer.caughtUp();
   }
 
   /** The claim holds: what is folded from now on is of this process. */
   serve(): void {
-    this.#serving = true;
+    this.#owned = true;
   }
 
   /** The tenant's own task answers from it, whoever owns it. */
@@ -268,19 +182,41 @@ export class AggregatePartition implements AggregateHome {
     this.#isRead = read;
   }
 
-  /** This process is its owner, as far as it knows. */
   get owned(): boolean {
-    return this.#serving;
+    return this.#owned;
+  }
+
+  committed(commit: StoredCommit): void {
+    const { setting, listener } = this.#options;
+    if (this.#owned) setting.observer?.appended?.(commit.events.length);
+    listener.folded();
+  }
+
+  controlled(control: Control): void {
+    if (isReducerControl(control)) this.#faults.fold(control);
+    this.#options.listener.folded();
+  }
+
+  underWay(offset: number, commits: CommitsUnderWay): void {
+    this.#options.listener.underWay(offset, commits);
+  }
+
+  caughtUpFurther(): void {
+    this.#options.listener.folded();
+  }
+
+  stopped(error: Error): void {
+    this.#options.listener.stopped(error);
   }
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
   bind(reducer: BoundReducer): void {
-    this.#bound.set(reducer.aggregateType, reducer);
+    this.#bindings.bind(reducer);
     this.#catchUps.start(reducer);
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {
-    if (!this.#serving) throw new NotOwnerError();
+    if (!this.#owned) throw new NotOwnerError();
     const { commit, replayed } = await this.#writer.append(command);
     const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
     const endVersion = baseVersion + events.length;
@@ -292,7 +228,7 @@ export class AggregatePartition implements AggregateHome {
       eventIds: events.map((event) => event.eventId),
       timestamp,
     };
-    if (!this.#bound.has(aggregateType)) return result;
+    if (this.#bindings.of(aggregateType) === undefined) return result;
     const answer = replayed
       ? await this.reads.stateAt(aggregateId, aggregateType, endVersion)
       : await this.#reducers.fold(commit);
@@ -310,7 +246,7 @@ export class AggregatePartition implements AggregateHome {
   }
 
   async release(query: AggregateReleaseQuery): Promise<AggregateRelease> {
-    if (!this.#serving) throw new NotOwnerError();
+    if (!this.#owned) throw new NotOwnerError();
     return this.#releases.release(query);
   }
 
@@ -334,24 +270,51 @@ export class AggregatePartition implements AggregateHome {
   }
 
   /** Below this offset no catch-up has states to fold. */
-  get statesThrough(): number {
-    return this.#catchUps.through;
+  get statesEnd(): number {
+    return this.#catchUps.end;
   }
 
-  statesRevision(): number {
-    let revision = 0;
-    for (const { generation } of this.#bound.values()) revision += generation;
-    return revision;
+  /** Grows with each binding of a type. */
+  get bindingsRevision(): number {
+    return this.#bindings.revision;
+  }
+
+  head(aggregateId: string): Head | undefined {
+    return this.#options.tables.head(aggregateId);
+  }
+
+  history(aggregateId: string, first: number, last: number): AsyncGenerator<readonly StoredCommit[]> {
+    return this.#writer.history.commits(aggregateId, first, last);
+  }
+
+  bound(aggregateType: string): BoundReducer | undefined {
+    return this.#bindings.of(aggregateType);
+  }
+
+  stored(aggregateId: string, aggregateType: string): ReducerState | undefined {
+    return this.reads.row(aggregateId, aggregateType);
+  }
+
+  marks(aggregateId: string, code: Code): ReducerMarks {
+    return this.#faults.marks(aggregateId, code);
+  }
+
+  aggregatesOfType(aggregateType: string, after: string): Iterable<string> {
+    return this.#options.tables.aggregatesOfType(aggregateType, after);
+  }
+
+  typeCount(aggregateType: string): number {
+    return this.#options.tables.typeCount(aggregateType);
   }
 
   /** Before each checkpoint. */
   forgetCommands(): void {
-    this.#options.tables.forgetCommands(this.position - this.#options.task.idempotencyWindow);
+    this.#options.tables.forgetCommands(this.position - this.#options.setting.idempotencyWindow);
   }
 
   /** Ends the writing and the folding; what waits is answered UNAVAILABLE. */
   async close(): Promise<void> {
-    await this.#events.close();
+    await this.#writer.close();
     this.#catchUps.close();
     this.#reducers.close();
     this.#faults.close();

@@ -1,8 +1,12 @@
 import type { StoredCommit } from '../core/event.js';
+import { RETRY_MS } from '../jobs/steps.js';
+import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
-import { inputBytes } from '../feed/inputs.js';
-import { type CommitReader } from './commit-reader.js';
-import type { BoundReducer, Reducers } from './reducers.js';
+import { inputBytes, type Input } from '../feed/inputs.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { Feed } from '../feed/feed.js';
+import type { BoundReducer } from './bindings.js';
+import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -10,14 +14,17 @@ import type { Progress } from '../core/progress.js';
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
   readonly kept: KeptStates;
-  readonly reader: CommitReader;
+  readonly inputs: Feed<Input>;
   readonly reducers: Reducers;
-  readonly position: () => number;
-  /** The artefact has too many strikes: its catch-up waits until it is revived. */
-  readonly halted?: (artefactId: string) => boolean;
-  /** A catch-up has come further. */
-  readonly onProgress: () => void;
+  /** Of a halted artefact the catch-up waits until it is revived. */
+  readonly code: TenantCode;
+  readonly listener: CatchUpListener;
   readonly logger: Logger;
+}
+
+export interface CatchUpListener {
+  /** A catch-up has come further. */
+  caughtUpFurther(): void;
 }
 
 interface Window {
@@ -40,7 +47,6 @@ const READ_BYTES = 512 * 1024;
 /** Of history together, in which an aggregate's commits are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
 const STANDING_AT_ONCE = 256;
-const RETRY_MS = 1000;
 
 /** After a binding: folds the aggregates of the type over history, in the background; appends and reads fold theirs on demand meanwhile. */
 export class ReducerCatchUps {
@@ -54,14 +60,14 @@ export class ReducerCatchUps {
 
   /** Starts, or goes on with, the catch-up of this binding. */
   start(reducer: BoundReducer): void {
-    const { tables, kept, position } = this.#options;
+    const { tables, kept, inputs } = this.#options;
     const known = this.#runs.get(reducer.aggregateType);
     if (this.#closed || (known !== undefined && sameRun(known.reducer, reducer))) return;
     if (known !== undefined) known.cancelled = true;
     const stored = tables.catchUp(reducer.aggregateType);
     const { generation, revivals } = reducer;
     const goesOn = stored !== undefined && sameRun(stored, reducer);
-    const through = position();
+    const through = inputs.head;
     const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
     if (stored !== undefined && stored.generation < generation)
       kept.superseded(
@@ -124,8 +130,8 @@ export class ReducerCatchUps {
     };
   }
 
-  /** Below this offset catch-ups are through; Infinity: none is under way. */
-  get through(): number {
+  /** Catch-ups have folded all below this offset; Infinity: none is under way. */
+  get end(): number {
     let through = Infinity;
     for (const { progress } of this.#runs.values()) if (!progress.done) through = Math.min(through, progress.position);
     return through;
@@ -136,15 +142,15 @@ export class ReducerCatchUps {
   }
 
   async #run(run: Run): Promise<void> {
-    const { tables, reducers, onProgress, logger } = this.#options;
+    const { tables, reducers, code, listener, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
     let looked = false;
-    const halted = (): boolean => this.#options.halted?.(run.reducer.artefactId) === true;
+    const { artefactId } = run.reducer;
     while (!this.#closed && !run.cancelled && !run.progress.done) {
-      if (halted()) {
+      if (code.isHalted(artefactId)) {
         run.failed = true;
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
         continue;
       }
       try {
@@ -155,7 +161,7 @@ export class ReducerCatchUps {
             standing.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)),
           );
         if (this.#closed || run.cancelled) return;
-        if (halted()) continue;
+        if (code.isHalted(artefactId)) continue;
         looked = true;
         const { position, through } = run.progress;
         const { groups, events, next } = await (ahead ?? this.#window(aggregateType, position, through));
@@ -164,7 +170,7 @@ export class ReducerCatchUps {
         ahead?.catch(() => undefined);
         await reducers.catchUp(groups);
         if (this.#closed || run.cancelled) return;
-        if (halted()) {
+        if (code.isHalted(artefactId)) {
           // Not all of it was folded.
           ahead = undefined;
           continue;
@@ -177,28 +183,28 @@ export class ReducerCatchUps {
         };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
-        onProgress();
+        listener.caughtUpFurther();
       } catch (error) {
         if (this.#closed) return;
         ahead = undefined;
         run.failed = true;
         logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
       }
     }
   }
 
   /** From an offset on. */
   async #window(aggregateType: string, from: number, through: number): Promise<Window> {
-    const { reader } = this.#options;
+    const { inputs } = this.#options;
     const byAggregate = new Map<string, StoredCommit[]>();
     let next = from;
     let events = 0;
     for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed;) {
-      const page = await reader.read(next, READ_BYTES);
-      if (page.next === next) break;
-      next = page.next;
-      for (const input of page.inputs) {
+      const page = await inputs.read(next, { bytes: READ_BYTES });
+      if (page.end === next) break;
+      next = page.end;
+      for (const input of page.items) {
         bytes += inputBytes(input);
         if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
         count++;

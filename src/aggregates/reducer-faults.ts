@@ -6,9 +6,17 @@ import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ReducerFaultsOptions {
   readonly tables: PartitionTables;
-  /** Writes the record; undefined where this process does not own the partition. */
-  readonly propose: (control: Control) => Promise<number> | undefined;
+  /** Where faults are written, by who owns it. */
+  readonly partition: OwnedPartition;
   readonly logger: Logger;
+}
+
+/** The partition of the log that aggregates lie in. */
+export interface OwnedPartition {
+  /** This process is its owner, as far as it knows. */
+  readonly owned: boolean;
+  /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
+  propose(control: Control): Promise<number>;
 }
 
 /** Where an aggregate is to stand. */
@@ -64,7 +72,8 @@ export class ReducerFaults {
       version: fault.version,
       fault: Buffer.from(JSON.stringify(fault)),
     };
-    const written = this.#options.propose({ kind: 'ReducerFault', value });
+    const { partition } = this.#options;
+    const written = partition.owned ? partition.propose({ kind: 'ReducerFault', value }) : undefined;
     const through = written?.then(
       () => undefined,
       (error: unknown) =>

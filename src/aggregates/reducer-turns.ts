@@ -30,20 +30,26 @@ interface CatchUp {
   reject(error: Error): void;
 }
 
+/** Who folds a turn. */
+export interface TurnFold {
+  /** Never rejects; gives the error when nothing could be folded. */
+  foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined>;
+}
+
 /** Turns under way: while the runner folds one, the next is put together, and the one before is stored. */
 const TURNS = 2;
-const COMMITS_A_TURN = 512;
+const COMMITS_PER_TURN = 512;
 /** Of a catch-up: appends wait so long. */
 const BACKGROUND_EVENTS = 512;
 /** Of the queue, for a turn: behind a busy aggregate much may wait. */
-const SCANNED = 4 * COMMITS_A_TURN;
+const SCANNED = 4 * COMMITS_PER_TURN;
 
 /**
  * What waits for its fold, in turns: each takes all that waits, appends and reads before catch-ups. Two are under way at a time,
  * never with the same aggregate, whose commits so stay in order.
  */
 export class ReducerTurns {
-  readonly #fold: (works: readonly Work[], ensures: readonly Ensure[]) => Promise<Error | undefined>;
+  readonly #fold: TurnFold;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
   readonly #catchUps: CatchUp[] = [];
@@ -53,8 +59,7 @@ export class ReducerTurns {
   #scheduled = false;
   #closed = false;
 
-  /** `fold` never throws; gives the error when nothing could be folded. */
-  constructor(fold: (works: readonly Work[], ensures: readonly Ensure[]) => Promise<Error | undefined>) {
+  constructor(fold: TurnFold) {
     this.#fold = fold;
   }
 
@@ -100,8 +105,8 @@ export class ReducerTurns {
   /** A turn of appends and reads; false: there are none, or their aggregates are under way. */
   #begin(): boolean {
     const free = ({ aggregateId }: { readonly aggregateId: string }): boolean => !this.#busy.has(aggregateId);
-    const ensures = takeFirst(this.#ensures, COMMITS_A_TURN, free);
-    const works = takeFirst(this.#works, COMMITS_A_TURN, ({ commit }) => free(commit));
+    const ensures = takeFirst(this.#ensures, COMMITS_PER_TURN, free);
+    const works = takeFirst(this.#works, COMMITS_PER_TURN, ({ commit }) => free(commit));
     if (works.length === 0 && ensures.length === 0) return false;
     void this.#run(works, ensures);
     return true;
@@ -138,7 +143,7 @@ export class ReducerTurns {
     for (const { aggregateId } of ensures) aggregates.add(aggregateId);
     this.#turns++;
     for (const aggregateId of aggregates) this.#busy.add(aggregateId);
-    const failed = await this.#fold(works, ensures);
+    const failed = await this.#fold.foldTurn(works, ensures);
     if (failed !== undefined) onFailed?.(failed);
     this.#turns--;
     for (const aggregateId of aggregates) this.#busy.delete(aggregateId);

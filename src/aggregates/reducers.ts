@@ -1,35 +1,28 @@
-import type { FoldItem, FoldOutcome, HostEvent, Runner } from '../code-host/code-host.js';
+import type { FoldItem, FoldOutcome, HostEvent } from '../code-host/code-host.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from '../core/event.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { AggregateHistory } from './aggregate-history.js';
+import type { Bindings, BoundReducer } from './bindings.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
 import { eventsIn } from '../core/event.js';
-import { ReducerTurns, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
-import type { KeptStates, ReducerLine } from '../store/kept-states.js';
+import { ReducerTurns, type TurnFold, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
+import type { KeptStates } from '../store/kept-states.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
-
-/** The reducer that is bound to an aggregate type now. */
-export interface BoundReducer extends ReducerLine {
-  /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
-  readonly revivals?: number;
-}
 
 export interface ReducersOptions {
   readonly tables: PartitionTables;
   readonly kept: KeptStates;
-  readonly runner: Runner;
-  readonly boundTo: (aggregateType: string) => BoundReducer | undefined;
-  /** Makes the artefact's classes callable in the runner; undefined when they are. */
-  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
-  /** The artefact has too many strikes: its code is not to be run. */
-  readonly halted?: ((artefactId: string) => boolean) | undefined;
-  readonly history: (aggregateId: string, from: number, to: number) => AsyncGenerator<readonly StoredCommit[]>;
-  /** How long a 201 waits for its state, milliseconds. */
-  readonly deadlineMs: number;
+  readonly code: TenantCode;
+  readonly bindings: Bindings;
+  readonly history: AggregateHistory;
   /** What the log says of faults. */
   readonly faults: ReducerFaults;
+  /** An append waits so long for its state, milliseconds. */
+  readonly deadlineMs: number;
   readonly logger: Logger;
-  readonly observer?: ReducersObserver;
+  readonly observer?: ReducersObserver | undefined;
 }
 
 export interface ReducersObserver {
@@ -63,15 +56,16 @@ const DEADLINE_TICK_MS = 50;
  * States of aggregates by their bound reducers. A state that is behind (a new binding, a restart) is folded from the aggregate's
  * history on demand.
  */
-export class Reducers {
+export class Reducers implements TurnFold {
   readonly #options: ReducersOptions;
-  readonly #turns = new ReducerTurns((works, ensures) => this.#turn(works, ensures));
+  readonly #turns: ReducerTurns;
   readonly #waiters = new Set<Waiter>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(options: ReducersOptions) {
     this.#options = options;
+    this.#turns = new ReducerTurns(this);
   }
 
   /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */
@@ -119,8 +113,8 @@ export class Reducers {
     if (this.#closed) throw new Error('the tenant is closed');
   }
 
-  /** Never throws; gives the error when the runner could not fold. */
-  async #turn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
+  /** One turn: all that was gathered for it goes to the runner as one frame. */
+  async foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
     const portions = new Map<string, Portion>();
     const portionOf = (aggregateId: string): Portion => {
       let portion = portions.get(aggregateId);
@@ -141,11 +135,11 @@ export class Reducers {
       if (items.length > 0) {
         this.#mustRun();
         const started = performance.now();
-        const outcomes = await this.#options.runner.fold(items.map(({ item }) => item));
+        const outcomes = await this.#options.code.runner.fold(items.map(({ item }) => item));
         this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
         items.forEach((plan, i) => {
           const outcome = outcomes[i];
-          if (outcome !== undefined) this.#settle(plan.portion, outcome, this.#store(plan, outcome));
+          if (outcome !== undefined) this.#answer(plan.portion, outcome, this.#store(plan, outcome));
         });
       }
       return undefined;
@@ -165,13 +159,13 @@ export class Reducers {
     const [work] = portion.works;
     const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
     const type = work?.commit.aggregateType ?? head?.type;
-    const reducer = type === undefined ? undefined : this.#options.boundTo(type);
+    const reducer = type === undefined ? undefined : this.#options.bindings.of(type);
     if (reducer === undefined) {
-      this.#settle(portion, undefined, undefined);
+      this.#answer(portion, undefined, undefined);
       return undefined;
     }
     if (this.#halted(portion, reducer)) return undefined;
-    const loading = this.#options.ensureLoaded(reducer.artefactId);
+    const loading = this.#options.code.load(reducer.artefactId);
     if (loading !== undefined) await loading;
     const stop = faults.stopOf(portion.aggregateId, reducer);
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
@@ -181,7 +175,7 @@ export class Reducers {
     const commits: StoredCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
-      for await (const chunk of this.#options.history(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
+      for await (const chunk of this.#options.history.commits(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
         commits.push(...chunk);
         gathered += chunk.reduce((sum, commit) => sum + commit.events.length, 0);
         if (gathered < HISTORY_EVENTS) continue;
@@ -200,7 +194,7 @@ export class Reducers {
         this.#options.tables.reducerState(portion.aggregateId)?.generation !== row.generation
       )
         this.#setRow(portion.aggregateId, reducer, row);
-      this.#settle(
+      this.#answer(
         portion,
         undefined,
         row?.fault === undefined && stop !== undefined && reached === most
@@ -213,25 +207,26 @@ export class Reducers {
     for (const { commit } of portion.works) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
     if (target > known)
-      for await (const chunk of this.#options.history(portion.aggregateId, known + 1, target)) commits.push(...chunk);
+      for await (const chunk of this.#options.history.commits(portion.aggregateId, known + 1, target))
+        commits.push(...chunk);
     const stateAt = portion.works
       .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
       .map(({ commit }) => lastVersion(commit) ?? 0);
     const plan = this.#plan(reducer, row, commits, stateAt, stop);
     if (plan.item.events.length > 0) return plan;
-    this.#settle(portion, undefined, this.#store(plan, { states: [] }));
+    this.#answer(portion, undefined, this.#store(plan, { states: [] }));
     return undefined;
   }
 
   /** The reducer's artefact has too many strikes. */
   isHalted({ artefactId }: BoundReducer): boolean {
-    return this.#options.halted?.(artefactId) === true;
+    return this.#options.code.isHalted(artefactId);
   }
 
   /** True: nothing is folded, and who waits is told. */
   #halted(portion: Portion, reducer: BoundReducer): boolean {
     if (!this.isHalted(reducer)) return false;
-    this.#settle(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
+    this.#answer(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
     return true;
   }
 
@@ -276,7 +271,7 @@ export class Reducers {
     const events: HostEvent[] = [];
     for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
-    const { halted } = this.#options;
+    const { code } = this.#options;
     const item = {
       unit,
       aggregateId,
@@ -284,7 +279,7 @@ export class Reducers {
       baseState: () => row?.state ?? null,
       events,
       stateAt: stateAt.filter(isFolded),
-      ...(halted && { halted: () => halted(unit.artefactId) }),
+      halted: () => code.isHalted(unit.artefactId),
     };
     return { reducer, item, commits, through, stop, skips: skipped.length };
   }
@@ -297,7 +292,8 @@ export class Reducers {
   ): Promise<ReducerState> {
     this.#mustRun();
     const plan = this.#plan(reducer, row, commits, [], stop);
-    const [outcome] = plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.runner.fold([plan.item]);
+    const [outcome] =
+      plan.item.events.length === 0 ? [{ states: [] }] : await this.#options.code.runner.fold([plan.item]);
     if (outcome === undefined) throw new Error('the runner gave no outcome');
     return this.#store(plan, outcome);
   }
@@ -358,7 +354,7 @@ export class Reducers {
     tables.setReducerState(aggregateId, row);
   }
 
-  #settle(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
+  #answer(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
     for (const { commit, waiter } of portion.works) {
       if (waiter?.answer === undefined) continue;
       const version = lastVersion(commit) ?? 0;

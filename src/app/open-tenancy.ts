@@ -60,11 +60,11 @@ export async function openTenancy(
         };
   const opened = (task: TenantTask | PartitionTask): void => {
     snapshots?.watch(task);
-    notes.note(task.section, 'active');
+    notes.note(task.slotKey, 'active');
   };
-  const closed = ({ section }: TenantTask | PartitionTask): void => {
-    void snapshots?.unwatch(section);
-    if (ownership.ownerOf(section) === 'self') notes.note(section, 'idle');
+  const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
+    void snapshots?.unwatch(slotKey);
+    if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
   };
   const tenants = new TenantRegistry({
     logger,
@@ -83,7 +83,7 @@ export async function openTenancy(
         const options = taskOptions(of.tenantId);
         return options && new PartitionTask({ ...options, ...of });
       },
-      activeElsewhere: (section) => notes.tenants().includes(section),
+      activeElsewhere: (slotKey) => notes.tenants().includes(slotKey),
       onOpened: opened,
       onClosed: closed,
     },

@@ -90,7 +90,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   refresh(): Promise<void> {
-    return this.#options.shared === true ? this.#partition.barrier() : Promise.resolve();
+    return this.#options.shared === true ? this.#partition.caughtUp() : Promise.resolve();
   }
 
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
@@ -212,7 +212,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   /** A refusal is an answer too: it must rest on all that was in the log when it was asked. */
   #refuse(write: Write): void {
     const { kind, id, replaces } = write.draft.body.value;
-    this.#partition.barrier().then(
+    this.#partition.caughtUp().then(
       () => {
         const found = this.#version(write.draft.body);
         if (found === replaces) {

@@ -1,6 +1,6 @@
 import type { ArtefactEntity, BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
-import type { BoundReducer } from '../aggregates/reducers.js';
+import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
 import type { TenantTask } from '../tenancy/tenant-task.js';
 import { isFaulted } from './artefact-health.js';

@@ -1,4 +1,7 @@
-import type { Change } from '../core/change.js';
+import type { Change, ChangeCause } from '../core/change.js';
+import type { Fault } from '../core/event.js';
+import type { ChangesBody, ChangeValue } from '../core/records.js';
+import type { Feed, ItemKind } from './feed.js';
 
 /** The accepted changes of one tenant, in order. */
 export interface ChangeFeed {
@@ -6,15 +9,10 @@ export interface ChangeFeed {
   head(): number;
   /** Resolves when all that was acknowledged before the call has come here. */
   refresh(): Promise<void>;
-  /**
-   * Changes of a projection with a sequence past `after`, ascending, at most `limit`, faults left out. From memory where the tail
-   * reaches back to the cursor, else from the log. @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`.
-   */
-  read(projectionId: string, after: number, limit: number): Promise<readonly Change[]>;
+  /** Those of one projection, by sequence, faults left out. Its `read` throws a StatefoldError CURSOR_EXPIRED with `details.oldestSequence` where retention has taken what was asked for. */
+  of(projectionId: string): Feed<Change>;
   /** The cursor of a reader without one: before the oldest change of the projection that is kept. */
   oldest(projectionId: string): Promise<number>;
-  /** As `read`, from memory alone, undefined where the tail doesn't reach back to `after`. */
-  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined;
   /** Called in order of sequence after changes were acknowledged, once a batch, on the same turn. Must not throw. */
   subscribe(listener: (changes: readonly Change[]) => void): () => void;
 }
@@ -34,3 +32,30 @@ export interface TenantFeed {
   readonly tenantId: string;
   readonly changes: ChangeFeed;
 }
+
+/** The change of an accepted record. */
+export function changeOf(sequence: number, value: ChangeValue): Change {
+  const { projectionId, revision, className, key, eventId, aggregateId, aggregateType, version, timestamp, state } =
+    value;
+  return {
+    sequence,
+    projectionId,
+    revision,
+    className,
+    key,
+    eventId,
+    aggregateId,
+    aggregateType,
+    version,
+    state,
+    timestamp,
+    cause: (value.cause ?? undefined) as ChangeCause | undefined,
+    fault: value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault),
+  };
+}
+
+export const CHANGES: ItemKind<ChangesBody, Change> = {
+  positionOf: ({ sequence }) => sequence,
+  bytesOf: ({ state }) => 400 + (state?.length ?? 0),
+  itemOf: (offset, { value }) => changeOf(offset, value),
+};

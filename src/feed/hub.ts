@@ -2,7 +2,13 @@ import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeFeed, TenantFeed, TenantFeeds } from './changes.js';
-import { ChangeFollower, type Follower, type FollowerHome, type FollowOptions, type FollowSink } from './follower.js';
+import {
+  ChangeSubscription,
+  type Subscription,
+  type SubscriptionHome,
+  type SubscriptionOptions,
+  type Subscriber,
+} from './subscription.js';
 import { systemTimers, type Timers } from './timers.js';
 
 export interface ChangeHubOptions {
@@ -14,8 +20,8 @@ export interface ChangeHubOptions {
 }
 
 /**
- * Brings the changes of all tenants to their followers: one subscription a tenant that has any, dispatched by projection,
- * so that a change costs what its own followers cost. Followers outlive a tenant's passivation.
+ * Brings the changes of all tenants to their subscriptions: one subscription a tenant that has any, dispatched by projection,
+ * so that a change costs what its own subscriptions cost. Subscriptions outlive a tenant's passivation.
  */
 export class ChangeHub {
   readonly #timers: Timers;
@@ -28,7 +34,7 @@ export class ChangeHub {
   }
 
   /** Pushes to `sink` what comes after `options.after`: history first, then live, in order, each once. */
-  follow(options: FollowOptions, sink: FollowSink): Follower {
+  subscribe(options: SubscriptionOptions, sink: Subscriber): Subscription {
     if (this.#closed) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down');
     let channel = this.#channels.get(options.tenantId);
     if (channel === undefined) {
@@ -40,27 +46,27 @@ export class ChangeHub {
       this.#channels.set(options.tenantId, channel);
       this.options.followed?.add(options.tenantId);
     }
-    return channel.follow(options, sink);
+    return channel.subscribe(options, sink);
   }
 
-  /** How many followers there are, of all tenants. */
-  get followers(): number {
+  /** How many subscriptions there are, of all tenants. */
+  get subscriptions(): number {
     let count = 0;
     for (const channel of this.#channels.values()) count += channel.size;
     return count;
   }
 
-  /** Ends its followers with NOT_FOUND. */
+  /** Ends its subscriptions with NOT_FOUND. */
   projectionDeleted(projectionId: string): void {
     this.#endAll((followed) => followed.projectionId === projectionId, `projection ${projectionId} was deleted`);
   }
 
-  /** Ends its followers with NOT_FOUND. */
+  /** Ends its subscriptions with NOT_FOUND. */
   tenantDeleted(tenantId: string): void {
     this.#endAll((followed) => followed.tenantId === tenantId, 'the tenant was deleted');
   }
 
-  /** Ends every follower with UNAVAILABLE. */
+  /** Ends every subscription with UNAVAILABLE. */
   close(): void {
     this.#closed = true;
     for (const channel of [...this.#channels.values()]) {
@@ -68,7 +74,7 @@ export class ChangeHub {
     }
   }
 
-  /** Ends the followers of tenants that another process serves now: they go on there, from where they are. */
+  /** Ends the subscriptions of tenants that another process serves now: they go on there, from where they are. */
   reassign(serves: (tenantId: string) => boolean): void {
     for (const channel of [...this.#channels.values()]) {
       if (!serves(channel.tenantId))
@@ -79,14 +85,14 @@ export class ChangeHub {
     }
   }
 
-  #endAll(which: (followed: FollowOptions) => boolean, why: string): void {
+  #endAll(which: (followed: SubscriptionOptions) => boolean, why: string): void {
     for (const channel of [...this.#channels.values()]) channel.end(which, new StatefoldError('NOT_FOUND', why));
   }
 }
 
-/** The followers of one tenant, and its feed while the tenant is active. */
-class Channel implements FollowerHome {
-  readonly #followers = new Map<string, Set<ChangeFollower>>();
+/** The subscriptions of one tenant, and its feed while the tenant is active. */
+class Channel implements SubscriptionHome {
+  readonly #subscriptions = new Map<string, Set<ChangeSubscription>>();
   #tenant: TenantFeed | undefined;
   #unsubscribe: (() => void) | undefined;
   /** All up to here was dispatched, or was there before the subscription. */
@@ -111,8 +117,8 @@ class Channel implements FollowerHome {
     this.#tenant = tenant;
     this.#unsubscribe = tenant.changes.subscribe((changes) => this.#dispatch(tenant.changes, changes));
     if (!renewed) this.#through = tenant.changes.head();
-    for (const followers of this.#followers.values())
-      for (const follower of [...followers]) follower.renewed(this.#through);
+    for (const subscriptions of this.#subscriptions.values())
+      for (const subscription of [...subscriptions]) subscription.renewed(this.#through);
   }
 
   feed(): ChangeFeed | undefined {
@@ -126,33 +132,33 @@ class Channel implements FollowerHome {
     return tenant.changes;
   }
 
-  follow(options: FollowOptions, sink: FollowSink): Follower {
-    const follower = new ChangeFollower(options, sink, this);
-    let followers = this.#followers.get(options.projectionId);
-    if (followers === undefined) {
-      followers = new Set();
-      this.#followers.set(options.projectionId, followers);
+  subscribe(options: SubscriptionOptions, sink: Subscriber): Subscription {
+    const subscription = new ChangeSubscription(options, sink, this);
+    let subscriptions = this.#subscriptions.get(options.projectionId);
+    if (subscriptions === undefined) {
+      subscriptions = new Set();
+      this.#subscriptions.set(options.projectionId, subscriptions);
     }
-    followers.add(follower);
+    subscriptions.add(subscription);
     this.size++;
-    follower.start();
-    return follower;
+    subscription.start();
+    return subscription;
   }
 
-  forget(follower: ChangeFollower): void {
-    const { projectionId } = follower.options;
-    const followers = this.#followers.get(projectionId);
-    if (followers?.delete(follower) !== true) return;
-    if (followers.size === 0) this.#followers.delete(projectionId);
+  forget(subscription: ChangeSubscription): void {
+    const { projectionId } = subscription.options;
+    const subscriptions = this.#subscriptions.get(projectionId);
+    if (subscriptions?.delete(subscription) !== true) return;
+    if (subscriptions.size === 0) this.#subscriptions.delete(projectionId);
     if (--this.size > 0) return;
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
     this.onEmpty(this);
   }
 
-  end(which: (followed: FollowOptions) => boolean, reason: StatefoldError): void {
-    for (const followers of [...this.#followers.values()]) {
-      for (const follower of [...followers]) if (which(follower.options)) follower.end(reason);
+  end(which: (followed: SubscriptionOptions) => boolean, reason: StatefoldError): void {
+    for (const subscriptions of [...this.#subscriptions.values()]) {
+      for (const subscription of [...subscriptions]) if (which(subscription.options)) subscription.end(reason);
     }
   }
 
@@ -164,15 +170,15 @@ class Channel implements FollowerHome {
         const projectionId = (changes[from] as Change).projectionId;
         let to = from + 1;
         while (to < changes.length && (changes[to] as Change).projectionId === projectionId) to++;
-        const followers = this.#followers.get(projectionId);
-        if (followers !== undefined) {
+        const subscriptions = this.#subscriptions.get(projectionId);
+        if (subscriptions !== undefined) {
           const run = from === 0 && to === changes.length ? changes : changes.slice(from, to);
-          for (const follower of followers) follower.dispatch(run);
+          for (const subscription of subscriptions) subscription.dispatch(run);
         }
         from = to;
       }
     } catch (error) {
-      // Followers guard their sinks; this is a fault of the hub itself, and must not reach the append that it runs in.
+      // Subscriptions guard their subscribers; this is a fault of the hub itself, and must not reach the append that it runs in.
       this.logger.error({ err: error, tenantId: this.tenantId, head: feed.head() }, 'changes could not be dispatched');
     }
     this.#through = Math.max(this.#through, last.sequence);

@@ -1,17 +1,18 @@
 import type { StoredCommit } from '../core/event.js';
-import type { ProjectionControl } from '../core/records.js';
+import { isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
+import { storedCommit } from '../log/codec/commit-of-view.js';
+import type { Feed, ItemKind } from './feed.js';
 
+/** A record of a tenant's events that counts, for those who read them one after the other. */
 export type Input =
   | { readonly kind: 'commit'; readonly commit: StoredCommit }
   | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number }
   /** The state of an aggregate changes without a commit. */
   | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number };
 
-/** Who reads the tenant's records one after the other. */
-export interface InputReader {
-  /** Accepted records from `from` on, ascending, about `maxBytes` of them; `next` is where to go on, `from` itself at the end. */
-  read(from: number, maxBytes: number): Promise<{ readonly inputs: readonly Input[]; readonly next: number }>;
-  /** All inputs from `from` up to here are commits; undefined where that is not known without reading them. */
+/** A tenant's inputs in its one order, whatever partitions they come from. */
+export interface InputFeed extends Feed<Input> {
+  /** All inputs from `from` up to here, exclusive, are commits; undefined where that is not known without reading them. */
   commitsUntil?(from: number): number | undefined;
 }
 
@@ -28,3 +29,18 @@ export function inputBytes(input: Input): number {
   for (const event of input.commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }
+
+/** Undefined: it says nothing to those who read the inputs. */
+export function controlInput(offset: number, control: Control): Input | undefined {
+  if (!isReducerControl(control)) return { kind: 'control', control, offset };
+  return control.kind === 'ReducerRelease'
+    ? { kind: 'release', aggregateId: control.value.aggregateId, offset }
+    : undefined;
+}
+
+export const INPUTS: ItemKind<EventsBody, Input> = {
+  positionOf: inputOffset,
+  bytesOf: inputBytes,
+  itemOf: (offset, body) =>
+    body.kind === 'Commit' ? { kind: 'commit', commit: storedCommit(offset, body.value) } : controlInput(offset, body),
+};

@@ -1,7 +1,8 @@
+import type { ItemKind } from './feed.js';
+
 /** The last records of a topic in memory, ascending by offset, bounded by bytes. Not dense: void records are left out. */
 export class Tail<T> {
-  readonly #offsetOf: (item: T) => number;
-  readonly #sizeOf: (item: T) => number;
+  readonly #kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>;
   readonly #maxBytes: number;
   #items: T[] = [];
   #first = 0;
@@ -10,16 +11,10 @@ export class Tail<T> {
   /** All records from here on that were pushed are in memory. */
   #start: number;
 
-  constructor(options: {
-    offsetOf: (item: T) => number;
-    sizeOf: (item: T) => number;
-    maxBytes: number;
-    start: number;
-  }) {
-    this.#offsetOf = options.offsetOf;
-    this.#sizeOf = options.sizeOf;
-    this.#maxBytes = options.maxBytes;
-    this.#start = options.start;
+  constructor(kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>, maxBytes: number, start: number) {
+    this.#kind = kind;
+    this.#maxBytes = maxBytes;
+    this.#start = start;
   }
 
   /** The lowest offset from which on nothing is missing. */
@@ -39,20 +34,20 @@ export class Tail<T> {
 
   /** It comes before all that will be pushed, and is not kept; nothing was pushed yet. */
   pass(item: T): void {
-    this.#pushedBytes += this.#sizeOf(item);
-    this.#start = this.#offsetOf(item) + 1;
+    this.#pushedBytes += this.#kind.bytesOf(item);
+    this.#start = this.#kind.positionOf(item) + 1;
   }
 
   push(item: T): void {
     this.#items.push(item);
-    const bytes = this.#sizeOf(item);
+    const bytes = this.#kind.bytesOf(item);
     this.#bytes += bytes;
     this.#pushedBytes += bytes;
     while (this.#bytes > this.#maxBytes) {
       const oldest = this.#items[this.#first];
       if (oldest === undefined || oldest === item) break;
-      this.#bytes -= this.#sizeOf(oldest);
-      this.#start = this.#offsetOf(oldest) + 1;
+      this.#bytes -= this.#kind.bytesOf(oldest);
+      this.#start = this.#kind.positionOf(oldest) + 1;
       this.#first++;
     }
     if (this.#first > 1024 && this.#first * 2 > this.#items.length) {
@@ -84,7 +79,7 @@ export class Tail<T> {
     let low = this.#first;
     for (let high = this.#items.length; low < high;) {
       const middle = (low + high) >>> 1;
-      if (this.#offsetOf(this.#items[middle] as T) < from) low = middle + 1;
+      if (this.#kind.positionOf(this.#items[middle] as T) < from) low = middle + 1;
       else high = middle;
     }
     return low;

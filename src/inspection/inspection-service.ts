@@ -99,7 +99,7 @@ export class InspectionService implements Inspections {
     readonly version: number;
   }> {
     const source = await this.#options.tenants.aggregateSource(tenantId, query.aggregateId);
-    await source.barrier();
+    await source.caughtUpAsOwner();
     const unit =
       reducerId === undefined
         ? source.bound(aggregateType)
@@ -233,7 +233,7 @@ export class InspectionService implements Inspections {
       this.#options.deadlineMs,
       (async () => {
         const partitions = await (await this.#options.tenants.inspection(tenantId)).aggregates();
-        await Promise.all(partitions.map((partition) => partition.barrier()));
+        await Promise.all(partitions.map((partition) => partition.caughtUpAsOwner()));
         return partitions;
       })(),
     );

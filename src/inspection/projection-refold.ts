@@ -1,11 +1,10 @@
-import type { ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
+import type { ProjectionUnit, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { inputOffset } from '../feed/inputs.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
-import { flatten } from '../projections/projection-unit.js';
-import { takeEvents } from '../core/event.js';
+import { commitsBetween, ProjectionBatch, type Effect, type FoldedKeys } from '../projections/projection-fold.js';
 import type { Bench } from './scratch-runner.js';
 
 export interface ProjectionRefoldOptions {
@@ -31,12 +30,13 @@ export interface RefoldedKey {
 }
 
 const READ_BYTES = 1024 * 1024;
-const EVENTS_A_BATCH = 1000;
+const EVENTS_PER_BATCH = 1000;
 /** Keys that are compared in one go: no event is folded meanwhile, here and live. */
 const COMPARED = 250;
 
 /** A projection that is folded again from the tenant's first event, as far as its live one is. */
-export class ProjectionRefold {
+export class ProjectionRefold implements FoldedKeys<ProjectionUnit> {
+  readonly reply = 'last';
   readonly #options: ProjectionRefoldOptions;
   readonly #states = new Map<string, RefoldedKey>();
   #bytes = 0;
@@ -96,7 +96,7 @@ export class ProjectionRefold {
   async #step(): Promise<void> {
     const { source } = this.#options;
     const end = source.position();
-    const { inputs, next } = await source.reader.read(this.#position, READ_BYTES);
+    const { items: inputs, end: next } = await source.inputs.read(this.#position, { bytes: READ_BYTES });
     if (next === this.#position) throw notHere();
     let commits: StoredCommit[] = [];
     for (const input of inputs) {
@@ -138,15 +138,9 @@ export class ProjectionRefold {
 
   async #foldAll(commits: readonly StoredCommit[]): Promise<void> {
     const { bench, units } = this.#options;
-    for (const { events, commitOf } of batches(commits)) {
-      const changes = await bench.project({
-        units,
-        events,
-        reply: 'last',
-        stateOf: (unit, key) => this.#stateOf(unit, key),
-      });
-      for (const change of changes) this.#settle(change, commitOf[change.event]?.offset ?? 0);
-      this.events += events.length;
+    for (const batch of ProjectionBatch.of(commits, EVENTS_PER_BATCH)) {
+      for (const effect of await batch.fold(bench, units, this)) this.#take(effect, effect.unitIndex);
+      this.events += batch.events.length;
     }
   }
 
@@ -166,30 +160,27 @@ export class ProjectionRefold {
     const apart = { ...unit, id: `${unit.id}@release` };
     this.#states.set(nameOf(index, key), { ...held, fault: undefined });
     let begun = false;
-    for (let from = held.stoppedAt; from < place && this.state(index, key)?.fault === undefined;) {
-      const { inputs, next } = await source.reader.read(from, READ_BYTES);
-      if (next === from) throw notHere();
-      const commits = inputs.flatMap((input) =>
-        input.kind === 'commit' && input.commit.offset >= from && input.commit.offset < place ? [input.commit] : [],
-      );
-      for (const { events, commitOf } of batches(commits)) {
-        const at = begun ? 0 : events.findIndex((event) => event.eventId === eventId) + (mode === 'skip' ? 1 : 0);
+    const keys: FoldedKeys<ProjectionUnit> = {
+      reply: this.reply,
+      stateOf: (_, asked) =>
+        asked === key ? { state: this.state(index, key)?.state ?? null, faulted: false } : PASSED_OVER,
+    };
+    reading: for await (const commits of commitsBetween(source.inputs, held.stoppedAt, place, READ_BYTES))
+      for (const whole of ProjectionBatch.of(commits, EVENTS_PER_BATCH)) {
+        const batch = begun ? whole : whole.startingAt(eventId, mode === 'skip');
+        if (batch === undefined) continue;
         begun = true;
         bench.forget(apart.id);
-        const stateOf = (_: number, asked: string): { readonly state: State; readonly faulted: boolean } =>
-          asked === key ? { state: this.state(index, key)?.state ?? null, faulted: false } : PASSED_OVER;
-        for (const change of await bench.project({ units: [apart], events: events.slice(at), reply: 'last', stateOf }))
-          if (change.key === key) this.#settle({ ...change, unit: index }, commitOf[change.event + at]?.offset ?? 0);
-        if (this.state(index, key)?.fault !== undefined) break;
+        for (const effect of await batch.fold(bench, [apart], keys)) if (effect.key === key) this.#take(effect, index);
+        if (this.state(index, key)?.fault !== undefined) break reading;
       }
-      from = next;
-    }
     // What the runner has of the key says that it stands.
     bench.forget(unit.id);
   }
 
   /** A key that isn't wanted counts as one that stopped: its events are passed over. */
-  #stateOf(unit: number, key: string): { readonly state: State; readonly faulted: boolean } {
+  stateOf(of: ProjectionUnit, key: string): { readonly state: State; readonly faulted: boolean } {
+    const unit = this.#options.units.indexOf(of);
     const known = this.#states.get(nameOf(unit, key));
     if (known !== undefined) return { state: known.state, faulted: known.fault !== undefined };
     const { wanted, maxKeys, maxBytes } = this.#options;
@@ -200,25 +191,17 @@ export class ProjectionRefold {
     return { state: null, faulted: false };
   }
 
-  #settle({ unit, key, state, fault, outcome }: ProjectChange, place: number): void {
+  #take({ key, state, fault, halted, commit }: Effect<ProjectionUnit>, unit: number): void {
     const name = nameOf(unit, key);
     const before = this.#states.get(name);
-    if (before === undefined || outcome === 'parked' || outcome === 'halted') return;
+    if (before === undefined || halted) return;
     this.#bytes += (state?.length ?? 0) - (before.state?.length ?? 0);
-    this.#states.set(name, { unit, key, state, fault, stoppedAt: fault === undefined ? 0 : place });
+    this.#states.set(name, { unit, key, state, fault, stoppedAt: fault === undefined ? 0 : commit.offset });
   }
 }
 
 const notHere = (): StatefoldError =>
   new StatefoldError('UNAVAILABLE', 'a part of the history is not here yet; send the request again');
-
-function* batches(commits: readonly StoredCommit[]): Generator<ReturnType<typeof flatten>> {
-  for (let at = 0; at < commits.length;) {
-    const count = takeEvents(commits.slice(at), EVENTS_A_BATCH);
-    yield flatten(commits.slice(at, at + count));
-    at += count;
-  }
-}
 
 const PASSED_OVER = { state: null, faulted: true };
 const nameOf = (unit: number, key: string): string => `${unit}\u0000${key}`;

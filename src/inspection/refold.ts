@@ -7,10 +7,10 @@ import { NO_MARKS, type ReducerMarks } from '../store/fault-tables.js';
 import type { Bench } from './scratch-runner.js';
 
 /** Of one item of a turn, and of all items of it. */
-const EVENTS_AN_ITEM = 500;
-const BYTES_AN_ITEM = 2 * 1024 * 1024;
-const EVENTS_A_TURN = 2000;
-const BYTES_A_TURN = 4 * 1024 * 1024;
+const EVENTS_PER_ITEM = 500;
+const BYTES_PER_ITEM = 2 * 1024 * 1024;
+const EVENTS_PER_TURN = 2000;
+const BYTES_PER_TURN = 4 * 1024 * 1024;
 /** Histories: a log may be far away. */
 const READ_AT_ONCE = 8;
 
@@ -110,14 +110,14 @@ export class Refold {
 
   /** What is to be folded next, up to the version; undefined when nothing is. `each`: the state after every event is wanted. */
   async item({
-    count = EVENTS_AN_ITEM,
+    count = EVENTS_PER_ITEM,
     until = this.through,
     each = false,
   }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<
     FoldItem | undefined
   > {
     if (this.done || this.version >= until) return undefined;
-    const { events, skipped, through } = await this.#cursor.take(count, BYTES_AN_ITEM, until);
+    const { events, skipped, through } = await this.#cursor.take(count, BYTES_PER_ITEM, until);
     if (events.length + skipped.length === 0)
       throw new StatefoldError(
         'UNAVAILABLE',
@@ -136,7 +136,7 @@ export class Refold {
     };
   }
 
-  settle(item: FoldItem, outcome: FoldOutcome): void {
+  take(item: FoldItem, outcome: FoldOutcome): void {
     const last = outcome.states.at(-1);
     const reached = last === undefined ? undefined : item.events.findLast((event) => event.version <= last.version);
     if (last !== undefined) this.state = last.state;
@@ -167,7 +167,7 @@ export class Refold {
   /** @throws DeadlinePassedError */
   async fold(bench: Bench, item: FoldItem): Promise<FoldOutcome> {
     const [outcome = NOTHING] = item.events.length === 0 ? [] : await bench.fold([item]);
-    this.settle(item, outcome);
+    this.take(item, outcome);
     return outcome;
   }
 
@@ -183,14 +183,14 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
   for (let open = refolds.filter((one) => !one.done); open.length > 0;) {
     const turn: { readonly refold: Refold; readonly item: FoldItem }[] = [];
     let [events, bytes] = [0, 0];
-    for (let at = 0; at < open.length && events < EVENTS_A_TURN && bytes < BYTES_A_TURN; at += READ_AT_ONCE) {
+    for (let at = 0; at < open.length && events < EVENTS_PER_TURN && bytes < BYTES_PER_TURN; at += READ_AT_ONCE) {
       const some = open.slice(at, at + READ_AT_ONCE);
       const items = await Promise.all(some.map((refold) => refold.item()));
       for (const [i, refold] of some.entries()) {
         const item = items[i];
         if (item === undefined) continue;
         if (item.events.length === 0) {
-          refold.settle(item, NOTHING);
+          refold.take(item, NOTHING);
           continue;
         }
         turn.push({ refold, item });
@@ -201,7 +201,7 @@ export async function refoldAll(bench: Bench, refolds: readonly Refold[]): Promi
     const outcomes = turn.length === 0 ? [] : await bench.fold(turn.map(({ item }) => item));
     turn.forEach(({ refold, item }, i) => {
       const outcome = outcomes[i];
-      if (outcome !== undefined) refold.settle(item, outcome);
+      if (outcome !== undefined) refold.take(item, outcome);
     });
     open = open.filter((one) => !one.done);
   }

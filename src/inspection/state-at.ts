@@ -43,8 +43,8 @@ export interface StateAt {
 /** Patches of one answer. */
 const DIFF_BYTES = 4 * 1024 * 1024;
 /** States of one turn of the runner, about. */
-const STATES_A_TURN = 2 * 1024 * 1024;
-const EVENTS_A_TURN = 200;
+const STATES_PER_TURN = 2 * 1024 * 1024;
+const EVENTS_PER_TURN = 200;
 
 /** The version that a query is about. @throws StatefoldError NOT_FOUND where the aggregate never had it */
 export async function versionOf(
@@ -112,7 +112,10 @@ async function effects(
   const events: EventEffect[] = [];
   const until = Math.min(refold.through, fromVersion + limit - 1);
   for (let bytes = 0; bytes < DIFF_BYTES;) {
-    const count = Math.max(1, Math.min(EVENTS_A_TURN, Math.floor(STATES_A_TURN / ((refold.state?.length ?? 0) + 1))));
+    const count = Math.max(
+      1,
+      Math.min(EVENTS_PER_TURN, Math.floor(STATES_PER_TURN / ((refold.state?.length ?? 0) + 1))),
+    );
     let before = refold.state;
     const item = await refold.item({ count, until, each: true });
     if (item === undefined) break;

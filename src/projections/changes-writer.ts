@@ -1,16 +1,17 @@
-import type { Change, ChangeCause } from '../core/change.js';
+import type { Change } from '../core/change.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
-import type { Fault } from '../core/event.js';
+import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
+import { changeOf, CHANGES, type ChangeFeed } from '../feed/changes.js';
+import { LogFeed } from '../feed/log-feed.js';
 import type { RecordCodec } from '../log/codec/codec.js';
+import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
-import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import type { Log, LogRecord, PartitionRef } from '../log/log.js';
-import { RecordedChanges } from '../store/recorded-changes.js';
+import type { Log, PartitionRef } from '../log/log.js';
+import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
 import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
-import { Tail } from '../feed/tail.js';
-import type { ChangeFeed } from '../feed/changes.js';
+import { RecordedChanges } from '../store/recorded-changes.js';
 
 /** Changes that go in one produce: all of the inputs that made them, so that a reader sees an input's changes all or none. */
 interface Group {
@@ -30,22 +31,31 @@ class ChangeDraft implements Draft<ChangesBody> {
   }
 }
 
+/** Told of each accepted change, in log order, on the turn in which it is folded. */
+export interface ChangesListener {
+  recorded(change: Change, inputOffset: number): void;
+  /** Nothing more is folded. */
+  stopped(error: Error): void;
+}
+
+export interface ChangesObserver {
+  produced?(topic: 'changes', records: number, seconds: number): void;
+  voided?(): void;
+}
+
 export interface ChangesWriterOptions {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<ChangesBody>;
-  readonly tables: PartitionTables;
-  readonly tailBytes: number;
-  /** Offset from which on records will be folded. */
-  readonly start: number;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
   readonly logger: Logger;
-  readonly position: () => number;
-  readonly kick: () => void;
-  /** Resolves when all that was acknowledged before the call has been folded. */
-  readonly barrier: () => Promise<void>;
-  /** Each accepted change, in log order, on the turn in which it is folded. */
-  readonly onChange?: (change: Change, inputOffset: number) => void;
-  readonly onStopped: (error: Error) => void;
+  readonly tables: PartitionTables;
+  /** How far the tables are folded. */
+  readonly from: FenceState;
+  readonly tailBytes: number;
+  readonly listener: ChangesListener;
+  readonly observer?: ChangesObserver | undefined;
 }
 
 const PRODUCE_BYTES = 4 * 1024 * 1024;
@@ -55,31 +65,66 @@ export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
-export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed {
+export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, ChangeFeed, AcceptedChanges {
+  readonly ref: PartitionRef;
+  /** Accepted changes of all projections, faults too. */
+  readonly all: LogFeed<ChangesBody, Change>;
   readonly #options: ChangesWriterOptions;
-  readonly #tail: Tail<Change>;
+  readonly #partition: FencedPartition<ChangesBody>;
+  readonly #recorded: RecordedChanges;
   readonly #listeners = new Set<(changes: readonly Change[]) => void>();
   readonly #quiet = new Set<() => void>();
-  readonly #voids = new Set<number>();
   #queue: Group[] = [];
   #fresh: Change[] = [];
   #head = 0;
+  /** This process is the owner, who has what it was acknowledged. */
+  #owned = false;
   #stopped: Error | undefined;
-  readonly #recorded: RecordedChanges;
-  #trimmedThrough = 0;
-  #settledThrough = -1;
+  #lastTrimmed = 0;
+  #inputsTrimmedTo = 0;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
-    this.#tail = new Tail<Change>({
-      offsetOf: (change) => change.sequence,
-      sizeOf: (change) => 400 + (change.state?.length ?? 0),
-      maxBytes: options.tailBytes,
-      start: options.start,
+    const { log, ref, codec, owner, logger, tables, from, tailBytes } = options;
+    this.ref = ref;
+    this.#partition = new FencedPartition({ log, ref, codec, owner, logger, from, handler: this, observer: this });
+    this.all = new LogFeed({
+      log,
+      ref,
+      codec,
+      kind: CHANGES,
+      tailBytes,
+      start: from.position,
+      voids: tables.voids('changes'),
+      folded: this.#partition,
     });
-    this.#head = Math.max(0, options.start - 1);
-    for (const offset of options.tables.voids('changes')) this.#voids.add(offset);
-    this.#recorded = new RecordedChanges(options.tables);
+    this.#head = Math.max(0, from.position - 1);
+    this.#recorded = new RecordedChanges(tables);
+  }
+
+  /** How far it is folded, and whose it is. */
+  get fence(): FenceState {
+    return this.#partition.fence;
+  }
+
+  /** Where the fold had to start since all before was dropped unread; undefined when nothing was. */
+  get trimmedBefore(): number | undefined {
+    return this.#partition.trimmedBefore;
+  }
+
+  async open({ claim }: { readonly claim: boolean }): Promise<void> {
+    await this.#partition.open({ claim });
+    this.#owned = claim;
+  }
+
+  /** Takes a partition that was opened without a claim. */
+  async claim(): Promise<void> {
+    await this.#partition.claim();
+    this.#owned = true;
+  }
+
+  close(): Promise<void> {
+    return this.#partition.close();
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
@@ -87,7 +132,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     const group: Group = { drafts: [], open: values.length, acked, done: [] };
     group.drafts = values.map((value) => new ChangeDraft({ kind: 'Change', value }, group));
     this.#queue.push(group);
-    this.#options.kick();
+    this.#partition.kick();
   }
 
   judge(body: ChangesBody): boolean {
@@ -119,7 +164,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     const { tables } = this.#options;
     if (!record.accepted) {
       tables.addVoid('changes', record.offset);
-      this.#voids.add(record.offset);
+      this.all.addVoid(record.offset);
       return;
     }
     const { value } = record.body;
@@ -127,10 +172,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     tables.addChange(value.projectionId, record.offset);
     tables.setLastInput(value.projectionId, [value.inputOffset, value.inputIndex]);
     this.#head = record.offset;
-    this.#tail.push(change);
+    this.all.push(change);
     if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
-    this.#options.onChange?.(change, value.inputOffset);
+    this.#options.listener.recorded(change, value.inputOffset);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
   }
 
@@ -139,21 +184,21 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
    * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
    */
   trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
-    this.#trimmedThrough = start - 1;
+    this.#lastTrimmed = start - 1;
     this.#head = Math.max(this.#head, start - 1);
-    this.#settledThrough = this.#recorded.last < 0 ? inputs - 1 : this.#recorded.last;
-    this.#tail.restart(start);
+    this.#inputsTrimmedTo = this.#recorded.last < 0 ? inputs : this.#recorded.last + 1;
+    this.all.startsAt(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
 
   /** The changes of the input were dropped by retention, all or some. */
-  isSettled(inputOffset: number): boolean {
-    return inputOffset <= this.#settledThrough;
+  isTrimmed(inputOffset: number): boolean {
+    return inputOffset < this.#inputsTrimmedTo;
   }
 
   /** The change of an input whose own was dropped by retention; undefined when the input is to be written. */
-  settled(value: ChangeValue): Change | undefined {
-    return this.isSettled(value.inputOffset) ? changeOf(this.#trimmedThrough, value) : undefined;
+  trimmedChange(value: ChangeValue): Change | undefined {
+    return this.isTrimmed(value.inputOffset) ? changeOf(this.#lastTrimmed, value) : undefined;
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
@@ -202,6 +247,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     }
   }
 
+  produced(records: number, seconds: number): void {
+    this.#options.observer?.produced?.('changes', records, seconds);
+  }
+
+  voided(): void {
+    this.#options.observer?.voided?.();
+  }
+
   undecided(drafts: readonly Draft<ChangesBody>[]): void {
     for (const { body } of drafts)
       if (!this.judge(body))
@@ -209,13 +262,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
           `a change of ${body.value.projectionId} at input ${body.value.inputOffset} was accepted from elsewhere: it is taken from the log when the tenant is opened again`,
         );
     this.#again(drafts);
-    this.#options.kick();
+    this.#partition.kick();
   }
 
   refused(drafts: readonly Draft<ChangesBody>[], error: Error): void {
     this.#options.logger.warn({ err: error }, 'changes could not be written; they will be tried again');
     this.#again(drafts);
-    setTimeout(() => this.#options.kick(), RETRY_MS).unref();
+    setTimeout(() => this.#partition.kick(), RETRY_MS).unref();
   }
 
   #again(drafts: readonly Draft<ChangesBody>[]): void {
@@ -228,7 +281,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   stopped(error: Error): void {
     this.#stopped = error;
     this.#queue = [];
-    this.#options.onStopped(error);
+    this.#options.listener.stopped(error);
   }
 
   head(): number {
@@ -236,69 +289,21 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   }
 
   refresh(): Promise<void> {
-    return this.#options.barrier();
+    return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
   }
 
-  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {
-    return this.#tail.filter(
-      after + 1,
-      limit,
-      (change) => change.projectionId === projectionId && change.fault === undefined,
-    );
+  of(projectionId: string): ProjectionChanges {
+    return new ProjectionChanges(this, this.#options.tables, projectionId);
   }
 
-  async read(projectionId: string, after: number, limit: number): Promise<readonly Change[]> {
+  mustRun(): void {
     if (this.#stopped) throw new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again');
-    const recent = this.tail(projectionId, after, limit);
-    if (recent !== undefined) return recent;
-    const { log, ref, tables, codec } = this.#options;
-    tables.trimChanges(projectionId, await log.startOffset(ref));
-    const trimmed = tables.trimmed(projectionId);
-    if (after < trimmed) {
-      const [oldest] = tables.changesAfter(projectionId, trimmed, 1);
-      const message = `changes up to sequence ${trimmed} have expired; read the states and go on from sequence ${trimmed}`;
-      throw new StatefoldError('CURSOR_EXPIRED', message, { details: { oldestSequence: oldest ?? this.#head + 1 } });
-    }
-    const out: Change[] = [];
-    for (let from = after; out.length < limit;) {
-      const sequences = tables.changesAfter(projectionId, from, limit - out.length);
-      if (sequences.length === 0) break;
-      for (const record of await recordsAt(log, ref, sequences)) {
-        const change = this.#decode(record, codec);
-        if (change !== undefined && change.fault === undefined) out.push(change);
-      }
-      from = sequences.at(-1) ?? from;
-    }
-    return out;
   }
 
   async oldest(projectionId: string): Promise<number> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
     return tables.trimmed(projectionId);
-  }
-
-  /** Accepted changes of all projections from an offset on, faults too; `next` is where to go on. */
-  async readAll(from: number, maxBytes: number): Promise<{ changes: readonly Change[]; next: number }> {
-    const end = this.#options.position();
-    if (from >= end) return { changes: [], next: from };
-    const recent = this.#tail.from(from, 4096);
-    if (recent !== undefined)
-      return { changes: recent, next: recent.length === 4096 ? (recent.at(-1)?.sequence ?? from) + 1 : end };
-    const { records, next } = await readBelow(this.#options.log, this.#options.ref, from, end, maxBytes);
-    const changes: Change[] = [];
-    for (const record of records) {
-      if (record.offset >= end) return { changes, next: end };
-      const change = this.#decode(record, this.#options.codec);
-      if (change !== undefined) changes.push(change);
-    }
-    return { changes, next };
-  }
-
-  #decode(record: LogRecord, codec: RecordCodec<ChangesBody>): Change | undefined {
-    if (record.value === null || this.#voids.has(record.offset)) return undefined;
-    const body = codec.decode(record.value)?.body;
-    return body?.kind === 'Change' ? changeOf(record.offset, body.value) : undefined;
   }
 
   subscribe(listener: (changes: readonly Change[]) => void): () => void {
@@ -318,23 +323,3 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
 }
 
 const recordedName = (projectionId: string, index: number): string => `${projectionId}/${index}`;
-
-function changeOf(sequence: number, value: ChangeValue): Change {
-  const { projectionId, revision, className, key, eventId, aggregateId, aggregateType, version, timestamp, state } =
-    value;
-  return {
-    sequence,
-    projectionId,
-    revision,
-    className,
-    key,
-    eventId,
-    aggregateId,
-    aggregateType,
-    version,
-    state,
-    timestamp,
-    cause: (value.cause ?? undefined) as ChangeCause | undefined,
-    fault: value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault),
-  };
-}

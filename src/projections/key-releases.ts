@@ -1,11 +1,19 @@
-import type { ProjectChange, Runner, State } from '../code-host/code-host.js';
+import type { State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
-import type { Fault, StoredCommit } from '../core/event.js';
-import type { ChangeValue, ProjectionReleaseValue } from '../core/records.js';
+import type { Fault } from '../core/event.js';
+import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { InputReader } from '../feed/inputs.js';
-import { flatten, settleChange, type RevisionUnit } from './projection-unit.js';
-import { takeEvents } from '../core/event.js';
+import type { InputFeed } from '../feed/inputs.js';
+import {
+  changeOfRow,
+  commitsBetween,
+  ProjectionBatch,
+  rowAfter,
+  type FoldedKeys,
+  type KeyRow,
+} from './projection-fold.js';
+import { storeChange, type RevisionUnit } from './projection-unit.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
 /** What a retry or a skip came to. `changes` counts the states that it told. */
@@ -18,20 +26,17 @@ export type ReleaseOutcome =
 
 export interface KeyReleasesOptions {
   readonly tables: PartitionTables;
-  readonly reader: InputReader;
+  readonly inputs: InputFeed;
   readonly changes: ChangesWriter;
-  readonly runner: Runner;
-  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
-  /** The revision has too many strikes: a release is passed over. */
-  readonly halted?: (unitId: string) => boolean;
-  readonly changesAProduce?: number | undefined;
-  readonly observer?: {
-    released?(kind: 'projection', mode: 'retry' | 'skip', outcome: ReleaseOutcome['outcome']): void;
-  };
+  /** Of a halted revision a release is passed over. */
+  readonly code: TenantCode;
+  readonly changesPerProduce?: number | undefined;
+  readonly observer?:
+    { released?(kind: 'projection', mode: ReleaseMode, outcome: ReleaseOutcome['outcome']): void } | undefined;
 }
 
 const READ_BYTES = 512 * 1024;
-const EVENTS_A_BATCH = 256;
+const EVENTS_PER_BATCH = 256;
 /** Of changes that go in one produce, about. */
 const PRODUCE = { changes: 1000, bytes: 4 * 1024 * 1024 };
 
@@ -74,19 +79,19 @@ export class KeyReleases {
 
   /** All changes of inputs before are in the store. @throws where the code could not be run: it is begun again then */
   async apply(release: ProjectionReleaseValue, offset: number, units: readonly RevisionUnit[]): Promise<void> {
-    const { tables, changes, runner, ensureLoaded, halted, observer } = this.#options;
+    const { tables, changes, code, observer } = this.#options;
     const held = heldRow(tables, units, release);
     let outcome: ReleaseOutcome = { outcome: 'superseded' };
     const begun = [...changes.recordedOf(offset)].some(({ projectionId }) => projectionId === release.projectionId);
-    if (held !== undefined && (begun || halted?.(held.unit.id) !== true)) {
-      await ensureLoaded(held.unit.artefactId);
+    if (held !== undefined && (begun || !code.isHalted(held.unit.id))) {
+      await code.load(held.unit.artefactId);
       const run = new Run(this.#options, release, offset, held.unit, held.row);
       await run.finish();
       // What the runner has of the key says that it is faulted.
-      runner.forget(held.unit.id);
+      code.runner.forget(held.unit.id);
       const { last, made } = run;
       tables.faults.setDeparted(release.projectionId, release.revision);
-      settleChange(tables, [held.unit], last);
+      storeChange(tables, [held.unit], last);
       outcome =
         last.fault === undefined
           ? { outcome: 'released', changes: made }
@@ -99,7 +104,8 @@ export class KeyReleases {
 }
 
 /** One release of one key. */
-class Run {
+class Run implements FoldedKeys<RevisionUnit> {
+  readonly reply = 'each';
   readonly #options: KeyReleasesOptions;
   readonly #release: ProjectionReleaseValue;
   readonly #offset: number;
@@ -154,85 +160,47 @@ class Run {
       this.#state = this.#last.state;
       await this.#fold(this.#last.eventId, true);
     } else {
-      this.#told = changes.isSettled(this.#offset);
+      this.#told = changes.isTrimmed(this.#offset);
       await this.#fold(this.#row.fault.eventId, mode === 'skip');
       // What made no other state is told too: the key goes on.
-      if (this.#index === 0) this.#push(this.#value(this.#row.origin, this.#row.lastModified, this.#state, undefined));
+      if (this.#index === 0) this.#push(this.#value({ ...this.#row, state: this.#state, fault: undefined }));
     }
     await this.#write();
   }
 
   /** From the event on, or from the one after it. */
   async #fold(eventId: string, past: boolean): Promise<void> {
-    const { reader } = this.#options;
     this.#after = eventId;
-    for (let from = this.#row.fault.place ?? 0; from < this.#offset;) {
-      const { inputs, next } = await reader.read(from, READ_BYTES);
-      if (next === from) throw new Error(`inputs before ${this.#offset} can not be read now`);
-      const commits: StoredCommit[] = [];
-      for (const input of inputs)
-        if (input.kind === 'commit' && input.commit.offset < this.#offset) commits.push(input.commit);
-      while (commits.length > 0)
-        if (await this.#project(commits.splice(0, takeEvents(commits, EVENTS_A_BATCH)), past)) return;
-      from = next;
-    }
+    const from = this.#row.fault.place ?? 0;
+    for await (const commits of commitsBetween(this.#options.inputs, from, this.#offset, READ_BYTES))
+      for (const batch of ProjectionBatch.of(commits, EVENTS_PER_BATCH)) if (await this.#project(batch, past)) return;
   }
 
   /** True when the key has stopped again. */
-  async #project(commits: readonly StoredCommit[], past: boolean): Promise<boolean> {
-    const { key } = this.#release;
-    let { events, commitOf } = flatten(commits);
-    if (this.#after !== undefined) {
-      const at = events.findIndex((event) => event.eventId === this.#after);
-      if (at < 0) return false;
-      this.#after = undefined;
-      const start = past ? at + 1 : at;
-      events = events.slice(start);
-      commitOf = commitOf.slice(start);
-    }
-    if (events.length === 0) return false;
-    const { runner, changesAProduce = PRODUCE.changes } = this.#options;
+  async #project(whole: ProjectionBatch, past: boolean): Promise<boolean> {
+    const batch = this.#after === undefined ? whole : whole.startingAt(this.#after, past);
+    if (batch === undefined) return false;
+    this.#after = undefined;
+    const { code, changesPerProduce = PRODUCE.changes } = this.#options;
     // Of a name of its own: of other keys nothing is folded, and nothing of them is remembered.
     const unit = { ...this.#unit, id: `${this.#unit.id}@release` };
-    runner.forget(unit.id);
-    const stateOf = (_: number, asked: string): { state: State; faulted: boolean } =>
-      asked === key ? { state: this.#state, faulted: false } : { state: null, faulted: true };
-    const made = await runner.project({ units: [unit], events, reply: 'each', stateOf });
-    for (const change of made) {
-      const [commit, event] = [commitOf[change.event], events[change.event]];
-      if (commit === undefined || event === undefined || change.key !== key || change.outcome === 'parked') continue;
-      const { eventId, aggregateId, aggregateType, version } = event;
-      this.#state = change.state;
-      this.#push(
-        this.#value(
-          { eventId, aggregateId, aggregateType, version },
-          commit.timestamp,
-          change.state,
-          placedFault(change, commit),
-        ),
-      );
-      if (this.#batch.length >= changesAProduce || this.#bytes >= PRODUCE.bytes) await this.#write();
-      if (change.fault !== undefined) return true;
+    code.runner.forget(unit.id);
+    for (const effect of await batch.fold(code.runner, [unit], this)) {
+      if (effect.key !== this.#release.key) continue;
+      this.#state = effect.state;
+      this.#push(this.#value(rowAfter(effect)));
+      if (this.#batch.length >= changesPerProduce || this.#bytes >= PRODUCE.bytes) await this.#write();
+      if (effect.fault !== undefined) return true;
     }
     return false;
   }
 
-  #value(origin: KeyState['origin'], timestamp: number, state: State, fault: Fault | undefined): ChangeValue {
-    const { projectionId, revision, className, key, mode } = this.#release;
-    const made = fault === undefined ? null : Buffer.from(JSON.stringify(fault));
-    return {
-      projectionId,
-      revision,
-      className,
-      key,
-      inputOffset: this.#offset,
-      inputIndex: this.#index++,
-      ...origin,
-      timestamp,
-      cause: mode,
-      state,
-      fault: made,
-    };
+  stateOf(_: RevisionUnit, key: string): { readonly state: State; readonly faulted: boolean } {
+    return key === this.#release.key ? { state: this.#state, faulted: false } : { state: null, faulted: true };
+  }
+
+  #value(row: KeyRow): ChangeValue {
+    return changeOfRow(this.#release, [this.#offset, this.#index++], this.#release.mode, row);
   }
 
   #push(value: ChangeValue): void {
@@ -246,15 +214,10 @@ class Run {
     const final = values.at(-1);
     if (final === undefined) return;
     const { changes } = this.#options;
-    if (this.#told) this.#last = changes.settled(final);
+    if (this.#told) this.#last = changes.trimmedChange(final);
     else
       this.#last = await new Promise<Change | undefined>((resolve) =>
         changes.write(values, (acked) => resolve(acked.reduce((a, b) => (a.sequence > b.sequence ? a : b)))),
       );
   }
-}
-
-/** With its place in the tenant's order, from where a release reads on. */
-export function placedFault({ fault }: Pick<ProjectChange, 'fault'>, commit: StoredCommit): Fault | undefined {
-  return fault === undefined ? undefined : { ...fault, place: commit.offset };
 }

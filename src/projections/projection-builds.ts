@@ -1,13 +1,15 @@
-import type { Runner } from '../code-host/code-host.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
-import type { StoredCommit } from '../core/event.js';
+import { RETRY_MS } from '../jobs/steps.js';
+import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import type { InputReader } from '../feed/inputs.js';
+import type { InputFeed } from '../feed/inputs.js';
 import type { Control } from '../core/records.js';
-import { placedFault } from './key-releases.js';
-import { flatten, unitsOf } from './projection-unit.js';
+import { commitsWithin, ProjectionBatch, rowAfter } from './projection-fold.js';
+import { unitsOf, type RevisionUnit } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -25,27 +27,22 @@ export interface BuildTarget {
 
 export interface ProjectionBuildsOptions {
   readonly tables: PartitionTables;
-  readonly reader: InputReader;
-  readonly runner: Runner;
-  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
-  /** The revision has too many strikes: its build waits until it is revived. */
-  readonly halted?: (unitId: string) => boolean;
-  /** Puts the swap in the tenant's one order. */
-  readonly propose: (control: Control) => Promise<number>;
-  /** Log offset to which the live projections are folded. */
-  readonly livePosition: () => number;
-  /** What the live projections did with all inputs below is in the store. */
-  readonly settledTo: () => number;
+  readonly inputs: InputFeed;
+  /** Of a halted revision the build waits until it is revived. */
+  readonly code: TenantCode;
+  /** Where swaps are put in the tenant's one order. */
+  readonly controls: { propose(control: Control): Promise<number> };
+  /** Of the live projections. */
+  readonly cursor: ProjectionCursor;
   readonly logger: Logger;
 }
 
 const READ_BYTES = 1024 * 1024;
-const EVENTS_A_BATCH = 1000;
+const EVENTS_PER_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
-const RETRY_MS = 1000;
-const SETTLE_MS = 50;
-const ROWS_A_TURN = 1000;
+const STORED_MS = 50;
+const ROWS_PER_TURN = 1000;
 
 interface Build {
   progress: BuildProgress;
@@ -89,7 +86,7 @@ export class ProjectionBuilds {
       return;
     if (known !== undefined && !known.swapping) this.forget(projectionId, known.progress.revision);
     const cause = live === undefined ? 'build' : (target.cause ?? 'redeploy');
-    const one = this.#begin({ ...target, cause }, this.#options.livePosition());
+    const one = this.#begin({ ...target, cause }, this.#options.cursor.folded);
     this.#builds.set(projectionId, one);
     this.#options.tables.setBuild(projectionId, one.progress);
     void this.#run(one);
@@ -154,7 +151,7 @@ export class ProjectionBuilds {
     return {
       status: halted ? 'failed' : 'running',
       processed: position,
-      total: Math.max(position, this.#options.livePosition()),
+      total: Math.max(position, this.#options.cursor.folded),
       eventsPerSecond: Math.round((processed - one.startedFrom) / seconds),
     };
   }
@@ -180,7 +177,7 @@ export class ProjectionBuilds {
       const newer = (one?.progress.revision ?? 0) > swap.revision;
       if (!newer) this.forget(projectionId);
       this.#options.tables.dropRevision(projectionId, swap.revision);
-      this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
+      this.#options.code.runner.forget(revisionUnit(projectionId, swap.revision));
       one = this.#begin(swap, offset);
       if (!newer) {
         this.#builds.set(projectionId, one);
@@ -195,7 +192,7 @@ export class ProjectionBuilds {
       try {
         await this.#fold(one, offset);
       } catch (error) {
-        this.#options.runner.forget(revisionUnit(projectionId, swap.revision));
+        this.#options.code.runner.forget(revisionUnit(projectionId, swap.revision));
         throw error;
       }
     }
@@ -208,7 +205,7 @@ export class ProjectionBuilds {
   async #run(one: Build): Promise<void> {
     while (!this.#closed && !one.cancelled && !one.swapping) {
       if (this.#halted(one)) {
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
         continue;
       }
       try {
@@ -220,8 +217,8 @@ export class ProjectionBuilds {
           { err: error, projectionId: one.projectionId },
           'a build stopped; it goes on from where it was',
         );
-        this.#options.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        this.#options.code.runner.forget(revisionUnit(one.projectionId, one.progress.revision));
+        await pause(RETRY_MS);
       } finally {
         one.step = undefined;
       }
@@ -229,23 +226,23 @@ export class ProjectionBuilds {
   }
 
   async #step(one: Build): Promise<boolean> {
-    const { livePosition, propose } = this.#options;
+    const { cursor, controls } = this.#options;
     const { projectionId } = one;
-    if (one.progress.seedFrom !== undefined || livePosition() - one.progress.position > NEAR) {
-      await this.#fold(one, livePosition());
+    if (one.progress.seedFrom !== undefined || cursor.folded - one.progress.position > NEAR) {
+      await this.#fold(one, cursor.folded);
       return true;
     }
     if (!one.progress.proposed) {
       this.#set(one, { ...one.progress, proposed: true });
       const { revision, artefactId, classNames, cause } = one.progress;
       // Not awaited: the projector may come to the swap, and wait for this step, before the answer is here.
-      propose({ kind: 'ProjectionSwap', value: { projectionId, revision, artefactId, classNames, cause } }).catch(
-        (error: unknown) => {
+      controls
+        .propose({ kind: 'ProjectionSwap', value: { projectionId, revision, artefactId, classNames, cause } })
+        .catch((error: unknown) => {
           this.#options.logger.warn({ err: error, projectionId }, 'a swap was not written; the build asks again');
           if (!one.cancelled) this.#set(one, { ...one.progress, proposed: false });
           setTimeout(() => void this.#run(one), RETRY_MS).unref();
-        },
-      );
+        });
     }
     return false;
   }
@@ -256,74 +253,58 @@ export class ProjectionBuilds {
   }
 
   #halted({ projectionId, progress }: Build): boolean {
-    return this.#options.halted?.(revisionUnit(projectionId, progress.revision)) === true;
+    return this.#options.code.isHalted(revisionUnit(projectionId, progress.revision));
   }
 
   /** The states of the halted revision are where this one begins: behind the last input of which they have a change. */
   async #seed(one: Build, from: number, end: number): Promise<void> {
-    const { tables, settledTo } = this.#options;
+    const { tables, cursor } = this.#options;
     const { projectionId } = one;
     const { seedFrom: _, ...progress } = one.progress;
     const last = tables.lastInput(projectionId)?.[0] ?? -1;
     tables.dropRevision(projectionId, progress.revision);
     // The swap was broken off when some of it was told: which input was the last before it is not known any more.
     if (one.swapping && last >= end) return this.#set(one, progress);
-    if (last >= settledTo() && !one.swapping)
-      return void (await new Promise((resolve) => setTimeout(resolve, SETTLE_MS).unref()));
+    if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
     let rows = 0;
     for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
       tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
-      if (++rows % ROWS_A_TURN === 0) await tables.section.flush();
+      if (++rows % ROWS_PER_TURN === 0) await tables.section.flush();
       if (this.#closed || one.cancelled) return;
     }
     this.#set(one, { ...progress, position: last + 1 });
   }
 
   async #fold(one: Build, end: number): Promise<void> {
-    const { reader, runner, tables, ensureLoaded } = this.#options;
+    const { inputs: feed, code, tables } = this.#options;
     const { projectionId } = one;
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
-    const { inputs, next } = await reader.read(one.progress.position, READ_BYTES);
-    const commits: StoredCommit[] = [];
-    for (const input of inputs) if (input.kind === 'commit' && input.commit.offset < end) commits.push(input.commit);
-    const count = takeEvents(commits, EVENTS_A_BATCH);
+    const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: READ_BYTES });
+    const commits = commitsWithin(inputs, one.progress.position, end);
+    const count = takeEvents(commits, EVENTS_PER_BATCH);
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
-    const { events, commitOf } = flatten(commits.slice(0, count));
+    const batch = new ProjectionBatch(commits.slice(0, count));
     const units = unitsOf(projectionId, one.progress);
-    await ensureLoaded(one.progress.artefactId);
+    await code.load(one.progress.artefactId);
     if (this.#closed || one.cancelled) return;
     const { revision } = one.progress;
-    const stateOf = (unit: number, key: string): { state: Buffer | null; faulted: boolean } => {
-      const row = tables.keyState(projectionId, revision, key, units[unit]?.classIndex ?? 0);
-      return { state: row?.state ?? null, faulted: row?.fault !== undefined };
-    };
-    const changes =
-      events.length === 0
-        ? []
-        : await runner.project({
-            units,
-            events,
-            stateOf,
-            reply: 'last',
-            halted: () => !one.swapping && this.#halted(one),
-          });
+    const effects = await batch.fold<RevisionUnit>(code.runner, units, {
+      reply: 'last',
+      stateOf: ({ classIndex }, key) => {
+        const row = tables.keyState(projectionId, revision, key, classIndex);
+        return { state: row?.state ?? null, faulted: row?.fault !== undefined };
+      },
+      isHalted: () => !one.swapping && this.#halted(one),
+    });
     if (this.#closed || one.cancelled) return;
     // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
-    if (changes.some(({ outcome }) => outcome === 'halted')) return runner.forget(revisionUnit(projectionId, revision));
-    for (const change of changes) {
-      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
-      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
-      const { eventId, aggregateId, aggregateType, version } = event;
-      const origin = { eventId, aggregateId, aggregateType, version };
-      tables.setKeyState(projectionId, revision, change.key, unit.classIndex, {
-        state: change.state,
+    if (effects.some(({ halted }) => halted)) return code.runner.forget(revisionUnit(projectionId, revision));
+    for (const effect of effects)
+      tables.setKeyState(projectionId, revision, effect.key, effect.unit.classIndex, {
+        ...rowAfter(effect),
         sequence: 0,
-        lastModified: commit.timestamp,
-        fault: placedFault(change, commit),
-        origin,
       });
-    }
-    this.#set(one, { ...one.progress, position, processed: one.progress.processed + events.length });
+    this.#set(one, { ...one.progress, position, processed: one.progress.processed + batch.events.length });
   }
 }
 

@@ -10,11 +10,16 @@ import type {
   ProjectionStatesQuery,
 } from './projections.js';
 
+/** The projections that answers rest on. */
+export interface ServedProjections {
+  /** @throws NotOwnerError where this process does not serve the tenant, as far as it knows */
+  mustServe(): void;
+}
+
 export interface ProjectionReadsOptions {
   readonly tables: PartitionTables;
   readonly builds: ProjectionBuilds;
-  /** Throws where this process does not serve the tenant, as far as it knows. */
-  readonly mustServe: () => void;
+  readonly projections: ServedProjections;
 }
 
 /** What a tenant answers of its projections, from its local store. */
@@ -38,7 +43,7 @@ export class ProjectionReads implements Projections {
 
   async states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
-    this.#options.mustServe();
+    this.#options.projections.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     const states: ProjectionState[] = [];
     if (live === undefined) return { states, nextCursor: undefined };
@@ -54,7 +59,7 @@ export class ProjectionReads implements Projections {
 
   async statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]> {
     await Promise.resolve();
-    this.#options.mustServe();
+    this.#options.projections.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     return (live?.classNames ?? []).flatMap((className, classIndex) => {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);

@@ -1,10 +1,10 @@
-import type { InputReader } from '../feed/inputs.js';
+import type { InputFeed } from '../feed/inputs.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
 
 /** What a tenant holds of its projections, for those who fold them again. Nothing is changed by it. */
 export interface ProjectionSource {
   /** The tenant's one order. */
-  readonly reader: InputReader;
+  readonly inputs: InputFeed;
   /** The rows of live projections are what the inputs below this place make, now and until the next turn. */
   position(): number;
   live(projectionId: string): LiveProjection | undefined;

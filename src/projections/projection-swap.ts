@@ -1,4 +1,5 @@
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
+import { changeOfRow } from './projection-fold.js';
 import { sameRow } from './projection-unit.js';
 import type { KeyState, LivePast, LiveProjection, PartitionTables } from '../store/partition-tables.js';
 
@@ -21,19 +22,13 @@ export function* swapValues(
 ): Generator<ChangeValue> {
   const { projectionId, revision, classNames, cause } = swap;
   let index = 0;
-  const value = (key: string, className: string, row: KeyState, gone: boolean): ChangeValue => ({
-    projectionId,
-    revision,
-    className,
-    key,
-    inputOffset: offset,
-    inputIndex: index++,
-    ...row.origin,
-    timestamp: row.lastModified,
-    cause,
-    state: gone ? null : row.state,
-    fault: row.fault === undefined || gone ? null : Buffer.from(JSON.stringify(row.fault)),
-  });
+  const value = (key: string, className: string, row: KeyState, gone: boolean): ChangeValue =>
+    changeOfRow(
+      { projectionId, revision, className, key },
+      [offset, index++],
+      cause,
+      gone ? { ...row, state: null, fault: undefined } : row,
+    );
   for (const [key, classIndex, old] of before === undefined ? [] : tables.keyStates(projectionId, before.revision)) {
     const className = before?.classNames[classIndex] ?? '';
     const now = classNames.indexOf(className);

@@ -1,10 +1,10 @@
-import type { HostEvent, ProjectChange, ProjectionUnit, State } from '../code-host/code-host.js';
+import type { ProjectionUnit, State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
+import type { Effect } from './projection-fold.js';
 import type { ChangesWriter } from './changes-writer.js';
-import { eventsOf } from '../core/event.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
 /** One class of one revision of a projection. */
@@ -29,38 +29,13 @@ export function unitsOf(
   }));
 }
 
-/** Events of commits in order, each with the place of its commit. */
-export function flatten(commits: readonly StoredCommit[]): {
-  readonly events: HostEvent[];
-  readonly commitOf: StoredCommit[];
-} {
-  const events: HostEvent[] = [];
-  const commitOf: StoredCommit[] = [];
-  for (const commit of commits)
-    for (const event of eventsOf(commit)) {
-      events.push(event);
-      commitOf.push(commit);
-    }
-  return { events, commitOf };
-}
-
 /** What a revision made before it was halted: of whole commits only, and the same of all its classes, so that its last change says how far it is. */
-export function beforeHalt(
-  changes: readonly ProjectChange[],
-  units: readonly ProjectionUnit[],
-  commitOf: readonly StoredCommit[],
-): readonly ProjectChange[] {
+export function beforeHalt(effects: readonly Effect<RevisionUnit>[]): readonly Effect<RevisionUnit>[] {
   const ends = new Map<string, number>();
-  for (const { outcome, unit, event } of changes) {
-    if (outcome !== 'halted') continue;
-    const id = units[unit]?.id ?? '';
-    ends.set(id, Math.min(ends.get(id) ?? Infinity, commitOf[event]?.offset ?? 0));
-  }
-  if (ends.size === 0) return changes;
-  return changes.filter(
-    ({ outcome, unit, event }) =>
-      outcome !== 'halted' && (commitOf[event]?.offset ?? 0) < (ends.get(units[unit]?.id ?? '') ?? Infinity),
-  );
+  for (const { halted, unit, commit } of effects)
+    if (halted) ends.set(unit.id, Math.min(ends.get(unit.id) ?? Infinity, commit.offset));
+  if (ends.size === 0) return effects;
+  return effects.filter(({ halted, unit, commit }) => !halted && commit.offset < (ends.get(unit.id) ?? Infinity));
 }
 
 export const sameState = (a: State, b: State): boolean => (a === null || b === null ? a === b : a.equals(b));
@@ -78,7 +53,7 @@ export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boole
  * the code may have been stopped, and is not this time.
  */
 export function firstDisagreement(
-  changes: Pick<ChangesWriter, 'isSettled' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
+  changes: Pick<ChangesWriter, 'isTrimmed' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
   units: readonly RevisionUnit[],
   commits: readonly StoredCommit[],
   values: readonly ChangeValue[],
@@ -93,7 +68,7 @@ export function firstDisagreement(
   }
   const live = new Set(units.map(({ id }) => id));
   return commits.find(({ offset }) => {
-    if (offset > last || changes.isSettled(offset)) return false;
+    if (offset > last || changes.isTrimmed(offset)) return false;
     const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) =>
       live.has(revisionUnit(projectionId, revision)),
     );
@@ -110,7 +85,7 @@ const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>
   sameState(change.state, value.state);
 
 /** Puts the state of an accepted change in the store, when it is one of these units'. */
-export function settleChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
+export function storeChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
   const unit = units.find(
     (one) =>
       one.projectionId === change.projectionId &&

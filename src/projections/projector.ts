@@ -1,4 +1,5 @@
-import type { HostEvent, ProjectChange, Runner } from '../code-host/code-host.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { ProjectionCursor } from './projection-cursor.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
@@ -6,19 +7,19 @@ import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import { inputAfter, type ChangesWriter } from './changes-writer.js';
-import { commitsOf, type InputReader } from '../feed/inputs.js';
+import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
-import { placedFault, type KeyReleases } from './key-releases.js';
+import type { KeyReleases } from './key-releases.js';
+import { changeOfRow, ProjectionBatch, rowAfter, type Effect, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, swapValues } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
-  flatten,
   nameOf,
   pendingOf,
   sameState,
-  settleChange,
+  storeChange,
   stateName,
   unitsOf,
   type NamedState,
@@ -26,29 +27,34 @@ import {
   type RevisionUnit,
 } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
+import { Steps, type SteppedWork } from '../jobs/steps.js';
+import type { ProjectionReads } from './projection-reads.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ProjectorOptions {
+  /** Told when a revision went live. */
+  readonly reads: Pick<ProjectionReads, 'livesChanged'>;
   readonly tables: PartitionTables;
-  readonly reader: InputReader;
+  readonly inputs: InputFeed;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
   readonly releases: KeyReleases;
-  readonly runner: Runner;
-  readonly ensureLoaded: (artefactId: string) => Promise<void> | undefined;
-  /** The revision has too many strikes: it is not fed any more. Its number never is again, since its states have a gap from there on. */
-  readonly halted?: (unitId: string) => boolean;
-  /** The projection is in the catalog: a swap of a deleted one is passed over. */
-  readonly exists: (projectionId: string) => boolean;
+  /** A halted revision is not fed any more. Its number never is again, since its states have a gap from there on. */
+  readonly code: TenantCode;
+  readonly cursor: ProjectionCursor;
+  /** A swap of a projection that was deleted is passed over. */
+  readonly definitions: { projectionExists(projectionId: string): boolean };
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
   readonly logger: Logger;
-  readonly changesAProduce?: number | undefined;
-  readonly observer?: {
-    projected?(events: number, changes: number, seconds: number): void;
-    faulted?(kind: 'projection'): void;
-    swapped?(cause: SwapCause): void;
-  };
+  readonly changesPerProduce?: number | undefined;
+  readonly observer?: ProjectorObserver | undefined;
+}
+
+export interface ProjectorObserver {
+  projected?(events: number, changes: number, seconds: number): void;
+  faulted?(kind: 'projection'): void;
+  swapped?(cause: SwapCause): void;
 }
 
 /** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
@@ -64,106 +70,81 @@ interface Made {
 }
 
 const READ_BYTES = 512 * 1024;
-const EVENTS_A_BATCH = 256;
+const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
-const CHANGES_A_PRODUCE = 1000;
-const RETRY_MS = 1000;
+const CHANGES_PER_PRODUCE = 1000;
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
  * are being written; states and the position count when they are acknowledged. After a restart the inputs past the checkpoint
  * are folded again: a change that was accepted then is taken as it was recorded, not written twice.
  */
-export class Projector {
+export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
+  readonly reply = 'each';
   readonly #options: ProjectorOptions;
   #units: RevisionUnit[] = [];
   readonly #pending = new Map<string, PendingState>();
   readonly #flights: Flight[] = [];
   readonly #foresight: Foresight;
-  #position = 0;
-  #acked = 0;
-  #started = false;
-  #running = false;
-  #signalled = false;
-  #closed = false;
+  readonly #steps = new Steps(this);
   #freed: (() => void) | undefined;
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
-    this.#foresight = new Foresight(options.runner);
+    this.#foresight = new Foresight(options.code.runner);
   }
 
-  /** Folds from this log offset on: what the live projections did with all before is in the store. */
-  start(position: number): void {
-    this.#position = this.#acked = position;
-    this.#started = true;
+  /** Folds from the cursor on: what the live projections did with all before is in the store. */
+  start(): void {
+    const { cursor } = this.#options;
+    cursor.moveTo(cursor.stored);
     for (const [projectionId, live] of this.#options.tables.liveProjections())
       this.#units.push(...unitsOf(projectionId, live));
-    this.signal();
-  }
-
-  /** All changes of inputs below are acknowledged and in the store. */
-  get acked(): number {
-    return this.#acked;
-  }
-
-  /** Inputs below are folded, their changes may be on the way. */
-  get position(): number {
-    return this.#position;
+    this.#steps.start();
   }
 
   /** There may be inputs. */
   signal(): void {
-    this.#signalled = true;
-    if (this.#running || this.#closed || !this.#started) return;
-    this.#running = true;
-    void this.#run();
+    this.#steps.signal();
   }
 
   /** Commits are on their way to this offset. With nothing else to fold, and no code to be loaded, they are folded meanwhile. */
   foresee(offset: number, commits: (mostEvents: number) => readonly StoredCommit[]): void {
     if (
-      this.#running ||
-      this.#closed ||
+      this.#steps.running ||
+      this.#steps.closed ||
       this.#foresight.pending ||
-      offset !== this.#position ||
+      offset !== this.#options.cursor.folded ||
       this.#flights.length >= BATCHES_IN_FLIGHT
     )
       return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits(EVENTS_A_BATCH);
-    if (foreseen.length > 0) this.#foresight.begin(foreseen, units, () => this.#ask(units, flatten(foreseen).events));
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#freed?.();
-  }
-
-  async #run(): Promise<void> {
-    try {
-      while (this.#signalled && !this.#closed) {
-        this.#signalled = false;
-        while (!this.#closed && (await this.#step()));
-      }
-    } catch (error) {
-      if (this.#closed) return;
-      this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
-      for (const unit of this.#units) this.#options.runner.forget(unit.id);
-      setTimeout(() => this.signal(), RETRY_MS).unref();
-    } finally {
-      this.#running = false;
+    const foreseen = commits(EVENTS_PER_BATCH);
+    if (foreseen.length > 0) {
+      const batch = new ProjectionBatch(foreseen);
+      this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
     }
   }
 
-  async #step(): Promise<boolean> {
-    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#closed) await this.#oneAcked();
+  close(): void {
+    this.#steps.close();
+    this.#freed?.();
+  }
+
+  failed(error: unknown): void {
+    this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
+    for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
+  }
+
+  async step(): Promise<boolean> {
+    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
     if (this.#units.length === 0 && this.#pass()) return true;
-    const { inputs, next } = await this.#options.reader.read(this.#position, READ_BYTES);
-    if (next === this.#position || this.#closed) return false;
+    const { cursor } = this.#options;
+    const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: READ_BYTES });
+    if (next === cursor.folded || this.#steps.closed) return false;
     const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
-    if (this.#isClosed()) return false;
+    if (this.#steps.closed) return false;
     const control = inputs.findIndex((input) => input.kind === 'control');
     const first = inputs[0];
     if (control === 0 && first?.kind === 'control') {
@@ -173,19 +154,18 @@ export class Projector {
         await this.#options.releases.apply(first.control.value, first.offset, this.#units);
       else this.#drop(first.control.value.projectionId);
       this.#options.changes.passed(first.offset);
-      this.#position = this.#acked = first.offset + 1;
+      cursor.moveTo(first.offset + 1);
       return true;
     }
     const commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
     const stop = inputs[control];
     const end = stop?.kind === 'control' ? stop.offset : next;
-    if (end <= this.#position)
-      throw new InvariantError(`what is to be folded from ${this.#position} on ends at ${end}`);
+    if (end <= cursor.folded) throw new InvariantError(`what is to be folded from ${cursor.folded} on ends at ${end}`);
     if (this.#units.length === 0) {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_A_BATCH);
+      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_PER_BATCH);
       await this.#project(
         commits.slice(0, count),
         count < commits.length ? (commits[count]?.offset ?? end) : end,
@@ -197,75 +177,67 @@ export class Projector {
 
   /** Without projections, and with no change left of one, commits are passed unread. */
   #pass(): boolean {
-    const { reader, changes } = this.#options;
+    const { inputs, changes, cursor } = this.#options;
     const until =
-      this.#flights.length > 0 || changes.lastRecorded() >= this.#position
+      this.#flights.length > 0 || changes.lastRecorded() >= cursor.folded
         ? undefined
-        : reader.commitsUntil?.(this.#position);
-    if (until === undefined || until <= this.#position) return false;
-    this.#position = this.#acked = until;
+        : inputs.commitsUntil?.(cursor.folded);
+    if (until === undefined || until <= cursor.folded) return false;
+    cursor.moveTo(until);
     return true;
   }
 
   #fly(upTo: number, commits: readonly StoredCommit[]): Flight {
     const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), acked: false, made: [] };
     this.#flights.push(flight);
-    this.#position = upTo;
+    this.#options.cursor.folded = upTo;
     return flight;
   }
 
   #land(): void {
-    const { changes } = this.#options;
+    const { changes, cursor } = this.#options;
     for (let flight = this.#flights[0]; flight?.acked; flight = this.#flights[0]) {
       for (const { change, pending } of flight.made.sort((a, b) => a.change.sequence - b.change.sequence))
-        this.#settle(change, pending);
+        this.#store(change, pending);
       for (const input of flight.inputs) changes.passed(input);
-      this.#acked = flight.upTo;
+      cursor.stored = flight.upTo;
       this.#flights.shift();
     }
     this.#freed?.();
   }
 
   async #oneAcked(): Promise<void> {
-    if (this.#closed) throw new Error('the tenant is closed');
+    if (this.#steps.closed) throw new Error('the tenant is closed');
     await new Promise<void>((resolve) => (this.#freed = resolve));
     this.#freed = undefined;
-    if (this.#closed) throw new Error('the tenant is closed');
-  }
-
-  #isClosed(): boolean {
-    return this.#closed;
+    if (this.#steps.closed) throw new Error('the tenant is closed');
   }
 
   /** The units of all live projections that have not too many strikes. */
   #fed(): RevisionUnit[] {
-    const { halted = () => false } = this.#options;
-    return this.#units.filter(({ id }) => !halted(id));
+    const { code } = this.#options;
+    return this.#units.filter(({ id }) => !code.isHalted(id));
   }
 
   #isLoading(artefactId: string): boolean {
-    const loading = this.#options.ensureLoaded(artefactId);
+    const loading = this.#options.code.load(artefactId);
     loading?.catch(() => undefined); // whoever needs it asks again
     return loading !== undefined;
   }
 
-  #ask(units: readonly RevisionUnit[], events: readonly HostEvent[]): Promise<ProjectChange[]> {
-    const { halted = () => false, runner } = this.#options;
-    const stateOf = (unit: number, key: string): PendingState => this.#stateOf(units[unit], key);
-    return runner.project({ units, events, reply: 'each', stateOf, halted: (unit) => halted(units[unit]?.id ?? '') });
-  }
-
   async #project(commits: readonly StoredCommit[], upTo: number, foreseen?: Foreseen): Promise<void> {
     const units = foreseen?.units ?? this.#fed();
-    for (const artefactId of new Set(units.map((unit) => unit.artefactId)))
-      await this.#options.ensureLoaded(artefactId);
-    if (this.#closed) return;
-    const { events, commitOf } = flatten(commits);
+    for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await this.#options.code.load(artefactId);
+    if (this.#steps.closed) return;
+    const batch = new ProjectionBatch(commits);
     const started = performance.now();
-    const given = events.length === 0 ? [] : await (foreseen?.given ?? this.#ask(units, events));
-    if (this.#closed) return;
-    const values = this.#values(beforeHalt(given, units, commitOf), units, events, commitOf);
-    this.#options.observer?.projected?.(events.length, values.length, (performance.now() - started) / 1000);
+    const effects =
+      foreseen === undefined
+        ? await batch.fold(this.#options.code.runner, units, this)
+        : batch.effects(units, await foreseen.given);
+    if (this.#steps.closed) return;
+    const values = valuesOf(beforeHalt(effects));
+    this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);
     if (cut === undefined) return this.#emit(values, upTo, commits);
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
@@ -274,7 +246,7 @@ export class Projector {
       { input: offset },
       'the code gave another state than before the restart; the recorded one holds',
     );
-    for (const unit of units) this.#options.runner.forget(unit.id);
+    for (const unit of units) this.#options.code.runner.forget(unit.id);
     const through = commits.indexOf(cut) + 1;
     this.#emit(
       values.filter(({ inputOffset }) => inputOffset < offset),
@@ -283,49 +255,15 @@ export class Projector {
     );
   }
 
-  #stateOf(unit: RevisionUnit | undefined, key: string): PendingState {
-    if (unit === undefined) return { state: null, faulted: false };
+  stateOf(unit: RevisionUnit, key: string): PendingState {
     const pending = this.#pending.get(stateName(unit, key));
     if (pending !== undefined) return pending;
     const row = this.#options.tables.keyState(unit.projectionId, unit.revision, key, unit.classIndex);
     return { state: row?.state ?? null, faulted: row?.fault !== undefined };
   }
 
-  #values(
-    changes: readonly ProjectChange[],
-    units: readonly RevisionUnit[],
-    events: readonly HostEvent[],
-    commitOf: readonly StoredCommit[],
-  ): ChangeValue[] {
-    const values: ChangeValue[] = [];
-    let last: StoredCommit | undefined;
-    // Numbered a projection each: which others are there, and in what order, may differ after a restart.
-    const indices = new Map<string, number>();
-    for (const change of changes) {
-      const [commit, event, unit] = [commitOf[change.event], events[change.event], units[change.unit]];
-      if (commit === undefined || event === undefined || unit === undefined || change.outcome === 'parked') continue;
-      if (commit !== last) indices.clear();
-      last = commit;
-      const inputIndex = indices.get(unit.projectionId) ?? 0;
-      indices.set(unit.projectionId, inputIndex + 1);
-      values.push({
-        projectionId: unit.projectionId,
-        revision: unit.revision,
-        className: unit.className,
-        key: change.key,
-        inputOffset: commit.offset,
-        inputIndex,
-        eventId: event.eventId,
-        aggregateId: commit.aggregateId,
-        aggregateType: commit.aggregateType,
-        version: event.version,
-        timestamp: commit.timestamp,
-        cause: null,
-        state: change.state,
-        fault: change.fault === undefined ? null : Buffer.from(JSON.stringify(placedFault(change, commit))),
-      });
-    }
-    return values;
+  isHalted({ id }: RevisionUnit): boolean {
+    return this.#options.code.isHalted(id);
   }
 
   /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
@@ -357,16 +295,16 @@ export class Projector {
 
   /** Parts the values in those to be written and those whose change is accepted; accepted changes without a value count too. */
   #resume(values: readonly ChangeValue[], inputs: readonly number[]): { fresh: ChangeValue[]; recorded: Change[] } {
-    const { changes, tables, logger, runner } = this.#options;
+    const { changes, tables, logger, code } = this.#options;
     const fresh: ChangeValue[] = [];
     const recorded = new Set<Change>();
     for (const input of inputs) for (const change of changes.recordedOf(input)) recorded.add(change);
     for (const value of values) {
       const { projectionId, revision, key, inputOffset, inputIndex } = value;
       const change = changes.recorded(value);
-      const settled = change === undefined ? changes.settled(value) : undefined;
-      if (settled !== undefined) {
-        recorded.add(settled);
+      const trimmed = change === undefined ? changes.trimmedChange(value) : undefined;
+      if (trimmed !== undefined) {
+        recorded.add(trimmed);
         continue;
       }
       const last = tables.lastInput(projectionId);
@@ -379,24 +317,24 @@ export class Projector {
         { projectionId, key, input: inputOffset },
         'the projection gave another state than before the restart: its code does not depend on its events alone',
       );
-      runner.forget(revisionUnit(projectionId, revision));
+      code.runner.forget(revisionUnit(projectionId, revision));
     }
     return { fresh, recorded: [...recorded] };
   }
 
-  #settle(change: Change, pending: PendingState | undefined): void {
+  #store(change: Change, pending: PendingState | undefined): void {
     const { tables } = this.#options;
     const name = nameOf(change);
     if (this.#pending.get(name) === pending) this.#pending.delete(name);
-    settleChange(tables, this.#units, change);
+    storeChange(tables, this.#units, change);
   }
 
   /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
-    const { tables, builds, exists, changesAProduce = CHANGES_A_PRODUCE } = this.#options;
+    const { tables, builds, definitions, code, changesPerProduce = CHANGES_PER_PRODUCE } = this.#options;
     const { projectionId, revision } = swap;
     const before = tables.liveProjection(projectionId);
-    if (!exists(projectionId) || (before !== undefined && before.revision >= revision)) {
+    if (!definitions.projectionExists(projectionId) || (before !== undefined && before.revision >= revision)) {
       builds.forget(projectionId, revision);
       return;
     }
@@ -407,17 +345,18 @@ export class Projector {
     for (const value of swapValues(tables, swap, before, offset)) {
       values.push(value);
       changed++;
-      if (values.length >= changesAProduce) await this.#emitSwap(values.splice(0));
+      if (values.length >= changesPerProduce) await this.#emitSwap(values.splice(0));
     }
     await this.#emitSwap(values);
     const kept =
-      before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true
+      before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
         : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
     this.#options.observer?.swapped?.(swap.cause);
+    this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
-    if (before !== undefined) this.#options.runner.forget(revisionUnit(projectionId, before.revision));
+    if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
   }
 
   async #emitSwap(values: readonly ChangeValue[]): Promise<void> {
@@ -425,26 +364,45 @@ export class Projector {
     const fresh: ChangeValue[] = [];
     for (const value of values) {
       const { projectionId, inputOffset, inputIndex } = value;
-      const change = changes.recorded(value) ?? changes.settled(value);
+      const change = changes.recorded(value) ?? changes.trimmedChange(value);
       const last = tables.lastInput(projectionId);
-      if (change !== undefined) this.#settle(change, undefined);
+      if (change !== undefined) this.#store(change, undefined);
       else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);
-      // Else it was accepted, and settled with its chunk.
+      // Else it was accepted, and stored with its chunk.
     }
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
       changes.write(fresh, (acked) => {
-        for (const change of acked) this.#settle(change, undefined);
+        for (const change of acked) this.#store(change, undefined);
         resolve();
       });
     });
   }
 
   #drop(projectionId: string): void {
-    const { tables, runner, builds } = this.#options;
-    for (const unit of this.#units) if (unit.projectionId === projectionId) runner.forget(unit.id);
+    const { tables, code, builds } = this.#options;
+    for (const unit of this.#units) if (unit.projectionId === projectionId) code.runner.forget(unit.id);
     this.#units = this.#units.filter((unit) => unit.projectionId !== projectionId);
     builds.forget(projectionId);
     tables.dropProjection(projectionId);
   }
+}
+
+/** Numbered a projection each: which others are there, and in what order, may differ after a restart. */
+function valuesOf(effects: readonly Effect<RevisionUnit>[]): ChangeValue[] {
+  const values: ChangeValue[] = [];
+  const indices = new Map<string, number>();
+  let last: StoredCommit | undefined;
+  for (const effect of effects) {
+    const { commit, unit, key } = effect;
+    const { projectionId, revision, className } = unit;
+    if (commit !== last) indices.clear();
+    last = commit;
+    const index = indices.get(projectionId) ?? 0;
+    indices.set(projectionId, index + 1);
+    values.push(
+      changeOfRow({ projectionId, revision, className, key }, [commit.offset, index], null, rowAfter(effect)),
+    );
+  }
+  return values;
 }

@@ -2,138 +2,114 @@ import type { Change } from '../core/change.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { ProjectionCursor } from './projection-cursor.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { Input, InputReader } from '../feed/inputs.js';
+import type { Input, InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
-import { settleChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { storeChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface StandbyProjectionsOptions {
   readonly tables: PartitionTables;
-  readonly reader: InputReader;
+  readonly inputs: InputFeed;
   readonly changes: ChangesWriter;
   readonly builds: ProjectionBuilds;
-  /** The revision has too many strikes: its states are not those of all inputs. */
-  readonly halted?: (unitId: string) => boolean;
-  /** What the live projections did with all inputs below is in the store. */
-  readonly position: number;
+  /** The states of a halted revision are not those of all inputs. */
+  readonly code: TenantCode;
+  readonly cursor: ProjectionCursor;
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
   readonly logger: Logger;
 }
 
 const READ_BYTES = 512 * 1024;
-const ROWS_A_TURN = 1000;
-const RETRY_MS = 1000;
+const ROWS_PER_TURN = 1000;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
  * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
  * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
  */
-export class StandbyProjections {
+export class StandbyProjections implements SteppedWork {
   readonly #options: StandbyProjectionsOptions;
   #units: RevisionUnit[] = [];
-  #position: number;
-  #started = false;
-  #running = false;
-  #signalled = false;
-  #closed = false;
+  readonly #steps = new Steps(this);
 
   constructor(options: StandbyProjectionsOptions) {
     this.#options = options;
-    this.#position = options.position;
     for (const [projectionId, live] of options.tables.liveProjections())
       this.#units.push(...unitsOf(projectionId, live));
   }
 
-  /** What the live projections did with all inputs below is in the store. */
-  get position(): number {
-    return this.#position;
-  }
-
   /** All changes from the position on are in the log, or have been folded: from here on it goes on by itself. */
   start(): void {
-    this.#started = true;
-    this.signal();
+    this.#steps.start();
   }
 
   /** There may be inputs, or changes. */
   signal(): void {
-    this.#signalled = true;
-    if (this.#running || this.#closed || !this.#started) return;
-    this.#running = true;
-    queueMicrotask(() => void this.#run());
+    this.#steps.signal();
   }
 
   /** Nothing more is put in the store. */
   close(): void {
-    this.#closed = true;
+    this.#steps.close();
   }
 
   /** A change of an input that was passed: it was recorded late, and is the last word on its key. */
   recorded(change: Change, inputOffset: number): void {
-    if (this.#closed) return;
-    if (inputOffset < this.#position) {
-      settleChange(this.#options.tables, this.#units, change);
+    if (this.#steps.closed) return;
+    if (inputOffset < this.#options.cursor.stored) {
+      storeChange(this.#options.tables, this.#units, change);
       this.#options.changes.passed(inputOffset);
     } else this.signal();
   }
 
-  async #run(): Promise<void> {
-    try {
-      while (this.#signalled && !this.#closed) {
-        this.#signalled = false;
-        while (!this.#closed && (await this.#step()));
-      }
-    } catch (error) {
-      if (this.#closed) return;
-      this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
-      setTimeout(() => this.signal(), RETRY_MS).unref();
-    } finally {
-      this.#running = false;
-    }
+  failed(error: unknown): void {
+    this.#options.logger.warn({ err: error }, 'projections could not be followed; trying again');
   }
 
-  async #step(): Promise<boolean> {
-    const { reader, changes } = this.#options;
-    const from = this.#position;
-    if (from >= this.#settledBefore()) return false;
-    const { inputs, next } = await reader.read(from, READ_BYTES);
-    for (const input of inputs) {
-      if (this.#closed) return false;
+  async step(): Promise<boolean> {
+    const { inputs, changes, cursor } = this.#options;
+    const from = cursor.stored;
+    if (from >= this.#recordedTo()) return false;
+    const { items, end: next } = await inputs.read(from, { bytes: READ_BYTES });
+    for (const input of items) {
+      if (this.#steps.closed) return false;
       const offset = offsetOf(input);
-      if (!this.#isSettled(input)) {
-        this.#position = offset;
+      if (!this.#isRecorded(input)) {
+        cursor.moveTo(offset);
         return false;
       }
       if (input.kind === 'commit')
         for (const change of inOrder(changes.recordedOf(offset)))
-          settleChange(this.#options.tables, this.#units, change);
+          storeChange(this.#options.tables, this.#units, change);
       else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
         else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
         else if (!(await this.#swap(input.control.value, offset))) return false;
       }
       changes.passed(offset);
-      this.#position = offset + 1;
+      cursor.moveTo(offset + 1);
     }
-    if (this.#closed) return false;
+    if (this.#steps.closed) return false;
     // Asked again: what was read may have been overtaken by the first projection meanwhile.
-    this.#position = Math.max(this.#position, Math.min(next, this.#settledBefore()));
-    return this.#position > from;
+    cursor.moveTo(Math.max(cursor.stored, Math.min(next, this.#recordedTo())));
+    return cursor.stored > from;
   }
 
   /** Without a projection no input has a change. */
-  #settledBefore(): number {
+  #recordedTo(): number {
     return this.#units.length === 0 ? Infinity : this.#options.changes.lastRecorded();
   }
 
-  #isSettled(input: Input): boolean {
+  #isRecorded(input: Input): boolean {
     if (input.kind !== 'control' || input.control.kind === 'ProjectionDrop')
-      return offsetOf(input) < this.#settledBefore();
+      return offsetOf(input) < this.#recordedTo();
     // The changes of a swap, or of a release, are several produces: only one of a later input says that they are through.
     if (offsetOf(input) < this.#options.changes.lastRecorded()) return true;
     return input.control.kind === 'ProjectionSwap'
@@ -162,17 +138,17 @@ export class StandbyProjections {
         if (now < 0) continue;
         tables.setKeyState(projectionId, revision, key, now, row);
         if (row.fault !== undefined) tables.faults.setKey(projectionId, key, now, true);
-        if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
+        if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
       }
     const units = unitsOf(projectionId, swap);
     let changed = 0;
     for (const change of changes.recordedOf(offset)) {
-      settleChange(tables, units, change);
+      storeChange(tables, units, change);
       if (change.projectionId === projectionId) changed++;
-      if (++rows % ROWS_A_TURN === 0 && !(await this.#flushed())) return false;
+      if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
     }
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
-    const halted = before !== undefined && this.#options.halted?.(revisionUnit(projectionId, before.revision)) === true;
+    const halted = before !== undefined && this.#options.code.isHalted(revisionUnit(projectionId, before.revision));
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
     return true;
   }
@@ -181,13 +157,13 @@ export class StandbyProjections {
     const { tables, changes } = this.#options;
     if (heldRow(tables, this.#units, release) === undefined) return;
     tables.faults.setDeparted(release.projectionId, release.revision);
-    for (const change of inOrder(changes.recordedOf(offset))) settleChange(tables, this.#units, change);
+    for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
   }
 
   /** Rows of many keys are written on the way, so that memory is bounded; broken off here, the swap is begun anew. */
   async #flushed(): Promise<boolean> {
     await this.#options.tables.section.flush();
-    return !this.#closed;
+    return !this.#steps.closed;
   }
 
   #drop(projectionId: string): void {

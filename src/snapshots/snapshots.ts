@@ -13,10 +13,10 @@ import { writeSnapshot } from './snapshot-writer.js';
 
 /** A task of a tenant, or of a further partition of one, as far as it matters here. */
 export interface SnapshotTask {
-  /** Of the local store; its name is the slot key. */
-  readonly section: string;
+  /** The name of its section of the local store. */
+  readonly slotKey: string;
   /** Undefined while it is not the owner's: a standby writes no snapshots. */
-  readonly folded: FoldedSoFar | undefined;
+  readonly foldedSoFar: FoldedSoFar | undefined;
 }
 
 export interface FoldedSoFar {
@@ -117,7 +117,7 @@ export class Snapshots {
 
   /** The task runs from now on; a snapshot of it is written when one is due. */
   watch(task: SnapshotTask): void {
-    this.#watched.set(task.section, { task, last: undefined, retryAt: 0 });
+    this.#watched.set(task.slotKey, { task, last: undefined, retryAt: 0 });
   }
 
   /** The task is closing, or the tenant deleted: resolves when nothing more is written for it. */
@@ -148,16 +148,18 @@ export class Snapshots {
       this.#watched.set(section, watched);
       const writing = { section, stopped: false, done: Promise.resolve() };
       this.#writing = writing;
-      writing.done = this.#write(watched, () => writing.stopped || watched.task.folded === undefined).finally(() => {
-        const took = performance.now() - now;
-        this.#writing = undefined;
-        this.#restsUntil = performance.now() + RESTS * took;
-      });
+      writing.done = this.#write(watched, () => writing.stopped || watched.task.foldedSoFar === undefined).finally(
+        () => {
+          const took = performance.now() - now;
+          this.#writing = undefined;
+          this.#restsUntil = performance.now() + RESTS * took;
+        },
+      );
       return;
     }
   }
 
-  #due({ task: { folded }, last = { records: 0, bytes: 0 } }: Watched): boolean {
+  #due({ task: { foldedSoFar: folded }, last = { records: 0, bytes: 0 } }: Watched): boolean {
     if (folded === undefined) return false;
     const { afterRecords, afterBytes = AFTER_BYTES } = this.#options;
     const tail = folded.records - last.records;
@@ -166,7 +168,7 @@ export class Snapshots {
 
   async #write(watched: Watched, stopped: () => boolean): Promise<void> {
     const { log, archive, logger, observer } = this.#options;
-    const { section } = watched.task;
+    const { slotKey: section } = watched.task;
     const started = performance.now();
     try {
       if (watched.last === undefined) {
@@ -176,10 +178,10 @@ export class Snapshots {
         watched.last =
           newest === undefined
             ? { records: 0, bytes: 0 }
-            : { records: recordsOf(newest.manifest.checkpoint), bytes: watched.task.folded?.bytes ?? 0 };
+            : { records: recordsOf(newest.manifest.checkpoint), bytes: watched.task.foldedSoFar?.bytes ?? 0 };
         if (!this.#due(watched)) return;
       }
-      const eventBytes = watched.task.folded?.bytes ?? 0;
+      const eventBytes = watched.task.foldedSoFar?.bytes ?? 0;
       const { checkpoint, chunks, entries, bytes } = await writeSnapshot(log, archive, section, stopped);
       watched.last = { records: recordsOf(checkpoint), bytes: eventBytes };
       const seconds = (performance.now() - started) / 1000;

@@ -94,7 +94,7 @@ export interface OrderSpan {
   readonly partition: number;
   readonly from: number;
   /** Exclusive. */
-  readonly through: number;
+  readonly end: number;
 }
 
 /** Records of both topics that are folded. */
@@ -123,7 +123,7 @@ export const CHECKPOINT_KEY = 'm';
  */
 type HeadRow = (number | string)[];
 const LAST_COMMITS = 3;
-const COMMITS_A_ROW = 16;
+const COMMITS_PER_ROW = 16;
 
 /** As lists: the names of fields would be written with each row. */
 type ReducerRow = readonly [
@@ -215,7 +215,7 @@ export class PartitionTables {
     }
     const unwritten = this.#unwrittenHeads.get(aggregateId);
     const row = unwritten ?? this.#headRow(aggregateId)?.slice() ?? [version, type, timestamp];
-    if (row.length >= LAST_COMMITS + 2 * COMMITS_A_ROW) {
+    if (row.length >= LAST_COMMITS + 2 * COMMITS_PER_ROW) {
       const full = row.splice(LAST_COMMITS);
       this.section.set(`c${aggregateId}${SEPARATOR}${padded(full[0] as number)}`, full);
     }
@@ -323,16 +323,16 @@ export class PartitionTables {
     this.section.set(`u${aggregateType}`, progress);
   }
 
-  setSpan({ base, partition, from, through }: OrderSpan): void {
-    this.section.set(`o${padded(base)}`, [partition, from, through]);
+  setSpan({ base, partition, from, end }: OrderSpan): void {
+    this.section.set(`o${padded(base)}`, [partition, from, end]);
   }
   /** The span that holds the place, or the last one before it. */
   spanAt(place: number): OrderSpan | undefined {
     for (const [key, value] of place < 0
       ? []
       : this.section.range('o', `o${padded(place + 1)}`, { limit: 1, reverse: true })) {
-      const [partition, from, through] = value as [number, number, number];
-      return { base: parseInt(key.slice(1), 36), partition, from, through };
+      const [partition, from, end] = value as [number, number, number];
+      return { base: parseInt(key.slice(1), 36), partition, from, end };
     }
     return undefined;
   }

@@ -4,12 +4,14 @@ import { within } from '../core/within.js';
 import { revisionUnit } from '../core/ids.js';
 import { notFaulted, notRun, requireFault } from '../aggregates/aggregate-releases.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
-import type { KeyReleases } from '../projections/key-releases.js';
 import type { KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
 import type { ExpectedFault } from '../aggregates/aggregates.js';
 import type { Fault } from '../core/event.js';
-import type { Control, ReleaseMode } from '../core/records.js';
-import type { AggregatePartition } from '../aggregates/partition.js';
+import type { ReleaseMode } from '../core/records.js';
+import { RELEASE_WAIT_MS } from '../aggregates/partition.js';
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { TenantProjections } from '../projections/tenant-projections.js';
+import type { TenantInput } from './tenant-input.js';
 
 /** What of a tenant stands at a fault, and how it goes on. */
 export interface Faults {
@@ -64,20 +66,13 @@ export interface KeyRelease {
 
 export interface TenantFaultsOptions {
   readonly tables: PartitionTables;
-  readonly releases: KeyReleases;
-  /** The revision has too many strikes: its code is not run. */
-  readonly halted: (unitId: string) => boolean;
-  readonly partitions: () => Promise<readonly AggregatePartition[]>;
-  /** Puts the release in the tenant's one order. */
-  readonly propose: (control: Control) => Promise<number>;
-  /** Throws where this process does not serve the tenant, as far as it knows. */
-  readonly mustServe: () => void;
-  /** How long an answer waits for the projections to come to the release, milliseconds. */
-  readonly waitMs: number;
+  readonly code: TenantCode;
+  readonly input: TenantInput;
+  readonly projections: TenantProjections;
 }
 
 /** Of so many keys one request takes on all that stand. */
-const KEYS_A_REQUEST = 1000;
+const KEYS_PER_REQUEST = 1000;
 
 interface Held {
   readonly key: string;
@@ -96,7 +91,7 @@ export class TenantFaults implements Faults {
   async ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage> {
     const after = query.cursor === undefined ? '' : decodeCursor(query.cursor, ['string'])[0];
     const pages = await Promise.all(
-      (await this.#options.partitions()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
+      (await this.#options.input.all()).map(({ reads }) => reads.faults(aggregateType, after, query.limit)),
     );
     const all = pages.flatMap(({ faults }) => faults).sort((a, b) => (a.aggregateId < b.aggregateId ? -1 : 1));
     const faults = all.slice(0, query.limit);
@@ -106,12 +101,12 @@ export class TenantFaults implements Faults {
   }
 
   async countOfType(aggregateType: string): Promise<number> {
-    return (await this.#options.partitions()).reduce((sum, { reads }) => sum + reads.faultCount(aggregateType), 0);
+    return (await this.#options.input.all()).reduce((sum, { reads }) => sum + reads.faultCount(aggregateType), 0);
   }
 
   async ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage> {
     await Promise.resolve();
-    this.#options.mustServe();
+    this.#options.projections.mustServe();
     const cursor = query.cursor === undefined ? undefined : decodeCursor(query.cursor, ['string', 'number']);
     const faults: KeyFault[] = [];
     let last: readonly [string, number] = ['', 0];
@@ -125,20 +120,20 @@ export class TenantFaults implements Faults {
 
   async countOfProjection(projectionId: string): Promise<number> {
     await Promise.resolve();
-    this.#options.mustServe();
+    this.#options.projections.mustServe();
     return this.#options.tables.faults.keyCount(projectionId);
   }
 
   async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
     await Promise.resolve();
-    const { tables, halted, mustServe } = this.#options;
-    mustServe();
+    const { tables, code, projections } = this.#options;
+    projections.mustServe();
     const { projectionId, key, className } = query;
     const live = tables.liveProjection(projectionId);
     const held: Held[] = [];
     if (live === undefined) throw notFaulted(`the projection ${projectionId}`);
     if (key === undefined) {
-      for (const one of this.#held(projectionId)) if (held.push(one) === KEYS_A_REQUEST) break;
+      for (const one of this.#held(projectionId)) if (held.push(one) === KEYS_PER_REQUEST) break;
     } else held.push(...this.#classes(live, projectionId, key));
     const meant = held.filter(({ classIndex }) => className === undefined || live.classNames[classIndex] === className);
     if (meant.length === 0)
@@ -146,7 +141,7 @@ export class TenantFaults implements Faults {
         ? notFaulted(`the projection ${projectionId}`)
         : notFaulted(`the key '${key}' of projection ${projectionId}`);
     for (const { row } of meant) requireFault(row.fault, query);
-    if (halted(revisionUnit(projectionId, live.revision))) throw notRun();
+    if (code.isHalted(revisionUnit(projectionId, live.revision))) throw notRun();
     const able = meant.filter((one) => one.key !== '' || query.mode === 'skip');
     if (able.length === 0)
       throw new StatefoldError(
@@ -187,16 +182,16 @@ export class TenantFaults implements Faults {
     live: LiveProjection,
     { key, classIndex, row }: Held,
   ): Promise<KeyRelease> {
-    const { releases, propose, waitMs } = this.#options;
+    const { input, projections } = this.#options;
     const commandId = randomUUID();
     const className = live.classNames[classIndex] ?? '';
-    const told = releases.outcomeOf(commandId);
+    const told = projections.releases.outcomeOf(commandId);
     try {
-      await propose({
+      await input.first.propose({
         kind: 'ProjectionRelease',
         value: { projectionId, revision: live.revision, className, key, eventId: row.fault.eventId, mode, commandId },
       });
-      const outcome = await within(told.outcome, waitMs);
+      const outcome = await within(told.outcome, RELEASE_WAIT_MS);
       return { key, className, changes: 0, fault: undefined, ...(outcome ?? { outcome: 'pending' }) };
     } finally {
       told.forget();

@@ -1,51 +1,62 @@
+import type { AggregateObserver, AggregatePartition, PartitionSetting } from '../aggregates/partition.js';
+import type { BoundReducer } from '../aggregates/bindings.js';
 import type { CodeHost } from '../code-host/code-host.js';
-import type { SwapCause } from '../core/change.js';
-import type { Clock } from '../core/clock.js';
-import type { Logger } from '../core/logger.js';
+import type { CodeSource } from '../code-host/tenant-code.js';
 import type { ReleaseMode } from '../core/records.js';
 import type { Codecs } from '../log/codec/codec.js';
-import type { Log } from '../log/log.js';
-import type { BuildTarget } from '../projections/projection-builds.js';
-import type { BoundReducer } from '../aggregates/reducers.js';
-import type { PartitionTask } from './partition-task.js';
+import type {
+  ProjectionDefinitions,
+  ProjectionObserver,
+  ProjectionSetting,
+} from '../projections/tenant-projections.js';
 import type { LocalStore } from '../store/local-store.js';
 
 /** What the catalog says of a tenant's code. */
-export interface TenantDefinitions {
+export interface TenantDefinitions extends CodeSource, ProjectionDefinitions {
   /** Bindings of the tenant, as of now. */
   bindings(): readonly BoundReducer[];
-  /** The newest compiled revision of each projection. */
-  projections(): readonly BuildTarget[];
-  projectionExists(projectionId: string): boolean;
-  /** Of a reducer's artefact, or of `<projectionId>@<revision>`: it has too many strikes, its code is not to be run. */
-  halted?(unitId: string): boolean;
   /** Resolves when these are as of the call, also where another process wrote them. */
   refresh?(): Promise<void>;
-  assembly(artefactId: string): Promise<Buffer>;
 }
 
-export interface TenantTaskOptions {
-  readonly tenantId: string;
-  readonly log: Log;
+export interface TaskObserver extends Omit<AggregateObserver, SharedNames>, Omit<ProjectionObserver, SharedNames> {
+  produced?(topic: 'events' | 'changes', records: number, seconds: number): void;
+  voided?(): void;
+  /** Tenant code stopped a key or an aggregate. */
+  faulted?(kind: 'reducer' | 'projection'): void;
+  released?(kind: 'reducer' | 'projection', mode: ReleaseMode, outcome: string): void;
+}
+type SharedNames = 'produced' | 'voided' | 'faulted' | 'released';
+
+export interface TenantTaskOptions
+  extends
+    Omit<PartitionSetting, 'codecs' | 'observer'>,
+    Omit<ProjectionSetting, 'codecs' | 'observer' | 'definitions'> {
   readonly codecs: Codecs;
   readonly store: Pick<LocalStore, 'section'>;
   readonly codeHost: CodeHost;
   readonly definitions: TenantDefinitions;
-  readonly owner: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly idempotencyWindow: number;
   readonly changesRetentionMs: number;
-  readonly foldDeadlineMs: number;
-  /** Of each projection, and of each aggregate's reducers, so many former revisions keep their states; 1 unless given. */
-  readonly keptRevisions?: number;
-  readonly tailBytes?: number;
-  /** Of a swap, or a release: so many changes go in one produce. */
-  readonly changesAProduce?: number;
   /** The other partitions of its events; undefined where it has one. */
   readonly partitions?: PartitionSource;
   readonly onStopped: (error: Error) => void;
   readonly observer?: TaskObserver;
+}
+
+/** Told that a partition has folded a record that counts. */
+export interface PartitionReader {
+  folded(partition: number): void;
+}
+
+/** A partition past the first as its tenant's own task has it. */
+export interface HeldPartition {
+  readonly core: AggregatePartition;
+  /** This process is its owner, as far as it knows. */
+  readonly owned: boolean;
+  /** Resolves when it has stopped, by itself or since it was closed. */
+  readonly ended: Promise<void>;
+  /** The reader answers from it from now on, whoever owns it. Ended by the function that this gives. */
+  hold(reader: PartitionReader): () => void;
 }
 
 /** Where a tenant's task has the partitions of its tenant past the first. */
@@ -53,18 +64,5 @@ export interface PartitionSource {
   /** With the first. */
   readonly count: number;
   /** The partition's task in this process: the owner's where it is ours, else one that follows. Rejects where there can be none now. */
-  acquire(partition: number): Promise<PartitionTask>;
-}
-
-export interface TaskObserver {
-  appended?(events: number): void;
-  produced?(topic: 'events' | 'changes', records: number, seconds: number): void;
-  folded?(events: number, seconds: number): void;
-  projected?(events: number, changes: number, seconds: number): void;
-  voided?(): void;
-  /** A revision of a projection has become the live one. */
-  swapped?(cause: SwapCause): void;
-  /** Tenant code stopped a key or an aggregate. */
-  faulted?(kind: 'reducer' | 'projection'): void;
-  released?(kind: 'reducer' | 'projection', mode: ReleaseMode, outcome: string): void;
+  acquire(partition: number): Promise<HeldPartition>;
 }

@@ -1,18 +1,9 @@
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { Ownership } from '../placement/ownership.js';
+import type { Activation } from './activation.js';
 import type { Logger } from '../core/logger.js';
 
-/** A task that is in one slot: a tenant's, or a further partition's. */
-export interface SlotTask {
-  /** It may be closed when it has been unused for a while. */
-  readonly idle: boolean;
-  open(as?: { readonly standby?: boolean }): Promise<void>;
-  /** A standby becomes the owner. */
-  promote(): Promise<void>;
-  close(): Promise<void>;
-}
-
-export interface TaskRegistryOptions<T extends SlotTask> {
+export interface TaskRegistryOptions<T extends Activation> {
   /** A new task of the slot key; undefined when the catalog has none. */
   readonly create: (key: string, onStopped: (error: Error) => void) => T | undefined;
   /** Called before a task is made: fills the local store from elsewhere, say. */
@@ -39,7 +30,7 @@ interface Active<T> {
 const DEPOSED_MS = 1000;
 
 /** Tasks of this process by their slot keys: opened on first use, closed when idle or when they are another's; and standbys of others'. */
-export class TaskRegistry<T extends SlotTask> {
+export class TaskRegistry<T extends Activation> {
   readonly #options: TaskRegistryOptions<T>;
   readonly #active = new Map<string, Active<T>>();
   readonly #standbys = new Map<string, T>();

@@ -1,20 +1,18 @@
-import { NotOwnerError } from '../core/errors.js';
-import type { Logger } from '../core/logger.js';
-import { partitionOf } from '../core/murmur2.js';
-import { backOff, pause } from '../log/journal/retry.js';
-import type { InputReader } from '../feed/inputs.js';
-import { MergedReader } from './merged-reader.js';
-import type { PartitionTask } from './partition-task.js';
-import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
-import type { PartitionSource, TenantTaskOptions } from './task-options.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
-import { TenantOrder } from './tenant-order.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
+import { NotOwnerError } from '../core/errors.js';
+import { partitionOf } from '../core/murmur2.js';
+import type { InputFeed } from '../feed/inputs.js';
+import { backOff, pause } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
+import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
+import { MergedFeed, type PartitionsHere } from './merged-feed.js';
+import type { HeldPartition, PartitionReader, PartitionSource, TenantTaskOptions } from './task-options.js';
+import { TenantOrder, type OrderedPartitions } from './tenant-order.js';
 
 /** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
 export interface TenantInput {
-  readonly reader: InputReader;
+  readonly inputs: InputFeed;
   /** The partition that goes with the tenant itself. */
   readonly first: AggregatePartition;
   /** There is no other: its offsets are the order. */
@@ -37,44 +35,40 @@ export interface TenantInput {
   all(): Promise<readonly AggregatePartition[]>;
   /** Those that are here. */
   readonly here: readonly AggregatePartition[];
-  /** The first partition has folded a record that counts. */
-  folded(): void;
+  /** The partition has folded a record that counts. */
+  folded(partition: number): void;
   close(): void;
 }
 
-export interface TenantInputOptions {
-  readonly task: TenantTaskOptions;
-  readonly tables: PartitionTables;
-  readonly first: AggregatePartition;
-  readonly from: OrderCheckpoint | undefined;
+export interface InputListener {
   /** There may be inputs. */
-  readonly onAdvanced: () => void;
-  readonly onStopped: (error: Error) => void;
+  advanced(): void;
+  /** The order of the inputs is broken: nothing more is read. */
+  stopped(error: Error): void;
 }
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
   readonly sole = true;
+  readonly unplaced = 0;
+  readonly checkpoint = undefined;
   readonly first: AggregatePartition;
   readonly here: readonly AggregatePartition[];
-  readonly #options: TenantInputOptions;
+  readonly #listener: InputListener;
 
-  constructor(options: TenantInputOptions) {
-    this.#options = options;
-    this.first = options.first;
-    this.here = [options.first];
+  constructor(first: AggregatePartition, listener: InputListener) {
+    this.first = first;
+    this.here = [first];
+    this.#listener = listener;
   }
 
-  get reader(): InputReader {
-    return this.first.reader;
+  get inputs(): InputFeed {
+    return this.first.inputs;
   }
 
   get end(): number {
     return this.first.position;
   }
-
-  readonly unplaced = 0;
-  readonly checkpoint = undefined;
 
   open(): Promise<void> {
     return Promise.resolve();
@@ -97,7 +91,7 @@ export class SoleInput implements TenantInput {
   }
 
   folded(): void {
-    this.#options.onAdvanced();
+    this.#listener.advanced();
   }
 
   close(): void {
@@ -105,38 +99,40 @@ export class SoleInput implements TenantInput {
   }
 }
 
-/** Several partitions, of which this process owns some and follows the others, in the order that their tenant's own task gives them. */
-export class MergedInput implements TenantInput {
-  readonly sole = false;
+export interface MergedInputOptions {
+  readonly setting: Pick<TenantTaskOptions, 'tenantId' | 'log' | 'codecs' | 'owner' | 'logger'>;
+  readonly tables: PartitionTables;
   readonly first: AggregatePartition;
-  readonly reader: InputReader;
-  readonly #options: TenantInputOptions;
-  readonly #source: PartitionSource;
-  readonly #logger: Logger;
+  readonly from: OrderCheckpoint | undefined;
+  readonly partitions: PartitionSource;
+  readonly listener: InputListener;
+}
+
+/** Several partitions, of which this process owns some and has standbys of the others, in the order that their tenant's own task gives them. */
+export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReader {
+  readonly sole = false;
+  readonly inputs: InputFeed;
+  readonly first: AggregatePartition;
+  readonly count: number;
+  readonly #options: MergedInputOptions;
   readonly #order: TenantOrder;
   /** Those past the first that are here now. */
-  readonly #tasks = new Map<number, PartitionTask>();
+  readonly #tasks = new Map<number, HeldPartition>();
   readonly #ends: (() => void)[] = [];
   /** Who waits for a partition to be here. */
   readonly #awaited: (() => void)[] = [];
   #closed = false;
 
-  constructor(options: TenantInputOptions, source: PartitionSource) {
+  constructor(options: MergedInputOptions) {
     this.#options = options;
-    this.first = options.first;
-    this.#source = source;
-    const { log, codecs, owner, logger, tenantId } = options.task;
-    this.#logger = logger;
-    this.#order = new TenantOrder({
-      ...{ log, codec: codecs.order, owner, logger, ref: { topic: orderTopic(tenantId), partition: 0 } },
-      tables: options.tables,
-      partitions: source.count,
-      from: options.from,
-      foldedTo: (partition) => this.#partition(partition)?.position,
-      onAdvanced: options.onAdvanced,
-      onStopped: options.onStopped,
-    });
-    this.reader = new MergedReader({ order: this.#order, partition: (partition) => this.#partition(partition) });
+    const { setting, tables, first, from, partitions, listener } = options;
+    const { tenantId, log, codecs, owner, logger } = setting;
+    this.first = first;
+    this.count = partitions.count;
+    const ref = { topic: orderTopic(tenantId), partition: 0 };
+    const codec = codecs.order;
+    this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener });
+    this.inputs = new MergedFeed(this.#order, this);
   }
 
   get end(): number {
@@ -145,8 +141,8 @@ export class MergedInput implements TenantInput {
 
   get unplaced(): number {
     let offsets = 0;
-    for (let partition = 0; partition < this.#source.count; partition++)
-      offsets += Math.max(0, (this.#partition(partition)?.position ?? 0) - this.#order.through(partition));
+    for (let partition = 0; partition < this.count; partition++)
+      offsets += Math.max(0, (this.foldedTo(partition) ?? 0) - this.#order.placedTo(partition));
     return offsets;
   }
 
@@ -154,9 +150,17 @@ export class MergedInput implements TenantInput {
     return this.#order.checkpoint;
   }
 
+  partition(partition: number): AggregatePartition | undefined {
+    return partition === 0 ? this.first : this.#tasks.get(partition)?.core;
+  }
+
+  foldedTo(partition: number): number | undefined {
+    return this.partition(partition)?.position;
+  }
+
   async open(): Promise<void> {
     await this.#order.open();
-    for (let partition = 1; partition < this.#source.count; partition++) void this.#keep(partition);
+    for (let partition = 1; partition < this.count; partition++) void this.#keep(partition);
   }
 
   lead(): Promise<void> {
@@ -164,7 +168,7 @@ export class MergedInput implements TenantInput {
   }
 
   home(aggregateId: string): AggregateHome {
-    const partition = partitionOf(aggregateId, this.#source.count);
+    const partition = partitionOf(aggregateId, this.count);
     if (partition === 0) return this.first;
     const task = this.#tasks.get(partition);
     if (task?.owned !== true) throw new NotOwnerError();
@@ -177,7 +181,7 @@ export class MergedInput implements TenantInput {
     const all = await this.all();
     const spread = new Map<AggregatePartition, string[]>();
     for (const aggregateId of aggregateIds) {
-      const partition = all[partitionOf(aggregateId, this.#source.count)] ?? this.first;
+      const partition = all[partitionOf(aggregateId, this.count)] ?? this.first;
       const ids = spread.get(partition);
       if (ids === undefined) spread.set(partition, [aggregateId]);
       else ids.push(aggregateId);
@@ -188,26 +192,22 @@ export class MergedInput implements TenantInput {
   async all(): Promise<readonly AggregatePartition[]> {
     for (;;) {
       const { here } = this;
-      if (here.length === this.#source.count) return here;
+      if (here.length === this.count) return here;
       if (this.#closed) throw new NotOwnerError();
       await new Promise<void>((resolve) => this.#awaited.push(resolve));
     }
   }
 
   get here(): readonly AggregatePartition[] {
-    return Array.from({ length: this.#source.count }, (_, partition) => this.#partition(partition)).filter(
+    return Array.from({ length: this.count }, (_, partition) => this.partition(partition)).filter(
       (partition) => partition !== undefined,
     );
   }
 
-  folded(): void {
-    this.#folded(0);
-  }
-
-  #folded(partition: number): void {
+  folded(partition: number): void {
     this.#order.advance();
     // It was placed before it came here: now it can be read. Mostly it is the other way round, and its place tells.
-    if ((this.#partition(partition)?.position ?? 0) <= this.#order.through(partition)) this.#options.onAdvanced();
+    if ((this.foldedTo(partition) ?? 0) <= this.#order.placedTo(partition)) this.#options.listener.advanced();
   }
 
   close(): void {
@@ -217,31 +217,27 @@ export class MergedInput implements TenantInput {
     for (const resolve of this.#awaited.splice(0)) resolve();
   }
 
-  #partition(partition: number): AggregatePartition | undefined {
-    return partition === 0 ? this.first : this.#tasks.get(partition)?.core;
-  }
-
   /** Has the partition here as long as this is open: the next task of it when one has stopped. */
   async #keep(partition: number): Promise<void> {
     for (let failures = 0; !this.#closed;) {
       try {
-        const task = await this.#source.acquire(partition);
+        const task = await this.#options.partitions.acquire(partition);
         if (this.#isClosed()) return;
         failures = 0;
-        const release = task.hold(() => this.#folded(partition));
+        const release = task.hold(this);
         this.#ends.push(release);
         this.#tasks.set(partition, task);
         for (const resolve of this.#awaited.splice(0)) resolve();
         this.#order.advance();
-        this.#options.onAdvanced();
+        this.#options.listener.advanced();
         await task.ended;
         this.#tasks.delete(partition);
         this.#ends.splice(this.#ends.indexOf(release), 1);
         release();
       } catch (error) {
         if (failures === 0)
-          this.#logger.warn(
-            { err: error, tenantId: this.#options.task.tenantId, partition },
+          this.#options.setting.logger.warn(
+            { err: error, tenantId: this.#options.setting.tenantId, partition },
             'a partition of a tenant can not be had now; trying again',
           );
       }

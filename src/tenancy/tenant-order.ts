@@ -7,6 +7,20 @@ import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { backOff, isFinal, pause } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
+/** The partitions that are put in one order. */
+export interface OrderedPartitions {
+  readonly count: number;
+  /** How far this process has folded the partition; undefined while it does not. */
+  foldedTo(partition: number): number | undefined;
+}
+
+export interface OrderListener {
+  /** The order has grown. */
+  advanced(): void;
+  /** The topic of the order is broken: nothing more is read, or written. */
+  stopped(error: Error): void;
+}
+
 export interface TenantOrderOptions {
   readonly log: Log;
   readonly codec: RecordCodec<OrderBody>;
@@ -14,14 +28,9 @@ export interface TenantOrderOptions {
   /** Id of this process, new at each start. */
   readonly owner: string;
   readonly tables: PartitionTables;
-  /** How many there are. */
-  readonly partitions: number;
+  readonly partitions: OrderedPartitions;
   readonly from: OrderCheckpoint | undefined;
-  /** How far this process has folded the partition; undefined while it does not. */
-  readonly foldedTo: (partition: number) => number | undefined;
-  /** The order has grown. */
-  readonly onAdvanced: () => void;
-  readonly onStopped: (error: Error) => void;
+  readonly listener: OrderListener;
   readonly logger: Logger;
 }
 
@@ -45,7 +54,7 @@ let opened = 0;
 export class TenantOrder {
   readonly #options: TenantOrderOptions;
   readonly #writer: string;
-  readonly #throughs: number[];
+  readonly #ends: number[];
   #position: number;
   #lastRecordId: string;
   #end: number;
@@ -62,8 +71,8 @@ export class TenantOrder {
     const { position = 0, lastRecordId = '', throughs = [] } = options.from ?? {};
     this.#position = position;
     this.#lastRecordId = lastRecordId;
-    this.#throughs = Array.from({ length: options.partitions }, (_, partition) => throughs[partition] ?? 0);
-    this.#end = this.#throughs.reduce((sum, through) => sum + through, 0);
+    this.#ends = Array.from({ length: options.partitions.count }, (_, partition) => throughs[partition] ?? 0);
+    this.#end = this.#ends.reduce((sum, through) => sum + through, 0);
     const last = options.tables.spanAt(this.#end - 1);
     if (last !== undefined) this.#tail.push(last);
   }
@@ -74,12 +83,12 @@ export class TenantOrder {
   }
 
   /** Offsets of the partition below are placed. */
-  through(partition: number): number {
-    return this.#throughs[partition] ?? 0;
+  placedTo(partition: number): number {
+    return this.#ends[partition] ?? 0;
   }
 
   get checkpoint(): OrderCheckpoint {
-    return { position: this.#position, lastRecordId: this.#lastRecordId, throughs: [...this.#throughs] };
+    return { position: this.#position, lastRecordId: this.#lastRecordId, throughs: [...this.#ends] };
   }
 
   get position(): number {
@@ -137,7 +146,7 @@ export class TenantOrder {
   }
 
   async #follow(): Promise<void> {
-    const { log, ref, logger, onStopped } = this.#options;
+    const { log, ref, logger, listener } = this.#options;
     for (let failures = 0; this.#following && !this.#closed;) {
       try {
         const { records } = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
@@ -147,7 +156,7 @@ export class TenantOrder {
         if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
       } catch (error) {
         if (this.#closed) return;
-        if (isFinal(error)) return onStopped(error as Error);
+        if (isFinal(error)) return listener.stopped(error as Error);
         if (failures === 0)
           logger.warn({ partition: ref, err: error }, 'the order of a tenant can not be followed now, trying again');
         await pause(backOff(failures++));
@@ -177,28 +186,29 @@ export class TenantOrder {
   }
 
   #fold({ partition, through }: OrderBody['value']): void {
-    const { tables, onAdvanced } = this.#options;
-    const from = this.#throughs[partition];
+    const { tables, listener } = this.#options;
+    const from = this.#ends[partition];
     if (from === undefined)
       throw new InvariantError(
-        `${this.#options.ref.topic} places records of partition ${partition}, and there are ${this.#throughs.length}`,
+        `${this.#options.ref.topic} places records of partition ${partition}, and there are ${this.#ends.length}`,
       );
     if (through <= from) return;
     const last = this.#tail.at(-1);
     // One partition that is busy alone makes one long span.
-    const span = last?.partition === partition ? { ...last, through } : { base: this.#end, partition, from, through };
+    const span =
+      last?.partition === partition ? { ...last, end: through } : { base: this.#end, partition, from, end: through };
     if (span.base === last?.base) this.#tail[this.#tail.length - 1] = span;
     else this.#tail.push(span);
     if (this.#tail.length > 2 * TAIL_SPANS) this.#tail = this.#tail.slice(-TAIL_SPANS);
     tables.setSpan(span);
-    this.#throughs[partition] = through;
+    this.#ends[partition] = through;
     this.#end += through - from;
-    onAdvanced();
+    listener.advanced();
   }
 
   /** Writes where the partitions are until none has moved; what may have been written is written again. */
   async #write(): Promise<void> {
-    const { log, ref, logger, onStopped } = this.#options;
+    const { log, ref, logger, listener } = this.#options;
     try {
       for (let failures = 0; !this.#closed;) {
         try {
@@ -217,7 +227,7 @@ export class TenantOrder {
           failures = 0;
         } catch (error) {
           if (this.#closed) return;
-          if (isFinal(error)) return onStopped(error as Error);
+          if (isFinal(error)) return listener.stopped(error as Error);
           if (failures === 0)
             logger.warn({ partition: ref, err: error }, 'the order of a tenant could not be written; trying again');
           await pause(backOff(failures++));
@@ -232,11 +242,11 @@ export class TenantOrder {
     readonly records: NewRecord[];
     readonly moves: readonly { readonly recordId: string; readonly value: OrderBody['value'] }[];
   } {
-    const { codec, owner, foldedTo } = this.#options;
+    const { codec, owner, partitions } = this.#options;
     const records: NewRecord[] = [];
     const moves: { readonly recordId: string; readonly value: OrderBody['value'] }[] = [];
-    for (const [partition, from] of this.#throughs.entries()) {
-      const through = foldedTo(partition) ?? 0;
+    for (const [partition, from] of this.#ends.entries()) {
+      const through = partitions.foldedTo(partition) ?? 0;
       if (through <= from) continue;
       const recordId = `${this.#writer}:${(this.#attempts++).toString(36)}`;
       const value = { partition, through };

@@ -4,7 +4,7 @@ import { partitionKey } from '../core/slots.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { Inspectable, TenantInspection } from './inspection.js';
 import type { PartitionTask } from './partition-task.js';
-import type { BoundReducer } from '../aggregates/reducers.js';
+import type { BoundReducer } from '../aggregates/bindings.js';
 import type { PartitionSource } from './task-options.js';
 import { TaskRegistry, type TaskRegistryOptions } from './task-registry.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
@@ -25,7 +25,7 @@ export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTa
     readonly create: (of: {
       readonly tenantId: string;
       readonly partition: number;
-      readonly section: string;
+      readonly slotKey: string;
       readonly partitionCount: number;
       readonly onStopped: (error: Error) => void;
     }) => PartitionTask | undefined;
@@ -65,21 +65,19 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       keeps: (tenantId) => this.#isFed(tenantId),
     });
     this.#partitions = new TaskRegistry<PartitionTask>({
-      ...{
-        prepare,
-        logger,
-        idleMs,
-        ownership,
-        onStopped,
-        onOpened: partitions?.onOpened,
-        onClosed: partitions?.onClosed,
-      },
-      create: (section, stopped) => {
-        const [tenantId = '', partition] = section.split('/');
+      prepare,
+      logger,
+      idleMs,
+      ownership,
+      onStopped,
+      onOpened: partitions?.onOpened,
+      onClosed: partitions?.onClosed,
+      create: (slotKey, stopped) => {
+        const [tenantId = '', partition] = slotKey.split('/');
         return partitions?.create({
           tenantId,
           partition: Number(partition),
-          section,
+          slotKey,
           partitionCount: this.partitionsOf(tenantId),
           onStopped: stopped,
         });
@@ -100,7 +98,6 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.size;
   }
 
-  /** Log offsets that the projections of the active tenants have yet to fold. */
   /** Aggregates and keys that stand at a fault, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     const tenants = this.#tenants.tasks.map((task) => task.faulted);
@@ -111,6 +108,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     };
   }
 
+  /** Log offsets that the projections of the active tenants have yet to fold. */
   get projectionLag(): number {
     return this.#tenants.tasks.reduce((lag, task) => lag + task.projectionLag, 0);
   }
@@ -126,7 +124,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   home(tenantId: string, aggregateId: string): AggregateHome | Promise<AggregateHome> {
     const tenant = this.#tenants.active(tenantId);
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
-    if (partition === 0) return tenant?.home ?? this.open(tenantId).then(({ home }) => home);
+    if (partition === 0) return tenant?.first ?? this.open(tenantId).then(({ first }) => first);
     // What is appended is for its projections too, which are the tenant's own task's.
     if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self')
       this.open(tenantId).catch(() => undefined);
@@ -141,8 +139,8 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   async aggregateSource(tenantId: string, aggregateId: string): Promise<AggregateSource> {
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
     return partition === 0
-      ? (await this.open(tenantId)).source
-      : (await this.#partitions.open(partitionKey(tenantId, partition))).core.source;
+      ? (await this.open(tenantId)).first
+      : (await this.#partitions.open(partitionKey(tenantId, partition))).core;
   }
 
   /** Tells all that run code of the tenant here. */

@@ -25,7 +25,7 @@ export class TenantSink implements SinkSource {
   }
 
   async readCommits(from: number, maxBytes: number): Promise<CommitsPage> {
-    const { inputs, next } = await this.#input.reader.read(from, maxBytes);
+    const { items: inputs, end: next } = await this.#input.inputs.read(from, { bytes: maxBytes });
     const released: string[] = [];
     const dropped: string[] = [];
     for (const input of inputs) {
@@ -37,7 +37,7 @@ export class TenantSink implements SinkSource {
   }
 
   async readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {
-    const { changes, next } = await this.#changes.readAll(from, maxBytes);
+    const { items: changes, end: next } = await this.#changes.all.read(from, { bytes: maxBytes });
     return { changes: changes.filter(({ projectionId }) => this.#definitions.projectionExists(projectionId)), next };
   }
 
@@ -57,12 +57,12 @@ export class TenantSink implements SinkSource {
   }
 
   statesThrough(): number {
-    const through = Math.min(...this.#input.here.map(({ statesThrough }) => statesThrough));
+    const through = Math.min(...this.#input.here.map(({ statesEnd }) => statesEnd));
     return this.#input.sole || through === Infinity ? through : 0;
   }
 
   statesRevision(): number {
-    return this.#input.first.statesRevision();
+    return this.#input.first.bindingsRevision;
   }
 
   onAdvance(listener: () => void): () => void {

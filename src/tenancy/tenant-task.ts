@@ -1,386 +1,230 @@
-import type { Runner } from '../code-host/code-host.js';
-import { NotOwnerError } from '../core/errors.js';
+import { AggregatePartition, type PartitionListener } from '../aggregates/partition.js';
+import type { BoundReducer } from '../aggregates/bindings.js';
+import type { CommitsUnderWay } from '../aggregates/events-writer.js';
+import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
-import { FencedPartition } from '../log/journal/fenced-partition.js';
-import { ChangesWriter } from '../projections/changes-writer.js';
-import type { AggregateSource } from '../aggregates/aggregate-source.js';
-import type { TenantInspection } from './inspection.js';
-import type { Control } from '../core/records.js';
-import { KeyReleases } from '../projections/key-releases.js';
-import { ProjectionBuilds, type BuildTarget } from '../projections/projection-builds.js';
-import { StandbyProjections } from '../projections/standby-projections.js';
-import { Projector } from '../projections/projector.js';
-import { ProjectionReads } from '../projections/projection-reads.js';
-import type { BoundReducer } from '../aggregates/reducers.js';
-import { codeLoader } from '../code-host/runner-code.js';
+import type { ChangeFeed } from '../feed/changes.js';
+import { tenantTopics } from '../log/topics.js';
+import type { BuildTarget } from '../projections/projection-builds.js';
+import type { Projections } from '../projections/projections.js';
+import { TenantProjections } from '../projections/tenant-projections.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
-import type { TenantTaskOptions } from './task-options.js';
-import { NEXT, type TaskStatus } from './task-status.js';
-import type { ChangeFeed } from '../feed/changes.js';
-import type { Tenant } from './tenant.js';
-import { MergedInput, SoleInput, type TenantInput } from './tenant-input.js';
+import { Activation } from './activation.js';
 import { TenantFaults } from './faults.js';
-import { RELEASE_WAIT_MS, TAIL_BYTES, AggregatePartition } from '../aggregates/partition.js';
-import type { AggregateHome } from '../aggregates/aggregates.js';
+import type { TenantInspection } from './inspection.js';
+import type { TenantTaskOptions } from './task-options.js';
 import { TenantAggregates } from './tenant-aggregates.js';
+import { MergedInput, SoleInput, type InputListener, type TenantInput } from './tenant-input.js';
 import { TenantSink } from './tenant-sink.js';
-import { changesTopic, tenantTopics } from '../log/topics.js';
+import type { Tenant } from './tenant.js';
 
 export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
 
 /**
  * A tenant: the first partition of its events, its projections and changes, over the fenced log and the local store; of the other
- * partitions, where it has any, those that this process owns, and copies. As a standby it folds what the owner writes and runs no
+ * partitions, where it has any, those that this process owns, and standbys. As a standby it folds what the owner writes and runs no
  * code of the tenant, answers nothing, and can take over within milliseconds.
  */
-export class TenantTask implements Tenant {
+export class TenantTask extends Activation implements Tenant, PartitionListener, InputListener {
   readonly tenantId: string;
   readonly aggregates: TenantAggregates;
-  readonly projections: ProjectionReads;
   readonly faults: TenantFaults;
+  /** What the read store's sink reads. */
   readonly sink: TenantSink;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
   /** The first partition of the events; mostly there is no other. */
   readonly #first: AggregatePartition;
   readonly #input: TenantInput;
-  readonly #changes: FencedPartition<Parameters<ChangesWriter['judge']>[0]>;
-  readonly #feed: ChangesWriter;
-  readonly #builds: ProjectionBuilds;
-  readonly #projector: Projector;
-  readonly #standby: StandbyProjections;
-  readonly #runner: Runner;
+  readonly #projections: TenantProjections;
   #advancing = false;
-  /** The projector has taken over from the follower. */
-  #served = false;
-  #promoting: Promise<void> | undefined;
-  #closing: Promise<void> | undefined;
-  #status: TaskStatus = 'CREATED';
 
   constructor(options: TenantTaskOptions) {
+    super(options.onStopped);
     this.#options = options;
-    this.tenantId = options.tenantId;
-    const {
-      log,
-      codecs,
-      owner,
-      logger,
-      definitions,
-      tenantId,
-      observer,
-      tailBytes = TAIL_BYTES,
-      keptRevisions = 1,
-    } = options;
+    const { tenantId, codeHost, definitions, partitions } = options;
+    this.tenantId = tenantId;
     const tables = new PartitionTables(options.store.section(tenantId));
+    const code = new TenantCode(codeHost.runner(tenantId), definitions);
+    const from = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
     this.#tables = tables;
-    const checkpoint = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
-    const onStopped = (error: Error): void => this.#stopped(error);
-    const changesRef = { topic: changesTopic(tenantId), partition: 0 };
-    this.#runner = options.codeHost.runner(tenantId);
-    const ensureLoaded = codeLoader(this.#runner, (artefactId) => definitions.assembly(artefactId));
     this.#first = new AggregatePartition({
-      ...{
-        task: options,
-        partition: 0,
-        partitionCount: options.partitions?.count ?? 1,
-        tables,
-        runner: this.#runner,
-        ensureLoaded,
-        onStopped,
-      },
-      from: checkpoint.events,
-      onFolded: () => this.#input.folded(),
-      ...(options.partitions === undefined && {
-        onUnderWay: (offset, commits) => this.#projector.foresee(offset, commits),
-      }),
-    });
-    const input = {
-      task: options,
+      setting: options,
+      partition: 0,
+      partitionCount: partitions?.count ?? 1,
       tables,
-      first: this.#first,
-      from: checkpoint.order,
-      onAdvanced: () => this.#advance(),
-      onStopped,
-    };
-    this.#input = options.partitions === undefined ? new SoleInput(input) : new MergedInput(input, options.partitions);
-    this.#feed = new ChangesWriter({
-      ...{ log, ref: changesRef, codec: codecs.changes, tables, tailBytes, logger, onStopped },
-      start: checkpoint.changes.position,
-      position: () => this.#changes.fence.position,
-      kick: () => this.#changes.kick(),
-      // An owner has what it was acknowledged.
-      barrier: () => (this.#status === 'FOLLOWING' ? this.#changes.barrier() : Promise.resolve()),
-      onChange: (change, input) => this.#standby.recorded(change, input),
+      code,
+      from: from.events,
+      listener: this,
     });
-    this.#changes = new FencedPartition({
-      ...{ log, owner, logger, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes },
-      observer: {
-        produced: (records, seconds) => observer?.produced?.('changes', records, seconds),
-        voided: () => observer?.voided?.(),
-      },
-    });
-    const { reader } = this.#input;
-    const code = {
+    this.#input =
+      partitions === undefined
+        ? new SoleInput(this.#first, this)
+        : new MergedInput({
+            setting: options,
+            tables,
+            first: this.#first,
+            from: from.order,
+            partitions,
+            listener: this,
+          });
+    this.#projections = new TenantProjections({
+      setting: options,
       tables,
-      reader,
-      runner: this.#runner,
-      changesAProduce: options.changesAProduce,
-      ensureLoaded,
-      halted: (unitId: string) => definitions.halted?.(unitId) === true,
-    };
-    const propose = (control: Control): Promise<number> => this.#first.propose(control);
-    this.#builds = new ProjectionBuilds({
-      ...code,
-      propose,
-      livePosition: () => this.#projector.position,
-      settledTo: () => this.#projector.acked,
-      logger,
-    });
-    this.projections = new ProjectionReads({ tables, builds: this.#builds, mustServe: () => this.#mustServe() });
-    const releases = new KeyReleases({
-      ...code,
-      changes: this.#feed,
-      observer: { released: (kind, mode, outcome) => observer?.released?.(kind, mode, outcome) },
-    });
-    this.#projector = new Projector({
-      ...{ ...code, changes: this.#feed, builds: this.#builds, releases, keptRevisions, logger },
-      exists: (projectionId) => definitions.projectionExists(projectionId),
-      observer: {
-        projected: (events, changes, seconds) => observer?.projected?.(events, changes, seconds),
-        faulted: (kind) => observer?.faulted?.(kind),
-        swapped: (cause) => {
-          observer?.swapped?.(cause);
-          this.projections.livesChanged();
-        },
-      },
+      code,
+      inputs: this.#input.inputs,
+      controls: this.#first,
+      from,
+      listener: this,
     });
     this.aggregates = new TenantAggregates(this.#input);
-    this.sink = new TenantSink(tenantId, this.#input, this.#feed, definitions);
-    this.faults = new TenantFaults({
-      tables,
-      releases,
-      halted: code.halted,
-      partitions: () => this.#input.all(),
-      propose,
-      mustServe: () => this.#mustServe(),
-      waitMs: RELEASE_WAIT_MS,
-    });
-    this.#standby = new StandbyProjections({
-      ...code,
-      changes: this.#feed,
-      builds: this.#builds,
-      position: checkpoint.projected,
-      keptRevisions,
-      logger,
-    });
-    tables.section.onCheckpoint(() => {
-      this.#first.forgetCommands();
-      this.#feed.save();
-      const [events, changes, order] = [this.#first.fence, this.#changes.fence, this.#input.checkpoint];
-      tables.setCheckpoint({ events, changes, projected: this.#projected, ...(order === undefined ? {} : { order }) });
-      if (this.#status === 'RUNNING')
-        log.reportPositions([
-          { of: this.#first.ref, position: events.position },
-          { of: changesRef, position: changes.position },
-        ]);
-    });
+    this.faults = new TenantFaults({ tables, code, input: this.#input, projections: this.#projections });
+    this.sink = new TenantSink(tenantId, this.#input, this.#projections.changes, definitions);
+    tables.section.onCheckpoint(() => this.#checkpoint());
   }
 
-  /** Of the local store. */
-  get section(): string {
+  get slotKey(): string {
     return this.tenantId;
+  }
+
+  get projections(): Projections {
+    return this.#projections.reads;
+  }
+
+  get changes(): ChangeFeed {
+    return this.#projections.changes;
   }
 
   /** What it holds, for those who fold it again. */
   get inspection(): TenantInspection {
-    const tables = this.#tables;
-    return {
-      tenantId: this.tenantId,
-      aggregates: async () => (await this.#input.all()).map(({ source }) => source),
-      projections: {
-        reader: this.#input.reader,
-        position: () => this.#projected,
-        live: (projectionId) => tables.liveProjection(projectionId),
-        row: (projectionId, revision, key, classIndex) => tables.keyState(projectionId, revision, key, classIndex),
-        rows: (projectionId, revision, after) => tables.keyStates(projectionId, revision, '', after),
-      },
-    };
+    return { tenantId: this.tenantId, aggregates: () => this.#input.all(), projections: this.#projections };
   }
 
-  /** What serves the aggregates in the first partition. */
-  get home(): AggregateHome {
+  /** What serves the aggregates of the first partition. */
+  get first(): AggregatePartition {
     return this.#first;
   }
 
-  /** Of the aggregates in the first partition. */
-  get source(): AggregateSource {
-    return this.#first.source;
-  }
-
-  get status(): TaskStatus {
-    return this.#status;
-  }
-
-  get changes(): ChangeFeed {
-    return this.#feed;
-  }
-
   /** What a snapshot would spare the next owner; undefined while this is no owner, who alone writes them. */
-  get folded(): FoldedSoFar | undefined {
-    return this.#status === 'RUNNING'
-      ? { records: this.#first.position + this.#changes.fence.position, bytes: this.#first.reader.pushedBytes }
+  get foldedSoFar(): FoldedSoFar | undefined {
+    return this.owned
+      ? {
+          records: this.#first.position + this.#projections.changes.fence.position,
+          bytes: this.#first.foldedBytes,
+        }
       : undefined;
   }
 
   /** Log offsets that the projections have yet to fold. */
   get projectionLag(): number {
-    return this.#input.end + this.#input.unplaced - this.#projected;
+    return this.#input.end + this.#input.unplaced - this.#projections.storedTo;
   }
 
-  /** All changes of inputs below are in the store. */
-  get #projected(): number {
-    return this.#served ? this.#projector.acked : this.#standby.position;
-  }
-
-  /** Nothing waits for an answer, a change or a push: the task may be closed when it has been unused for a while. */
   get idle(): boolean {
-    return this.projectionLag === 0 && this.#feed.subscribers === 0 && this.#tables.builds().length === 0;
-  }
-
-  async open({ standby = false }: { readonly standby?: boolean } = {}): Promise<void> {
-    this.#become('RESTORING');
-    const { log, tenantId, changesRetentionMs, definitions, partitions } = this.#options;
-    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitions?.count));
-    await this.#first.open({ claim: !standby });
-    await this.#changes.open({ claim: !standby });
-    if (!standby) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
-    await this.#input.open();
-    if (!standby) await this.#input.lead();
-    const { trimmedBefore } = this.#changes;
-    if (trimmedBefore !== undefined)
-      this.#feed.trimmed(
-        trimmedBefore,
-        this.#input.end,
-        definitions.projections().map(({ projectionId }) => projectionId),
-      );
-    if (!standby) return this.#serve();
-    this.#become('FOLLOWING');
-    // States whose changes were dropped can't be had from records: a promotion folds them by the code.
-    if (trimmedBefore === undefined) this.#standby.start();
-  }
-
-  /** A standby takes the tenant; resolves when it serves. @throws StatefoldError UNAVAILABLE when it stopped, or is being closed */
-  promote(): Promise<void> {
-    return (this.#promoting ??= this.#promote());
-  }
-
-  async #promote(): Promise<void> {
-    await this.#first.claim();
-    await this.#changes.claim();
-    await this.#options.definitions.refresh?.();
-    await this.#input.lead();
-    if (this.#status !== 'FOLLOWING') throw new NotOwnerError();
-    this.#serve();
-  }
-
-  /** Both the first partition of the events and the changes are claimed. */
-  #serve(): void {
-    const { definitions } = this.#options;
-    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
-    this.#runner.forget();
-    this.#standby.close();
-    this.#projector.start(this.#standby.position);
-    this.#served = true;
-    this.#become('RUNNING');
-    this.#first.serve();
-    for (const reducer of definitions.bindings()) this.bind(reducer);
-    this.#builds.resume();
-    const targets = definitions.projections();
-    for (const [projectionId] of this.#tables.builds())
-      this.cancelBuild(projectionId, targets.find((target) => target.projectionId === projectionId)?.revision ?? 0);
-    for (const target of targets) this.deploy(target);
-    for (const [projectionId] of this.#tables.liveProjections())
-      if (!definitions.projectionExists(projectionId)) this.drop(projectionId);
-  }
-
-  /** The reducer folds the type's aggregates from now on; the others catch up in the background. */
-  bind(reducer: BoundReducer): void {
-    if (this.#status === 'FOLLOWING') return; // a promotion reads the definitions
-    this.#first.bind(reducer);
-    this.#advance();
-  }
-
-  deploy(target: BuildTarget): void {
-    if (this.#status !== 'FOLLOWING') this.#builds.start(target);
-  }
-
-  /** Ends the build of a revision past this one, unless its swap may be in the log. */
-  cancelBuild(projectionId: string, above: number): void {
-    if (this.#status !== 'FOLLOWING') this.#builds.cancel(projectionId, above);
-  }
-
-  drop(projectionId: string): void {
-    if (this.#status === 'FOLLOWING') return;
-    this.#builds.forget(projectionId);
-    this.#first.propose({ kind: 'ProjectionDrop', value: { projectionId } }).catch((error: unknown) => {
-      this.#options.logger.warn(
-        { err: error, projectionId },
-        'a projection was not dropped; it is when the tenant is activated again',
-      );
-    });
-  }
-
-  /** Flushes and closes; what waits is answered UNAVAILABLE. */
-  close(): Promise<void> {
-    return (this.#closing ??= this.#shutDown());
-  }
-
-  /** A task that stopped by itself comes here too: the section is free for the next one only when this is through. */
-  async #shutDown(): Promise<void> {
-    if (this.#status === 'RUNNING' || this.#status === 'FOLLOWING') this.#become('SUSPENDED');
-    await this.#first.close();
-    this.#input.close();
-    this.#standby.close();
-    this.#projector.close();
-    this.#builds.close();
-    await this.#changes.close();
-    await this.#tables.section.close();
-    if (this.#status !== 'CLOSED') this.#become('CLOSED');
-    this.projections.livesChanged();
+    return this.projectionLag === 0 && !this.#projections.busy;
   }
 
   /** Aggregates and keys that stand at a fault, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
-    return this.#status === 'RUNNING'
-      ? { aggregates: this.#first.faulted, keys: this.#tables.faults.allKeys() }
+    return this.owned
+      ? { aggregates: this.#first.faulted, keys: this.#projections.faultedKeys }
       : { aggregates: 0, keys: 0 };
   }
 
-  #mustServe(): void {
-    if (this.#status !== 'RUNNING') throw new NotOwnerError();
+  /** The reducer folds the type's aggregates from now on; the others catch up in the background. A promotion reads the definitions. */
+  bind(reducer: BoundReducer): void {
+    if (!this.owned) return;
+    this.#first.bind(reducer);
+    this.advanced();
   }
 
-  #advance(): void {
+  deploy(target: BuildTarget): void {
+    this.#projections.deploy(target);
+  }
+
+  /** Ends the build of a revision past this one, unless its swap may be in the log. */
+  cancelBuild(projectionId: string, above: number): void {
+    this.#projections.cancelBuild(projectionId, above);
+  }
+
+  drop(projectionId: string): void {
+    this.#projections.drop(projectionId);
+  }
+
+  folded(): void {
+    this.#input.folded(0);
+  }
+
+  underWay(offset: number, commits: CommitsUnderWay): void {
+    // Among several partitions the place is not known before the order is written.
+    if (this.#input.sole) this.#projections.foresee(offset, commits);
+  }
+
+  /** There may be inputs, or states: told on, once a turn. */
+  advanced(): void {
     if (this.#advancing) return;
     this.#advancing = true;
     queueMicrotask(() => {
       this.#advancing = false;
-      if (this.#status === 'FOLLOWING') this.#standby.signal();
-      if (this.#status !== 'RUNNING') return;
-      this.#projector.signal();
-      this.sink.advanced();
+      if (this.status === 'STANDBY' || this.owned) this.#projections.advanced();
+      if (this.owned) this.sink.advanced();
     });
   }
 
-  #become(status: TaskStatus): void {
-    if (!NEXT[this.#status].includes(status)) throw new Error(`a task does not go from ${this.#status} to ${status}`);
-    this.#status = status;
+  protected override async restore(claim: boolean): Promise<void> {
+    const { log, tenantId, changesRetentionMs, definitions, partitions } = this.#options;
+    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitions?.count));
+    await this.#first.open({ claim });
+    await this.#projections.changes.open({ claim });
+    if (claim) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
+    await this.#input.open();
+    if (claim) await this.#input.lead();
+    this.#projections.restored(this.#input.end);
   }
 
-  #stopped(error: Error): void {
-    if (this.#status === 'SUSPENDED' || this.#status === 'CLOSED') return;
-    this.#status = 'CLOSED';
-    this.#options.onStopped(error);
+  protected override follow(): void {
+    this.#projections.follow();
+  }
+
+  protected override async take(): Promise<void> {
+    await this.#first.claim();
+    await this.#projections.changes.claim();
+    await this.#options.definitions.refresh?.();
+    await this.#input.lead();
+  }
+
+  protected override serve(): void {
+    this.#projections.serve();
+    this.#first.serve();
+    for (const reducer of this.#options.definitions.bindings()) this.bind(reducer);
+    this.#projections.deployAll();
+  }
+
+  protected override suspend(): void {
+    this.#projections.suspend();
+  }
+
+  protected override async shutDown(): Promise<void> {
+    await this.#first.close();
+    this.#input.close();
+    await this.#projections.close();
+    await this.#tables.section.close();
+  }
+
+  /** Right before the section is written: how far it is folded. */
+  #checkpoint(): void {
+    const { changes, storedTo: projected } = this.#projections;
+    this.#first.forgetCommands();
+    changes.save();
+    const events = this.#first.fence;
+    const order = this.#input.checkpoint;
+    const folded = { events, changes: changes.fence, projected };
+    this.#tables.setCheckpoint(order === undefined ? folded : { ...folded, order });
+    if (this.owned)
+      this.#options.log.reportPositions([
+        { of: this.#first.ref, position: events.position },
+        { of: changes.ref, position: changes.fence.position },
+      ]);
   }
 }

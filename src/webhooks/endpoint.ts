@@ -4,7 +4,7 @@ import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeFeed } from '../feed/changes.js';
 import type { CursorStore, EndpointCheckpoint, ParkedChange } from './cursor-store.js';
-import type { Follower, FollowSink } from '../feed/follower.js';
+import type { Subscription, Subscriber } from '../feed/subscription.js';
 import type { ChangeHub } from '../feed/hub.js';
 import type { Timers } from '../feed/timers.js';
 import { DeliveryWindow } from './delivery-window.js';
@@ -66,11 +66,11 @@ const MAX_PARKED = 100;
 const RESTART_MS = 5_000;
 
 /** Deliveries of one projection to its endpoint: order kept a key, at least once, from a cursor that outlives the process. */
-export class Endpoint implements FollowSink {
+export class Endpoint implements Subscriber {
   readonly id: string;
   #window: DeliveryWindow<Change>;
   #parked: readonly ParkedChange[];
-  #follower: Follower | undefined;
+  #subscription: Subscription | undefined;
   #active = 0;
   #failures = 0;
   #pauseMs: number;
@@ -176,7 +176,7 @@ export class Endpoint implements FollowSink {
 
   async #stop(): Promise<void> {
     this.#stopped = true;
-    this.#follower?.close();
+    this.#subscription?.close();
     this.#cancelTimer?.();
     for (const withdraw of this.#queued.values()) withdraw();
     this.#queued.clear();
@@ -203,7 +203,7 @@ export class Endpoint implements FollowSink {
     for (const [sequence, attempts] of checkpoint.pending) {
       let change: Change | undefined;
       try {
-        [change] = await feed.read(this.projectionId, sequence - 1, 1);
+        [change] = (await feed.of(this.projectionId).read(sequence, { items: 1 })).items;
       } catch (error) {
         if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
       }
@@ -215,7 +215,10 @@ export class Endpoint implements FollowSink {
   }
 
   #follow(after: number): void {
-    this.#follower = this.context.hub.follow({ tenantId: this.tenantId, projectionId: this.projectionId, after }, this);
+    this.#subscription = this.context.hub.subscribe(
+      { tenantId: this.tenantId, projectionId: this.projectionId, after },
+      this,
+    );
   }
 
   #followAgain(waitMs: number, after: number): void {
@@ -289,7 +292,7 @@ export class Endpoint implements FollowSink {
       this.context.gone(this);
     }
     this.#save();
-    if (this.#window.hasRoom) this.#follower?.resume();
+    if (this.#window.hasRoom) this.#subscription?.resume();
   }
 
   #delivered(sequence: number): void {

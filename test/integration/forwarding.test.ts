@@ -423,11 +423,11 @@ test('notifications come through the gateway on every channel, and follow the ow
   const [tunnelled, direct] = [socketOf(t, pair, a), socketOf(t, pair, b)];
   await until(() => [far, near, tunnelled, direct].every(({ sequences }) => sequences.length === 20));
   for (const { sequences } of [far, near, tunnelled, direct]) assert.deepEqual(sequences, expected);
-  assert.deepEqual([a.counts.tunnels, a.hub.followers, b.hub.followers], [1, 0, 4]);
+  assert.deepEqual([a.counts.tunnels, a.hub.subscriptions, b.hub.subscriptions], [1, 0, 4]);
 
   const last = expected.at(-1) ?? 0;
   const waiting = poll(last, 30);
-  await until(() => b.hub.followers === 5);
+  await until(() => b.hub.subscriptions === 5);
   await append(pair, b, { aggregateId: 'tally-1' });
   const next = await waiting;
   assert.ok(next.length === 1 && (next[0] ?? 0) > last);
@@ -436,7 +436,7 @@ test('notifications come through the gateway on every channel, and follow the ow
   // Clients that leave are let go by the owner.
   far.close();
   tunnelled.socket.terminate();
-  await until(() => b.hub.followers === 2 && a.counts.tunnels === 0);
+  await until(() => b.hub.subscriptions === 2 && a.counts.tunnels === 0);
 
   const bad = socketOf(t, { ...pair, apiKey: 'wrong' }, a);
   const missing = new WebSocket(`${a.url.replace('http', 'ws')}/projections/none/stream`, {
@@ -449,14 +449,14 @@ test('notifications come through the gateway on every channel, and follow the ow
   // The tenant moves: streams end, and go on at the new owner.
   const [moving, polling] = [socketOf(t, pair, a, `?afterSequence=${last}`), poll(next[0] ?? 0, 30)];
   const stream = sse(t, pair, a);
-  await until(() => moving.sequences.length === 1 && stream.sequences.length === 21 && b.hub.followers === 5);
+  await until(() => moving.sequences.length === 1 && stream.sequences.length === 21 && b.hub.subscriptions === 5);
   pair.own(a);
   await until(() => moving.code === 1001 && stream.ended && direct.code === 1001);
   assert.equal((await append(pair, b, { aggregateId: 'tally-1' })).status, 201);
   assert.equal((await polling).length, 1, 'a poll that waits is taken up by the new owner');
   const resumed = socketOf(t, pair, b, `?afterSequence=${next[0]}`);
   await until(() => resumed.sequences.length === 1);
-  assert.deepEqual([b.counts.tunnels, a.hub.followers], [1, 1]);
+  assert.deepEqual([b.counts.tunnels, a.hub.subscriptions], [1, 1]);
 
   // The owner dies: the tunnel's client is told to come again.
   a.kill();
@@ -474,13 +474,13 @@ test('a gateway that ends lets go of the streams that go through it, at once', a
     a,
     `/projections/${PROJECTION}/notifications?afterSequence=${socket.sequences[0]}&waitSeconds=60`,
   );
-  await until(() => b.hub.followers === 3);
+  await until(() => b.hub.subscriptions === 3);
   const began = performance.now();
   await a.edge.close();
   assert.ok(performance.now() - began < 30_000);
   await until(() => stream.ended && socket.code === 1001);
   assert.equal((await poll).status, 503);
-  await until(() => b.hub.followers === 0);
+  await until(() => b.hub.subscriptions === 0);
 });
 
 test('what another process wrote to the catalog a moment ago is known here', async (t) => {

@@ -114,14 +114,14 @@ for (const kept of ['some', 'none'] as const)
       'no change was written again',
     );
     await assert.rejects(
-      Promise.resolve().then(() => again.task.changes.read('p', 0, 10)),
+      Promise.resolve().then(() => again.task.changes.of('p').read(1, { items: 10 })),
       (error: unknown) => error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED',
     );
 
     const head = again.task.changes.head();
     await append(again.task, 'a-1');
     await until(() => again.task.changes.head() > head);
-    const [change, ...others] = await again.task.changes.read('p', head, 10);
+    const [change, ...others] = (await again.task.changes.of('p').read(head + 1, { items: 10 })).items;
     assert.deepEqual([change?.key, String(change?.state), others.length], ['a-1', '{"total":11}', 0]);
     await again.close();
   });

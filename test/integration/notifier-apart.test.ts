@@ -99,8 +99,8 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
   await load(40);
   await settled();
   assert.equal(a.registry.size, 0, 'it owns nothing');
-  assert.equal(a.registry.standby(TENANT)?.status, 'FOLLOWING');
-  assert.deepEqual([a.hub.followers, b.hub.followers], [2, 0], 'both streams are with who notifies');
+  assert.equal(a.registry.standby(TENANT)?.status, 'STANDBY');
+  assert.deepEqual([a.hub.subscriptions, b.hub.subscriptions], [2, 0], 'both streams are with who notifies');
 
   // What was seen at the owner is in the next poll, which another process answers from its copy.
   for (let i = 0; i < 30; i++) {
@@ -115,7 +115,7 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     assert.deepEqual(await poll(pair, a, seen), [], 'nothing comes after it');
   }
   const waiting = poll(pair, b, sent, '&waitSeconds=30');
-  await until(() => a.hub.followers === 3);
+  await until(() => a.hub.subscriptions === 3);
   await load(1);
   assert.equal((await waiting)[0]?.sequence, sent);
 
@@ -132,12 +132,11 @@ test('polls and streams are answered by who notifies, and miss nothing as owner 
     await loading;
     await settled();
     const other = notifier === a ? b : a;
-    await until(() => notifier.hub.followers === 2 && other.hub.followers === 0);
+    await until(() => notifier.hub.subscriptions === 2 && other.hub.subscriptions === 0);
     assert.equal(owner.registry.active(TENANT)?.status, 'RUNNING');
     if (owner !== notifier)
       await until(
-        () =>
-          notifier.registry.standby(TENANT)?.status === 'FOLLOWING' && notifier.registry.active(TENANT) === undefined,
+        () => notifier.registry.standby(TENANT)?.status === 'STANDBY' && notifier.registry.active(TENANT) === undefined,
       );
   }
   const all = await poll(pair, a, 0);
@@ -162,7 +161,7 @@ test('a copy that lags answers nothing of the past: a poll has what was seen els
   const { a, b } = pair;
   cast(pair, b, a);
   assert.deepEqual(await poll(pair, b, 0), []);
-  assert.equal(a.registry.standby(TENANT)?.status, 'FOLLOWING');
+  assert.equal(a.registry.standby(TENANT)?.status, 'STANDBY');
   const seen = async (sequence: number): Promise<void> =>
     until(async () =>
       (await ask<{ states: { sequence: number }[] }>(pair, b, `/projections/${PROJECTION}/states`)).body.states.some(

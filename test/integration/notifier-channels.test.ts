@@ -236,11 +236,11 @@ test('polling pages, filters by key, waits for a change and ends with the client
   assert.deepEqual((await w.poll('?afterSequence=999999')).sequences(), []);
 
   const waiting = w.poll('?afterSequence=250&waitSeconds=60&key=k0');
-  await until(() => w.hub.followers === 1, 'it waits');
+  await until(() => w.hub.subscriptions === 1, 'it waits');
   w.feed.accept(change(251), change(252), change(255));
   assert.deepEqual((await waiting).sequences(), [252, 255]);
   const late = w.poll('?afterSequence=255&waitSeconds=2');
-  await until(() => w.hub.followers === 1, 'it waits');
+  await until(() => w.hub.subscriptions === 1, 'it waits');
   w.timers.advance(2_000);
   assert.deepEqual((await late).sequences(), []);
 
@@ -249,12 +249,12 @@ test('polling pages, filters by key, waits for a change and ends with the client
     headers: KEY,
     signal: abort.signal,
   });
-  await until(() => w.hub.followers === 1, 'it waits');
+  await until(() => w.hub.subscriptions === 1, 'it waits');
   abort.abort();
   await assert.rejects(gone);
-  await until(() => w.hub.followers === 0, 'nobody waits');
+  await until(() => w.hub.subscriptions === 0, 'nobody waits');
   const last = w.poll('?afterSequence=255&waitSeconds=60');
-  await until(() => w.hub.followers === 1, 'it waits');
+  await until(() => w.hub.subscriptions === 1, 'it waits');
   w.polling.close();
   assert.deepEqual((await last).sequences(), []);
   assert.equal(w.timers.nextAt, undefined, 'no timer is left');
@@ -371,7 +371,7 @@ test('a slow reader holds a bounded buffer, gets everything when it reads on, an
   const reader = events(t, w, '?afterSequence=1400');
   await until(() => reader.status === 200, 'another channel');
   w.timers.advance(31_000);
-  assert.equal(w.hub.followers, 1, 'it is followed no more');
+  assert.equal(w.hub.subscriptions, 1, 'it is followed no more');
   slow.socket.resume();
   await until(() => slow.code === 4429, 'the reason arrives once it reads');
   assert.match(slow.reason, /too slowly/);
@@ -448,7 +448,7 @@ test('revoked keys, deleted projections, the limit of a tenant and the end of th
   await w.close();
   await until(() => last.code === 1001, 'the service ends');
   assert.equal(w.streams.connections, 0);
-  assert.equal(w.hub.followers, 0);
+  assert.equal(w.hub.subscriptions, 0);
 });
 
 test('SSE keeps idle connections alive, and lets go of a reader that never reads', async (t) => {
@@ -464,12 +464,12 @@ test('SSE keeps idle connections alive, and lets go of a reader that never reads
   raw.on('close', () => (closed = true));
   raw.write('GET /projections/p1/sse HTTP/1.1\r\nHost: x\r\nX-API-Key: key-of-t1\r\n\r\n');
   raw.pause();
-  await until(() => w.hub.followers === 2, 'two follow');
+  await until(() => w.hub.subscriptions === 2, 'two follow');
   const state = Buffer.from(`"${'x'.repeat(64 * 1024)}"`);
   for (let i = 1; i <= 400; i++) w.feed.accept(change(i, { state }));
   await until(() => reader.events().length === 400, 'the other reads all');
   w.timers.advance(31_000);
-  await until(() => w.hub.followers === 1, 'the slow one is let go');
+  await until(() => w.hub.subscriptions === 1, 'the slow one is let go');
   raw.resume();
   await until(() => closed, 'its connection is closed');
 });

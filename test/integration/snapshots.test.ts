@@ -114,7 +114,7 @@ describe('a machine without a local store', () => {
       );
       assert.ok(repeated.every(({ sequence }) => sequence > (sequences.at(-1) ?? 0)));
       assert.deepEqual(
-        (await after.changes.read('p', 0, 100_000)).map(({ sequence }) => sequence),
+        (await after.changes.of('p').read(1, { items: 100_000 })).items.map(({ sequence }) => sequence),
         pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence),
       );
 
@@ -129,7 +129,7 @@ describe('a machine without a local store', () => {
       const head = after.changes.head();
       await append(after, 1);
       await until(() => after.changes.head() > head);
-      const [change] = await after.changes.read('p', head, 10);
+      const [change] = (await after.changes.of('p').read(head + 1, { items: 10 })).items;
       assert.ok(change !== undefined && change.sequence > changesEnd);
     });
 
@@ -496,8 +496,8 @@ describe('writing snapshots', () => {
     const snapshots = machine.snapshots(log, { afterRecords: 200, afterBytes: 1000, everyMs: 5 });
     for (const name of names)
       snapshots.watch({
-        section: name,
-        get folded() {
+        slotKey: name,
+        get foldedSoFar() {
           return so[name];
         },
       });

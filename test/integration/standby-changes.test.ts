@@ -16,15 +16,16 @@ async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise
   assert.equal(standby.changes.head(), head);
   assert.equal(await standby.changes.oldest('p'), await owner.changes.oldest('p'));
   for (const after of [0, 1, Math.floor(head / 2), head - 1, head, head + 100]) {
-    const [its, said] = [await standby.changes.read('p', after, 60), await owner.changes.read('p', after, 60)];
+    const asked = [after + 1, { items: 60 }] as const;
+    const [its, said] = [await standby.changes.of('p').read(...asked), await owner.changes.of('p').read(...asked)];
     assert.deepEqual(its, said, `after ${after}`);
-    if (after >= head) assert.equal(its.length, 0);
-    else if (after === 0) assert.equal(its.length, 60);
-    const recent = standby.changes.tail('p', after, 60);
+    if (after >= head) assert.equal(its.items.length, 0);
+    else if (after === 0) assert.equal(its.items.length, 60);
+    const recent = standby.changes.of('p').recent(...asked);
     assert.deepEqual(recent, recent === undefined ? undefined : said, `of the tail after ${after}`);
   }
-  assert.equal(standby.changes.tail('p', 0, 1) === undefined, from === 'the log');
-  assert.deepEqual(await standby.changes.read('another', 0, 10), []);
+  assert.equal(standby.changes.of('p').recent(1, { items: 1 }) === undefined, from === 'the log');
+  assert.deepEqual((await standby.changes.of('another').read(1, { items: 10 })).items, []);
 }
 
 function heardBy(task: TenantTask): { readonly since: number; readonly sequences: number[] } {

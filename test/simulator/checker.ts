@@ -308,13 +308,13 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     for (const { key, sequence } of page?.states ?? [])
       if (sequence !== last.get(key))
         bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
-    const feed = await settled(task.changes.read(projectionId, 0, 100_000));
+    const feed = await settled(task.changes.of(projectionId).read(1, { items: 100_000 }));
     const due = truth.changes
       .filter(({ value }) => value.projectionId === projectionId && value.fault === null)
       .map(({ sequence }) => sequence);
-    if (feed !== undefined && feed.map(({ sequence }) => sequence).join() !== due.join())
+    if (feed !== undefined && feed.items.map(({ sequence }) => sequence).join() !== due.join())
       bad(
-        `12: ${who} serves changes ${feed.map(({ sequence }) => sequence).join()} of ${projectionId}, the log has ${due.join()}`,
+        `12: ${who} serves changes ${feed.items.map(({ sequence }) => sequence).join()} of ${projectionId}, the log has ${due.join()}`,
       );
   }
 }

@@ -33,7 +33,7 @@ mutant('a writer that forgets keyed commands', PartitionTables.prototype, 'comma
 mutant(
   'refusals and reads from a fold behind the log',
   FencedPartition.prototype,
-  'barrier',
+  'caughtUp',
   () => () => Promise.resolve(),
 );
 

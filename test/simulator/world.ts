@@ -48,7 +48,7 @@ export interface WorldOptions {
   readonly flushEntries: number;
   readonly tailBytes: number;
   /** Of a swap, or a release. */
-  readonly changesAProduce: number;
+  readonly changesPerProduce: number;
   /** Of 100 events so many stop their state keys. */
   readonly bad: number;
   /** Of 100 events so many stop their aggregates. */
@@ -271,7 +271,7 @@ export class World {
       changesRetentionMs: 7 * 24 * 3_600_000,
       foldDeadlineMs: 1e9,
       tailBytes: options.tailBytes,
-      changesAProduce: options.changesAProduce,
+      changesPerProduce: options.changesPerProduce,
       onStopped: stopped,
     });
     const running: Running = { process, task, pushed, open: false, standby, waiting: new Set() };

@@ -311,8 +311,8 @@ async function edgeNode(
       const aggregates = new Proxy(tenant.aggregates, {
         get: (target, property: keyof Aggregates) => {
           if (property === 'append') return append;
-          const member: unknown = Reflect.get(target, property);
-          return typeof member === 'function' ? (member as () => unknown).bind(target) : member;
+          const value: unknown = Reflect.get(target, property);
+          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
         },
       });
       const { projections, faults, changes } = tenant;

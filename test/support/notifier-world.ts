@@ -12,6 +12,7 @@ import type {
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
+import type { Feed, Page } from '../../src/feed/feed.js';
 import type { Timers } from '../../src/feed/timers.js';
 import type { ChangeFeed } from '../../src/feed/changes.js';
 import type { Tenant, Tenants } from '../../src/tenancy/tenant.js';
@@ -65,22 +66,36 @@ export class ListFeed implements ChangeFeed {
     return this.#head;
   }
 
-  tail(projectionId: string, after: number, limit: number): readonly Change[] | undefined {
-    const from = this.changes.length - this.tailSize;
-    if (from > 0 && after < (this.changes[from] as Change).sequence - 1) return undefined;
-    return this.#past(projectionId, after, limit);
+  of(projectionId: string): Feed<Change> {
+    const listed = (): number => this.#head + 1;
+    return {
+      get head() {
+        return listed();
+      },
+      recent: (from, { items = Infinity }) => {
+        const first = this.changes.length - this.tailSize;
+        if (first > 0 && from < (this.changes[first] as Change).sequence) return undefined;
+        return this.#page(projectionId, from, items, this.#head);
+      },
+      read: async (from, { items = Infinity }) => {
+        this.reads++;
+        const head = this.#head;
+        await new Promise((resolve) => setImmediate(resolve));
+        if (this.unavailable) throw new StatefoldError('UNAVAILABLE', 'the tenant is being restored');
+        if (from <= this.trimmed && this.trimmed > 0)
+          throw new StatefoldError('CURSOR_EXPIRED', 'trimmed', { details: { oldestSequence: this.trimmed + 1 } });
+        const page = this.#page(projectionId, from, items, head);
+        // What a log answers may be older than the answer.
+        await new Promise((resolve) => setImmediate(resolve));
+        return page;
+      },
+    };
   }
 
-  async read(projectionId: string, after: number, limit: number): Promise<readonly Change[]> {
-    this.reads++;
-    await new Promise((resolve) => setImmediate(resolve));
-    if (this.unavailable) throw new StatefoldError('UNAVAILABLE', 'the tenant is being restored');
-    if (after < this.trimmed && this.trimmed > 0)
-      throw new StatefoldError('CURSOR_EXPIRED', 'trimmed', { details: { oldestSequence: this.trimmed + 1 } });
-    const page = this.#past(projectionId, after, limit);
-    // What a log answers may be older than the answer.
-    await new Promise((resolve) => setImmediate(resolve));
-    return page;
+  #page(projectionId: string, from: number, most: number, head: number): Page<Change> {
+    const items = this.#past(projectionId, from - 1, most);
+    const behind = (items.at(-1)?.sequence ?? 0) + 1;
+    return { items, end: items.length === most ? behind : Math.max(behind, from, head + 1) };
   }
 
   oldest(): Promise<number> {

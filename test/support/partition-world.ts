@@ -306,7 +306,7 @@ export async function statesOf(tenant: TenantTask): Promise<Record<string, Link>
 
 /** All changes of the projection, as its subscribers get them. */
 export const changesOf = async (tenant: TenantTask): Promise<string[]> =>
-  (await tenant.changes.read('p', 0, 1_000_000)).map(
+  (await tenant.changes.of('p').read(1, { items: 1_000_000 })).items.map(
     ({ sequence, key, version, aggregateId, cause, state }) =>
       `${sequence} ${key} ${aggregateId}@${version} ${cause ?? 'live'} ${state?.toString()}`,
   );

@@ -206,7 +206,7 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
       }),
     ),
   );
-  const changes = await task.changes.read('p', 0, 100_000);
+  const changes = (await task.changes.of('p').read(1, { items: 100_000 })).items;
   return Object.fromEntries(
     Object.entries({
       aggregates,

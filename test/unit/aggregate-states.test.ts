@@ -4,7 +4,7 @@ import { setImmediate as microtasksDone } from 'node:timers/promises';
 import type { Fault } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { AggregateReads, type AggregateReadsOptions } from '../../src/aggregates/aggregate-reads.js';
-import type { BoundReducer } from '../../src/aggregates/reducers.js';
+import { Bindings, type BoundReducer } from '../../src/aggregates/bindings.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
 import { temporaryDirectory } from '../support/service.js';
@@ -41,13 +41,13 @@ class World {
         this.folded(aggregateId, this.#offsets.get(aggregateId)?.length ?? 0);
       },
     };
-    const boundTo = (aggregateType: string): BoundReducer | undefined =>
-      aggregateType === 'account' ? reducer : undefined;
+    const bindings = new Bindings();
+    bindings.bind(reducer);
     this.reads = new AggregateReads({
       tables: this.tables,
       reducers,
-      boundTo,
-      barrier: () => Promise.resolve(),
+      bindings,
+      partition: { caughtUpAsOwner: () => Promise.resolve() },
     } as unknown as AggregateReadsOptions);
   }
 

@@ -7,7 +7,8 @@ import { headAfter } from '../../src/core/append-rules.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, LogRecord } from '../../src/log/log.js';
-import { CommitReader } from '../../src/aggregates/commit-reader.js';
+import { AggregateHistory } from '../../src/aggregates/aggregate-history.js';
+import { CommitFeed } from '../../src/aggregates/commit-feed.js';
 import { type Input } from '../../src/feed/inputs.js';
 import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
@@ -21,7 +22,7 @@ function readerOf(
   sizes: readonly number[],
   tailBytes: number,
   pushedFrom: number,
-): { reader: CommitReader; head: number; end: number } {
+): { feed: CommitFeed; history: AggregateHistory; head: number; end: number } {
   const tables = new PartitionTables(
     new SimDisk(new Scheduler(1)).open({ id: 'p', alive: true, paused: false }, 1e9).section('t'),
   );
@@ -71,18 +72,18 @@ function readerOf(
       Promise.resolve({ records: offsets.flatMap((offset) => records[offset] ?? []), end: records.length }),
   };
   const start = Math.min(pushedFrom, records.length);
-  const reader = new CommitReader({
+  const feed = new CommitFeed({
     log: log as Log,
     ref: { topic: 'events', partition: 0 },
     codec,
-    tables,
     tailBytes,
     start,
-    position: () => records.length,
+    voids: tables.voids('events'),
+    folded: { position: records.length },
   });
   for (const input of inputs)
-    if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) reader.push(input);
-  return { reader, head, end: records.length };
+    if ((input.kind === 'commit' ? input.commit.offset : input.offset) >= start) feed.push(input);
+  return { feed, history: new AggregateHistory(feed, tables), head, end: records.length };
 }
 
 // Some aggregates have more commits than a row of the index holds.
@@ -130,7 +131,7 @@ describe('reading commits', () => {
         fc.integer({ min: 1, max: 12 }),
         fc.constantFrom('forward' as const, 'backward' as const),
         async (of, [tailBytes, pushedFrom], fromVersion, toVersion, limit, direction) => {
-          const { reader, head } = readerOf(of, tailBytes, pushedFrom);
+          const { history, head } = readerOf(of, tailBytes, pushedFrom);
           const low = direction === 'forward' ? (fromVersion ?? 1) : (toVersion ?? 1);
           const high = direction === 'forward' ? (toVersion ?? head) : (fromVersion ?? head);
           const want = upTo(head).filter((version) => version >= low && version <= high);
@@ -139,7 +140,7 @@ describe('reading commits', () => {
           let from = fromVersion;
           for (let pages = 0; ; pages++) {
             assert.ok(pages <= head, 'ends');
-            const page = await reader.listEvents(
+            const page = await history.events(
               { aggregateId: 'a', fromVersion: from, toVersion, limit, direction },
               head,
             );
@@ -168,25 +169,25 @@ describe('reading commits', () => {
         fc.nat(60),
         fc.constantFrom(1, 900, 1e6),
         async (of, [tailBytes, pushedFrom], from, length, maxBytes) => {
-          const { reader, head, end } = readerOf(of, tailBytes, pushedFrom);
-          const all = readerOf(of, 1e9, 0).reader;
-          const read = async (by: CommitReader, bytes: number): Promise<Input[]> => {
+          const { feed, history, head, end } = readerOf(of, tailBytes, pushedFrom);
+          const all = readerOf(of, 1e9, 0).feed;
+          const read = async (by: CommitFeed, bytes: number): Promise<Input[]> => {
             const inputs: Input[] = [];
             for (let next = 0; next < end;) {
-              const page = await by.read(next, bytes);
-              assert.ok(page.next > next, 'goes on');
-              inputs.push(...page.inputs);
-              next = page.next;
+              const page = await by.read(next, { bytes });
+              assert.ok(page.end > next, 'goes on');
+              inputs.push(...page.items);
+              next = page.end;
             }
-            assert.deepEqual(await by.read(end, bytes), { inputs: [], next: end });
+            assert.deepEqual(await by.read(end, { bytes }), { items: [], end });
             return inputs;
           };
-          assert.deepEqual((await read(reader, maxBytes)).map(whole), (await read(all, 1e9)).map(whole));
+          assert.deepEqual((await read(feed, maxBytes)).map(whole), (await read(all, 1e9)).map(whole));
           const first = Math.min(from, head);
           const last = Math.min(first + length, head);
           for (const reverse of [false, true]) {
             const bases: number[] = [];
-            for await (const chunk of reader.history('a', first, last, reverse))
+            for await (const chunk of history.commits('a', first, last, reverse))
               bases.push(...chunk.map(({ baseVersion }) => baseVersion));
             const starts = of.map((_size, i) => of.slice(0, i).reduce((sum, n) => sum + n, 0));
             const want = starts.filter((base, i) => base < last && base + (of[i] ?? 0) >= first);
@@ -198,12 +199,12 @@ describe('reading commits', () => {
   });
 
   it('a void record is nobody’s commit', async () => {
-    const { reader, end } = readerOf([1, 2, 3], 300, 100);
-    const commits = (await reader.read(0, 1e6)).inputs.flatMap((input) =>
+    const { feed, history, end } = readerOf([1, 2, 3], 300, 100);
+    const commits = (await feed.read(0, { bytes: 1e6 })).items.flatMap((input) =>
       input.kind === 'commit' && input.commit.aggregateId === 'a' ? [input.commit.offset] : [],
     );
     for (let offset = 0; offset < end; offset++)
-      if (commits.includes(offset)) assert.equal((await reader.readCommit(offset)).offset, offset);
-    await assert.rejects(reader.readCommit(1), /offset 1 is not in the log/);
+      if (commits.includes(offset)) assert.equal((await history.readCommit(offset)).offset, offset);
+    await assert.rejects(history.readCommit(1), /offset 1 is not in the log/);
   });
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
-import type { Follower } from '../../src/feed/follower.js';
+import type { Subscription } from '../../src/feed/subscription.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
@@ -24,7 +24,7 @@ function world(tailSize?: number, deferred = false) {
 function into(hub: ChangeHub, after: number | undefined, options: { room?: number; key?: string } = {}) {
   const got: number[] = [];
   const ends: unknown[] = [];
-  const follower: Follower = hub.follow(
+  const follower: Subscription = hub.subscribe(
     { tenantId: 't1', projectionId: 'p1', after, key: options.key },
     {
       push: ({ sequence }) => {
@@ -138,7 +138,7 @@ test('followers end with the projection, the tenant, an expired cursor and the h
   assert.equal(feed.listeners.size, 1);
   hub.close();
   assert.equal(code(fourth.ends), 'UNAVAILABLE');
-  assert.equal(hub.followers, 0);
+  assert.equal(hub.subscriptions, 0);
   assert.equal(feed.listeners.size, 0);
   assert.throws(() => into(hub, 0), { code: 'UNAVAILABLE' });
 });
@@ -146,7 +146,7 @@ test('followers end with the projection, the tenant, an expired cursor and the h
 test('a sink that throws ends its own follower only', () => {
   const { feed, hub } = world();
   const ends: unknown[] = [];
-  hub.follow(
+  hub.subscribe(
     { tenantId: 't1', projectionId: 'p1', after: undefined },
     {
       push: () => {

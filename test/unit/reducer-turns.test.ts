@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
 import type { StoredCommit } from '../../src/core/event.js';
 import { eventsIn } from '../../src/core/event.js';
-import { ReducerTurns, type Ensure, type Work } from '../../src/aggregates/reducer-turns.js';
+import { ReducerTurns, type Ensure, type TurnFold, type Work } from '../../src/aggregates/reducer-turns.js';
 import { seeded } from '../support/load.js';
 
 const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit =>
@@ -28,10 +28,10 @@ interface Turn {
 }
 
 /** Stands for the fold: each turn is under way until the test ends it. */
-class Folds {
+class Folds implements TurnFold {
   readonly all: Turn[] = [];
   readonly underWay = new Set<Turn>();
-  readonly turns = new ReducerTurns((works, ensures) => this.#begin(works, ensures));
+  readonly turns = new ReducerTurns(this);
   readonly #onBegin: ((turn: Turn) => void) | undefined;
 
   constructor(onBegin?: (turn: Turn) => void) {
@@ -47,7 +47,7 @@ class Folds {
   }
   #told = 0;
 
-  #begin(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
+  foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
     return new Promise((resolve) => {
       const commits = works.map((one) => one.commit);
       const turn: Turn = {

@@ -8,7 +8,7 @@ interface Item {
   readonly size: number;
 }
 const tailOf = (maxBytes: number, start: number): Tail<Item> =>
-  new Tail<Item>({ offsetOf: ({ offset }) => offset, sizeOf: ({ size }) => size, maxBytes, start });
+  new Tail<Item>({ positionOf: ({ offset }) => offset, bytesOf: ({ size }) => size }, maxBytes, start);
 
 it('a tail gives all from an offset on, or says that it can not', () => {
   const gaps = fc.array(fc.record({ gap: fc.integer({ min: 1, max: 3 }), size: fc.integer({ min: 1, max: 50 }) }), {

@@ -95,7 +95,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
   function nextChange(tenantId: string, poll: Poll, milliseconds: number, response: Response): Promise<void> {
     return new Promise((resolve, reject) => {
       let pushed = false;
-      const follower = hub.follow(
+      const subscription = hub.subscribe(
         { tenantId, projectionId: poll.projectionId, after: poll.after, key: poll.key },
         {
           push: () => {
@@ -114,7 +114,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
       waits.add(stop);
       response.on('close', stop);
       function stop(): void {
-        follower.close();
+        subscription.close();
         cancel();
         waits.delete(stop);
         response.off('close', stop);
@@ -145,27 +145,24 @@ interface Page {
   readonly cursor: number;
 }
 
-async function readPage(feed: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
+async function readPage(changes: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
+  const feed = changes.of(poll.projectionId);
   const records: Buffer[] = [];
-  let cursor = poll.after ?? (await feed.oldest(poll.projectionId));
-  let bytes = 0;
-  while (records.length < poll.limit && bytes < MAX_PAGE_BYTES && !gone()) {
-    const wanted = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
-    const head = feed.head();
-    const changes =
-      feed.tail(poll.projectionId, cursor, wanted) ?? (await feed.read(poll.projectionId, cursor, wanted));
-    if (changes.length === 0) {
-      cursor = Math.max(cursor, head);
-      break;
-    }
-    for (const change of changes) {
-      if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
+  let cursor = poll.after ?? (await changes.oldest(poll.projectionId));
+  for (let bytes = 0; !gone();) {
+    const items = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
+    const page = await feed.read(cursor + 1, { items });
+    for (const change of page.items) {
+      if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) return { records, cursor };
       cursor = change.sequence;
       if (poll.key !== undefined && change.key !== poll.key) continue;
       const { record } = notificationBytes(change);
       records.push(record);
       bytes += record.length;
     }
+    if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
+    cursor = page.end - 1;
+    if (page.items.length < items) break;
     // A filter may pass over much that is in memory: others have their turn between pages.
     if (poll.key !== undefined) await nextTurn();
   }

@@ -4,7 +4,7 @@ import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConnectionQuota } from '../connection-quota.js';
-import type { Follower, FollowSink } from '../../feed/follower.js';
+import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { ChangeHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
@@ -82,7 +82,7 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     const { changes } = await tenants.open(tenantId);
     // What was answered before the stream began is not in it.
     if (after === undefined) await changes.refresh();
-    else if (changes.tail(projectionId, after, 1) === undefined) await changes.read(projectionId, after, 1);
+    else await changes.of(projectionId).read(after + 1, { items: 1 });
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
     requireEnabled(tenantId, projectionId);
@@ -101,12 +101,12 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     streams.add(stream);
     pulse.add(stream);
     response.once('close', () => {
-      stream.follower?.close();
+      stream.subscription?.close();
       streams.delete(stream);
       pulse.delete(stream);
     });
     try {
-      stream.follower = hub.follow({ tenantId, projectionId, after, key }, stream);
+      stream.subscription = hub.subscribe({ tenantId, projectionId, after, key }, stream);
     } catch {
       stream.end();
     }
@@ -132,8 +132,8 @@ function lastEventId(request: IncomingMessage): number | undefined {
   return integerText(values[0] as string, 'Last-Event-ID', 0, Number.MAX_SAFE_INTEGER);
 }
 
-class EventStream implements FollowSink, Beating {
-  follower: Follower | undefined;
+class EventStream implements Subscriber, Beating {
+  subscription: Subscription | undefined;
   #nextKeepAlive: number;
   #fullSince: number | undefined;
   #ended = false;
@@ -149,7 +149,7 @@ class EventStream implements FollowSink, Beating {
     response.on('drain', () => {
       if (this.#fullSince === undefined || this.#ended) return;
       this.#fullSince = undefined;
-      this.follower?.resume();
+      this.subscription?.resume();
     });
   }
 
@@ -180,7 +180,7 @@ class EventStream implements FollowSink, Beating {
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.follower?.close();
+    this.subscription?.close();
     this.response.end();
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
     this.#fullSince ??= this.now();

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { Follower, FollowSink } from '../../feed/follower.js';
+import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import type { Beating } from '../../feed/pulse.js';
 
@@ -36,8 +36,8 @@ const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
 /** One open WebSocket: pushes changes, pings, and gives up on a client that is gone, too slow or out of line. */
-export class StreamConnection implements FollowSink, Beating {
-  follower: Follower | undefined;
+export class StreamConnection implements Subscriber, Beating {
+  subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
   #nextPing: number;
@@ -71,7 +71,7 @@ export class StreamConnection implements FollowSink, Beating {
     this.socket.send(message, TEXT, (error) => {
       if (error !== undefined && error !== null) return;
       this.#fullSince = undefined;
-      this.follower?.resume();
+      this.subscription?.resume();
     });
     return false;
   }
@@ -111,7 +111,7 @@ export class StreamConnection implements FollowSink, Beating {
   close(code: number, reason: string): void {
     if (this.#closingSince !== undefined) return;
     this.#closingSince = this.now();
-    this.follower?.close();
+    this.subscription?.close();
     this.socket.close(code, reason);
   }
 

@@ -84,8 +84,7 @@ export class StreamServer {
       // What was answered before the stream began is not in it.
       if (stream.after === undefined) await changes.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else if (changes.tail(stream.projectionId, stream.after, 1) === undefined)
-        await changes.read(stream.projectionId, stream.after, 1);
+      else await changes.of(stream.projectionId).read(stream.after + 1, { items: 1 });
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
@@ -157,7 +156,7 @@ export class StreamServer {
       this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'),
     );
     socket.once('close', () => {
-      connection.follower?.close();
+      connection.subscription?.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);
@@ -167,7 +166,7 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
-      connection.follower = this.options.hub.follow(stream, connection);
+      connection.subscription = this.options.hub.subscribe(stream, connection);
     } catch (error) {
       connection.ended(error);
     }

@@ -20,11 +20,13 @@ export interface FencedPartitionOptions<B> {
   readonly from?: FenceState;
   /** Any process may write: who is deposed follows, and claims again when it has something to write. */
   readonly shared?: boolean;
-  readonly observer?: {
-    produced?(records: number, seconds: number): void;
-    claimed?(epoch: number): void;
-    voided?(): void;
-  };
+  readonly observer?: PartitionObserver;
+}
+
+export interface PartitionObserver {
+  produced?(records: number, seconds: number): void;
+  claimed?(epoch: number): void;
+  voided?(): void;
 }
 
 /*
@@ -69,7 +71,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   #vain = false;
   /** How often a shared partition was taken away before we had written what we wanted. */
   #contended = 0;
-  #barrier: { running: Promise<void>; next: Promise<void> | undefined } | undefined;
+  #catchingUp: { running: Promise<void>; next: Promise<void> | undefined } | undefined;
   #idle: (() => void)[] = [];
 
   constructor(options: FencedPartitionOptions<B>) {
@@ -91,6 +93,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
   /** How far the partition is folded. */
   get fence(): FenceState {
     return this.#reader.fence;
+  }
+
+  /** The offset of the next record to be folded. */
+  get position(): number {
+    return this.#reader.fence.position;
   }
 
   /**
@@ -147,16 +154,16 @@ export class FencedPartition<B extends { readonly kind: string }> {
    * Resolves when all that was acknowledged before the call has been folded. Calls gather: those that come while a query is
    * under way share the next one. @throws StatefoldError UNAVAILABLE when the partition stops.
    */
-  barrier(): Promise<void> {
-    if (this.#barrier === undefined) {
-      const running = this.#catchUp().finally(() => (this.#barrier = undefined));
-      this.#barrier = { running, next: undefined };
+  caughtUp(): Promise<void> {
+    if (this.#catchingUp === undefined) {
+      const running = this.#catchUp().finally(() => (this.#catchingUp = undefined));
+      this.#catchingUp = { running, next: undefined };
       return running;
     }
-    const current = this.#barrier;
+    const current = this.#catchingUp;
     current.next ??= current.running.then(
-      () => this.barrier(),
-      () => this.barrier(),
+      () => this.caughtUp(),
+      () => this.caughtUp(),
     );
     return current.next;
   }

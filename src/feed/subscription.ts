@@ -3,15 +3,15 @@ import { StatefoldError } from '../core/errors.js';
 import type { ChangeFeed } from './changes.js';
 import type { Timers } from './timers.js';
 
-/** Where a follower's changes go. */
-export interface FollowSink {
-  /** Takes one change; false: taken, but no more until `Follower.resume`. */
+/** Where a subscription's changes go. */
+export interface Subscriber {
+  /** Takes one change; false: taken, but no more until `Subscription.resume`. */
   push(change: Change): boolean;
   /** Called once when it ended by itself: the projection is gone, its cursor expired, or the sink threw. Not after `close`. */
   ended(reason: unknown): void;
 }
 
-export interface FollowOptions {
+export interface SubscriptionOptions {
   readonly tenantId: string;
   readonly projectionId: string;
   /** The last sequence that the subscriber has; undefined: live changes only. */
@@ -20,9 +20,9 @@ export interface FollowOptions {
   readonly key?: string | undefined;
 }
 
-export interface Follower {
+export interface Subscription {
   /** Everything of the projection up to here was pushed or passed over. */
-  readonly position: number;
+  readonly cursor: number;
   /** The sink has room again. */
   resume(): void;
   /** Nothing is pushed after it. */
@@ -33,19 +33,19 @@ export interface Follower {
  * ```
  *  OPENING ──► REPLAYING ◄──► LIVE          LIVE: every change up to the feed's head was pushed, the next comes by dispatch
  *     │         │     ▲        │
- *     │         ▼     │ resume │            BLOCKED: the sink is full; what comes meanwhile is replayed from the position
+ *     │         ▼     │ resume │            BLOCKED: the sink is full; what comes meanwhile is replayed from the cursor
  *     │        BLOCKED ◄───────┘            WAITING: the feed is away; a new feed or a timer goes on
  *     └──────► WAITING ──► REPLAYING        any ──► CLOSED
  * ```
  */
 type State = 'OPENING' | 'REPLAYING' | 'LIVE' | 'BLOCKED' | 'WAITING' | 'CLOSED';
 
-/** What a follower needs of the hub. */
-export interface FollowerHome {
+/** What a subscription needs of the hub. */
+export interface SubscriptionHome {
   readonly timers: Timers;
   feed(): ChangeFeed | undefined;
   open(): Promise<ChangeFeed>;
-  forget(follower: ChangeFollower): void;
+  forget(subscription: ChangeSubscription): void;
 }
 
 const PAGE = 256;
@@ -53,25 +53,25 @@ const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 
 /**
- * One subscriber's way through the changes of a projection. Replay and live are one loop over one position: it turns live
- * only on a turn on which the position has reached the feed's head, and a dispatch of that same turn or later finds it live.
+ * One subscriber's way through the changes of a projection. Replay and live are one loop over one cursor: it turns live
+ * only on a turn on which the cursor has reached the feed's head, and a dispatch of that same turn or later finds it live.
  */
-export class ChangeFollower implements Follower {
-  position: number;
+export class ChangeSubscription implements Subscription {
+  cursor: number;
   #state: State = 'OPENING';
   #retryMs = FIRST_RETRY_MS;
   #cancelRetry: (() => void) | undefined;
-  /** What follows the position without a gap, taken from the feed before the sink was full: it takes one at a time, a page comes as a whole. */
+  /** What follows the cursor without a gap, taken from the feed before the sink was full: it takes one at a time, a page comes as a whole. */
   #left: readonly Change[] = [];
   /** Counts the pumps begun, so that one that was overtaken while it waited stops. */
   #pump = 0;
 
   constructor(
-    readonly options: FollowOptions,
-    private readonly sink: FollowSink,
-    private readonly home: FollowerHome,
+    readonly options: SubscriptionOptions,
+    private readonly sink: Subscriber,
+    private readonly home: SubscriptionHome,
   ) {
-    this.position = options.after ?? -1;
+    this.cursor = options.after ?? -1;
   }
 
   start(): void {
@@ -85,7 +85,7 @@ export class ChangeFollower implements Follower {
 
   /** The feed was replaced; all before `through` was dispatched by the old one. */
   renewed(through: number): void {
-    if (this.#state === 'LIVE') this.position = Math.max(this.position, through);
+    if (this.#state === 'LIVE') this.cursor = Math.max(this.cursor, through);
     if (this.#state === 'LIVE' || this.#state === 'WAITING' || this.#state === 'REPLAYING') this.#run();
   }
 
@@ -130,23 +130,21 @@ export class ChangeFollower implements Follower {
 
   /** Runs on the caller's turn as long as memory has what it needs. */
   async #replay(pump: number, active: ChangeFeed | undefined): Promise<void> {
-    const { projectionId } = this.options;
-    const feed = active ?? (await this.home.open());
+    const changes = active ?? (await this.home.open());
     if (this.#overtaken(pump)) return;
-    if (this.position < 0) this.position = feed.head();
+    const feed = changes.of(this.options.projectionId);
+    if (this.cursor < 0) this.cursor = feed.head - 1;
     for (;;) {
-      const head = feed.head();
-      if (this.position >= head) {
+      if (this.cursor >= feed.head - 1) {
         this.#state = 'LIVE';
         this.#retryMs = FIRST_RETRY_MS;
         return;
       }
-      const page = feed.tail(projectionId, this.position, PAGE) ?? (await feed.read(projectionId, this.position, PAGE));
-      if (this.#overtaken(pump)) return;
-      // An empty page says that there is nothing up to the head as it was before the read; a short one says nothing.
-      if (page.length === 0) this.position = Math.max(this.position, head);
-      else if (!this.#take(page)) return;
-      if (page.length === PAGE) await nextTurn();
+      const budget = { items: PAGE };
+      const page = feed.recent(this.cursor + 1, budget) ?? (await feed.read(this.cursor + 1, budget));
+      if (this.#overtaken(pump) || !this.#take(page.items)) return;
+      this.cursor = Math.max(this.cursor, page.end - 1);
+      if (page.items.length === PAGE) await nextTurn();
       if (this.#overtaken(pump)) return;
     }
   }
@@ -155,8 +153,8 @@ export class ChangeFollower implements Follower {
   #take(changes: readonly Change[]): boolean {
     const { key } = this.options;
     for (const [i, change] of changes.entries()) {
-      if (change.sequence <= this.position) continue;
-      this.position = change.sequence;
+      if (change.sequence <= this.cursor) continue;
+      this.cursor = change.sequence;
       if (change.fault !== undefined || (key !== undefined && change.key !== key)) continue;
       let room: boolean;
       try {

@@ -1,0 +1,101 @@
+import { InvariantError } from '../core/errors.js';
+import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
+import type { EventsBody } from '../core/records.js';
+import { commitsOf, type Input } from '../feed/inputs.js';
+import type { LogFeed } from '../feed/log-feed.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+import type { EventsPage, EventsQuery } from './aggregates.js';
+
+const COMMITS_PER_READ = 256;
+
+/** What was appended to single aggregates: their commits are found by the index of the local store. */
+export class AggregateHistory {
+  readonly #feed: Pick<LogFeed<EventsBody, Input>, 'at'>;
+  readonly #tables: PartitionTables;
+
+  constructor(feed: Pick<LogFeed<EventsBody, Input>, 'at'>, tables: PartitionTables) {
+    this.#feed = feed;
+    this.#tables = tables;
+  }
+
+  async readCommit(offset: number): Promise<StoredCommit> {
+    const [commit] = await this.#at([offset]);
+    if (commit === undefined) throw new InvariantError(`the commit at offset ${offset} is not in the log`);
+    return commit;
+  }
+
+  /** Commits at ascending offsets that the index gave. */
+  async #at(offsets: readonly number[]): Promise<StoredCommit[]> {
+    return commitsOf(await this.#feed.at(offsets));
+  }
+
+  /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */
+  async *commits(
+    aggregateId: string,
+    from: number,
+    to: number,
+    reverse = false,
+  ): AsyncGenerator<readonly StoredCommit[]> {
+    const first = this.#tables.commitBaseOf(aggregateId, from);
+    if (first === undefined || to < from) return;
+    const chunk = async (offsets: number[]): Promise<StoredCommit[]> =>
+      reverse ? (await this.#at(offsets.reverse())).reverse() : this.#at(offsets);
+    // Small chunks at first: most aggregates are short, and a page may end soon.
+    let size = 16;
+    let offsets: number[] = [];
+    for (const [, offset] of this.#tables.commitOffsets(aggregateId, first, to - 1, reverse)) {
+      offsets.push(offset);
+      if (offsets.length < size) continue;
+      yield await chunk(offsets);
+      offsets = [];
+      size = Math.min(size * 2, COMMITS_PER_READ);
+    }
+    if (offsets.length > 0) yield await chunk(offsets);
+  }
+
+  async events(query: EventsQuery, head: number): Promise<EventsPage> {
+    return query.direction === 'forward' ? this.#forward(query, head) : this.#backward(query, head);
+  }
+
+  async #forward(
+    { aggregateId, fromVersion = 1, toVersion = Number.MAX_SAFE_INTEGER, limit }: EventsQuery,
+    head: number,
+  ): Promise<EventsPage> {
+    const from = Math.max(1, fromVersion);
+    const last = Math.min(toVersion, head);
+    const to = Math.min(last, from + limit - 1);
+    const events: StoredEvent[] = [];
+    let bytes = 0;
+    for await (const commits of this.commits(aggregateId, from, to)) {
+      for (const commit of commits)
+        for (const event of eventsOf(commit))
+          if (event.version >= from && event.version <= to) bytes += push(events, event);
+      if (bytes > PAGE_BYTES) break;
+    }
+    const reached = events.at(-1)?.version ?? to;
+    return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
+  }
+
+  async #backward({ aggregateId, fromVersion, toVersion = 1, limit }: EventsQuery, head: number): Promise<EventsPage> {
+    const from = Math.min(fromVersion ?? head, head);
+    const to = Math.max(toVersion, from - limit + 1, 1);
+    const events: StoredEvent[] = [];
+    let bytes = 0;
+    for await (const commits of this.commits(aggregateId, to, from, true)) {
+      for (const commit of commits)
+        for (const event of [...eventsOf(commit)].reverse())
+          if (event.version <= from && event.version >= to) bytes += push(events, event);
+      if (bytes > PAGE_BYTES) break;
+    }
+    const reached = events.at(-1)?.version ?? to;
+    return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };
+  }
+}
+
+/** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
+const PAGE_BYTES = 16 * 1024 * 1024;
+
+const push = (events: StoredEvent[], event: StoredEvent): number => (
+  events.push(event),
+  event.data.length + (event.metadata?.length ?? 0) + 200
+);

@@ -1,0 +1,27 @@
+import type { ReducerLine } from '../store/kept-states.js';
+
+/** The reducer that is bound to an aggregate type now. */
+export interface BoundReducer extends ReducerLine {
+  /** Counts how often its artefact was revived: the aggregates that were halted are caught up with. */
+  readonly revivals?: number;
+}
+
+/** Which reducer folds the aggregates of a type. */
+export class Bindings {
+  readonly #reducers = new Map<string, BoundReducer>();
+
+  bind(reducer: BoundReducer): void {
+    this.#reducers.set(reducer.aggregateType, reducer);
+  }
+
+  of(aggregateType: string): BoundReducer | undefined {
+    return this.#reducers.get(aggregateType);
+  }
+
+  /** Grows with each binding of a type. */
+  get revision(): number {
+    let revision = 0;
+    for (const { generation } of this.#reducers.values()) revision += generation;
+    return revision;
+  }
+}

@@ -1,0 +1,168 @@
+import { InvariantError } from '../core/errors.js';
+import type { RecordCodec } from '../log/codec/codec.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
+import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import type { Budget, Feed, ItemKind, Page } from './feed.js';
+import { Tail } from './tail.js';
+
+export interface LogFeedOptions<B extends { readonly kind: string }, T> {
+  readonly log: Log;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<B>;
+  readonly kind: ItemKind<B, T>;
+  /** Of the last items, which are kept in memory. */
+  readonly tailBytes: number;
+  /** Offset from which on items will be pushed. */
+  readonly start: number;
+  /** Offsets of records that do not count, as far as they were folded before. */
+  readonly voids: Iterable<number>;
+  /** How far the partition is folded: nothing past it is read. */
+  readonly folded: { readonly position: number };
+}
+
+/** A part of the log as it was read. */
+interface Read<T> extends Page<T> {
+  readonly from: number;
+}
+
+/** One for each that may be following through history at a time: projector, build, sink, a dry run. */
+const PAGES = 4;
+const ITEMS_PER_READ = 4096;
+const READ_BYTES = 1024 * 1024;
+/** Offsets before the end of what is restored. */
+const RESTORED_TAIL = 4096;
+
+/** The accepted records of one partition of the log for every reader: the last ones from memory, what is older from the log. */
+export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> {
+  readonly #options: LogFeedOptions<B, T>;
+  readonly #tail: Tail<T>;
+  readonly #voids: Set<number>;
+  #tailFrom = 0;
+  /** The last that were read: a reader takes a small part of a page at a time, and would decode the rest again and again. */
+  #pages: readonly Read<T>[] = [];
+  readonly #ahead = new Map<number, Promise<Read<T>>>();
+
+  constructor(options: LogFeedOptions<B, T>) {
+    this.#options = options;
+    this.#tail = new Tail<T>(options.kind, options.tailBytes, options.start);
+    this.#voids = new Set(options.voids);
+  }
+
+  get head(): number {
+    return this.#options.folded.position;
+  }
+
+  /** Up to this offset history is folded, of which only the end is likely to be read soon: the log has the rest. */
+  restoring(end = 0): void {
+    this.#tailFrom = end - RESTORED_TAIL;
+  }
+
+  push(item: T): void {
+    if (this.#options.kind.positionOf(item) < this.#tailFrom) this.#tail.pass(item);
+    else this.#tail.push(item);
+  }
+
+  /** Bytes of the items pushed so far, about. */
+  get pushedBytes(): number {
+    return this.#tail.pushedBytes;
+  }
+
+  addVoid(offset: number): void {
+    this.#voids.add(offset);
+  }
+
+  /** Nothing before was there to be pushed: the log has dropped it. */
+  startsAt(offset: number): void {
+    this.#tail.restart(offset);
+  }
+
+  recent(from: number, { bytes: maxBytes = READ_BYTES, items: most = ITEMS_PER_READ }: Budget): Page<T> | undefined {
+    const { kind, folded } = this.#options;
+    const end = folded.position;
+    if (from >= end) return { items: [], end: from };
+    const items = this.#tail.from(from, most);
+    if (items === undefined) return undefined;
+    let bytes = 0;
+    for (const [i, item] of items.entries()) {
+      bytes += kind.bytesOf(item);
+      if (bytes >= maxBytes || i === most - 1) return { items: items.slice(0, i + 1), end: kind.positionOf(item) + 1 };
+    }
+    return { items, end };
+  }
+
+  /** From memory, the first items from there on that `wanted` picks; undefined where something is not there. */
+  picked(from: number, most: number, wanted: (item: T) => boolean): readonly T[] | undefined {
+    return this.#tail.filter(from, most, wanted);
+  }
+
+  async read(from: number, budget: Budget): Promise<Page<T>> {
+    const { bytes = READ_BYTES } = budget;
+    const recent = this.recent(from, budget);
+    if (recent !== undefined) {
+      if (this.#pages.length > 0) this.#pages = this.#pages.filter((page) => from < page.from || from > page.end);
+      if (this.#pages.length === 0) this.#ahead.clear();
+      return recent;
+    }
+    const head = this.head;
+    let page = this.#pages.find((one) => one.from <= from && from < one.end);
+    if (page === undefined) {
+      const ahead = this.#ahead.get(from);
+      this.#ahead.delete(from);
+      const follows = this.#pages.some(({ end }) => end === from);
+      page = await (ahead ?? this.#page(from, head, bytes));
+      this.#pages = [page, ...this.#pages.filter(({ end }) => end !== from)].slice(0, PAGES);
+      if (follows && page.end < head && page.end < this.#tail.start) this.#readAhead(page.end, head, bytes);
+    }
+    const { kind } = this.#options;
+    const first = page.items.findIndex((item) => kind.positionOf(item) >= from);
+    return { items: first < 0 ? [] : page.items.slice(first), end: page.end };
+  }
+
+  /** Items at ascending offsets that an index gave; those that the log has dropped are left out. */
+  async at(offsets: readonly number[]): Promise<T[]> {
+    const old = offsets.filter((offset) => offset < this.#tail.start);
+    // Taken before the log is waited for: the tail may drop them meanwhile.
+    const recent = offsets.slice(old.length).map((offset) => this.#recentAt(offset));
+    const items: T[] = [];
+    if (old.length > 0)
+      for (const record of await recordsAt(this.#options.log, this.#options.ref, old)) {
+        const item = this.#decode(record);
+        if (item !== undefined) items.push(item);
+      }
+    return [...items, ...recent];
+  }
+
+  #recentAt(offset: number): T {
+    const [item] = this.#tail.from(offset, 1) ?? [];
+    if (item === undefined || this.#options.kind.positionOf(item) !== offset)
+      throw new InvariantError(`the tail has nothing at offset ${offset}`);
+    return item;
+  }
+
+  /** Who reads on through history folds this page while the next one is on its way. */
+  #readAhead(from: number, head: number, maxBytes: number): void {
+    if (this.#ahead.has(from)) return;
+    const page = this.#page(from, head, maxBytes);
+    page.catch(() => undefined); // whoever comes for it is told
+    this.#ahead.set(from, page);
+    for (const oldest of this.#ahead.keys()) if (this.#ahead.size > PAGES) this.#ahead.delete(oldest);
+  }
+
+  async #page(from: number, head: number, maxBytes: number): Promise<Read<T>> {
+    const { log, ref } = this.#options;
+    const { records, next } = await readBelow(log, ref, from, head, maxBytes);
+    const items: T[] = [];
+    for (const record of records) {
+      if (record.offset >= head) return { from, end: head, items };
+      const item = this.#decode(record);
+      if (item !== undefined) items.push(item);
+    }
+    return { from, end: next, items };
+  }
+
+  #decode({ offset, value }: LogRecord): T | undefined {
+    if (value === null || this.#voids.has(offset)) return undefined;
+    const body = this.#options.codec.decode(value)?.body;
+    return body === undefined || body.kind === 'Claim' ? undefined : this.#options.kind.itemOf(offset, body as B);
+  }
+}

@@ -1,0 +1,275 @@
+import type { TenantCode } from '../code-host/tenant-code.js';
+import type { Change, SwapCause } from '../core/change.js';
+import { NotOwnerError } from '../core/errors.js';
+import type { StoredCommit } from '../core/event.js';
+import type { Logger } from '../core/logger.js';
+import type { Control, ReleaseMode } from '../core/records.js';
+import type { InputFeed } from '../feed/inputs.js';
+import type { Codecs } from '../log/codec/codec.js';
+import type { Log } from '../log/log.js';
+import { changesTopic } from '../log/topics.js';
+import type { Checkpoint, KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
+import { ChangesWriter, type ChangesListener, type ChangesObserver } from './changes-writer.js';
+import { KeyReleases, type ReleaseOutcome } from './key-releases.js';
+import { ProjectionBuilds, type BuildTarget } from './projection-builds.js';
+import { ProjectionCursor } from './projection-cursor.js';
+import { ProjectionReads } from './projection-reads.js';
+import type { ProjectionSource } from './projection-source.js';
+import { Projector } from './projector.js';
+import { StandbyProjections } from './standby-projections.js';
+
+/** What is known of a tenant's projections. */
+export interface ProjectionDefinitions {
+  /** The newest compiled revision of each. */
+  projections(): readonly BuildTarget[];
+  projectionExists(projectionId: string): boolean;
+}
+
+/** Where control records are written: they stand in the tenant's one order. */
+export interface Controls {
+  /** Resolves with the record's offset. */
+  propose(control: Control): Promise<number>;
+}
+
+export interface ProjectionObserver extends ChangesObserver {
+  projected?(events: number, changes: number, seconds: number): void;
+  faulted?(kind: 'projection'): void;
+  /** A revision has become the live one. */
+  swapped?(cause: SwapCause): void;
+  released?(kind: 'projection', mode: ReleaseMode, outcome: ReleaseOutcome['outcome']): void;
+}
+
+/** What a tenant's projections take of the process that has them. */
+export interface ProjectionSetting {
+  readonly tenantId: string;
+  readonly log: Log;
+  readonly codecs: Pick<Codecs, 'changes'>;
+  /** Id of this process, new at each start. */
+  readonly owner: string;
+  readonly logger: Logger;
+  readonly definitions: ProjectionDefinitions;
+  /** Of each projection so many former revisions keep their states; 1 unless given. */
+  readonly keptRevisions?: number;
+  readonly tailBytes?: number;
+  /** Of a swap, or a release: so many changes go in one produce. */
+  readonly changesPerProduce?: number;
+  readonly observer?: ProjectionObserver;
+}
+
+export interface TenantProjectionsOptions {
+  readonly setting: ProjectionSetting;
+  readonly tables: PartitionTables;
+  readonly code: TenantCode;
+  readonly inputs: InputFeed;
+  readonly controls: Controls;
+  readonly from: Pick<Checkpoint, 'changes' | 'projected'>;
+  readonly listener: ProjectionsListener;
+}
+
+export interface ProjectionsListener {
+  /** The changes are another's, or broken: nothing more is folded. */
+  stopped(error: Error): void;
+}
+
+const TAIL_BYTES = 8 * 1024 * 1024;
+
+/**
+ * A tenant's projections with all that belongs to them: the changes that they make, the fold that makes them, builds and releases.
+ * On a standby they follow what the owner recorded, and no code is run.
+ */
+export class TenantProjections implements ProjectionSource, ChangesListener {
+  readonly changes: ChangesWriter;
+  readonly reads: ProjectionReads;
+  readonly releases: KeyReleases;
+  readonly inputs: InputFeed;
+  readonly #options: TenantProjectionsOptions;
+  readonly #cursor: ProjectionCursor;
+  readonly #builds: ProjectionBuilds;
+  readonly #projector: Projector;
+  readonly #standby: StandbyProjections;
+  #serving = false;
+
+  constructor(options: TenantProjectionsOptions) {
+    this.#options = options;
+    const { setting, tables, code, inputs, controls, from } = options;
+    const {
+      tenantId,
+      log,
+      codecs,
+      owner,
+      logger,
+      observer,
+      definitions,
+      changesPerProduce,
+      keptRevisions = 1,
+    } = setting;
+    this.inputs = inputs;
+    const cursor = new ProjectionCursor(from.projected);
+    const changes = new ChangesWriter({
+      log,
+      ref: { topic: changesTopic(tenantId), partition: 0 },
+      codec: codecs.changes,
+      owner,
+      logger,
+      tables,
+      from: from.changes,
+      tailBytes: setting.tailBytes ?? TAIL_BYTES,
+      listener: this,
+      observer,
+    });
+    const builds = new ProjectionBuilds({ tables, inputs, code, controls, cursor, logger });
+    const releases = new KeyReleases({ tables, inputs, changes, code, changesPerProduce, observer });
+    this.#cursor = cursor;
+    this.changes = changes;
+    this.#builds = builds;
+    this.releases = releases;
+    this.reads = new ProjectionReads({ tables, builds, projections: this });
+    this.#projector = new Projector({
+      reads: this.reads,
+      tables,
+      inputs,
+      changes,
+      builds,
+      releases,
+      code,
+      cursor,
+      definitions,
+      keptRevisions,
+      changesPerProduce,
+      logger,
+      observer,
+    });
+    this.#standby = new StandbyProjections({ tables, inputs, changes, builds, code, cursor, keptRevisions, logger });
+  }
+
+  /** All changes of inputs below are in the store. */
+  get storedTo(): number {
+    return this.#cursor.stored;
+  }
+
+  /** A build is under way, or somebody is told of the changes. */
+  get busy(): boolean {
+    return this.changes.subscribers > 0 || this.#options.tables.builds().length > 0;
+  }
+
+  /** Keys that stand at a fault. */
+  get faultedKeys(): number {
+    return this.#options.tables.faults.allKeys();
+  }
+
+  /** @throws NotOwnerError where this process does not serve the tenant, as far as it knows */
+  mustServe(): void {
+    if (!this.#serving) throw new NotOwnerError();
+  }
+
+  /** As a standby, when all is folded that was there. What retention has taken can't be had from records: a promotion folds it by the code. */
+  follow(): void {
+    if (this.changes.trimmedBefore === undefined) this.#standby.start();
+  }
+
+  /** All is folded that was there; the inputs end here. Changes that retention has taken are not written again. */
+  restored(inputsEnd: number): void {
+    const { trimmedBefore } = this.changes;
+    if (trimmedBefore === undefined) return;
+    const projections = this.#options.setting.definitions.projections();
+    const ids = projections.map(({ projectionId }) => projectionId);
+    this.changes.trimmed(trimmedBefore, inputsEnd, ids);
+  }
+
+  /** The changes, and the tenant's events, are claimed: they are folded here from now on. */
+  serve(): void {
+    const { code } = this.#options;
+    // What the runner holds of an earlier activation may be ahead of what was acknowledged.
+    code.runner.forget();
+    this.#standby.close();
+    this.#projector.start();
+    this.#serving = true;
+  }
+
+  /** Brings the builds in line with what is deployed, once the controls can be written. */
+  deployAll(): void {
+    const { setting, tables } = this.#options;
+    this.#builds.resume();
+    const targets = setting.definitions.projections();
+    for (const [projectionId] of tables.builds())
+      this.cancelBuild(projectionId, targets.find((target) => target.projectionId === projectionId)?.revision ?? 0);
+    for (const target of targets) this.deploy(target);
+    for (const [projectionId] of tables.liveProjections())
+      if (!setting.definitions.projectionExists(projectionId)) this.drop(projectionId);
+  }
+
+  /** A promotion reads the definitions: a standby is told nothing. */
+  deploy(target: BuildTarget): void {
+    if (this.#serving) this.#builds.start(target);
+  }
+
+  /** Ends the build of a revision past this one, unless its swap may be in the log. */
+  cancelBuild(projectionId: string, above: number): void {
+    if (this.#serving) this.#builds.cancel(projectionId, above);
+  }
+
+  drop(projectionId: string): void {
+    if (!this.#serving) return;
+    const { controls, setting } = this.#options;
+    this.#builds.forget(projectionId);
+    controls.propose({ kind: 'ProjectionDrop', value: { projectionId } }).catch((error: unknown) => {
+      setting.logger.warn(
+        { err: error, projectionId },
+        'a projection was not dropped; it is when the tenant is activated again',
+      );
+    });
+  }
+
+  /** There may be inputs. */
+  advanced(): void {
+    if (this.#serving) this.#projector.signal();
+    else this.#standby.signal();
+  }
+
+  /** Commits are on their way to this place, if nothing goes wrong. */
+  foresee(place: number, commits: (mostEvents: number) => readonly StoredCommit[]): void {
+    if (this.#serving) this.#projector.foresee(place, commits);
+  }
+
+  recorded(change: Change, inputOffset: number): void {
+    if (!this.#serving) this.#standby.recorded(change, inputOffset);
+  }
+
+  stopped(error: Error): void {
+    this.#options.listener.stopped(error);
+  }
+
+  position(): number {
+    return this.#cursor.stored;
+  }
+
+  live(projectionId: string): LiveProjection | undefined {
+    return this.#options.tables.liveProjection(projectionId);
+  }
+
+  row(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
+    return this.#options.tables.keyState(projectionId, revision, key, classIndex);
+  }
+
+  rows(
+    projectionId: string,
+    revision: number,
+    after?: readonly [key: string, classIndex: number],
+  ): Iterable<readonly [key: string, classIndex: number, row: KeyState]> {
+    return this.#options.tables.keyStates(projectionId, revision, '', after);
+  }
+
+  /** Nothing is answered, and nothing more is folded. */
+  suspend(): void {
+    this.#serving = false;
+    this.reads.livesChanged();
+    this.#standby.close();
+    this.#projector.close();
+    this.#builds.close();
+  }
+
+  async close(): Promise<void> {
+    this.suspend();
+    await this.changes.close();
+  }
+}
