@@ -375,7 +375,7 @@ test('the program helps, tells its version, and refuses what it does not know', 
       ['serve', '--unsafe-no-sandbx'],
       1,
       /^$/,
-      /^error: unknown option '--unsafe-no-sandbx'\n\(Did you mean --unsafe-no-sandbox\?\)\n$/,
+      /^error: unknown option '--unsafe-no-sandbx'\n\(Did you mean --unsafe-no-sandbox\?\)\nUsage: statefold serve \[options\]\n`statefold serve --help` says more\.\n$/,
     ],
     [['serve', 'now'], 1, /^$/, /^error: too many arguments/],
   ];

@@ -123,11 +123,11 @@ test('a deployment is all or nothing', async (t) => {
       [{ webhook: { url: 'ftp://example.com' } }, /^statefold\.json: .*\(WEBHOOK_URL_REFUSED\)$/m],
       [
         { webhok: { url: receiver.url } },
-        /^statefold\.json: notifications is invalid: \/notifications has a key that is not known: the known ones are .*webhook.*\(INVALID_REQUEST\)$/m,
+        /^statefold\.json: notifications is invalid: \/notifications\/webhok is not a known member; did you mean "webhook"\? \(INVALID_REQUEST\)$/m,
       ],
       [
         { webhook: { url: receiver.url, secret: 'x' } },
-        /^statefold\.json: .*\/notifications\/webhook has a key that is not known/m,
+        /^statefold\.json: .*\/notifications\/webhook\/secret is not a known member/m,
       ],
       [{ sse: 'yes' }, /^statefold\.json: .*\/notifications\/sse must be true or false/m],
     ];
@@ -184,9 +184,13 @@ test('a deployment is all or nothing', async (t) => {
     );
     manifest({ webhook: null, sse: true });
     assert.match(await ok('deploy', 'shop', '--plan'), /^ {2}webhook http\S+\/hook is removed$/m);
-    assert.notEqual((await status()).webhook, undefined);
+    assert.equal((await status()).webhook?.url, `${receiver.url}/hook`);
     await ok('deploy', 'shop', '--yes');
-    assert.deepEqual([(await status()).webhook, (await status()).revision], [undefined, revision + 1]);
+    assert.deepEqual(
+      [(await status()).webhook, (await status()).revision],
+      [{ isolated: true }, revision + 1],
+      'the URL is gone; the own secret is kept for the next one',
+    );
   });
 
   await t.test('when the reducers can not be uploaded, the projection is as it was', async () => {
