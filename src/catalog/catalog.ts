@@ -155,6 +155,8 @@ export interface Catalog {
   /** @throws StatefoldError ALREADY_EXISTS when `expected` is not the entity's version; resolves when durable. */
   put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void>;
   delete(kind: EntityKind, id: string, expected: number): Promise<void>;
+  /** Deletes it whatever was written to it meanwhile; a missing one is no error. */
+  remove(kind: EntityKind, id: string): Promise<void>;
   /** Reads, changes and puts until no other write came between; `change` gives undefined to leave it as it is. */
   update<K extends EntityKind>(
     kind: K,

@@ -102,6 +102,18 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     await this.#write(kind, id, expected, null);
   }
 
+  async remove(kind: EntityKind, id: string): Promise<void> {
+    for (;;) {
+      const entry = this.get(kind, id);
+      if (entry === undefined) return;
+      try {
+        return await this.delete(kind, id, entry.version);
+      } catch (error) {
+        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      }
+    }
+  }
+
   async update<K extends EntityKind>(
     kind: K,
     id: string,

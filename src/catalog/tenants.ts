@@ -99,7 +99,7 @@ export async function deleteTenant(
 }
 
 async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): Promise<void> {
-  await Promise.all(catalog.list(kind, tenantId).map(({ id, version }) => catalog.delete(kind, id, version)));
+  await Promise.all(catalog.list(kind, tenantId).map(({ id }) => catalog.remove(kind, id)));
 }
 
 /** What the start of the service says about the tenant `default`. */

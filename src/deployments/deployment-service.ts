@@ -227,8 +227,8 @@ export class DeploymentService implements Deployments {
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
     this.#projection(tenantId, projectionId);
-    const entry = this.#options.catalog.get('projection', projectionId);
-    if (entry !== undefined) await this.#options.catalog.delete('projection', projectionId, entry.version);
+    // Its compilation may write it meanwhile.
+    await this.#options.catalog.remove('projection', projectionId);
   }
 
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer> {
@@ -282,7 +282,7 @@ export class DeploymentService implements Deployments {
       await catalog.update('reducer', reducerId, ({ deletedAt: _, ...value }) => value);
       throw error;
     }
-    await catalog.delete('reducer', reducerId, catalog.get('reducer', reducerId)?.version ?? 0);
+    await catalog.remove('reducer', reducerId);
     await catalog.artefacts.delete(reducer.artefactId);
   }
 

@@ -131,7 +131,11 @@ test('bodies of appends are strict', async (t) => {
   );
 
   await t.test('in the rows of the read store', async () => {
-    const access = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<{
+    const asked = (): ReturnType<typeof api.get> =>
+      api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
+    // The engine is a process of its own, and may still be starting.
+    await until(async () => (await asked()).status === 200);
+    const access = success(await asked(), 200).json<{
       url: string;
       user: string;
       password: string;

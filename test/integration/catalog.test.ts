@@ -107,6 +107,21 @@ test('of writes that replace the same version exactly one wins, and every reader
   assert.deepEqual(everything(await openCatalog(t, log)), before);
 });
 
+test('what is removed goes, whatever is written to it meanwhile', async (t) => {
+  const catalog = await openCatalog(t, openLog(t));
+  await catalog.put('tenant', 'a', 0, named('a', 'first'));
+  // All were decided on the same version: one wins, the others come again.
+  const racing = Array.from({ length: 5 }, () =>
+    catalog.update('tenant', 'a', (value) => ({ ...value, name: 'later' })),
+  );
+  const removed = [catalog.remove('tenant', 'a'), catalog.remove('tenant', 'a')];
+  for (const result of await Promise.allSettled(racing))
+    if (result.status === 'rejected') assert.ok(code('NOT_FOUND')(result.reason));
+  await Promise.all(removed);
+  assert.equal(catalog.get('tenant', 'a'), undefined);
+  await catalog.remove('tenant', 'a');
+});
+
 test('a catalog that another process has taken over refuses writes and says so', async (t) => {
   const log = openLog(t);
   const stopped: Error[] = [];
