@@ -27,7 +27,9 @@ function* testFiles(folder) {
 }
 
 /** The slowest kinds first: none of them is left for the end, where one core would idle. */
-const ORDER = ['docs/', 'faults/', 'escape/', 'integration/', 'e2e/'];
+const ORDER = ['docs/', 'faults/', 'hostile/', 'integration/', 'e2e/'];
+/** Pure parts: a minute or two, and most mistakes show here. They come before all else. */
+const QUICK = ['unit/', 'simulator/named'];
 const placeOf = (file) => {
   const place = ORDER.findIndex((folder) => relative(TESTS, file).startsWith(folder));
   return place < 0 ? ORDER.length : place;
@@ -121,6 +123,8 @@ const files = [...testFiles(TESTS)]
 const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.includes('dotnet'));
 if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
+const isQuick = (file) => QUICK.some((start) => relative(TESTS, file).startsWith(start));
+const say = (line) => process.stdout.write(`\n== ${line}\n`);
 const sums = [];
 const endToEnd = files.filter((file) => relative(TESTS, file).startsWith('e2e/'));
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
@@ -130,8 +134,18 @@ const kafka =
     : undefined;
 const brokers = KAFKA_BROKERS || kafka?.brokers.join(',');
 if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
-if (files.length > 0) sums.push(await runNode(files));
+const quick = files.filter(isQuick);
+const slow = files.filter((file) => !isQuick(file));
+if (quick.length > 0) {
+  say(`the quick half first: ${quick.length} files of pure parts`);
+  sums.push(await runNode(quick));
+}
+if (slow.length > 0) {
+  say(`${slow.length} files on real processes${brokers ? ', with Kafka' : ''}`);
+  sums.push(await runNode(slow));
+}
 if (endToEnd.length > 0 && brokers) {
+  say(`${endToEnd.length} of them again, with the log on Kafka`);
   process.env['STATEFOLD_TEST_LOG'] = 'kafka';
   sums.push(await runNode(endToEnd, ' on Kafka'));
 } else if (endToEnd.length > 0)
