@@ -1,7 +1,6 @@
 /** Limits of ids and names, in UTF-16 code units. */
 export const MAX_AGGREGATE_ID = 256;
 export const MAX_EVENT_TYPE = 256;
-export const MAX_AGGREGATE_TYPE = 128;
 export const MAX_STATE_KEY = 256;
 
 const AGGREGATE_TYPE = /^[A-Za-z0-9_.-]{1,128}$/;

@@ -13,7 +13,7 @@ export interface BodyLimits {
 }
 
 const MAX_CORRELATION_ID = 256;
-/** A body with more faults than this is told the first ones. */
+/** A body with more violations than this is told the first ones. */
 const MAX_ERRORS = 100;
 
 const SINGLE = [
@@ -72,7 +72,7 @@ const NOT_IN_EVENT: ReadonlyMap<string, string> = new Map(
  */
 export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits): AppendBody {
   const reader = new JsonReader(body, limits);
-  const faults = new Faults();
+  const violations = new Violations();
   if (reader.peek() !== 'object') {
     reader.skip();
     reader.finish();
@@ -91,55 +91,55 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
   const keys = batch ? BATCH_KEYS : SINGLE_KEYS;
   for (let key = reader.nextMember(keys); key !== undefined; key = reader.nextMember(keys)) {
     if (key === UNKNOWN_KEY) {
-      if (batch) faults.unknown('', reader.string(), BATCH, NOT_IN_BATCH);
-      else faults.unknown('', reader.string(), SINGLE, NOT_IN_SINGLE);
+      if (batch) violations.unknown('', reader.string(), BATCH, NOT_IN_BATCH);
+      else violations.unknown('', reader.string(), SINGLE, NOT_IN_SINGLE);
       reader.skip();
       continue;
     }
-    // A repeated member replaces the first, with its faults.
-    faults.forget(key);
+    // A repeated member replaces the first, with its violations.
+    violations.forget(key);
     if (key === 'events') {
-      events = readEvents(reader, body, limits.maxEvents, faults);
+      events = readEvents(reader, body, limits.maxEvents, violations);
       continue;
     }
     reader.skip();
     switch (key) {
       case 'aggregateId':
-        aggregateId = readName(reader, key, MAX_AGGREGATE_ID, faults);
+        aggregateId = readName(reader, key, MAX_AGGREGATE_ID, violations);
         break;
       case 'aggregateType':
-        aggregateType = readAggregateType(reader, faults);
+        aggregateType = readAggregateType(reader, violations);
         break;
       case 'expectedVersion':
-        expectedVersion = readExpectedVersion(reader, body, faults);
+        expectedVersion = readExpectedVersion(reader, body, violations);
         break;
       case 'correlationId':
-        correlationId = readName(reader, key, MAX_CORRELATION_ID, faults);
+        correlationId = readName(reader, key, MAX_CORRELATION_ID, violations);
         break;
       case 'causationId':
-        causationId = readName(reader, key, MAX_CORRELATION_ID, faults);
+        causationId = readName(reader, key, MAX_CORRELATION_ID, violations);
         break;
       case 'metadata':
-        metadata = readObject(reader, body, key, faults);
+        metadata = readObject(reader, body, key, violations);
         break;
       case 'eventType':
-        eventType = readName(reader, key, MAX_EVENT_TYPE, faults);
+        eventType = readName(reader, key, MAX_EVENT_TYPE, violations);
         break;
       case 'data':
-        data = readObject(reader, body, key, faults);
+        data = readObject(reader, body, key, violations);
         break;
     }
   }
   reader.finish();
-  if (aggregateId === undefined) faults.missing('aggregateId');
+  if (aggregateId === undefined) violations.missing('aggregateId');
   if (batch) {
-    if (events === undefined) faults.missing('events');
+    if (events === undefined) violations.missing('events');
   } else {
-    if (eventType === undefined) faults.missing('eventType');
-    if (data === undefined) faults.missing('data');
+    if (eventType === undefined) violations.missing('eventType');
+    if (data === undefined) violations.missing('data');
     if (eventType !== undefined && data !== undefined) events = [{ eventType, data }];
   }
-  if (faults.any || aggregateId === undefined || events === undefined) throw faults.error();
+  if (violations.any || aggregateId === undefined || events === undefined) throw violations.error();
   return {
     aggregateId,
     aggregateType,
@@ -151,11 +151,11 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
   };
 }
 
-function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, faults: Faults): NewEvent[] {
+function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, violations: Violations): NewEvent[] {
   const events: NewEvent[] = [];
   if (reader.peek() !== 'array') {
     reader.skip();
-    faults.add('events', 'must be an array');
+    violations.add('events', 'must be an array');
     return events;
   }
   let count = 0;
@@ -166,18 +166,18 @@ function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, faults:
       reader.skip();
     } else if (reader.peek() !== 'object') {
       reader.skip();
-      faults.add(place, 'must be an object');
+      violations.add(place, 'must be an object');
     } else {
-      const event = readEvent(reader, body, place, faults);
+      const event = readEvent(reader, body, place, violations);
       if (event !== undefined) events.push(event);
     }
   }
-  if (count === 0) faults.add('events', 'must have at least one event');
-  if (count > maxEvents) faults.add('events', `must have at most ${maxEvents} events, and has ${count}`);
+  if (count === 0) violations.add('events', 'must have at least one event');
+  if (count > maxEvents) violations.add('events', `must have at most ${maxEvents} events, and has ${count}`);
   return events;
 }
 
-function readEvent(reader: JsonReader, body: Buffer, place: string, faults: Faults): NewEvent | undefined {
+function readEvent(reader: JsonReader, body: Buffer, place: string, violations: Violations): NewEvent | undefined {
   let eventType: string | undefined;
   let data: Buffer | undefined;
   let correlationId: string | undefined;
@@ -186,32 +186,32 @@ function readEvent(reader: JsonReader, body: Buffer, place: string, faults: Faul
   reader.enterObject();
   for (let key = reader.nextMember(EVENT_KEYS); key !== undefined; key = reader.nextMember(EVENT_KEYS)) {
     if (key === UNKNOWN_KEY) {
-      faults.unknown(`${place}/`, reader.string(), EVENT, NOT_IN_EVENT);
+      violations.unknown(`${place}/`, reader.string(), EVENT, NOT_IN_EVENT);
       reader.skip();
       continue;
     }
-    faults.forget(place, key);
+    violations.forget(place, key);
     reader.skip();
     switch (key) {
       case 'eventType':
-        eventType = readName(reader, `${place}/eventType`, MAX_EVENT_TYPE, faults);
+        eventType = readName(reader, `${place}/eventType`, MAX_EVENT_TYPE, violations);
         break;
       case 'data':
-        data = readObject(reader, body, `${place}/data`, faults);
+        data = readObject(reader, body, `${place}/data`, violations);
         break;
       case 'correlationId':
-        correlationId = readName(reader, `${place}/correlationId`, MAX_CORRELATION_ID, faults);
+        correlationId = readName(reader, `${place}/correlationId`, MAX_CORRELATION_ID, violations);
         break;
       case 'causationId':
-        causationId = readName(reader, `${place}/causationId`, MAX_CORRELATION_ID, faults);
+        causationId = readName(reader, `${place}/causationId`, MAX_CORRELATION_ID, violations);
         break;
       case 'metadata':
-        metadata = readObject(reader, body, `${place}/metadata`, faults);
+        metadata = readObject(reader, body, `${place}/metadata`, violations);
         break;
     }
   }
-  if (eventType === undefined) faults.missing(`${place}/eventType`);
-  if (data === undefined) faults.missing(`${place}/data`);
+  if (eventType === undefined) violations.missing(`${place}/eventType`);
+  if (data === undefined) violations.missing(`${place}/data`);
   if (eventType === undefined || data === undefined) return undefined;
   // Most events have none of their own.
   return correlationId === undefined && causationId === undefined && metadata === undefined
@@ -219,27 +219,27 @@ function readEvent(reader: JsonReader, body: Buffer, place: string, faults: Faul
     : { eventType, data, correlationId, causationId, metadata };
 }
 
-function readName(reader: JsonReader, place: string, max: number, faults: Faults): string | undefined {
+function readName(reader: JsonReader, place: string, max: number, violations: Violations): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isName(text, max)) return text;
-  faults.add(
+  violations.add(
     place,
     text === undefined ? 'must be a string' : `must have 1 to ${max} characters, none of them a control character`,
   );
   return undefined;
 }
 
-function readAggregateType(reader: JsonReader, faults: Faults): string | undefined {
+function readAggregateType(reader: JsonReader, violations: Violations): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isAggregateType(text)) return text;
-  faults.add(
+  violations.add(
     'aggregateType',
     text === undefined ? 'must be a string' : 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -',
   );
   return undefined;
 }
 
-function readExpectedVersion(reader: JsonReader, body: Buffer, faults: Faults): ExpectedVersion | undefined {
+function readExpectedVersion(reader: JsonReader, body: Buffer, violations: Violations): ExpectedVersion | undefined {
   if (reader.kind === 'number') {
     const value = Number(body.toString('latin1', reader.start, reader.end));
     if (Number.isSafeInteger(value) && value >= 0) return value;
@@ -247,18 +247,18 @@ function readExpectedVersion(reader: JsonReader, body: Buffer, faults: Faults): 
     const word = reader.string();
     if (word === 'any' || word === 'none' || word === 'exists') return word;
   }
-  faults.add('expectedVersion', 'must be an integer of at least 0, or one of "any", "none", "exists"');
+  violations.add('expectedVersion', 'must be an integer of at least 0, or one of "any", "none", "exists"');
   return undefined;
 }
 
-function readObject(reader: JsonReader, body: Buffer, place: string, faults: Faults): Buffer | undefined {
+function readObject(reader: JsonReader, body: Buffer, place: string, violations: Violations): Buffer | undefined {
   if (reader.kind === 'object') return body.subarray(reader.start, reader.end);
-  faults.add(place, 'must be an object');
+  violations.add(place, 'must be an object');
   return undefined;
 }
 
 /** What is wrong with a body, by place. */
-class Faults {
+class Violations {
   readonly #byPlace = new Map<string, string>();
 
   get any(): boolean {

@@ -99,8 +99,9 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   protected override async restore(claim: boolean): Promise<void> {
     const { log, tenantId, partitionCount, changesRetentionMs, definitions } = this.#options;
     await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitionCount));
-    if (claim) await definitions.refresh?.();
     await this.core.open({ claim });
+    // After the claim: what a former owner halted is known from here on.
+    if (claim) await definitions.refresh?.();
   }
 
   protected override follow(): void {
@@ -108,8 +109,8 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   protected override async take(): Promise<void> {
-    await this.#options.definitions.refresh?.();
     await this.core.claim();
+    await this.#options.definitions.refresh?.();
   }
 
   protected override serve(): void {
