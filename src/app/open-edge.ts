@@ -24,8 +24,6 @@ export interface EdgeParts {
   readonly deploying: OpenedDeployments;
 }
 
-const CONNECTIONS_PER_TENANT = 1000;
-
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door } = ground;
@@ -40,7 +38,6 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     catalog,
     admission,
     logger,
-    connectionsPerTenant: CONNECTIONS_PER_TENANT,
     onConnections: metrics.websockets,
   });
   const schemaRegistry = schemaRegistryRoutes({

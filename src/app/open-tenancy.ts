@@ -117,7 +117,10 @@ export async function openTenancy(
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
     // What an owner has goes with the data of the tenant.
-    if (ownership.ownerOf(id) !== 'self') void removeCopies(previous as TenantEntity);
+    const tenant = previous as TenantEntity;
+    if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);
+    // Who had come in before its keys were gone may have opened it again, over topics that are no more.
+    else void tenants.remove(id, tenant.partitions);
   });
   return { tenants, feeds, followed, activity, removeCopies };
 }

@@ -115,15 +115,14 @@ export class DeploymentService implements Deployments {
     const artefactId = uuidv7(clock.now());
     const projectionId = redeployed ?? artefactId;
     await this.#keepSources(artefactId, sources);
-    const delivery =
-      notifications === undefined ? deliveryOf(before) : await this.#delivery(tenantId, notifications, before);
+    const delivers = await this.#delivers(tenantId, notifications, before);
     const uploadedAt = this.#now();
     const newest = { artefactId, status: 'compiling' as const };
     let projection: ProjectionEntity = {
       tenantId,
       projectionId,
       ...newest,
-      ...delivery,
+      ...delivers(undefined),
       revision: 1,
       createdAt: uploadedAt,
     };
@@ -131,7 +130,7 @@ export class DeploymentService implements Deployments {
     else
       projection = await catalog.update('projection', projectionId, (value) => {
         const { webhook: _, ...kept } = revised(value, { ...newest, uploadedAt }, uploadedAt);
-        return { ...kept, ...delivery };
+        return { ...kept, ...delivers(value) };
       });
     this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
     return { projection, secret: this.#activeSecret(projection) };
@@ -159,31 +158,48 @@ export class DeploymentService implements Deployments {
   ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
     const before = this.#projection(tenantId, projectionId);
     if (typeof notifications.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
-    const delivery = await this.#delivery(tenantId, notifications, before);
-    const projection = await this.#options.catalog.update('projection', projectionId, ({ webhook: _, ...kept }) => ({
-      ...kept,
-      ...delivery,
-    }));
+    const delivers = await this.#delivers(tenantId, notifications, before);
+    const projection = await this.#options.catalog.update('projection', projectionId, (value) => {
+      const { webhook: _, ...kept } = value;
+      return { ...kept, ...delivers(value) };
+    });
     return { projection, secret: this.#activeSecret(projection) };
   }
 
-  async #delivery(
+  /**
+   * What a config makes of the delivery of a projection as it is when it is written: a rotation, or another config, may have come
+   * since the request. What takes time is done before.
+   */
+  async #delivers(
     tenantId: string,
+    config: NotificationConfig | undefined,
+    before: ProjectionEntity | undefined,
+  ): Promise<(value: ProjectionEntity | undefined) => Pick<ProjectionEntity, 'sse' | 'webhook'>> {
+    if (config === undefined) return deliveryOf;
+    // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
+    if (config.isolateSecret !== true) await this.#sharedSecret(tenantId);
+    const head =
+      before === undefined || typeof config.webhookUrl !== 'string'
+        ? undefined
+        : await this.#options.changesHead(tenantId);
+    return (value) => this.#delivery(config, value, head);
+  }
+
+  /** @param head of the tenant's changes: an endpoint that is added to a projection is told what comes after */
+  #delivery(
     config: NotificationConfig,
     before: ProjectionEntity | undefined,
-  ): Promise<Pick<ProjectionEntity, 'sse' | 'webhook'>> {
+    head: number | undefined,
+  ): Pick<ProjectionEntity, 'sse' | 'webhook'> {
     const had = before?.webhook;
     const url = config.webhookUrl === undefined ? had?.url : (config.webhookUrl ?? undefined);
     const isolated = config.isolateSecret ?? had?.isolated ?? false;
     const sse = config.sse ?? before?.sse ?? false;
-    // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
-    if (!isolated) await this.#sharedSecret(tenantId);
     if (url === undefined && !isolated) return { sse };
     const kept = isolated ? (had?.secrets ?? []) : [];
     const secrets = isolated && kept.length === 0 ? this.#rotate([]).secrets : kept;
     if (url === undefined) return { sse, webhook: { isolated, secrets } };
-    const since =
-      before === undefined ? undefined : had?.url === undefined ? await this.#options.changesHead(tenantId) : had.since;
+    const since = before === undefined ? undefined : had?.url === undefined ? head : had.since;
     // Naming the URL again enables an endpoint that had answered 410.
     const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
     return {

@@ -1,9 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { Authenticator, type Principal } from './auth.js';
+import { ConnectionQuota } from './connection-quota.js';
 import { RateLimiter } from './rate-limit.js';
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
+
+const CONNECTIONS_PER_TENANT = 1000;
 
 export interface AdmissionLimits {
   readonly rateLimitPerSecond: number;
@@ -14,10 +17,17 @@ export interface AdmissionLimits {
 export class Admission {
   readonly authenticator: Authenticator;
   readonly rateLimiter: RateLimiter;
+  /** Connections that wait for something. */
+  readonly connections: ConnectionQuota;
   /** A route that is gone through again takes nothing off the rate a second time. */
   readonly #counted = new WeakSet<IncomingMessage>();
 
-  constructor(catalog: KeyCatalog, { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits) {
+  constructor(
+    catalog: KeyCatalog,
+    { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits,
+    connectionsPerTenant = CONNECTIONS_PER_TENANT,
+  ) {
+    this.connections = new ConnectionQuota(connectionsPerTenant);
     this.authenticator = new Authenticator(catalog);
     this.rateLimiter = new RateLimiter({
       perSecond: rateLimitPerSecond,

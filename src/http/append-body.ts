@@ -257,16 +257,30 @@ function readObject(reader: JsonReader, body: Buffer, place: string, violations:
   return undefined;
 }
 
+/** The place itself, and those that it lies in. */
+function* upwards(place: string): Generator<string> {
+  yield place;
+  for (let end = place.lastIndexOf('/'); end > 0; end = place.lastIndexOf('/', end - 1)) yield place.slice(0, end);
+}
+
 /** What is wrong with a body, by place. */
 class Violations {
   readonly #byPlace = new Map<string, string>();
+  /** The places at or under each place that has any: a body may repeat a member a hundred thousand times. */
+  readonly #under = new Map<string, Set<string>>();
 
   get any(): boolean {
     return this.#byPlace.size > 0;
   }
 
   add(place: string, message: string): void {
-    if (this.#byPlace.size < MAX_ERRORS) this.#byPlace.set(place, message);
+    if (this.#byPlace.size >= MAX_ERRORS) return;
+    this.#byPlace.set(place, message);
+    for (const above of upwards(place)) {
+      const under = this.#under.get(above);
+      if (under === undefined) this.#under.set(above, new Set([place]));
+      else under.add(place);
+    }
   }
 
   missing(place: string): void {
@@ -275,14 +289,22 @@ class Violations {
 
   /** A member that has no business there: `misplaced` has what to say of those that are known elsewhere. */
   unknown(before: string, name: string, known: readonly string[], misplaced: ReadonlyMap<string, string>): void {
-    this.add(`${before}${pointerPart(name)}`, misplaced.get(name) ?? unknownMember(name, known));
+    if (this.#byPlace.size >= MAX_ERRORS) return;
+    const place = `${before}${pointerPart(name)}`;
+    if (!this.#byPlace.has(place)) this.add(place, misplaced.get(name) ?? unknownMember(name, known));
   }
 
   forget(parent: string, member?: string): void {
     if (this.#byPlace.size === 0) return;
     const place = member === undefined ? parent : `${parent}/${member}`;
-    for (const known of this.#byPlace.keys())
-      if (known === place || known.startsWith(`${place}/`)) this.#byPlace.delete(known);
+    for (const known of this.#under.get(place) ?? []) {
+      this.#byPlace.delete(known);
+      for (const above of upwards(known)) {
+        const under = this.#under.get(above);
+        under?.delete(known);
+        if (under?.size === 0) this.#under.delete(above);
+      }
+    }
   }
 
   error(): StatefoldError {

@@ -15,7 +15,7 @@ import { eventJson } from './event-json.js';
 import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
-import { flagParameter, queryOf } from './query.js';
+import { flagParameter, onlyParameters, queryOf } from './query.js';
 import type { RateLimiter } from './rate-limit.js';
 
 export interface AppendRouteOptions {
@@ -86,7 +86,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     rateLimiter.take(tenantId);
     requireJson(request);
     const url = request.url ?? '';
-    const includeConflicts = url.includes('?') && flagParameter(queryOf(url), 'includeConflicts');
+    const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
     const body = read?.body ?? asked?.body ?? (await readBody(request, limits.maxBodyBytes));
@@ -200,4 +200,9 @@ async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion
     if (!(error instanceof StatefoldError) || error.code !== 'NOT_FOUND') throw error;
   }
   return writer.text(']').end();
+}
+
+function readIncludeConflicts(query: URLSearchParams): boolean {
+  onlyParameters(query, ['includeConflicts']);
+  return flagParameter(query, 'includeConflicts');
 }

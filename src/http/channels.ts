@@ -6,7 +6,6 @@ import type { Logger } from '../core/logger.js';
 import type { TenantFeeds } from '../feed/changes.js';
 import type { ChangeHub } from '../feed/hub.js';
 import type { Admission } from './admission.js';
-import { ConnectionQuota } from './connection-quota.js';
 import type { EdgeExtension } from './edge-options.js';
 import { notificationRoutes, type NotificationRoutes } from './routes/notifications.js';
 import { serverSentEvents, type ServerSentEvents } from './sse/stream-routes.js';
@@ -18,7 +17,6 @@ export interface ChannelsOptions {
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
   readonly admission: Admission;
   readonly logger: Logger;
-  readonly connectionsPerTenant: number;
   /** Told how many WebSockets are open. */
   readonly onConnections?: (open: number) => void;
   /** How long sockets may take to end at a close, milliseconds. */
@@ -32,10 +30,10 @@ export class Channels implements EdgeExtension {
   readonly #sockets: StreamServer;
   readonly #drainMs: number | undefined;
 
-  constructor({ admission, connectionsPerTenant, onConnections, drainMs, ...feeds }: ChannelsOptions) {
+  constructor({ admission, onConnections, drainMs, ...feeds }: ChannelsOptions) {
     const options = {
       ...feeds,
-      quota: new ConnectionQuota(connectionsPerTenant),
+      quota: admission.connections,
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
     };

@@ -1,10 +1,14 @@
 import { StatefoldError } from '../core/errors.js';
 
-/** Open connections that wait for changes (WebSocket, SSE, long polls), counted a tenant, so that none takes all descriptors. */
+/** What is open at one time, counted a tenant, so that none takes all there is: connections that wait (WebSocket, SSE, long polls, uploads), checks. */
 export class ConnectionQuota {
   readonly #open = new Map<string, number>();
 
-  constructor(private readonly perTenant: number) {}
+  /** `what`: plural, as the refusal names them. */
+  constructor(
+    private readonly perTenant: number,
+    private readonly what = 'connections waiting for changes',
+  ) {}
 
   /** Takes one place; the result gives it back, once. @throws StatefoldError RATE_LIMITED when all are taken. */
   take(tenantId: string): () => void {
@@ -12,7 +16,7 @@ export class ConnectionQuota {
     if (open >= this.perTenant) {
       throw new StatefoldError(
         'RATE_LIMITED',
-        `this tenant already has ${this.perTenant} connections waiting for changes, the most that are allowed`,
+        `this tenant already has ${this.perTenant} ${this.what}, the most that are allowed`,
         {
           retryAfterSeconds: 5,
         },

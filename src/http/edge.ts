@@ -108,7 +108,7 @@ export function createEdge(options: EdgeOptions): Edge {
       );
   };
 
-  const waits = new Waits();
+  const waits = new Waits(admission.connections);
   mountRoutes(
     app,
     options,

@@ -1,10 +1,14 @@
 import type { IncomingMessage } from 'node:http';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
 import { readBody, requireJson } from './body.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
 
-/** A small JSON body, checked; members that the schema doesn't know are passed over. @throws StatefoldError INVALID_REQUEST and what `body.ts` has */
+/** So many are told at once. */
+const MAX_UNKNOWN = 20;
+
+/** A small JSON body, checked; a member that the schema doesn't know is a fault: a misspelt one would be dropped without a word. @throws StatefoldError INVALID_REQUEST and what `body.ts` has */
 export async function readJsonBody<T>(
   request: IncomingMessage,
   limits: { readonly maxBodyBytes: number; readonly maxJsonDepth: number },
@@ -13,7 +17,25 @@ export async function readJsonBody<T>(
   requireJson(request);
   const body = await readBody(request, limits.maxBodyBytes);
   scanJson(body, { maxDepth: limits.maxJsonDepth });
-  return checked(JSON.parse(body.toString('utf8')), schema, 'The body is invalid');
+  const value: unknown = JSON.parse(body.toString('utf8'));
+  if (schema instanceof z.ZodObject) refuseUnknown(value, Object.keys(schema.shape));
+  return checked(value, schema, 'The body is invalid');
+}
+
+/** @throws StatefoldError INVALID_REQUEST with the place of each member that is none of these */
+function refuseUnknown(value: unknown, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
+  const errors = Object.keys(value)
+    .filter((name) => !known.includes(name))
+    .slice(0, MAX_UNKNOWN)
+    .map((name) => ({ pointer: `/${pointerPart(name)}`, message: unknownMember(name, known) }));
+  const [first] = errors;
+  if (first !== undefined)
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      `The body is invalid: ${first.pointer} ${first.message}${first.message.endsWith('?') ? '' : '.'}`,
+      { errors },
+    );
 }
 
 /** @throws StatefoldError INVALID_REQUEST with every fault and its place */

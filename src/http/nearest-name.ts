@@ -22,11 +22,11 @@ export function nearestName(name: string, known: readonly string[]): string | un
 }
 
 /** What to say of a member that isn't known, behind its place. */
-export function unknownMember(name: string, known: readonly string[]): string {
+export function unknownMember(name: string, known: readonly string[], what = 'member'): string {
   const nearest = nearestName(name, known);
   return nearest === undefined
-    ? `is not a known member; the known ones are ${known.join(', ')}`
-    : `is not a known member; did you mean "${nearest}"?`;
+    ? `is not a known ${what}; the known ones are ${known.join(', ')}`
+    : `is not a known ${what}; did you mean "${nearest}"?`;
 }
 
 /** A member's name as a part of a JSON pointer, or of a path in a message. */

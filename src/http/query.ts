@@ -1,5 +1,6 @@
 import { StatefoldError } from '../core/errors.js';
 import { isAggregateType, isName } from '../core/names.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
 import { integerParameter, queryOf } from './notification-query.js';
 
 export { integerParameter, queryOf };
@@ -13,6 +14,16 @@ export function textParameter(query: URLSearchParams, name: string): string | un
   const values = query.getAll(name);
   if (values.length > 1) throw new StatefoldError('INVALID_REQUEST', `${name} is given ${values.length} times`);
   return values[0];
+}
+
+/** @throws StatefoldError INVALID_REQUEST for a parameter that is none of these, where to drop one would do something else than was asked */
+export function onlyParameters(query: URLSearchParams, known: readonly string[]): void {
+  for (const name of query.keys())
+    if (!known.includes(name))
+      throw new StatefoldError(
+        'INVALID_REQUEST',
+        `${pointerPart(name)} ${unknownMember(name, known, 'query parameter')}`,
+      );
 }
 
 export function flagParameter(query: URLSearchParams, name: string): boolean {

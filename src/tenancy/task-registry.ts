@@ -168,7 +168,13 @@ export class TaskRegistry<T extends Activation> {
     this.#followers.push(listener);
   }
 
-  /** Closes what is being deleted, used no more, or another's. */
+  /** Closes what is here under the key, also what is only being opened; resolves when nothing of it is left. */
+  async remove(key: string): Promise<void> {
+    await Promise.allSettled([this.#opening.get(key), this.#following.get(key)]);
+    await this.passivate(key);
+  }
+
+  /** Closes what is used no more, or another's. */
   async passivate(key: string): Promise<void> {
     const entry = this.#active.get(key);
     const task = entry?.task ?? this.#standbys.get(key);

@@ -171,8 +171,8 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   /** Closes all that is here of a tenant that is being deleted. Resolves with the names of its sections of the local store. */
   async remove(tenantId: string, partitionCount: number): Promise<readonly string[]> {
     const keys = Array.from({ length: partitionCount }, (_, partition) => partitionKey(tenantId, partition));
-    await this.#tenants.passivate(tenantId);
-    for (const key of keys.slice(1)) await this.#partitions.passivate(key);
+    await this.#tenants.remove(tenantId);
+    for (const key of keys.slice(1)) await this.#partitions.remove(key);
     return keys;
   }
 

@@ -350,7 +350,7 @@ async function edgeNode(
     : undefined;
   if (!aligned) ownership.onChange(reassign);
   const settings = readSettings({ PORT: '0', ...env });
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, settings, 100);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];
@@ -375,7 +375,6 @@ async function edgeNode(
   };
   const channels = new Channels({
     ...{ hub, tenants: feeds, catalog, admission, logger: silentLogger },
-    connectionsPerTenant: 100,
     drainMs: 50,
   });
   const edge = createEdge({

@@ -5,7 +5,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { adminCheck } from '../admin-auth.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readJsonBody } from '../json-body.js';
-import { pageParameters, queryOf, textParameter } from '../query.js';
+import { onlyParameters, pageParameters, queryOf, textParameter } from '../query.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 
@@ -96,7 +96,10 @@ export function adminRoutes(
   resource(router, '/admin/read-store/rebuild', {
     post: async (request, response) => {
       requireAdmin(request);
-      const tenantId = textParameter(queryOf(request.url), 'tenantId');
+      const query = queryOf(request.url);
+      // A misspelt name would rebuild every tenant.
+      onlyParameters(query, ['tenantId']);
+      const tenantId = textParameter(query, 'tenantId');
       await rebuildReadStore(tenantId === undefined ? undefined : requireTenant(tenantId));
       answer(response, 202, { status: 'rebuilding' });
     },

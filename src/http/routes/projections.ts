@@ -9,7 +9,7 @@ import type { RouteDependencies } from '../edge-options.js';
 import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
 import { requireProjection } from '../notification-query.js';
-import { integerParameter, pageParameters, queryOf, requireName, textParameter } from '../query.js';
+import { integerParameter, onlyParameters, pageParameters, queryOf, requireName, textParameter } from '../query.js';
 import { notificationsJson, page, projectionRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
@@ -38,7 +38,9 @@ export function projectionRoutes(
   resource(router, '/projections/upload', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const waitSeconds = integerParameter(queryOf(request.url), 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
+      const query = queryOf(request.url);
+      onlyParameters(query, ['waitSeconds']);
+      const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
       const { sources, fields } = await readUpload(request, settings);
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
@@ -52,7 +54,9 @@ export function projectionRoutes(
       const reached =
         waitSeconds === 0
           ? undefined
-          : await waits.during(response, waitSeconds, (signal) => deployments.projectionReached(projection, signal));
+          : await waits.during(tenantId, response, waitSeconds, (signal) =>
+              deployments.projectionReached(projection, signal),
+            );
       answer(response, 202, {
         success: reached?.status !== 'failed',
         projectionId: projection.projectionId,

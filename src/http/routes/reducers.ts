@@ -3,7 +3,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/bindings.js';
 import type { RouteDependencies } from '../edge-options.js';
-import { integerParameter, pageParameters, queryOf } from '../query.js';
+import { integerParameter, onlyParameters, pageParameters, queryOf } from '../query.js';
 import { page, reducerRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
@@ -32,14 +32,18 @@ export function reducerRoutes(
   resource(router, '/reducers/upload', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const waitSeconds = integerParameter(queryOf(request.url), 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
+      const query = queryOf(request.url);
+      onlyParameters(query, ['waitSeconds']);
+      const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
       const { sources, fields } = await readUpload(request, settings);
       requireFields(fields, []);
       const uploaded = await deployments.uploadReducer(tenantId, sources);
       const reached =
         waitSeconds === 0
           ? uploaded
-          : await waits.during(response, waitSeconds, (signal) => deployments.reducerReached(uploaded, signal));
+          : await waits.during(tenantId, response, waitSeconds, (signal) =>
+              deployments.reducerReached(uploaded, signal),
+            );
       const { reducerId, status, compilationError, diagnostics } = reached;
       answer(response, 202, { reducerId, status, ...(status === 'failed' ? { compilationError, diagnostics } : {}) });
     },

@@ -1,4 +1,5 @@
 import type { Router } from 'express';
+import { ConnectionQuota } from '../connection-quota.js';
 import { readBody, requireJson } from '../body.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { readNotificationConfig } from '../notification-config.js';
@@ -8,16 +9,29 @@ import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
 
 /** What an upload would be refused for, asked without one; and the notifications of a projection, changed without one. */
+const CHECKS_PER_TENANT = 4;
+
 export function uploadCheckRoutes(
   router: Router,
   { authenticate, catalog, deployments, settings }: RouteDependencies,
 ): void {
+  // A check keeps its sources in memory until it is compiled, and no log holds others up behind it.
+  const quota = new ConnectionQuota(CHECKS_PER_TENANT, 'checks under way');
+  const limited = async <T>(tenantId: string, work: () => Promise<T>): Promise<T> => {
+    const release = quota.take(tenantId);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  };
+
   resource(router, '/reducers/check', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
       const { sources, fields } = await readUpload(request, settings);
       requireFields(fields, []);
-      answer(response, 200, await deployments.checkReducer(tenantId, sources));
+      answer(response, 200, await limited(tenantId, () => deployments.checkReducer(tenantId, sources)));
     },
   });
 
@@ -31,7 +45,9 @@ export function uploadCheckRoutes(
       answer(
         response,
         200,
-        await deployments.checkProjection(tenantId, sources, notifications, fields.get('projectionId')),
+        await limited(tenantId, () =>
+          deployments.checkProjection(tenantId, sources, notifications, fields.get('projectionId')),
+        ),
       );
     },
   });
