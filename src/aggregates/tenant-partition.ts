@@ -120,6 +120,7 @@ export class TenantPartition {
       codec: codecs.events,
       handler: this.#writer,
       from,
+      strict: options.task.strictReads === true,
       observer: {
         produced: (records, seconds) => observer?.produced?.('events', records, seconds),
         voided: () => observer?.voided?.(),
@@ -195,6 +196,16 @@ export class TenantPartition {
 
   get position(): number {
     return this.#events.fence.position;
+  }
+
+  /** Of this process's last claim. */
+  get epoch(): number {
+    return this.#events.epoch;
+  }
+
+  /** Begins the next epoch of the owner; resolves with it. @throws StatefoldError UNAVAILABLE when it is not the owner's any more */
+  nextEpoch(): Promise<number> {
+    return this.#events.nextEpoch();
   }
 
   open({ claim }: { readonly claim: boolean }): Promise<void> {

@@ -49,7 +49,6 @@ export interface ChangesWriterOptions {
 }
 
 const PRODUCE_BYTES = 4 * 1024 * 1024;
-const RETRY_MS = 1000;
 
 export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -68,6 +67,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   readonly #recorded: RecordedChanges;
   #trimmedThrough = 0;
   #settledThrough = -1;
+  /** The highest input of the changes that count as dropped and could still be read. */
+  #droppedThrough = -1;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
@@ -111,6 +112,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     return drafts;
   }
 
+  dropped({ value }: ChangesBody): void {
+    this.#droppedThrough = Math.max(this.#droppedThrough, value.inputOffset);
+  }
+
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
   }
@@ -141,7 +146,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
     this.#trimmedThrough = start - 1;
     this.#head = Math.max(this.#head, start - 1);
-    this.#settledThrough = this.#recorded.last < 0 ? inputs - 1 : this.#recorded.last;
+    const last = Math.max(this.#recorded.last, this.#droppedThrough);
+    this.#settledThrough = last < 0 ? inputs - 1 : last;
     this.#tail.restart(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
@@ -212,10 +218,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#options.kick();
   }
 
-  refused(drafts: readonly Draft<ChangesBody>[], error: Error): void {
-    this.#options.logger.warn({ err: error }, 'changes could not be written; they will be tried again');
+  refused(drafts: readonly Draft<ChangesBody>[]): void {
     this.#again(drafts);
-    setTimeout(() => this.#options.kick(), RETRY_MS).unref();
   }
 
   #again(drafts: readonly Draft<ChangesBody>[]): void {

@@ -425,8 +425,9 @@ export class PartitionTables {
     }
     if (last !== undefined) this.setTrimmed(projectionId, last);
   }
+  /** Never back: what this process indexed before may end long before what it found dropped. */
   setTrimmed(projectionId: string, sequence: number): void {
-    this.section.set(`y${projectionId}`, sequence);
+    if (sequence > this.trimmed(projectionId)) this.section.set(`y${projectionId}`, sequence);
   }
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {

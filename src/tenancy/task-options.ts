@@ -42,6 +42,8 @@ export interface TenantTaskOptions {
   readonly tailBytes?: number;
   /** Of a swap, or a release: so many changes go in one produce. */
   readonly changesAProduce?: number;
+  /** Refusals and reads are answered past a write of the owner's own, not past a question to the leader of its partition. */
+  readonly strictReads?: boolean;
   /** The other partitions of its events; undefined where it has one. */
   readonly partitions?: PartitionSource;
   readonly onStopped: (error: Error) => void;

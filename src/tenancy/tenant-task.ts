@@ -16,7 +16,7 @@ import { ProjectionReads } from '../projections/projection-reads.js';
 import type { BoundReducer } from '../aggregates/reducers.js';
 import { codeLoader } from '../code-host/runner-code.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
-import { PartitionTables } from '../store/partition-tables.js';
+import { PartitionTables, type Checkpoint } from '../store/partition-tables.js';
 import type { TenantTaskOptions } from './task-options.js';
 import { NEXT, type TaskStatus } from './task-status.js';
 import type {
@@ -45,6 +45,10 @@ import { changesTopic, tenantTopics } from '../log/topics.js';
 
 export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
 
+const DAY_MS = 24 * 3_600_000;
+/** Well within the retention, whatever a topic's segments add to it. */
+const claimEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
+
 /**
  * A tenant: the first partition of its events, its projections and changes, over the fenced log and the local store; of the other
  * partitions, where it has any, those that this process owns, and copies. As a standby it folds what the owner writes and runs no
@@ -67,6 +71,7 @@ export class TenantTask implements Tenant, SinkSource {
   readonly #runner: Runner;
   readonly #advanced = new Set<() => void>();
   #advancing = false;
+  #claimRepeater: NodeJS.Timeout | undefined;
   /** The projector has taken over from the follower. */
   #served = false;
   #promoting: Promise<void> | undefined;
@@ -132,7 +137,10 @@ export class TenantTask implements Tenant, SinkSource {
     });
     this.#changes = new FencedPartition({
       ...{ log, owner, logger, ref: changesRef, codec: codecs.changes, handler: this.#feed, from: checkpoint.changes },
+      epochs: { current: () => this.#first.epoch, next: () => this.#first.nextEpoch() },
       observer: {
+        // Who comes back after retention took the claim knows of it from its store.
+        claimed: () => this.#saveClaim(),
         produced: (records, seconds) => observer?.produced?.('changes', records, seconds),
         voided: () => observer?.voided?.(),
       },
@@ -189,14 +197,29 @@ export class TenantTask implements Tenant, SinkSource {
     tables.section.onCheckpoint(() => {
       this.#first.forgetCommands();
       this.#feed.save();
-      const [events, changes, order] = [this.#first.fence, this.#changes.fence, this.#input.checkpoint];
-      tables.setCheckpoint({ events, changes, projected: this.#projected, ...(order === undefined ? {} : { order }) });
+      const { events, changes } = this.#checkpoint;
+      tables.setCheckpoint(this.#checkpoint);
       if (this.#status === 'RUNNING')
         log.reportPositions([
           { of: this.#first.ref, position: events.position },
           { of: changesRef, position: changes.position },
         ]);
     });
+  }
+
+  get #checkpoint(): Checkpoint {
+    const [events, changes, order] = [this.#first.fence, this.#changes.fence, this.#input.checkpoint];
+    return { events, changes, projected: this.#projected, ...(order !== undefined && { order }) };
+  }
+
+  #saveClaim(): void {
+    this.#tables.setCheckpoint(this.#checkpoint);
+    void this.#tables.section.flush();
+  }
+
+  /** Writes the claim of the changes once more: retention takes it with what is as old. Asked for by itself while this serves. */
+  repeatClaim(): Promise<void> {
+    return this.#changes.repeatClaim();
   }
 
   /** Of the local store. */
@@ -300,6 +323,9 @@ export class TenantTask implements Tenant, SinkSource {
     this.#projector.start(this.#follower.position);
     this.#served = true;
     this.#become('RUNNING');
+    // A claim that fails is repeated with what is written next; one that comes too late only makes cursors expire early.
+    const repeat = (): void => void this.repeatClaim().catch(() => undefined);
+    this.#claimRepeater = setInterval(repeat, claimEveryMs(this.#options.changesRetentionMs)).unref();
     this.#first.serve();
     for (const reducer of definitions.bindings()) this.bind(reducer);
     this.#builds.resume();
@@ -346,6 +372,7 @@ export class TenantTask implements Tenant, SinkSource {
   /** A task that stopped by itself comes here too: the section is free for the next one only when this is through. */
   async #shutDown(): Promise<void> {
     if (this.#status === 'RUNNING' || this.#status === 'FOLLOWING') this.#become('SUSPENDED');
+    clearInterval(this.#claimRepeater);
     await this.#first.close();
     this.#input.close();
     this.#follower.close();

@@ -95,11 +95,11 @@ it(
       }
       assert.deepEqual(
         (
-          (await log.readAt(
+          await log.readAt(
             ref,
             Array.from({ length: 140 }, (_, i) => i),
-          )).records
-        ).map(line),
+          )
+        ).records.map(line),
         expected.slice(0, 140 - erased.size),
       );
       assert.deepEqual(

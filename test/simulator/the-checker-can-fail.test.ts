@@ -3,6 +3,7 @@ import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import { ChangesWriter } from '../../src/projections/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
+import { TenantPartition } from '../../src/aggregates/tenant-partition.js';
 import { EventsWriter, storedCommit, type Accepted } from '../../src/aggregates/events-writer.js';
 import { Foresight } from '../../src/projections/foresight.js';
 import { KeyReleases } from '../../src/projections/key-releases.js';
@@ -65,6 +66,36 @@ mutant(
         read: (of, from, maxBytes, waitMs) => deceived(log.read(of, from, maxBytes, waitMs)),
         readAt: (of, offsets) => deceived(log.readAt(of, offsets)),
       };
+    },
+);
+
+mutant(
+  'a reader of changes that passes over what retention took',
+  SimLog.prototype,
+  'client',
+  (client) =>
+    function (this: SimLog, owner) {
+      return { ...client.call(this, owner), startOffset: () => Promise.resolve(0) };
+    },
+);
+
+mutant(
+  'changes that are trimmed, and cursors that go back before them',
+  PartitionTables.prototype,
+  'setTrimmed',
+  () =>
+    function (this: PartitionTables, projectionId, sequence) {
+      this.section.set(`y${projectionId}`, sequence);
+    },
+);
+
+mutant(
+  'an indefinite produce of changes that is written again in the same epoch',
+  TenantPartition.prototype,
+  'nextEpoch',
+  () =>
+    function (this: TenantPartition) {
+      return Promise.resolve(this.epoch);
     },
 );
 
