@@ -188,6 +188,7 @@ export async function startService({ settings, logger, metrics, decorate = {} }:
             ...{ tenantId, log, codecs, store, codeHost, owner, clock, logger, observer: metrics.tasks },
             definitions: tenantDefinitions(catalog, tenantId),
             idempotencyWindow: settings.idempotencyWindow,
+            strictReads: settings.strictReads,
             changesRetentionMs: settings.changesRetentionMs,
             foldDeadlineMs: settings.foldDeadlineMs,
             keptRevisions: settings.keptRevisions,

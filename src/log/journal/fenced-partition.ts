@@ -83,7 +83,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
   /** Refused appends since the last that was taken. */
   readonly #refusals: Retries;
   /** Who waits for a write that begins after they asked. */
-  #proofs: { resolve(): void; reject(error: Error): void }[] = [];
+  #proofs: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
   #claimDue = false;
 
   constructor(options: FencedPartitionOptions<B>) {
@@ -225,25 +225,22 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   /** Folds what comes, while others may write. A log that can't be reached is waited for. */
   async #follow(): Promise<void> {
-    for (let failures = 0; this.#follows();) {
+    const retries = new Retries(this.#options.logger, { partition: this.#options.ref });
+    while (this.#follows()) {
       try {
         const records = await this.#reader.ahead(FOLLOW_WAIT_MS);
         // What this process writes is folded by its acknowledgement, or by the claim past it.
         while (this.#busy && this.#follows()) await this.#whenIdle();
         if (!this.#follows()) return;
         this.#reader.take(records);
-        failures = 0;
+        retries.worked('a partition is followed again');
         this.#mustOwn();
         if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
       } catch (error) {
         if (isFinal(error)) this.#failed(error as Error);
         else {
-          if (failures === 0 && this.#follows())
-            this.#options.logger.warn(
-              { partition: this.#options.ref, err: error },
-              'a partition can not be followed now, trying again',
-            );
-          await pause(backOff(failures++));
+          if (this.#follows()) retries.failed(error, 'a partition can not be followed now, trying again');
+          await pause(retries.delay);
         }
       }
     }

@@ -97,7 +97,8 @@ export class PartitionReader<B extends { readonly kind: string }> {
    */
   async #anchor(start: number, end: number): Promise<void> {
     const { log, ref, codec, handler } = this.#options;
-    let { epoch, owner, given } = this.#fence;
+    const { given } = this.#fence;
+    let { epoch, owner } = this.#fence;
     let highest = 0;
     const stand = (position: number): void => {
       this.#fence = { epoch, owner, position, lastRecordId: undefined, ...(given && { given }) };
