@@ -81,6 +81,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#head = Math.max(0, options.start - 1);
     for (const offset of options.tables.voids('changes')) this.#voids.add(offset);
     this.#recorded = new RecordedChanges(options.tables);
+    const { settled } = options.tables.checkpoint() ?? {};
+    this.#settledThrough = settled?.through ?? -1;
+    this.#trimmedThrough = settled?.trimmed ?? 0;
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
@@ -147,9 +150,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#trimmedThrough = start - 1;
     this.#head = Math.max(this.#head, start - 1);
     const last = Math.max(this.#recorded.last, this.#droppedThrough);
-    this.#settledThrough = last < 0 ? inputs - 1 : last;
+    this.#settledThrough = Math.max(this.#settledThrough, last < 0 ? inputs - 1 : last);
     this.#tail.restart(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
+  }
+
+  /** For the checkpoint: who opens from it folds these inputs again. */
+  get settledInputs(): { readonly through: number; readonly trimmed: number } | undefined {
+    return this.#settledThrough < 0 ? undefined : { through: this.#settledThrough, trimmed: this.#trimmedThrough };
   }
 
   /** The changes of the input were dropped by retention, all or some. */

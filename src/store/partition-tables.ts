@@ -77,6 +77,8 @@ export interface Checkpoint {
   readonly projected: number;
   /** Of a tenant of several partitions, where partition 0 is. */
   readonly order?: OrderCheckpoint;
+  /** Inputs up to `through` had their changes told and dropped by retention, up to sequence `trimmed`. */
+  readonly settled?: { readonly through: number; readonly trimmed: number };
 }
 
 /** How far the order of a tenant of several partitions is read. */

@@ -140,7 +140,7 @@ export class TenantTask implements Tenant, SinkSource {
       epochs: { current: () => this.#first.epoch, next: () => this.#first.nextEpoch() },
       observer: {
         // Who comes back after retention took the claim knows of it from its store.
-        claimed: () => this.#saveClaim(),
+        claimed: () => this.#status === 'RUNNING' && this.#saveClaim(),
         produced: (records, seconds) => observer?.produced?.('changes', records, seconds),
         voided: () => observer?.voided?.(),
       },
@@ -209,7 +209,9 @@ export class TenantTask implements Tenant, SinkSource {
 
   get #checkpoint(): Checkpoint {
     const [events, changes, order] = [this.#first.fence, this.#changes.fence, this.#input.checkpoint];
-    return { events, changes, projected: this.#projected, ...(order !== undefined && { order }) };
+    const settled = this.#feed.settledInputs;
+    const more = { ...(order !== undefined && { order }), ...(settled !== undefined && { settled }) };
+    return { events, changes, projected: this.#projected, ...more };
   }
 
   #saveClaim(): void {
@@ -323,6 +325,7 @@ export class TenantTask implements Tenant, SinkSource {
     this.#projector.start(this.#follower.position);
     this.#served = true;
     this.#become('RUNNING');
+    this.#saveClaim();
     // A claim that fails is repeated with what is written next; one that comes too late only makes cursors expire early.
     const repeat = (): void => void this.repeatClaim().catch(() => undefined);
     this.#claimRepeater = setInterval(repeat, claimEveryMs(this.#options.changesRetentionMs)).unref();
