@@ -40,6 +40,8 @@ export interface ChangesWriterOptions {
   readonly start: number;
   readonly logger: Logger;
   readonly position: () => number;
+  /** Past the last input that is known. */
+  readonly inputs: () => number;
   readonly kick: () => void;
   /** Resolves when all that was acknowledged before the call has been folded. */
   readonly barrier: () => Promise<void>;
@@ -67,6 +69,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   readonly #recorded: RecordedChanges;
   #trimmedThrough = 0;
   #settledThrough = -1;
+  /** Until `trimmed` tells what that means: a checkpoint between must say it too. */
+  #anchoredAt: number | undefined;
   /** The highest input of the changes that count as dropped and could still be read. */
   #droppedThrough = -1;
 
@@ -119,6 +123,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     this.#droppedThrough = Math.max(this.#droppedThrough, value.inputOffset);
   }
 
+  anchored(start: number): void {
+    this.#anchoredAt = start;
+  }
+
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
   }
@@ -147,16 +155,22 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
    * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
    */
   trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
-    this.#trimmedThrough = start - 1;
+    this.#anchoredAt = undefined;
+    this.#settle(start, inputs);
     this.#head = Math.max(this.#head, start - 1);
-    const last = Math.max(this.#recorded.last, this.#droppedThrough);
-    this.#settledThrough = Math.max(this.#settledThrough, last < 0 ? inputs - 1 : last);
     this.#tail.restart(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
 
+  #settle(start: number, inputs: number): void {
+    this.#trimmedThrough = start - 1;
+    const last = Math.max(this.#recorded.last, this.#droppedThrough);
+    this.#settledThrough = Math.max(this.#settledThrough, last < 0 ? inputs - 1 : last);
+  }
+
   /** For the checkpoint: who opens from it folds these inputs again. */
   get settledInputs(): { readonly through: number; readonly trimmed: number } | undefined {
+    if (this.#anchoredAt !== undefined) this.#settle(this.#anchoredAt, this.#options.inputs());
     return this.#settledThrough < 0 ? undefined : { through: this.#settledThrough, trimmed: this.#trimmedThrough };
   }
 

@@ -130,6 +130,7 @@ export class TenantTask implements Tenant, SinkSource {
       ...{ log, ref: changesRef, codec: codecs.changes, tables, tailBytes, logger, onStopped },
       start: checkpoint.changes.position,
       position: () => this.#changes.fence.position,
+      inputs: () => this.#input.end,
       kick: () => this.#changes.kick(),
       // An owner has what it was acknowledged.
       barrier: () => (this.#status === 'FOLLOWING' ? this.#changes.barrier() : Promise.resolve()),

@@ -20,6 +20,8 @@ export interface PartitionHandler<B> {
   fold(record: Folded<B>, draft: Draft<B> | undefined): void;
   /** It stands before the first claim that retention left, and so counts for nobody as a record; called before all others. */
   dropped?(body: B): void;
+  /** The fold begins at this offset, since all before it was dropped; called before any record from there on. */
+  anchored?(start: number): void;
   /** All up to this offset is folded next; undefined: it is. Nothing is asked of the partition between. */
   restoring?(end: number | undefined): void;
   /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */

@@ -10,7 +10,7 @@ export interface PartitionReaderOptions<B> {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<B>;
-  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'dropped'>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'dropped' | 'anchored'>;
   /** 'counted' unless given. */
   readonly epochs?: Epochs | undefined;
   /** Where to go on: a checkpoint, else the start. */
@@ -103,6 +103,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     const stand = (position: number): void => {
       this.#fence = { epoch, owner, position, lastRecordId: undefined, ...(given && { given }) };
       this.#trimmedBefore = position;
+      handler.anchored?.(position);
     };
     for (let at = start; at < end;) {
       const { records, next } = await readBelow(log, ref, at, end, READ_BYTES, () => this.#closed);
