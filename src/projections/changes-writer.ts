@@ -279,7 +279,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
     if (recent !== undefined) return recent;
     const { log, ref, tables, codec } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    const trimmed = tables.trimmed(projectionId);
+    const trimmed = Math.max(tables.trimmed(projectionId), this.#trimmedThrough);
     if (after < trimmed) {
       const [oldest] = tables.changesAfter(projectionId, trimmed, 1);
       const message = `changes up to sequence ${trimmed} have expired; read the states and go on from sequence ${trimmed}`;
@@ -301,7 +301,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, ChangeFeed 
   async oldest(projectionId: string): Promise<number> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    return tables.trimmed(projectionId);
+    return Math.max(tables.trimmed(projectionId), this.#trimmedThrough);
   }
 
   /** Accepted changes of all projections from an offset on, faults too; `next` is where to go on. */

@@ -86,8 +86,13 @@ export function planOf(seed: number): WorldOptions {
     releases: some(0.7, 4 + random.below(8)),
     snapshots: some(0.5, 1 + random.below(3)),
   };
+  // That a process was stopped on an event of a key is in the changes alone: who has neither them nor a store runs it again.
   // Drawn last: what a seed made of a world before is as it was.
-  return { ...plan, faults: { ...plan.faults, lagging: some(0.4, 15) }, trims: some(0.5, 1 + random.below(4)) };
+  return {
+    ...plan,
+    faults: { ...plan.faults, lagging: some(0.4, 15) },
+    trims: plan.stops > 0 ? 0 : some(0.6, 1 + random.below(4)),
+  };
 }
 
 export interface Outcome {
