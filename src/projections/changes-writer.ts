@@ -4,13 +4,14 @@ import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type ChangeFeed } from '../feed/changes.js';
+import type { InputFeed } from '../feed/inputs.js';
 import { LogFeed } from '../feed/log-feed.js';
 import type { RecordCodec } from '../log/codec/codec.js';
-import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
+import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
-import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
+import type { Checkpoint, InputPosition, PartitionTables, TrimmedInputs } from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
 /** Changes that go in one produce: all of the inputs that made them, so that a reader sees an input's changes all or none. */
@@ -31,9 +32,11 @@ class ChangeDraft implements Draft<ChangesBody> {
   }
 }
 
-/** Told of each accepted change, in log order, on the turn in which it is folded. */
+/** Told of each accepted change, and of claims, in log order, on the turn in which it is folded. */
 export interface ChangesListener {
   recorded(change: Change, inputOffset: number): void;
+  /** A claim of this process counts from here on. */
+  claimed(): void;
   /** Nothing more is folded. */
   stopped(error: Error): void;
 }
@@ -52,14 +55,15 @@ export interface ChangesWriterOptions {
   readonly logger: Logger;
   readonly tables: PartitionTables;
   /** How far the tables are folded. */
-  readonly from: FenceState;
+  readonly from: Pick<Checkpoint, 'changes' | 'trimmed'>;
+  readonly inputs: Pick<InputFeed, 'head'>;
+  readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
   readonly observer?: ChangesObserver | undefined;
 }
 
 const PRODUCE_BYTES = 4 * 1024 * 1024;
-const RETRY_MS = 1000;
 
 export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -80,14 +84,29 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
   #stopped: Error | undefined;
-  #lastTrimmed = 0;
-  #inputsTrimmedTo = 0;
+  #lastTrimmed: number;
+  #inputsTrimmedTo: number;
+  /** Until `trimmed` tells what that means: a checkpoint between must say it too. */
+  #anchoredAt: number | undefined;
+  /** The highest input of the changes that count as dropped and could still be read; -1: none. */
+  #lastDropped = -1;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
-    const { log, ref, codec, owner, logger, tables, from, tailBytes } = options;
+    const { log, ref, codec, owner, logger, tables, tailBytes, epochs } = options;
+    const { changes: from, trimmed } = options.from;
     this.ref = ref;
-    this.#partition = new FencedPartition({ log, ref, codec, owner, logger, from, handler: this, observer: this });
+    this.#partition = new FencedPartition({
+      log,
+      ref,
+      codec,
+      owner,
+      logger,
+      from,
+      epochs,
+      handler: this,
+      observer: this,
+    });
     this.all = new LogFeed({
       log,
       ref,
@@ -100,6 +119,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     });
     this.#head = Math.max(0, from.position - 1);
     this.#recorded = new RecordedChanges(tables);
+    this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
+    this.#lastTrimmed = trimmed?.last ?? 0;
   }
 
   /** How far it is folded, and whose it is. */
@@ -121,6 +142,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   async claim(): Promise<void> {
     await this.#partition.claim();
     this.#owned = true;
+  }
+
+  /** Writes the claim once more: retention takes it with what is as old. Resolves when it is in the log. */
+  repeatClaim(): Promise<void> {
+    return this.#partition.repeatClaim();
   }
 
   close(): Promise<void> {
@@ -156,6 +182,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return drafts;
   }
 
+  dropped({ value }: ChangesBody): void {
+    this.#lastDropped = Math.max(this.#lastDropped, value.inputOffset);
+  }
+
+  anchored(start: number): void {
+    this.#anchoredAt = start;
+  }
+
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
   }
@@ -184,11 +218,23 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
    * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
    */
   trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
-    this.#lastTrimmed = start - 1;
+    this.#anchoredAt = undefined;
+    this.#settle(start, inputs);
     this.#head = Math.max(this.#head, start - 1);
-    this.#inputsTrimmedTo = this.#recorded.last < 0 ? inputs : this.#recorded.last + 1;
     this.all.startsAt(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
+  }
+
+  #settle(start: number, inputs: number): void {
+    this.#lastTrimmed = start - 1;
+    const last = Math.max(this.#recorded.last, this.#lastDropped);
+    this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, last < 0 ? inputs : last + 1);
+  }
+
+  /** For the checkpoint: who opens from it folds these inputs again. */
+  get trimmedInputs(): TrimmedInputs | undefined {
+    if (this.#anchoredAt !== undefined) this.#settle(this.#anchoredAt, this.#options.inputs.head);
+    return this.#inputsTrimmedTo === 0 ? undefined : { inputsTo: this.#inputsTrimmedTo, last: this.#lastTrimmed };
   }
 
   /** The changes of the input were dropped by retention, all or some. */
@@ -251,6 +297,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#options.observer?.produced?.('changes', records, seconds);
   }
 
+  claimed(): void {
+    this.#options.listener.claimed();
+  }
+
   voided(): void {
     this.#options.observer?.voided?.();
   }
@@ -265,10 +315,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#partition.kick();
   }
 
-  refused(drafts: readonly Draft<ChangesBody>[], error: Error): void {
-    this.#options.logger.warn({ err: error }, 'changes could not be written; they will be tried again');
+  refused(drafts: readonly Draft<ChangesBody>[]): void {
     this.#again(drafts);
-    setTimeout(() => this.#partition.kick(), RETRY_MS).unref();
   }
 
   #again(drafts: readonly Draft<ChangesBody>[]): void {
@@ -303,7 +351,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   async oldest(projectionId: string): Promise<number> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    return tables.trimmed(projectionId);
+    return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
   subscribe(listener: (changes: readonly Change[]) => void): () => void {

@@ -6,6 +6,7 @@ import type { Logger } from '../core/logger.js';
 import type { Control, ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { Codecs } from '../log/codec/codec.js';
+import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
 import { changesTopic } from '../log/topics.js';
 import type { Checkpoint, KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
@@ -61,12 +62,16 @@ export interface TenantProjectionsOptions {
   readonly tables: PartitionTables;
   readonly code: TenantCode;
   readonly inputs: InputFeed;
+  /** Of the tenant's events, which this process claims first. */
+  readonly epochs: EpochSource;
   readonly controls: Controls;
-  readonly from: Pick<Checkpoint, 'changes' | 'projected'>;
+  readonly from: Pick<Checkpoint, 'changes' | 'projected' | 'trimmed'>;
   readonly listener: ProjectionsListener;
 }
 
 export interface ProjectionsListener {
+  /** This process has claimed the changes, first or once more. */
+  claimed(): void;
   /** The changes are another's, or broken: nothing more is folded. */
   stopped(error: Error): void;
 }
@@ -91,7 +96,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   constructor(options: TenantProjectionsOptions) {
     this.#options = options;
-    const { setting, tables, code, inputs, controls, from } = options;
+    const { setting, tables, code, inputs, epochs, controls, from } = options;
     const {
       tenantId,
       log,
@@ -112,7 +117,9 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       owner,
       logger,
       tables,
-      from: from.changes,
+      from,
+      inputs,
+      epochs,
       tailBytes: setting.tailBytes ?? TAIL_BYTES,
       listener: this,
       observer,
@@ -233,6 +240,10 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   recorded(change: Change, inputOffset: number): void {
     if (!this.#serving) this.#standby.recorded(change, inputOffset);
+  }
+
+  claimed(): void {
+    this.#options.listener.claimed();
   }
 
   stopped(error: Error): void {
