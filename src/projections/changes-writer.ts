@@ -22,6 +22,9 @@ interface Group {
   readonly done: Change[];
 }
 
+/** What tells a change apart: which one it is of those that a projection made of an input. */
+type ChangePlace = Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputIndex'>;
+
 class ChangeDraft implements Draft<ChangesBody> {
   readonly keyPrefix: string;
   constructor(
@@ -242,9 +245,24 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return inputOffset < this.#inputsTrimmedTo;
   }
 
-  /** The change of an input whose own was dropped by retention; undefined when the input is to be written. */
+  /** Nothing that came after the change was dropped before it was read here. */
+  isKept(change: Change): boolean {
+    return change.sequence > this.#lastTrimmed;
+  }
+
+  /** The change was dropped by retention, as far as is known here: it has been told, and is not written again. */
+  isTold({ projectionId, inputOffset, inputIndex }: ChangePlace): boolean {
+    if (!this.isTrimmed(inputOffset)) return false;
+    // Of a swap, or a release, the first part may be gone, and the last one still to be written.
+    const last = this.#options.tables.lastInput(projectionId);
+    if (last?.[0] !== inputOffset || inputIndex <= last[1]) return true;
+    const before = this.recorded({ projectionId, inputOffset, inputIndex: last[1] });
+    return before === undefined || !this.isKept(before);
+  }
+
+  /** In place of one that was dropped by retention; undefined when it is to be written. */
   trimmedChange(value: ChangeValue): Change | undefined {
-    return this.isTrimmed(value.inputOffset) ? changeOf(this.#lastTrimmed, value) : undefined;
+    return this.isTold(value) ? changeOf(this.#lastTrimmed, value) : undefined;
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
@@ -257,11 +275,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#recorded.of(inputOffset);
   }
 
-  recorded({
-    projectionId,
-    inputOffset,
-    inputIndex,
-  }: Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputIndex'>): Change | undefined {
+  recorded({ projectionId, inputOffset, inputIndex }: ChangePlace): Change | undefined {
     return this.#recorded.get(inputOffset, recordedName(projectionId, inputIndex));
   }
 

@@ -169,9 +169,12 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     if (!this.#serving) throw new NotOwnerError();
   }
 
-  /** As a standby, when all is folded that was there. What retention has taken can't be had from records: a promotion folds it by the code. */
+  /**
+   * As a standby, when all is folded that was there. Where retention has taken changes of inputs that are not in the store yet, be it
+   * in an earlier activation, states can't be had from records: a promotion folds them by the code.
+   */
   follow(): void {
-    if (this.changes.trimmedBefore === undefined) this.#standby.start();
+    if (this.changes.trimmedBefore === undefined && !this.changes.isTrimmed(this.#cursor.stored)) this.#standby.start();
   }
 
   /** All is folded that was there; the inputs end here. Changes that retention has taken are not written again. */

@@ -17,6 +17,8 @@ interface Command {
   readonly key?: string;
   readonly body?: string;
   readonly keys?: readonly string[];
+  /** Projections throw on it. */
+  readonly bad?: boolean;
 }
 
 const machine = (world: World, i: number): Machine => world.machines[i] ?? assert.fail(`no machine ${i}`);
@@ -45,13 +47,11 @@ let sent = 0;
 function send(
   world: World,
   { process, task }: Running,
-  { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'] }: Command = {},
+  { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'], bad = false }: Command = {},
 ): Sent {
   const outcome: Sent = { answer: undefined };
   const number = sent++;
-  const events = [
-    { eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad: false })) },
-  ];
+  const events = [{ eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad })) }];
   const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
   const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
   post(world, process, `append ${number}`, () => {
@@ -197,6 +197,82 @@ describe('cases of the model', () => {
     assert.ok(!late.open && machine(world, 1).running === undefined, 'the records between were not read');
     assert.equal(await append(world, await up(world, 1)), 5);
   });
+
+  named(
+    '12: retention takes the later part of a release: who comes back with the first part tells nothing again',
+    { deploys: [p(1)], changesPerProduce: 1, flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const old = await up(world, 0);
+      await append(world, old, { bad: true });
+      for (let i = 0; i < 3; i++) await append(world, old);
+      post(world, old.process, 'a skip', () => {
+        const any = { projectionId: 'p', eventId: undefined, version: undefined, className: undefined };
+        old.task.faults.releaseKeys({ ...any, mode: 'skip', key: 'k' }).catch(() => undefined);
+      });
+      const told = (): number => truthOf(world.log).changes.filter(({ value }) => value.cause === 'skip').length;
+      await drain(world, ({ label }) => told() === 0 || !label.includes('to changes land'));
+      assert.equal(told(), 1);
+      world.crash(machine(world, 0));
+      for (let owner = 0; owner < 2; owner++) {
+        await up(world, 1);
+        assert.equal(told(), 3, 'the next owner tells the rest, once');
+        await world.close(machine(world, 1));
+      }
+      assert.ok(world.trim(), 'all is told');
+      const late = await up(world, 0);
+      assert.equal(told(), 3);
+      assert.deepEqual(late.pushed, [], 'nobody else would take it for a change');
+      assert.equal(await append(world, late), 5);
+    },
+  );
+
+  named(
+    '12: a swap that is told in part past what retention took is told to its end by an owner without a store',
+    { changesPerProduce: 1 },
+    async (world) => {
+      await up(world, 0);
+      await world.close(machine(world, 0));
+      assert.ok(world.trim(true) && world.log.start(CHANGES) > 0);
+      const former = await up(world, 0);
+      await append(world, former, { keys: ['a', 'b', 'c'] });
+      world.deployed.set('p', p(1));
+      post(world, former.process, 'a deployment', () => former.task.deploy(p(1)));
+      const told = (): number => truthOf(world.log).changes.length;
+      await drain(world, ({ label }) => told() === 0 || !label.includes('to changes land'));
+      assert.equal(told(), 1);
+      world.crash(machine(world, 0));
+      await up(world, 1);
+      assert.equal(told(), 3);
+    },
+  );
+
+  named(
+    '11: a standby on a store that retention has left behind takes no input for one without changes',
+    { deploys: [p(1)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      let owner = await up(world, 0);
+      await append(world, owner, { bad: true });
+      await append(world, owner, { aggregateId: 'acc-1', keys: ['j'] });
+      await world.close(machine(world, 0));
+      assert.ok(world.trim(true), 'all is told');
+      owner = await up(world, 0);
+      for (let standby = 0; standby < 2; standby++) {
+        const { process } = world.start(machine(world, 1), true);
+        await append(world, owner, { aggregateId: 'acc-1', keys: ['j'] });
+        assert.ok(process.alive);
+        if (standby === 0) await world.close(machine(world, 1));
+      }
+      const { running } = machine(world, 1);
+      assert.ok(running?.standby);
+      const told = truthOf(world.log).changes.length;
+      world.promote(running);
+      await drain(world);
+      assert.equal(await append(world, running), 2);
+      assert.equal(truthOf(world.log).changes.length, told, 'the key still stands at its fault');
+    },
+  );
 
   named(
     '11: changes that the log refuses are tried again after a pause, and what comes meanwhile goes with them',
