@@ -81,16 +81,6 @@ mutant(
 );
 
 mutant(
-  'changes that are trimmed, and cursors that go back before them',
-  PartitionTables.prototype,
-  'setTrimmed',
-  () =>
-    function (this: PartitionTables, projectionId, sequence) {
-      this.section.set(`y${projectionId}`, sequence);
-    },
-);
-
-mutant(
   'an indefinite produce of changes that is written again in the same epoch',
   AggregatePartition.prototype,
   'nextEpoch',
