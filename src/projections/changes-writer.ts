@@ -4,7 +4,6 @@ import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type ChangeFeed } from '../feed/changes.js';
-import type { InputFeed } from '../feed/inputs.js';
 import { LogFeed } from '../feed/log-feed.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
@@ -59,7 +58,6 @@ export interface ChangesWriterOptions {
   readonly tables: PartitionTables;
   /** How far the tables are folded. */
   readonly from: Pick<Checkpoint, 'changes' | 'trimmed'>;
-  readonly inputs: Pick<InputFeed, 'head'>;
   readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
@@ -89,10 +87,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   #stopped: Error | undefined;
   #lastTrimmed: number;
   #inputsTrimmedTo: number;
-  /** Until `trimmed` tells what that means: a checkpoint between must say it too. */
+  /** Until `restored` tells what that means: a checkpoint between must say it too. */
   #anchoredAt: number | undefined;
-  /** The highest input of the changes that count as dropped and could still be read; -1: none. */
-  #lastDropped = -1;
+  /** The highest input of the changes that could still be read since then, dropped ones too; -1: none. */
+  #lastSeen = -1;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
@@ -124,6 +122,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#recorded = new RecordedChanges(tables);
     this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
     this.#lastTrimmed = trimmed?.last ?? 0;
+    if (trimmed?.lastSeen !== undefined) [this.#anchoredAt, this.#lastSeen] = [trimmed.last + 1, trimmed.lastSeen];
   }
 
   /** How far it is folded, and whose it is. */
@@ -186,7 +185,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   dropped({ value }: ChangesBody): void {
-    this.#lastDropped = Math.max(this.#lastDropped, value.inputOffset);
+    this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
   }
 
   anchored(start: number): void {
@@ -209,6 +208,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     tables.addChange(value.projectionId, record.offset);
     tables.setLastInput(value.projectionId, [value.inputOffset, value.inputIndex]);
     this.#head = record.offset;
+    if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
     if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
@@ -217,27 +217,26 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   /**
-   * Changes below `start` were dropped by retention before this process read them. So were those of inputs up to the last one that
-   * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
+   * All is folded that was there. Where retention had taken changes before this process read them, it took those of inputs up to
+   * the last one that left a change, or of all `inputs` when none is left: they have been notified, and are not written again. What
+   * a store has of changes before says nothing of how far it was.
    */
-  trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
+  restored(inputs: number, projectionIds: readonly string[]): void {
+    if (this.#anchoredAt === undefined) return;
+    const start = this.#anchoredAt;
     this.#anchoredAt = undefined;
-    this.#settle(start, inputs);
-    this.#head = Math.max(this.#head, start - 1);
-    this.all.startsAt(start);
-    for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
-  }
-
-  #settle(start: number, inputs: number): void {
     this.#lastTrimmed = start - 1;
-    const last = Math.max(this.#recorded.last, this.#lastDropped);
-    this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, last < 0 ? inputs : last + 1);
+    this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, this.#lastSeen < 0 ? inputs : this.#lastSeen + 1);
+    this.#head = Math.max(this.#head, start - 1);
+    if (this.trimmedBefore !== undefined) this.all.startsAt(start);
+    for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
 
   /** For the checkpoint: who opens from it folds these inputs again. */
   get trimmedInputs(): TrimmedInputs | undefined {
-    if (this.#anchoredAt !== undefined) this.#settle(this.#anchoredAt, this.#options.inputs.head);
-    return this.#inputsTrimmedTo === 0 ? undefined : { inputsTo: this.#inputsTrimmedTo, last: this.#lastTrimmed };
+    const inputsTo = this.#inputsTrimmedTo;
+    if (this.#anchoredAt !== undefined) return { inputsTo, last: this.#anchoredAt - 1, lastSeen: this.#lastSeen };
+    return inputsTo === 0 ? undefined : { inputsTo, last: this.#lastTrimmed };
   }
 
   /** The changes of the input were dropped by retention, all or some. */

@@ -118,7 +118,6 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       logger,
       tables,
       from,
-      inputs,
       epochs,
       tailBytes: setting.tailBytes ?? TAIL_BYTES,
       listener: this,
@@ -179,11 +178,9 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   /** All is folded that was there; the inputs end here. Changes that retention has taken are not written again. */
   restored(inputsEnd: number): void {
-    const { trimmedBefore } = this.changes;
-    if (trimmedBefore === undefined) return;
     const projections = this.#options.setting.definitions.projections();
     const ids = projections.map(({ projectionId }) => projectionId);
-    this.changes.trimmed(trimmedBefore, inputsEnd, ids);
+    this.changes.restored(inputsEnd, ids);
   }
 
   /** The changes, and the tenant's events, are claimed: they are folded here from now on. */

@@ -87,6 +87,8 @@ export interface TrimmedInputs {
   readonly inputsTo: number;
   /** The sequence of the last change that is gone. */
   readonly last: number;
+  /** While it is not known yet which inputs: the highest one of the changes that were read since; -1: none. */
+  readonly lastSeen?: number;
 }
 
 /** How far the order of a tenant of several partitions is read. */

@@ -228,6 +228,23 @@ describe('cases of the model', () => {
   );
 
   named(
+    '12: a store with a change from before what retention took does not tell how far the inputs were told',
+    { deploys: [p(1)], flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const old = await up(world, 0);
+      send(world, old);
+      await drain(world, ({ label }) => label !== 'm0.1: 1 record to changes are acknowledged at 1');
+      world.crash(machine(world, 0));
+      await append(world, await up(world, 1), { keys: ['z'], aggregateId: 'acc-1' });
+      await world.close(machine(world, 1));
+      assert.ok(world.trim(true), 'all is told');
+      const late = await up(world, 0);
+      assert.deepEqual(late.pushed, [], 'nothing is told again');
+    },
+  );
+
+  named(
     '12: a swap that is told in part past what retention took is told to its end by an owner without a store',
     { changesPerProduce: 1 },
     async (world) => {
