@@ -90,6 +90,8 @@ export interface EventsWriterOptions {
     readonly produceBytes: number;
     readonly produceRecords: number;
   };
+  /** Refusals and reads wait for a write of the owner's own. */
+  readonly strictReads: boolean;
   readonly listener: EventsListener;
   readonly observer?: WriterObserver | undefined;
 }
@@ -113,8 +115,18 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   constructor(options: EventsWriterOptions) {
     this.#options = options;
-    const { log, ref, codec, owner, logger, from, tables, tailBytes } = options;
-    this.#partition = new FencedPartition({ log, ref, codec, owner, logger, from, handler: this, observer: this });
+    const { log, ref, codec, owner, logger, from, tables, tailBytes, strictReads: strict } = options;
+    this.#partition = new FencedPartition({
+      log,
+      ref,
+      codec,
+      owner,
+      logger,
+      from,
+      strict,
+      handler: this,
+      observer: this,
+    });
     this.inputs = new CommitFeed({
       log,
       ref,
@@ -130,6 +142,16 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   /** How far it is folded, and whose it is. */
   get fence(): FenceState {
     return this.#partition.fence;
+  }
+
+  /** Of this process's last claim. */
+  get epoch(): number {
+    return this.#partition.epoch;
+  }
+
+  /** Claims the partition once more; resolves with the epoch. @throws StatefoldError UNAVAILABLE when it is not this process's any more */
+  nextEpoch(): Promise<number> {
+    return this.#partition.nextEpoch();
   }
 
   open({ claim }: { readonly claim: boolean }): Promise<void> {

@@ -9,6 +9,7 @@ import type { Progress } from '../core/progress.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { Codecs } from '../log/codec/codec.js';
+import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { eventsTopic } from '../log/topics.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
@@ -48,6 +49,8 @@ export interface PartitionSetting {
   /** Log offsets for which keyed commands are remembered. */
   readonly idempotencyWindow: number;
   readonly foldDeadlineMs: number;
+  /** Refusals and reads are answered past a write of the owner's own, not past a question to the leader of its partition. */
+  readonly strictReads?: boolean;
   /** Of each aggregate's reducers so many former ones keep their states; 1 unless given. */
   readonly keptRevisions?: number;
   readonly tailBytes?: number;
@@ -86,7 +89,14 @@ const JSON_NULL = Buffer.from('null');
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
 export class AggregatePartition
-  implements AggregateHome, AggregateSource, AnsweringPartition, OwnedPartition, EventsListener, CatchUpListener
+  implements
+    AggregateHome,
+    AggregateSource,
+    AnsweringPartition,
+    OwnedPartition,
+    EventsListener,
+    CatchUpListener,
+    EpochSource
 {
   readonly ref: PartitionRef;
   readonly reads: AggregateReads;
@@ -119,6 +129,7 @@ export class AggregatePartition
       clock,
       window: setting.idempotencyWindow,
       limits: QUEUE,
+      strictReads: setting.strictReads === true,
       listener: this,
       observer,
     });
@@ -156,6 +167,16 @@ export class AggregatePartition
   /** Bytes of the records folded so far, about. */
   get foldedBytes(): number {
     return this.#writer.inputs.pushedBytes;
+  }
+
+  /** Of this process's last claim. */
+  get epoch(): number {
+    return this.#writer.epoch;
+  }
+
+  /** Ends the epoch of this process and begins the next; resolves with it. @throws StatefoldError UNAVAILABLE when it is not the owner any more */
+  nextEpoch(): Promise<number> {
+    return this.#writer.nextEpoch();
   }
 
   open({ claim }: { readonly claim: boolean }): Promise<void> {

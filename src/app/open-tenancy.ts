@@ -54,6 +54,7 @@ export async function openTenancy(
           observer: metrics.tasks,
           definitions: tenantDefinitions(catalog, tenantId),
           idempotencyWindow: settings.idempotencyWindow,
+          strictReads: settings.strictReads,
           changesRetentionMs: settings.changesRetentionMs,
           foldDeadlineMs: settings.foldDeadlineMs,
           keptRevisions: settings.keptRevisions,

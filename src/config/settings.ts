@@ -339,6 +339,13 @@ const TABLE = {
     'How far back in the log an `Idempotency-Key` is remembered.',
     count(1),
   ),
+  strictReads: row(
+    'STRICT_READS',
+    'false',
+    'flag',
+    'Answers reads and refusals of a tenant’s events only past a write of their owner, not past a question to the leader of its partition, which a deposed one answers too: a record of some 100 bytes and its round trip, shared by all that ask meanwhile.',
+    flag,
+  ),
   changesRetentionMs: row(
     'CHANGES_RETENTION_MS',
     String(7 * 24 * 3600 * 1000),

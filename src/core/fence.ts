@@ -1,5 +1,5 @@
 import { InvariantError } from './errors.js';
-import { FOLD_RULES, type ClaimBody, type Fence } from './records.js';
+import { FOLD_RULES, GIVEN_EPOCH_RULES, type Claim, type ClaimBody, type Fence } from './records.js';
 
 /** How far a reader has folded a partition, and whose records count from there. */
 export interface FenceState {
@@ -10,7 +10,16 @@ export interface FenceState {
   readonly position: number;
   /** recordId of the last record of ours that was folded; undefined after a gap or a foreign record. */
   readonly lastRecordId: string | undefined;
+  /** The epoch is one of another partition; absent where the partition counts its own, as all did once. */
+  readonly given?: true;
 }
+
+/**
+ * Where the epochs of a partition come from. 'counted': a claim is the next after the one that counts. 'given': it has the epoch of
+ * its owner's claim in another partition, and any higher one counts. So who reads a part of the partition, after retention took the
+ * claims before, comes to the epochs that all others have.
+ */
+export type Epochs = 'counted' | 'given';
 
 export const EMPTY_FENCE: FenceState = { epoch: 0, owner: '', position: 0, lastRecordId: '' };
 
@@ -27,6 +36,7 @@ export function foldRecord<B extends { readonly kind: string }>(
   offset: number,
   record: { readonly fence: Fence; readonly body: B | ClaimBody } | undefined,
   judge: (body: B, offset: number) => boolean,
+  epochs: Epochs = 'counted',
 ): { readonly state: FenceState; readonly verdict: Verdict } {
   if (offset < state.position)
     throw new InvariantError(`offset ${offset} comes after ${state.position - 1}: the log went back`);
@@ -34,14 +44,20 @@ export function foldRecord<B extends { readonly kind: string }>(
   if (record === undefined)
     return { state: { ...state, position: offset + 1, lastRecordId: undefined }, verdict: 'void' };
   const { fence, body } = record;
-  const next = { epoch: state.epoch, owner: state.owner, position: offset + 1, lastRecordId: fence.recordId };
+  const next = { ...state, position: offset + 1, lastRecordId: fence.recordId };
   if (isClaim(body)) {
-    if (fence.epoch !== state.epoch + 1) return { state: next, verdict: 'void' };
-    if (body.value.rules !== FOLD_RULES)
+    const { rules } = body.value;
+    if (!claimCounts(state, fence, body.value, epochs)) return { state: next, verdict: 'void' };
+    const known = epochs === 'given' ? GIVEN_EPOCH_RULES : FOLD_RULES;
+    if (rules > known)
       throw new InvariantError(
-        `the log is written by rules ${body.value.rules}, this version knows ${FOLD_RULES}: upgrade before reading it`,
+        `the log is written by rules ${rules}, this version knows ${known}: upgrade before reading it`,
       );
-    return { state: { ...next, epoch: fence.epoch, owner: fence.owner }, verdict: 'claimed' };
+    const { epoch, owner } = fence;
+    return {
+      state: { ...next, epoch, owner, ...(rules === GIVEN_EPOCH_RULES && { given: true as const }) },
+      verdict: 'claimed',
+    };
   }
   if (fence.epoch !== state.epoch || fence.owner !== state.owner || !judge(body, offset))
     return { state: next, verdict: 'void' };
@@ -56,6 +72,22 @@ export function foldRecord<B extends { readonly kind: string }>(
       `the record at offset ${offset} was written after ${fence.previous}, but ${state.lastRecordId} is before it: the log lost data`,
     );
   return { state: next, verdict: 'accepted' };
+}
+
+/**
+ * A claim that an owner repeats counts too, and changes nothing: it tells that the owner was one then. Epochs that were given are
+ * higher than all that a partition counted itself: it did so before, under a version of Statefold that is not to come back.
+ */
+export function claimCounts(
+  state: Pick<FenceState, 'epoch' | 'owner' | 'given'>,
+  { epoch, owner }: Pick<Fence, 'epoch' | 'owner'>,
+  { rules }: Claim,
+  epochs: Epochs,
+): boolean {
+  const repeated = epoch === state.epoch && owner === state.owner;
+  if (epochs === 'counted' || rules === FOLD_RULES)
+    return state.given !== true && (epoch === state.epoch + 1 || (repeated && epoch > 0));
+  return state.given !== true || epoch > state.epoch || repeated;
 }
 
 const isClaim = (body: { readonly kind: string }): body is ClaimBody => body.kind === 'Claim';

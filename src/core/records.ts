@@ -2,6 +2,8 @@ import type { SwapCause } from './change.js';
 
 /** Version of the rules by which every reader folds a partition; a reader that meets a claim of another version stops. */
 export const FOLD_RULES = 1;
+/** Likewise, of a partition whose epochs are those of another one's claims. Written after `FOLD_RULES` where both stand in a partition. */
+export const GIVEN_EPOCH_RULES = 2;
 
 /** What makes a record of a fenced partition valid or void: who wrote it, in which epoch, after which record. */
 export interface Fence {

@@ -6,11 +6,11 @@ import type { ChangesBody, ChangeValue } from '../core/records.js';
 import { changeOf, CHANGES, type ChangeFeed } from '../feed/changes.js';
 import { LogFeed } from '../feed/log-feed.js';
 import type { RecordCodec } from '../log/codec/codec.js';
-import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
+import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
-import type { InputPosition, PartitionTables } from '../store/partition-tables.js';
+import type { Checkpoint, InputPosition, PartitionTables, TrimmedInputs } from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
 /** Changes that go in one produce: all of the inputs that made them, so that a reader sees an input's changes all or none. */
@@ -20,6 +20,9 @@ interface Group {
   readonly acked: (changes: readonly Change[]) => void;
   readonly done: Change[];
 }
+
+/** What tells a change apart: which one it is of those that a projection made of an input. */
+type ChangePlace = Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputIndex'>;
 
 class ChangeDraft implements Draft<ChangesBody> {
   readonly keyPrefix: string;
@@ -31,9 +34,11 @@ class ChangeDraft implements Draft<ChangesBody> {
   }
 }
 
-/** Told of each accepted change, in log order, on the turn in which it is folded. */
+/** Told of each accepted change, and of claims, in log order, on the turn in which it is folded. */
 export interface ChangesListener {
   recorded(change: Change, inputOffset: number): void;
+  /** A claim of this process counts from here on. */
+  claimed(): void;
   /** Nothing more is folded. */
   stopped(error: Error): void;
 }
@@ -52,14 +57,14 @@ export interface ChangesWriterOptions {
   readonly logger: Logger;
   readonly tables: PartitionTables;
   /** How far the tables are folded. */
-  readonly from: FenceState;
+  readonly from: Pick<Checkpoint, 'changes' | 'trimmed'>;
+  readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
   readonly observer?: ChangesObserver | undefined;
 }
 
 const PRODUCE_BYTES = 4 * 1024 * 1024;
-const RETRY_MS = 1000;
 
 export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -80,14 +85,29 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
   #stopped: Error | undefined;
-  #lastTrimmed = 0;
-  #inputsTrimmedTo = 0;
+  #lastTrimmed: number;
+  #inputsTrimmedTo: number;
+  /** Until `restored` tells what that means: a checkpoint between must say it too. */
+  #anchoredAt: number | undefined;
+  /** The highest input of the changes that could still be read since then, dropped ones too; -1: none. */
+  #lastSeen = -1;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
-    const { log, ref, codec, owner, logger, tables, from, tailBytes } = options;
+    const { log, ref, codec, owner, logger, tables, tailBytes, epochs } = options;
+    const { changes: from, trimmed } = options.from;
     this.ref = ref;
-    this.#partition = new FencedPartition({ log, ref, codec, owner, logger, from, handler: this, observer: this });
+    this.#partition = new FencedPartition({
+      log,
+      ref,
+      codec,
+      owner,
+      logger,
+      from,
+      epochs,
+      handler: this,
+      observer: this,
+    });
     this.all = new LogFeed({
       log,
       ref,
@@ -100,6 +120,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     });
     this.#head = Math.max(0, from.position - 1);
     this.#recorded = new RecordedChanges(tables);
+    this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
+    this.#lastTrimmed = trimmed?.last ?? 0;
+    if (trimmed?.lastSeen !== undefined) [this.#anchoredAt, this.#lastSeen] = [trimmed.last + 1, trimmed.lastSeen];
   }
 
   /** How far it is folded, and whose it is. */
@@ -121,6 +144,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   async claim(): Promise<void> {
     await this.#partition.claim();
     this.#owned = true;
+  }
+
+  /** Writes the claim once more: retention takes it with what is as old. Resolves when it is in the log. */
+  repeatClaim(): Promise<void> {
+    return this.#partition.repeatClaim();
   }
 
   close(): Promise<void> {
@@ -156,6 +184,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return drafts;
   }
 
+  dropped({ value }: ChangesBody): void {
+    this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
+  }
+
+  anchored(start: number): void {
+    this.#anchoredAt = start;
+  }
+
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
   }
@@ -172,6 +208,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     tables.addChange(value.projectionId, record.offset);
     tables.setLastInput(value.projectionId, [value.inputOffset, value.inputIndex]);
     this.#head = record.offset;
+    if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
     if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
@@ -180,15 +217,26 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   /**
-   * Changes below `start` were dropped by retention before this process read them. So were those of inputs up to the last one that
-   * left a change, or of all `inputs` when none is left: they have been notified, and are not written again.
+   * All is folded that was there. Where retention had taken changes before this process read them, it took those of inputs up to
+   * the last one that left a change, or of all `inputs` when none is left: they have been notified, and are not written again. What
+   * a store has of changes before says nothing of how far it was.
    */
-  trimmed(start: number, inputs: number, projectionIds: readonly string[]): void {
+  restored(inputs: number, projectionIds: readonly string[]): void {
+    if (this.#anchoredAt === undefined) return;
+    const start = this.#anchoredAt;
+    this.#anchoredAt = undefined;
     this.#lastTrimmed = start - 1;
+    this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, this.#lastSeen < 0 ? inputs : this.#lastSeen + 1);
     this.#head = Math.max(this.#head, start - 1);
-    this.#inputsTrimmedTo = this.#recorded.last < 0 ? inputs : this.#recorded.last + 1;
-    this.all.startsAt(start);
+    if (this.trimmedBefore !== undefined) this.all.startsAt(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
+  }
+
+  /** For the checkpoint: who opens from it folds these inputs again. */
+  get trimmedInputs(): TrimmedInputs | undefined {
+    const inputsTo = this.#inputsTrimmedTo;
+    if (this.#anchoredAt !== undefined) return { inputsTo, last: this.#anchoredAt - 1, lastSeen: this.#lastSeen };
+    return inputsTo === 0 ? undefined : { inputsTo, last: this.#lastTrimmed };
   }
 
   /** The changes of the input were dropped by retention, all or some. */
@@ -196,9 +244,24 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return inputOffset < this.#inputsTrimmedTo;
   }
 
-  /** The change of an input whose own was dropped by retention; undefined when the input is to be written. */
+  /** Nothing that came after the change was dropped before it was read here. */
+  isKept(change: Change): boolean {
+    return change.sequence > this.#lastTrimmed;
+  }
+
+  /** The change was dropped by retention, as far as is known here: it has been told, and is not written again. */
+  isTold({ projectionId, inputOffset, inputIndex }: ChangePlace): boolean {
+    if (!this.isTrimmed(inputOffset)) return false;
+    // Of a swap, or a release, the first part may be gone, and the last one still to be written.
+    const last = this.#options.tables.lastInput(projectionId);
+    if (last?.[0] !== inputOffset || inputIndex <= last[1]) return true;
+    const before = this.recorded({ projectionId, inputOffset, inputIndex: last[1] });
+    return before === undefined || !this.isKept(before);
+  }
+
+  /** In place of one that was dropped by retention; undefined when it is to be written. */
   trimmedChange(value: ChangeValue): Change | undefined {
-    return this.isTrimmed(value.inputOffset) ? changeOf(this.#lastTrimmed, value) : undefined;
+    return this.isTold(value) ? changeOf(this.#lastTrimmed, value) : undefined;
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
@@ -211,11 +274,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#recorded.of(inputOffset);
   }
 
-  recorded({
-    projectionId,
-    inputOffset,
-    inputIndex,
-  }: Pick<ChangeValue, 'projectionId' | 'inputOffset' | 'inputIndex'>): Change | undefined {
+  recorded({ projectionId, inputOffset, inputIndex }: ChangePlace): Change | undefined {
     return this.#recorded.get(inputOffset, recordedName(projectionId, inputIndex));
   }
 
@@ -251,6 +310,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#options.observer?.produced?.('changes', records, seconds);
   }
 
+  claimed(): void {
+    this.#options.listener.claimed();
+  }
+
   voided(): void {
     this.#options.observer?.voided?.();
   }
@@ -265,10 +328,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#partition.kick();
   }
 
-  refused(drafts: readonly Draft<ChangesBody>[], error: Error): void {
-    this.#options.logger.warn({ err: error }, 'changes could not be written; they will be tried again');
+  refused(drafts: readonly Draft<ChangesBody>[]): void {
     this.#again(drafts);
-    setTimeout(() => this.#partition.kick(), RETRY_MS).unref();
   }
 
   #again(drafts: readonly Draft<ChangesBody>[]): void {
@@ -303,7 +364,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   async oldest(projectionId: string): Promise<number> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    return tables.trimmed(projectionId);
+    return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
   subscribe(listener: (changes: readonly Change[]) => void): () => void {

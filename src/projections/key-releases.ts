@@ -116,7 +116,7 @@ class Run implements FoldedKeys<RevisionUnit> {
   #after: string | undefined;
   #index = 0;
   #last: Change | undefined;
-  /** Changes of inputs as old as this were dropped by retention: they have been told. */
+  /** What comes past the changes that are known was dropped by retention: it has been told. */
   #told = false;
   #batch: ChangeValue[] = [];
   #bytes = 0;
@@ -157,10 +157,11 @@ class Run implements FoldedKeys<RevisionUnit> {
       // Later inputs have theirs only when all of this one were there.
       if (this.#last.fault !== undefined || (lastInput !== undefined && lastInput[0] > this.#offset)) return;
       this.#index = (lastInput?.[1] ?? -1) + 1;
+      this.#told = this.#isTold();
       this.#state = this.#last.state;
       await this.#fold(this.#last.eventId, true);
     } else {
-      this.#told = changes.isTrimmed(this.#offset);
+      this.#told = this.#isTold();
       await this.#fold(this.#row.fault.eventId, mode === 'skip');
       // What made no other state is told too: the key goes on.
       if (this.#index === 0) this.#push(this.#value({ ...this.#row, state: this.#state, fault: undefined }));
@@ -201,6 +202,11 @@ class Run implements FoldedKeys<RevisionUnit> {
 
   #value(row: KeyRow): ChangeValue {
     return changeOfRow(this.#release, [this.#offset, this.#index++], this.#release.mode, row);
+  }
+
+  #isTold(): boolean {
+    const { projectionId } = this.#release;
+    return this.#options.changes.isTold({ projectionId, inputOffset: this.#offset, inputIndex: this.#index });
   }
 
   #push(value: ChangeValue): void {

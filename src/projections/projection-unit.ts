@@ -53,7 +53,7 @@ export const sameRow = (a: KeyState | undefined, b: KeyState | undefined): boole
  * the code may have been stopped, and is not this time.
  */
 export function firstDisagreement(
-  changes: Pick<ChangesWriter, 'isTrimmed' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
+  changes: Pick<ChangesWriter, 'isTrimmed' | 'isKept' | 'lastRecorded' | 'recordedOf' | 'recorded'>,
   units: readonly RevisionUnit[],
   commits: readonly StoredCommit[],
   values: readonly ChangeValue[],
@@ -68,11 +68,13 @@ export function firstDisagreement(
   }
   const live = new Set(units.map(({ id }) => id));
   return commits.find(({ offset }) => {
-    if (offset > last || changes.isTrimmed(offset)) return false;
+    if (offset > last) return false;
     const recorded = [...changes.recordedOf(offset)].filter(({ projectionId, revision }) =>
       live.has(revisionUnit(projectionId, revision)),
     );
     if (recorded.length === 0) return false;
+    // All of a commit go in one produce: none is missing where one was read past what retention took.
+    if (changes.isTrimmed(offset) && !recorded.some((change) => changes.isKept(change))) return false;
     const now = given.get(offset) ?? [];
     return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));
   });

@@ -6,6 +6,7 @@ import type { Logger } from '../core/logger.js';
 import type { Control, ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { Codecs } from '../log/codec/codec.js';
+import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
 import { changesTopic } from '../log/topics.js';
 import type { Checkpoint, KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
@@ -61,12 +62,16 @@ export interface TenantProjectionsOptions {
   readonly tables: PartitionTables;
   readonly code: TenantCode;
   readonly inputs: InputFeed;
+  /** Of the tenant's events, which this process claims first. */
+  readonly epochs: EpochSource;
   readonly controls: Controls;
-  readonly from: Pick<Checkpoint, 'changes' | 'projected'>;
+  readonly from: Pick<Checkpoint, 'changes' | 'projected' | 'trimmed'>;
   readonly listener: ProjectionsListener;
 }
 
 export interface ProjectionsListener {
+  /** This process has claimed the changes, first or once more. */
+  claimed(): void;
   /** The changes are another's, or broken: nothing more is folded. */
   stopped(error: Error): void;
 }
@@ -91,7 +96,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   constructor(options: TenantProjectionsOptions) {
     this.#options = options;
-    const { setting, tables, code, inputs, controls, from } = options;
+    const { setting, tables, code, inputs, epochs, controls, from } = options;
     const {
       tenantId,
       log,
@@ -112,7 +117,8 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       owner,
       logger,
       tables,
-      from: from.changes,
+      from,
+      epochs,
       tailBytes: setting.tailBytes ?? TAIL_BYTES,
       listener: this,
       observer,
@@ -162,18 +168,19 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     if (!this.#serving) throw new NotOwnerError();
   }
 
-  /** As a standby, when all is folded that was there. What retention has taken can't be had from records: a promotion folds it by the code. */
+  /**
+   * As a standby, when all is folded that was there. Where retention has taken changes of inputs that are not in the store yet, be it
+   * in an earlier activation, states can't be had from records: a promotion folds them by the code.
+   */
   follow(): void {
-    if (this.changes.trimmedBefore === undefined) this.#standby.start();
+    if (this.changes.trimmedBefore === undefined && !this.changes.isTrimmed(this.#cursor.stored)) this.#standby.start();
   }
 
   /** All is folded that was there; the inputs end here. Changes that retention has taken are not written again. */
   restored(inputsEnd: number): void {
-    const { trimmedBefore } = this.changes;
-    if (trimmedBefore === undefined) return;
     const projections = this.#options.setting.definitions.projections();
     const ids = projections.map(({ projectionId }) => projectionId);
-    this.changes.trimmed(trimmedBefore, inputsEnd, ids);
+    this.changes.restored(inputsEnd, ids);
   }
 
   /** The changes, and the tenant's events, are claimed: they are folded here from now on. */
@@ -233,6 +240,10 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   recorded(change: Change, inputOffset: number): void {
     if (!this.#serving) this.#standby.recorded(change, inputOffset);
+  }
+
+  claimed(): void {
+    this.#options.listener.claimed();
   }
 
   stopped(error: Error): void {

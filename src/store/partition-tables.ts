@@ -77,6 +77,18 @@ export interface Checkpoint {
   readonly projected: number;
   /** Of a tenant of several partitions, where partition 0 is. */
   readonly order?: OrderCheckpoint;
+  /** Absent where retention has taken no change that this store does not have. */
+  readonly trimmed?: TrimmedInputs;
+}
+
+/** Inputs whose changes were told, and then dropped by retention before they were read here. */
+export interface TrimmedInputs {
+  /** All inputs below. */
+  readonly inputsTo: number;
+  /** The sequence of the last change that is gone. */
+  readonly last: number;
+  /** While it is not known yet which inputs: the highest one of the changes that were read since; -1: none. */
+  readonly lastSeen?: number;
 }
 
 /** How far the order of a tenant of several partitions is read. */
@@ -425,8 +437,9 @@ export class PartitionTables {
     }
     if (last !== undefined) this.setTrimmed(projectionId, last);
   }
+  /** Never back: what this process indexed before may end long before what it found dropped. */
   setTrimmed(projectionId: string, sequence: number): void {
-    this.section.set(`y${projectionId}`, sequence);
+    if (sequence > this.trimmed(projectionId)) this.section.set(`y${projectionId}`, sequence);
   }
   /** The last change of the projection that was trimmed; 0: none. */
   trimmed(projectionId: string): number {

@@ -4,7 +4,7 @@ import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import { backOff, isFinal, pause } from '../log/journal/retry.js';
+import { isFinal, pause, Retries } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
 /** The partitions that are put in one order. */
@@ -147,19 +147,19 @@ export class TenantOrder {
 
   async #follow(): Promise<void> {
     const { log, ref, logger, listener } = this.#options;
-    for (let failures = 0; this.#following && !this.#closed;) {
+    const retries = new Retries(logger, { partition: ref });
+    while (this.#following && !this.#closed) {
       try {
         const { records } = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
         if (!this.#following || this.#closed) return;
         this.#take(records);
-        failures = 0;
+        retries.worked('the order of a tenant is followed again');
         if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
       } catch (error) {
         if (this.#closed) return;
         if (isFinal(error)) return listener.stopped(error as Error);
-        if (failures === 0)
-          logger.warn({ partition: ref, err: error }, 'the order of a tenant can not be followed now, trying again');
-        await pause(backOff(failures++));
+        retries.failed(error, 'the order of a tenant can not be followed now, trying again');
+        await pause(retries.delay);
       }
     }
   }
@@ -209,8 +209,9 @@ export class TenantOrder {
   /** Writes where the partitions are until none has moved; what may have been written is written again. */
   async #write(): Promise<void> {
     const { log, ref, logger, listener } = this.#options;
+    const retries = new Retries(logger, { partition: ref });
     try {
-      for (let failures = 0; !this.#closed;) {
+      while (!this.#closed) {
         try {
           const { records, moves } = this.#gather();
           if (records.length === 0) return;
@@ -224,13 +225,12 @@ export class TenantOrder {
               this.#lastRecordId = recordId;
               this.#position = baseOffset + i + 1;
             });
-          failures = 0;
+          retries.worked('the order of a tenant is written again');
         } catch (error) {
           if (this.#closed) return;
           if (isFinal(error)) return listener.stopped(error as Error);
-          if (failures === 0)
-            logger.warn({ partition: ref, err: error }, 'the order of a tenant could not be written; trying again');
-          await pause(backOff(failures++));
+          retries.failed(error, 'the order of a tenant could not be written; trying again');
+          await pause(retries.delay);
         }
       }
     } finally {

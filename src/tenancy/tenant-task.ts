@@ -7,9 +7,9 @@ import type { ChangeFeed } from '../feed/changes.js';
 import { tenantTopics } from '../log/topics.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
 import type { Projections } from '../projections/projections.js';
-import { TenantProjections } from '../projections/tenant-projections.js';
+import { TenantProjections, type ProjectionsListener } from '../projections/tenant-projections.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
-import { PartitionTables } from '../store/partition-tables.js';
+import { PartitionTables, type Checkpoint } from '../store/partition-tables.js';
 import { Activation } from './activation.js';
 import { TenantFaults } from './faults.js';
 import type { TenantInspection } from './inspection.js';
@@ -21,12 +21,16 @@ import type { Tenant } from './tenant.js';
 
 export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
 
+const DAY_MS = 24 * 3_600_000;
+/** Well within the retention, whatever a topic's segments add to it. */
+const claimEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
+
 /**
  * A tenant: the first partition of its events, its projections and changes, over the fenced log and the local store; of the other
  * partitions, where it has any, those that this process owns, and standbys. As a standby it folds what the owner writes and runs no
  * code of the tenant, answers nothing, and can take over within milliseconds.
  */
-export class TenantTask extends Activation implements Tenant, PartitionListener, InputListener {
+export class TenantTask extends Activation implements Tenant, PartitionListener, InputListener, ProjectionsListener {
   readonly tenantId: string;
   readonly aggregates: TenantAggregates;
   readonly faults: TenantFaults;
@@ -39,6 +43,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly #input: TenantInput;
   readonly #projections: TenantProjections;
   #advancing = false;
+  #claimRepeater: NodeJS.Timeout | undefined;
 
   constructor(options: TenantTaskOptions) {
     super(options.onStopped);
@@ -74,6 +79,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
       tables,
       code,
       inputs: this.#input.inputs,
+      epochs: this.#first,
       controls: this.#first,
       from,
       listener: this,
@@ -161,6 +167,16 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     if (this.#input.sole) this.#projections.foresee(offset, commits);
   }
 
+  /** The claim of the changes counts. The first one is saved when all is claimed. */
+  claimed(): void {
+    if (this.owned) this.#saveFolded();
+  }
+
+  /** Writes the claim of the changes once more: retention takes it with what is as old. A tenant that is served does so by itself. */
+  repeatClaim(): Promise<void> {
+    return this.#projections.changes.repeatClaim();
+  }
+
   /** There may be inputs, or states: told on, once a turn. */
   advanced(): void {
     if (this.#advancing) return;
@@ -196,12 +212,17 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   protected override serve(): void {
     this.#projections.serve();
+    this.#saveFolded();
+    // A claim that fails is repeated with what is written next; one that comes too late only makes cursors expire early.
+    const repeat = (): void => void this.repeatClaim().catch(() => undefined);
+    this.#claimRepeater = setInterval(repeat, claimEveryMs(this.#options.changesRetentionMs)).unref();
     this.#first.serve();
     for (const reducer of this.#options.definitions.bindings()) this.bind(reducer);
     this.#projections.deployAll();
   }
 
   protected override suspend(): void {
+    clearInterval(this.#claimRepeater);
     this.#projections.suspend();
   }
 
@@ -212,19 +233,37 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     await this.#tables.section.close();
   }
 
+  /** How far all of it is folded. */
+  get #folded(): Checkpoint {
+    const { changes, storedTo: projected } = this.#projections;
+    const order = this.#input.checkpoint;
+    const trimmed = changes.trimmedInputs;
+    return {
+      events: this.#first.fence,
+      changes: changes.fence,
+      projected,
+      ...(order !== undefined && { order }),
+      ...(trimmed !== undefined && { trimmed }),
+    };
+  }
+
   /** Right before the section is written: how far it is folded. */
   #checkpoint(): void {
-    const { changes, storedTo: projected } = this.#projections;
+    const { changes } = this.#projections;
     this.#first.forgetCommands();
     changes.save();
-    const events = this.#first.fence;
-    const order = this.#input.checkpoint;
-    const folded = { events, changes: changes.fence, projected };
-    this.#tables.setCheckpoint(order === undefined ? folded : { ...folded, order });
+    const folded = this.#folded;
+    this.#tables.setCheckpoint(folded);
     if (this.owned)
       this.#options.log.reportPositions([
-        { of: this.#first.ref, position: events.position },
-        { of: changes.ref, position: changes.fence.position },
+        { of: this.#first.ref, position: folded.events.position },
+        { of: changes.ref, position: folded.changes.position },
       ]);
+  }
+
+  /** Puts in the store that there is a claim: who comes back after retention took it knows of it from there. */
+  #saveFolded(): void {
+    this.#tables.setCheckpoint(this.#folded);
+    void this.#tables.section.flush();
   }
 }

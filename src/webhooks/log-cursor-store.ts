@@ -1,6 +1,7 @@
 import type { Logger } from '../core/logger.js';
 import { readBelow } from '../log/journal/known-end.js';
-import type { Log, NewRecord, PartitionRef } from '../log/log.js';
+import { Retries } from '../log/journal/retry.js';
+import { appendsOf, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
 import type { CursorStore, EndpointCheckpoint } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 
@@ -9,7 +10,6 @@ const PARTITION: PartitionRef = { topic: TOPIC, partition: 0 };
 const READ_BYTES = 1024 * 1024;
 /** Saves of this long go into one append: a cursor is worth no fsync of its own. */
 const GATHER_MS = 250;
-const RETRY_MS = 2_000;
 
 /** Cursors as the last record of each id in the topic `statefold.cursors`; values are JSON, a tombstone deletes. */
 export class LogCursorStore implements CursorStore {
@@ -17,6 +17,7 @@ export class LogCursorStore implements CursorStore {
   readonly #dirty = new Set<string>();
   #writing: Promise<void> | undefined;
   #reading: Promise<void> | undefined;
+  readonly #retries: Retries;
   #position = 0;
   #cancel: (() => void) | undefined;
   #closed = false;
@@ -25,7 +26,9 @@ export class LogCursorStore implements CursorStore {
     private readonly log: Log,
     private readonly logger: Logger,
     private readonly timers: Timers,
-  ) {}
+  ) {
+    this.#retries = new Retries(logger, { partition: PARTITION });
+  }
 
   /** Creates the topic where it is missing and reads all of it. */
   static async open(log: Log, logger: Logger, timers: Timers = systemTimers): Promise<LogCursorStore> {
@@ -94,11 +97,13 @@ export class LogCursorStore implements CursorStore {
     this.#writing = this.#write().then((written) => {
       this.#writing = undefined;
       if (this.#dirty.size > 0 && !this.#closed)
-        this.#cancel = this.timers.after(written ? GATHER_MS : RETRY_MS, () => this.#flush());
+        this.#cancel = this.timers.after(written ? GATHER_MS : Math.max(GATHER_MS, this.#retries.delay), () =>
+          this.#flush(),
+        );
     });
   }
 
-  /** One append of all that changed. A late copy of an older one only makes deliveries repeat. */
+  /** Appends all that changed. A late copy of an older one only makes deliveries repeat. */
   async #write(): Promise<boolean> {
     if (this.#dirty.size === 0) return true;
     const ids = [...this.#dirty];
@@ -107,13 +112,16 @@ export class LogCursorStore implements CursorStore {
       const checkpoint = this.#checkpoints.get(id);
       return { key: Buffer.from(id), value: checkpoint === undefined ? null : Buffer.from(JSON.stringify(checkpoint)) };
     });
-    try {
-      await this.log.append(PARTITION, records);
-      return true;
-    } catch (error) {
-      for (const id of ids) this.#dirty.add(id);
-      this.logger.warn({ err: error, endpoints: ids.length }, 'webhook cursors could not be saved; trying again');
-      return false;
-    }
+    let failure: unknown;
+    for (const part of appendsOf(records, this.log.maxAppendBytes))
+      try {
+        await this.log.append(PARTITION, part);
+      } catch (error) {
+        failure = error;
+        for (const { key } of part) this.#dirty.add(key.toString('utf8'));
+      }
+    if (failure === undefined) this.#retries.worked('webhook cursors are saved again');
+    else this.#retries.failed(failure, 'webhook cursors could not be saved; trying again');
+    return failure === undefined;
   }
 }

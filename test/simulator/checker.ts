@@ -2,7 +2,7 @@ import type { StatefoldError } from '../../src/core/errors.js';
 import type { Change } from '../../src/core/change.js';
 import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { modelOf, skipsOf, standing, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';
-import { AGGREGATE_TYPE, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
+import { AGGREGATE_TYPE, CHANGES, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
 
 /** Holds a run against the truth of its log. Each problem starts with the number of the invariant of docs that it breaks. */
 export async function check(world: World): Promise<{ problems: string[]; truth: Truth }> {
@@ -300,17 +300,24 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     );
     if (got !== undefined && got.join(' ') !== want.join(' '))
       bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
+    // Of what retention took, and of what stands before the first claim that it left, a reader may know nothing any more.
+    const start = world.log.start(CHANGES);
+    const anchor = start === 0 ? 0 : (truth.claims.find((offset) => offset >= start) ?? Infinity);
     const last = new Map(
       truth.changes
         .filter(({ value }) => value.projectionId === projectionId)
         .map(({ sequence, value }) => [value.key, sequence]),
     );
     for (const { key, sequence } of page?.states ?? [])
-      if (sequence !== last.get(key))
+      if (sequence !== last.get(key) && (last.get(key) ?? 0) >= anchor)
         bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
-    const feed = await settled(task.changes.of(projectionId).read(1, { items: 100_000 }));
+    const oldest = await settled(task.changes.oldest(projectionId));
+    if (oldest === undefined) continue;
+    if (oldest > anchor)
+      bad(`12: ${who} lets cursors of ${projectionId} up to ${oldest} expire, the log has all from ${anchor} on`);
+    const feed = await settled(task.changes.of(projectionId).read(oldest + 1, { items: 100_000 }));
     const due = truth.changes
-      .filter(({ value }) => value.projectionId === projectionId && value.fault === null)
+      .filter(({ value, sequence }) => value.projectionId === projectionId && value.fault === null && sequence > oldest)
       .map(({ sequence }) => sequence);
     if (feed !== undefined && feed.items.map(({ sequence }) => sequence).join() !== due.join())
       bad(

@@ -17,6 +17,8 @@ interface Command {
   readonly key?: string;
   readonly body?: string;
   readonly keys?: readonly string[];
+  /** Projections throw on it. */
+  readonly bad?: boolean;
 }
 
 const machine = (world: World, i: number): Machine => world.machines[i] ?? assert.fail(`no machine ${i}`);
@@ -45,13 +47,11 @@ let sent = 0;
 function send(
   world: World,
   { process, task }: Running,
-  { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'] }: Command = {},
+  { aggregateId = 'acc-0', expected = 'any', key, body = '', keys = ['k'], bad = false }: Command = {},
 ): Sent {
   const outcome: Sent = { answer: undefined };
   const number = sent++;
-  const events = [
-    { eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad: false })) },
-  ];
+  const events = [{ eventType: 'happened', data: Buffer.from(JSON.stringify({ c: number, i: 0, k: keys, bad })) }];
   const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
   const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
   post(world, process, `append ${number}`, () => {
@@ -145,6 +145,236 @@ describe('cases of the model', () => {
       /statefold\.t\.events-0: the log goes to 2, .* up to 3: the log lost data/,
     );
   });
+
+  named(
+    '12: retention empties the changes: a fresh process, one with an old store and a standby agree on what comes after',
+    { machines: 3, deploys: [p(1)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const old = await up(world, 1);
+      await append(world, old);
+      await world.close(machine(world, 1));
+      for (let owner = 0; owner < 3; owner++) {
+        await append(world, await up(world, 0));
+        await world.close(machine(world, 0));
+      }
+      assert.ok(world.trim(true), 'all is told');
+      assert.equal(world.log.start(CHANGES), world.log.records(CHANGES).length);
+
+      const fresh = await up(world, 2);
+      const standbys = [world.start(machine(world, 0), true), world.start(machine(world, 1), true)];
+      await drain(world);
+      const told = truthOf(world.log).changes.length;
+      await append(world, fresh);
+      const after = truthOf(world.log).changes.slice(told);
+      assert.equal(after.length, 1, 'it counts for who knows all of the log');
+      for (const { pushed } of [fresh, ...standbys])
+        assert.deepEqual(
+          pushed.slice(-1).map(({ sequence }) => sequence),
+          after.map(({ sequence }) => sequence),
+        );
+      await world.close(machine(world, 2));
+      for (const [i, standby] of standbys.entries()) {
+        world.promote(standby);
+        await drain(world);
+        assert.equal(await append(world, standby), 6 + i);
+        await world.close(machine(world, i));
+      }
+    },
+  );
+
+  named('12: retention takes what a process is about to read: it opens anew', { deploys: [p(1)] }, async (world) => {
+    world.deployed.set('p', p(1));
+    for (let owner = 0; owner < 2; owner++) {
+      const running = await up(world, 0);
+      for (let i = 0; i < 2; i++) await append(world, running);
+      await world.close(machine(world, 0));
+    }
+    const late = world.start(machine(world, 1));
+    await drain(world, ({ label }) => !label.startsWith('(m1.1) read changes'));
+    assert.ok(world.trim() && world.log.start(CHANGES) > 0);
+    await drain(world);
+    assert.ok(!late.open && machine(world, 1).running === undefined, 'the records between were not read');
+    assert.equal(await append(world, await up(world, 1)), 5);
+  });
+
+  named(
+    '12: retention takes the later part of a release: who comes back with the first part tells nothing again',
+    { deploys: [p(1)], changesPerProduce: 1, flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const old = await up(world, 0);
+      await append(world, old, { bad: true });
+      for (let i = 0; i < 3; i++) await append(world, old);
+      post(world, old.process, 'a skip', () => {
+        const any = { projectionId: 'p', eventId: undefined, version: undefined, className: undefined };
+        old.task.faults.releaseKeys({ ...any, mode: 'skip', key: 'k' }).catch(() => undefined);
+      });
+      const told = (): number => truthOf(world.log).changes.filter(({ value }) => value.cause === 'skip').length;
+      await drain(world, ({ label }) => told() === 0 || !label.includes('to changes land'));
+      assert.equal(told(), 1);
+      world.crash(machine(world, 0));
+      for (let owner = 0; owner < 2; owner++) {
+        await up(world, 1);
+        assert.equal(told(), 3, 'the next owner tells the rest, once');
+        await world.close(machine(world, 1));
+      }
+      assert.ok(world.trim(), 'all is told');
+      const late = await up(world, 0);
+      assert.equal(told(), 3);
+      assert.deepEqual(late.pushed, [], 'nobody else would take it for a change');
+      assert.equal(await append(world, late), 5);
+    },
+  );
+
+  named(
+    '12: retention takes all that came after the first part of a release: its store does not tell how far inputs were told',
+    { deploys: [p(1)], changesPerProduce: 1, flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const old = await up(world, 0);
+      await append(world, old, { bad: true });
+      for (let i = 0; i < 3; i++) await append(world, old);
+      post(world, old.process, 'a skip', () => {
+        const any = { projectionId: 'p', eventId: undefined, version: undefined, className: undefined };
+        old.task.faults.releaseKeys({ ...any, mode: 'skip', key: 'k' }).catch(() => undefined);
+      });
+      const told = (): number => truthOf(world.log).changes.filter(({ value }) => value.cause === 'skip').length;
+      await drain(world, ({ label }) => told() === 0 || !label.includes('to changes land'));
+      assert.equal(told(), 1);
+      world.crash(machine(world, 0));
+      for (let owner = 0; owner < 2; owner++) {
+        await append(world, await up(world, 1), { keys: ['z'], aggregateId: 'acc-1' });
+        assert.equal(told(), 3, 'the next owner tells the rest, once');
+        await world.close(machine(world, 1));
+      }
+      assert.ok(world.trim(true), 'all is told');
+      const late = await up(world, 0);
+      assert.equal(told(), 3);
+      assert.deepEqual(late.pushed, [], 'nobody else would take it for a change');
+      assert.equal(await append(world, late), 5);
+    },
+  );
+
+  named(
+    '12: a swap that is told in part past what retention took is told to its end by an owner without a store',
+    { changesPerProduce: 1 },
+    async (world) => {
+      await up(world, 0);
+      await world.close(machine(world, 0));
+      assert.ok(world.trim(true) && world.log.start(CHANGES) > 0);
+      const former = await up(world, 0);
+      await append(world, former, { keys: ['a', 'b', 'c'] });
+      world.deployed.set('p', p(1));
+      post(world, former.process, 'a deployment', () => former.task.deploy(p(1)));
+      const told = (): number => truthOf(world.log).changes.length;
+      await drain(world, ({ label }) => told() === 0 || !label.includes('to changes land'));
+      assert.equal(told(), 1);
+      world.crash(machine(world, 0));
+      await up(world, 1);
+      assert.equal(told(), 3);
+    },
+  );
+
+  named(
+    '11: a standby on a store that retention has left behind takes no input for one without changes',
+    { deploys: [p(1)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      let owner = await up(world, 0);
+      await append(world, owner, { bad: true });
+      await append(world, owner, { aggregateId: 'acc-1', keys: ['j'] });
+      await world.close(machine(world, 0));
+      assert.ok(world.trim(true), 'all is told');
+      owner = await up(world, 0);
+      for (let standby = 0; standby < 2; standby++) {
+        const { process } = world.start(machine(world, 1), true);
+        await append(world, owner, { aggregateId: 'acc-1', keys: ['j'] });
+        assert.ok(process.alive);
+        if (standby === 0) await world.close(machine(world, 1));
+      }
+      const { running } = machine(world, 1);
+      assert.ok(running?.standby);
+      const told = truthOf(world.log).changes.length;
+      world.promote(running);
+      await drain(world);
+      assert.equal(await append(world, running), 2);
+      assert.equal(truthOf(world.log).changes.length, told, 'the key still stands at its fault');
+    },
+  );
+
+  named(
+    '11: changes that the log refuses are tried again after a pause, and what comes meanwhile goes with them',
+    { deploys: [p(1)] },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const owner = await up(world, 0);
+      let [refusing, tries] = [true, 0];
+      world.log.fate = (_process, to) => {
+        if (to.topic !== CHANGES) return undefined;
+        tries++;
+        return refusing ? 'refused' : undefined;
+      };
+      const noTimer = ({ label }: Action): boolean => label !== 'timer';
+      for (let i = 0; i < 3; i++) {
+        const sent = send(world, owner);
+        await drain(world, noTimer);
+        assert.equal(versionOf(sent), i + 1, 'appends go on');
+      }
+      assert.equal(tries, 1, 'not tried again before a pause is over');
+      for (let steps = 0; tries < 4; steps++) {
+        assert.ok(steps < 5000 && (await world.scheduler.next()));
+      }
+      refusing = false;
+      await drain(world);
+      assert.equal(tries, 5, 'all in one produce');
+      assert.equal(truthOf(world.log).changes.length, 3);
+    },
+  );
+
+  for (const strictReads of [false, true])
+    named(
+      `7: an owner that is cut off with a deposed leader ${strictReads ? 'answers no read under strictReads' : 'answers from what it knew'}`,
+      { strictReads },
+      async (world) => {
+        const former = await up(world, 0);
+        assert.equal(await append(world, former), 1);
+        const next = await up(world, 1);
+        assert.equal(await append(world, next), 2);
+        world.log.deposed = (process, of) => (process === former.process && of.topic === EVENTS ? 2 : undefined);
+        world.log.fate = (process, to) => (process === former.process && to.topic === EVENTS ? 'dropped' : undefined);
+        let seen: number | string | undefined;
+        post(world, former.process, 'a read', () => {
+          former.task.aggregates
+            .events({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
+            .then(
+              ({ events }) => (seen = events.length),
+              (error: unknown) => (seen = (error as StatefoldError).code),
+            );
+        });
+        await drain(world);
+        assert.equal(seen, strictReads ? 'UNAVAILABLE' : 1);
+        world.log.deposed = world.log.fate = undefined;
+      },
+    );
+
+  named(
+    '7: strict reads answer past a write: one that is under way for all that wait, a claim where nothing is',
+    { strictReads: true },
+    async (world) => {
+      const owner = await up(world, 0);
+      assert.equal(await append(world, owner), 1);
+      const before = world.log.records(EVENTS).length;
+      const answers = [0, 0, 0, 0].map(() => send(world, owner, { expected: 9 }));
+      await drain(world);
+      assert.deepEqual(answers.map(versionOf), Array(4).fill('VERSION_CONFLICT'));
+      const { length } = world.log.records(EVENTS);
+      assert.ok(length > before && length <= before + 4);
+      assert.equal(truthOf(world.log).epochs, 1, 'the epoch goes on');
+      assert.equal(await append(world, owner), 2);
+      assert.equal(await append(world, await up(world, 1)), 3);
+    },
+  );
 
   named('3, 4: a produce whose answer was lost is answered once, at the place where it landed', {}, async (world) => {
     const owner = await up(world, 0);

@@ -27,6 +27,7 @@ export const calm = (seed: number): WorldOptions => ({
   promotions: 0,
   handovers: 0,
   snapshots: 0,
+  trims: 0,
   deploys: [target('p', 1)],
   runnerCrashes: 0,
   storeFailures: 0,
@@ -85,8 +86,13 @@ export function planOf(seed: number): WorldOptions {
     releases: some(0.7, 4 + random.below(8)),
     snapshots: some(0.5, 1 + random.below(3)),
   };
+  // That a process was stopped on an event of a key is in the changes alone: who has neither them nor a store runs it again.
   // Drawn last: what a seed made of a world before is as it was.
-  return { ...plan, faults: { ...plan.faults, lagging: some(0.4, 15) } };
+  return {
+    ...plan,
+    faults: { ...plan.faults, lagging: some(0.4, 15) },
+    trims: plan.stops > 0 ? 0 : some(0.6, 1 + random.below(4)),
+  };
 }
 
 export interface Outcome {
@@ -97,6 +103,7 @@ export interface Outcome {
   readonly promoted: World['promoted'];
   /** Machines that started from a snapshot. */
   readonly restored: number;
+  readonly trimmed: number;
 }
 
 /** Runs a world to its end and checks it. */
@@ -116,6 +123,7 @@ export async function simulate(
       trace: world.scheduler.trace,
       promoted: world.promoted,
       restored: world.restored,
+      trimmed: world.trimmed,
     };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -126,6 +134,7 @@ export async function simulate(
       trace: world.scheduler.trace,
       promoted: world.promoted,
       restored: world.restored,
+      trimmed: world.trimmed,
     };
   } finally {
     release();

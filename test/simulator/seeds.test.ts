@@ -32,6 +32,7 @@ it(
       promoted: 0,
       ahead: 0,
       restored: 0,
+      trimmed: 0,
       stops: 0,
       taken: 0,
     };
@@ -47,6 +48,7 @@ it(
       total.promoted += outcome.promoted.standbys;
       total.ahead += outcome.promoted.ahead;
       total.restored += outcome.restored;
+      total.trimmed += outcome.trimmed;
       const { truth } = outcome;
       if (truth === undefined) continue;
       total.stops +=
@@ -57,7 +59,7 @@ it(
         total.taken += modelOf(truth, projectionId).releases;
     }
     t.diagnostic(
-      `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.stops} events that stopped a process, ${total.taken} faults taken on`,
+      `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.trimmed} trims, ${total.stops} events that stopped a process, ${total.taken} faults taken on`,
     );
     // A simulator in which nothing goes wrong proves nothing. How many seeds the budget lets run differs by machine: what is
     // expected of few is as much less as chance makes it.
@@ -70,6 +72,7 @@ it(
         expected(total.promoted, 1.2) &&
         expected(total.ahead, 1) &&
         expected(total.restored, 0.2) &&
+        expected(total.trimmed, 0.1) &&
         expected(total.stops, 0.1) &&
         expected(total.taken, 0.1),
       'faults did happen',

@@ -33,7 +33,7 @@ interface Stored {
   readonly value: Buffer | null;
   /** Step in which it landed. */
   readonly step: number;
-  /** Compaction took it: no reader gets it any more. */
+  /** Compaction or retention took it: no reader gets it any more. */
   gone: boolean;
 }
 
@@ -41,6 +41,8 @@ interface Stored {
 export class SimLog {
   readonly #scheduler: Scheduler;
   readonly #partitions = new Map<string, Stored[]>();
+  /** Of those that retention took records from. */
+  readonly #starts = new Map<Stored[], number>();
   /** Reads at the end of a partition that wait for what comes. */
   readonly #waiting = new Map<Stored[], (() => void)[]>();
   faults: LogFaults;
@@ -55,6 +57,9 @@ export class SimLog {
 
   /** Decides how far the leader that answers a read knows the partition, in place of the seed. */
   lags: ((process: SimProcess, of: PartitionRef, end: number) => number | undefined) | undefined;
+
+  /** What a deposed leader, which the process is cut off with, says of where a partition ends. */
+  deposed: ((process: SimProcess, of: PartitionRef) => number | undefined) | undefined;
 
   constructor(scheduler: Scheduler, faults: LogFaults) {
     this.#scheduler = scheduler;
@@ -75,6 +80,18 @@ export class SimLog {
         record.gone = true;
   }
 
+  /** Takes all records below the offset, claims too, as retention does; truth still has them. */
+  trim(topic: string, before: number): void {
+    const records = this.#partition({ topic, partition: 0 });
+    for (const record of records.slice(0, before)) record.gone = true;
+    this.#starts.set(records, Math.max(before, this.start(topic)));
+  }
+
+  /** The oldest offset that is left. */
+  start(topic: string): number {
+    return this.#starts.get(this.#partition({ topic, partition: 0 })) ?? 0;
+  }
+
   /** The log as one process reaches it. */
   client(owner: SimProcess): Log {
     const served = <T>(label: string, serve: () => T, readable = true): Promise<T> =>
@@ -84,8 +101,8 @@ export class SimLog {
       ensureTopics: () => served('topics', () => undefined, false),
       deleteTopic: (topic) => served('delete topic', () => void this.#partitions.delete(`${topic}/0`), false),
       append: (to, records) => this.#append(owner, to, records),
-      endOffset: (of) => served(`end of ${short(of)}`, () => this.#partition(of).length),
-      startOffset: () => served('start', () => 0),
+      endOffset: (of) => served(`end of ${short(of)}`, () => this.deposed?.(owner, of) ?? this.#partition(of).length),
+      startOffset: ({ topic }) => served('start', () => this.start(topic)),
       read: (of, from, _bytes, waitMs = 0) => {
         const read = (): Promise<LogPage> =>
           served(`read ${short(of)} from ${from}`, () => {

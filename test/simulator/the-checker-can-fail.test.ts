@@ -3,6 +3,7 @@ import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import { ChangesWriter } from '../../src/projections/changes-writer.js';
 import type { CommitValue } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
+import { AggregatePartition } from '../../src/aggregates/partition.js';
 import { EventsWriter, type Accepted } from '../../src/aggregates/events-writer.js';
 import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { Foresight } from '../../src/projections/foresight.js';
@@ -12,7 +13,6 @@ import { RecordedChanges } from '../../src/store/recorded-changes.js';
 import { FaultTables } from '../../src/store/fault-tables.js';
 import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
-import { AggregatePartition } from '../../src/aggregates/partition.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
 import { planOf, simulate } from './plans.js';
@@ -67,6 +67,26 @@ mutant(
         read: (of, from, maxBytes, waitMs) => deceived(log.read(of, from, maxBytes, waitMs)),
         readAt: (of, offsets) => deceived(log.readAt(of, offsets)),
       };
+    },
+);
+
+mutant(
+  'a reader of changes that passes over what retention took',
+  SimLog.prototype,
+  'client',
+  (client) =>
+    function (this: SimLog, owner) {
+      return { ...client.call(this, owner), startOffset: () => Promise.resolve(0) };
+    },
+);
+
+mutant(
+  'an indefinite produce of changes that is written again in the same epoch',
+  AggregatePartition.prototype,
+  'nextEpoch',
+  () =>
+    function (this: AggregatePartition) {
+      return Promise.resolve(this.epoch);
     },
 );
 

@@ -1,6 +1,6 @@
 import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
 import { uuidText } from '../../src/core/ids.js';
-import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
+import { EMPTY_FENCE, foldRecord, type Epochs, type FenceState } from '../../src/core/fence.js';
 import type { Fault } from '../../src/core/event.js';
 import type {
   ChangesBody,
@@ -45,6 +45,8 @@ export interface Truth {
   readonly changes: readonly TrueChange[];
   readonly voids: number;
   readonly epochs: number;
+  /** Offsets of the claims of the changes that count. */
+  readonly claims: readonly number[];
 }
 
 function foldTopic<B extends { readonly kind: string }>(
@@ -53,18 +55,21 @@ function foldTopic<B extends { readonly kind: string }>(
   codec: RecordCodec<B>,
   judge: (body: B) => boolean,
   accepted: (body: B, offset: number, step: number, fence: Fence) => void,
-): { voids: number; epoch: number } {
+  epochs: Epochs = 'counted',
+): { voids: number; epoch: number; claims: readonly number[] } {
+  const claims: number[] = [];
   let state: FenceState = EMPTY_FENCE;
   let voids = 0;
   for (const { offset, value, step } of log.records(topic)) {
     const record: { fence: Fence; body: B | ClaimBody } | undefined = value === null ? undefined : codec.decode(value);
-    const folded = foldRecord<B>(state, offset, record, judge);
+    const folded = foldRecord<B>(state, offset, record, judge, epochs);
     state = folded.state;
+    if (folded.verdict === 'claimed') claims.push(offset);
     if (folded.verdict === 'void') voids++;
     else if (folded.verdict === 'accepted' && record !== undefined)
       accepted(record.body as B, offset, step, record.fence);
   }
-  return { voids, epoch: state.epoch };
+  return { voids, epoch: state.epoch, claims };
 }
 
 export function truthOf(log: SimLog): Truth {
@@ -113,8 +118,11 @@ export function truthOf(log: SimLog): Truth {
       last.set(value.projectionId, [value.inputOffset, value.inputIndex]);
       changes.push({ sequence, value });
     },
+    'given',
   );
-  return { inputs, reducers, commits, byAggregate, changes, voids: events.voids + changed.voids, epochs: events.epoch };
+  const { claims } = changed;
+  const voids = events.voids + changed.voids;
+  return { inputs, reducers, commits, byAggregate, changes, voids, epochs: events.epoch, claims };
 }
 
 /** One change that must be in the log. */

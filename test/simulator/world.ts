@@ -10,6 +10,7 @@ import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
+import { modelOf, truthOf } from './truth.js';
 import { Scheduler, type Action, type SimProcess } from './scheduler.js';
 
 export const codecs = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
@@ -38,6 +39,8 @@ export interface WorldOptions {
   readonly handovers: number;
   /** Snapshots of the store of a process that is, or was, the owner; machines that start later have the newest instead of their own. */
   readonly snapshots: number;
+  /** How often retention takes the changes, and the claims in them. */
+  readonly trims: number;
   /** Projections and revisions that are deployed in the run. */
   readonly deploys: readonly BuildTarget[];
   /** Of 100 calls of the runner so many crash it. */
@@ -45,6 +48,7 @@ export interface WorldOptions {
   /** Of 100 writes of a local store so many fail. */
   readonly storeFailures: number;
   readonly window: number;
+  readonly strictReads?: boolean;
   readonly flushEntries: number;
   readonly tailBytes: number;
   /** Of a swap, or a release. */
@@ -147,11 +151,14 @@ export class World {
     promotions: number;
     handovers: number;
     snapshots: number;
+    trims: number;
     releases: number;
     deploys: BuildTarget[];
   };
   /** Machines that started from a snapshot. */
   restored = 0;
+  /** How often retention took changes. */
+  trimmed = 0;
   #snapshot: ReadonlyMap<string, unknown> | undefined;
   #calm = false;
 
@@ -166,7 +173,8 @@ export class World {
       retry: undefined,
       done: [],
     }));
-    const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, releases, deploys } = options;
+    const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, trims, releases, deploys } =
+      options;
     this.#left = {
       crashes,
       pauses,
@@ -175,6 +183,7 @@ export class World {
       promotions,
       handovers,
       snapshots,
+      trims,
       releases,
       deploys: [...deploys],
     };
@@ -268,6 +277,7 @@ export class World {
       clock: { now: () => 1_700_000_000_000 + scheduler.step + (machine.name.charCodeAt(1) % 3) * 50 },
       logger: silentLogger,
       idempotencyWindow: options.window,
+      strictReads: options.strictReads === true,
       changesRetentionMs: 7 * 24 * 3_600_000,
       foldDeadlineMs: 1e9,
       tailBytes: options.tailBytes,
@@ -419,6 +429,17 @@ export class World {
             () => void (this.#left.releases--, this.#release(running)),
             running.process,
           );
+    if (this.#left.trims > 0) {
+      for (const { running } of up)
+        if (running)
+          move(
+            `${running.process.id} repeats its claim`,
+            0.05,
+            () => void running.task.repeatClaim().catch(() => undefined),
+            running.process,
+          );
+      move('retention takes changes', 0.05, () => this.trim());
+    }
     const [target] = this.#left.deploys;
     if (target !== undefined)
       move(
@@ -427,6 +448,26 @@ export class World {
         () => void (this.#left.deploys.shift(), this.#deploy(target)),
       );
     return moves;
+  }
+
+  /**
+   * Retention takes what is older than its days: by then nothing is on its way any more, what was acknowledged then is projected,
+   * who serves the tenant has repeated its claim. The last change stays unless `all` goes: a process without a store that finds none
+   * can't tell what was never projected from what was told long ago. False: it isn't so now.
+   */
+  trim(all = false): boolean {
+    if (this.scheduler.has(({ label }) => / to changes land/.test(label))) return false;
+    const truth = truthOf(this.log);
+    const told = (projectionId: string): number =>
+      truth.changes.filter(({ value }) => value.projectionId === projectionId).length;
+    for (const projectionId of this.deployed.keys())
+      if (modelOf(truth, projectionId).due.length !== told(projectionId)) return false;
+    const served = this.machines.some(({ running }) => running !== undefined);
+    const last = all ? Infinity : (truth.changes.at(-1)?.sequence ?? 0);
+    this.log.trim(CHANGES, Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length));
+    this.#left.trims--;
+    this.trimmed++;
+    return true;
   }
 
   /** Whoever asks does not wait: what came of it is in the log, or not. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { EMPTY_FENCE, foldRecord, type FenceState } from '../../src/core/fence.js';
+import { EMPTY_FENCE, foldRecord, type Epochs, type FenceState } from '../../src/core/fence.js';
 import { uuidText } from '../../src/core/ids.js';
 import type { ChangesBody, EventsBody, OrderBody } from '../../src/core/records.js';
 import { loadCodecs, type RecordCodec } from '../../src/log/codec/codec.js';
@@ -66,6 +66,7 @@ export async function readLog(log: Log, tenantId: string, partitions = 1): Promi
       { topic: `statefold.${tenantId}.changes`, partition: 0 },
       codecs.changes,
       {
+        epochs: 'given',
         judge: ({ value }) => {
           const [offset, index] = inputs.get(value.projectionId) ?? [-1, -1];
           return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
@@ -167,6 +168,7 @@ async function inOrder(
 interface Reader<B> {
   readonly judge: (body: B) => boolean;
   readonly accept: (body: B, offset: number) => void;
+  readonly epochs?: Epochs;
 }
 
 async function fold<B extends { readonly kind: string }>(
@@ -183,7 +185,7 @@ async function fold<B extends { readonly kind: string }>(
     at = next;
     for (const { offset, value } of records) {
       const record = value === null ? undefined : codec.decode(value);
-      const folded = foldRecord<B>(state, offset, record, (body) => reader.judge(body));
+      const folded = foldRecord<B>(state, offset, record, (body) => reader.judge(body), reader.epochs);
       state = folded.state;
       if (folded.verdict === 'void') voids++;
       else if (folded.verdict === 'accepted' && record !== undefined) reader.accept(record.body as B, offset);

@@ -7,6 +7,7 @@ import { readLog, type LogContent } from './checker-log.js';
 import { History } from './history.js';
 import type { KafkaCluster, KafkaOptions } from './kafka.js';
 import { Load } from './load.js';
+import type { Served } from './load-world.js';
 import { Nemesis, type Fault } from './nemesis.js';
 import { until } from './service.js';
 import { TaskWorld } from './task-world.js';
@@ -26,8 +27,33 @@ const openLog = (brokers: readonly string[]): KafkaLog =>
     logger: silentLogger,
   });
 
+/** So many requests go to one owner before they go to the next. */
+const REQUESTS_A_TURN = 60;
+
+/** Sends clients to one world, then to the next: what the former has under way goes on. */
+class Turns implements Served {
+  readonly #worlds: readonly TaskWorld[];
+  #requests = 0;
+
+  constructor(worlds: readonly TaskWorld[]) {
+    this.#worlds = worlds;
+  }
+
+  get ended(): boolean {
+    return this.#worlds.some(({ ended }) => ended);
+  }
+
+  up(): Promise<{ readonly url: string }> {
+    const world = this.#worlds[Math.floor(this.#requests++ / REQUESTS_A_TURN) % this.#worlds.length];
+    assert.ok(world);
+    return world.up();
+  }
+}
+
 export interface KafkaScenarioOptions extends Omit<KafkaOptions, 'advertised' | 'ports'> {
   readonly seed: number;
+  /** Processes that each take themselves for the tenant's owner: clients go to one, then to the next. 1 unless given. */
+  readonly owners?: number;
 }
 
 /** A tenant's task on a Kafka behind proxies, clients that append all the time, and the proof that nothing broke. */
@@ -40,21 +66,30 @@ export class KafkaScenario {
     t: TestContext,
     readonly seed: number,
     readonly cluster: KafkaCluster & { readonly proxies: readonly TcpProxy[] },
-    readonly world: TaskWorld,
+    readonly worlds: readonly TaskWorld[],
   ) {
     this.#t = t;
-    this.load = new Load(world, this.history, { seed });
+    this.load = new Load(new Turns(worlds), this.history, { seed });
   }
 
   /** Everything runs, and appends are being acknowledged. */
-  static async start(t: TestContext, { seed, ...options }: KafkaScenarioOptions): Promise<KafkaScenario> {
+  static async start(t: TestContext, { seed, owners = 1, ...options }: KafkaScenarioOptions): Promise<KafkaScenario> {
     const cluster = await startKafkaBehindProxies(t, options);
-    const world = await TaskWorld.start(t, { log: openLog(cluster.brokers), tenantId: TENANT });
-    const scenario = new KafkaScenario(t, seed, cluster, world);
+    const worlds: TaskWorld[] = [];
+    for (let i = 0; i < owners; i++)
+      worlds.push(await TaskWorld.start(t, { log: openLog(cluster.brokers), tenantId: TENANT }));
+    const scenario = new KafkaScenario(t, seed, cluster, worlds);
     scenario.load.start();
     t.after(() => scenario.load.stop());
     await scenario.acknowledged(50);
     return scenario;
+  }
+
+  /** The one that serves the tenant, where there is no other. */
+  get world(): TaskWorld {
+    const [world] = this.worlds;
+    assert.ok(world);
+    return world;
   }
 
   /** Waits until so many more appends are acknowledged. */
@@ -85,12 +120,15 @@ export class KafkaScenario {
     await this.load.stop();
     const listed = new Map<string, readonly ListedEvent[]>();
     for (const aggregateId of new Set(this.history.operations.map(({ request }) => request.aggregateId))) {
-      const answer = await fetch(`${this.world.url}/events/${aggregateId}`);
+      // One who was deposed says so once, and takes the tenant again when it is asked again.
+      let answer = await fetch(`${this.world.url}/events/${aggregateId}`);
+      for (let again = 0; answer.status === 503 && again < 5; again++)
+        answer = await fetch(`${this.world.url}/events/${aggregateId}`);
       if (answer.status === 404) continue;
       assert.equal(answer.status, 200);
       listed.set(aggregateId, ((await answer.json()) as { events: ListedEvent[] }).events);
     }
-    await this.world.close();
+    for (const world of this.worlds) await world.close();
     const log = await readLog(openLog(this.cluster.brokers), TENANT);
     const findings = check({
       history: this.history.operations,

@@ -9,7 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { systemClock } from '../../src/core/clock.js';
-import { StatefoldError } from '../../src/core/errors.js';
+import { InvariantError, StatefoldError } from '../../src/core/errors.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { parseAppendBody } from '../../src/http/append-body.js';
 import { knownError, problemOf } from '../../src/http/problem.js';
@@ -152,7 +152,17 @@ export class TaskWorld implements Served {
       },
       observer: { voided: () => this.#voided++ },
     });
-    await task.open();
+    try {
+      await task.open();
+    } catch (error) {
+      // As the service answers it.
+      await task.close();
+      if (error instanceof StatefoldError) throw error;
+      if (error instanceof InvariantError) this.#stops.push(error);
+      throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
+        cause: error,
+      });
+    }
     return task;
   }
 

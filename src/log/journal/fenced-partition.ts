@@ -1,12 +1,12 @@
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
-import type { FenceState } from '../../core/fence.js';
+import type { FenceState, Verdict } from '../../core/fence.js';
 import type { Logger } from '../../core/logger.js';
-import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
+import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
 import type { RecordCodec } from '../codec/codec.js';
 import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
-import { backOff, isFinal, pause, reached, Unclaimed, Unreachable } from './retry.js';
+import { backOff, isFinal, pause, reached, Retries, Unclaimed, Unreachable } from './retry.js';
 
 export interface FencedPartitionOptions<B> {
   readonly log: Log;
@@ -20,7 +20,19 @@ export interface FencedPartitionOptions<B> {
   readonly from?: FenceState;
   /** Any process may write: who is deposed follows, and claims again when it has something to write. */
   readonly shared?: boolean;
+  /** Where its epochs come from, which this process has claimed. Without it, the partition counts its own. */
+  readonly epochs?: EpochSource;
+  /** An owner answers refusals and reads only past a write of its own, not past a question to the leader: `strictReads`. */
+  readonly strict?: boolean;
   readonly observer?: PartitionObserver;
+}
+
+/** A partition that is claimed, whose epochs another one has too. */
+export interface EpochSource {
+  /** Of the last claim there. */
+  readonly epoch: number;
+  /** Claims it once more; resolves with the epoch. @throws StatefoldError UNAVAILABLE when it is not this process's any more */
+  nextEpoch(): Promise<number>;
 }
 
 export interface PartitionObserver {
@@ -73,11 +85,21 @@ export class FencedPartition<B extends { readonly kind: string }> {
   #contended = 0;
   #catchingUp: { running: Promise<void>; next: Promise<void> | undefined } | undefined;
   #idle: (() => void)[] = [];
+  /** Refused appends since the last that was taken. */
+  readonly #refusals: Retries;
+  /** Who waits for a write that begins after they asked. */
+  #proofs: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
+  #claimDue = false;
 
   constructor(options: FencedPartitionOptions<B>) {
     this.#options = options;
-    const { log, ref, codec, handler, from, observer } = options;
-    this.#reader = new PartitionReader({ log, ref, codec, handler, from, onVoid: () => observer?.voided?.() });
+    const { log, ref, codec, handler, from, observer, logger } = options;
+    this.#reader = new PartitionReader({
+      ...{ log, ref, codec, handler, from },
+      epochs: options.epochs === undefined ? 'counted' : 'given',
+      onVoid: () => observer?.voided?.(),
+    });
+    this.#refusals = new Retries(logger, { partition: ref });
     this.#writer = `${options.owner}.${(opened++).toString(36)}`;
   }
 
@@ -98,6 +120,11 @@ export class FencedPartition<B extends { readonly kind: string }> {
   /** The offset of the next record to be folded. */
   get position(): number {
     return this.#reader.fence.position;
+  }
+
+  /** Of our last claim. */
+  get epoch(): number {
+    return this.#epoch;
   }
 
   /**
@@ -137,6 +164,25 @@ export class FencedPartition<B extends { readonly kind: string }> {
     }
   }
 
+  /**
+   * Ends the epoch of an owner and begins the next; resolves with it.
+   * @throws StatefoldError UNAVAILABLE when the partition is not ours any more
+   */
+  async nextEpoch(): Promise<number> {
+    while (this.#busy) await this.#whenIdle();
+    this.#mustRun();
+    if (this.#status !== 'RUNNING') throw new NotOwnerError();
+    await this.#exclusively(() => this.#claim(new Map()));
+    this.#mustRun();
+    return this.#epoch;
+  }
+
+  /** Writes the claim of the epoch once more, before retention takes the last one; resolves when it is in the log. */
+  repeatClaim(): Promise<void> {
+    this.#claimDue = true;
+    return this.#proof();
+  }
+
   /** Something waits to be gathered. Cheap; call it for each command. */
   kick(): void {
     if (this.#kicked || this.#busy || !this.#writes()) return;
@@ -146,6 +192,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       void this.#run();
     };
     if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended)).unref();
+    else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);
   }
@@ -188,25 +235,22 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   /** Folds what comes, while others may write. A log that can't be reached is waited for. */
   async #follow(): Promise<void> {
-    for (let failures = 0; this.#follows();) {
+    const retries = new Retries(this.#options.logger, { partition: this.#options.ref });
+    while (this.#follows()) {
       try {
         const records = await this.#reader.ahead(FOLLOW_WAIT_MS);
         // What this process writes is folded by its acknowledgement, or by the claim past it.
         while (this.#busy && this.#follows()) await this.#whenIdle();
         if (!this.#follows()) return;
         this.#reader.take(records);
-        failures = 0;
+        retries.worked('a partition is followed again');
         this.#mustOwn();
         if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
       } catch (error) {
         if (isFinal(error)) this.#failed(error as Error);
         else {
-          if (failures === 0 && this.#follows())
-            this.#options.logger.warn(
-              { partition: this.#options.ref, err: error },
-              'a partition can not be followed now, trying again',
-            );
-          await pause(backOff(failures++));
+          if (this.#follows()) retries.failed(error, 'a partition can not be followed now, trying again');
+          await pause(retries.delay);
         }
       }
     }
@@ -214,6 +258,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   async #catchUp(): Promise<void> {
     this.#mustRun();
+    if (this.#options.strict === true && this.#status !== 'FOLLOWING') return this.#proof();
     const end = await this.#end();
     while (this.fence.position < end) {
       this.#mustRun();
@@ -222,6 +267,15 @@ export class FencedPartition<B extends { readonly kind: string }> {
       else await this.#exclusively(() => reached(this.#reader.readTo(end)));
     }
     this.#mustRun();
+  }
+
+  /** Resolves when a write of ours that begins after the call is acknowledged: until then nobody else had the partition. */
+  #proof(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed()) return reject(new NotOwnerError());
+      this.#proofs.push({ resolve, reject });
+      this.kick();
+    });
   }
 
   #end(): Promise<number> {
@@ -254,23 +308,38 @@ export class FencedPartition<B extends { readonly kind: string }> {
 
   async #run(): Promise<void> {
     if (this.#busy || !this.#writes()) return;
-    let drafts: Draft<B>[];
+    const claimDue = this.#claimDue && this.#status === 'RUNNING';
+    let drafts: Draft<B>[] = [];
     try {
-      drafts = this.#options.handler.gather();
+      if (!claimDue) drafts = this.#options.handler.gather();
     } catch (error) {
       this.#stop(error as Error);
       return;
     }
-    if (drafts.length === 0) return;
-    await this.#exclusively(() => (this.#status === 'RUNNING' ? this.#produce(drafts) : this.#claimFor(drafts)));
+    const proofs = this.#status === 'RUNNING' ? this.#proofs.splice(0) : [];
+    if (!claimDue && drafts.length === 0 && proofs.length === 0) return;
+    let written = false;
+    await this.#exclusively(async () => {
+      if (this.#status !== 'RUNNING') return this.#claimFor(drafts);
+      written = await this.#produce(drafts);
+      if (written && claimDue) this.#claimDue = false;
+    });
+    const failure = !this.#isRunning() ? new NotOwnerError() : written ? undefined : new Unclaimed();
+    for (const { resolve, reject } of proofs)
+      if (failure === undefined) resolve();
+      else reject(failure);
   }
 
-  async #produce(drafts: readonly Draft<B>[]): Promise<void> {
+  /** Without drafts the claim is repeated. False: the log refused it. */
+  async #produce(drafts: readonly Draft<B>[]): Promise<boolean> {
     const { log, ref, handler, observer } = this.#options;
     const [started, ids] = [performance.now(), [] as string[]];
-    const records = drafts.map((draft, i) =>
-      this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.fence.position + i, ids),
-    );
+    const records =
+      drafts.length === 0
+        ? [this.#encode(this.#claimBody, CLAIM_KEY, this.#epoch, this.fence.position, ids)]
+        : drafts.map((draft, i) =>
+            this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.fence.position + i, ids),
+          );
     this.#inFlight = drafts;
     let base: number;
     try {
@@ -280,11 +349,15 @@ export class FencedPartition<B extends { readonly kind: string }> {
     } catch (error) {
       if (error instanceof AppendRefusedError) {
         this.#inFlight = [];
-        return handler.refused(drafts, error);
+        this.#refusals.failed(error, 'the log refuses writes; they are tried again');
+        handler.refused(drafts, error);
+        return false;
       }
       this.#options.logger.warn({ partition: ref, err: error }, 'a produce has no definite result: the epoch ends');
-      return this.#reclaim(drafts, ids);
+      await this.#reclaim(drafts, ids);
+      return true;
     }
+    this.#refusals.worked('the log takes writes again');
     observer?.produced?.(drafts.length, (performance.now() - started) / 1000);
     this.#mustRun();
     if (base < this.fence.position)
@@ -300,19 +373,14 @@ export class FencedPartition<B extends { readonly kind: string }> {
           { partition: ref, err: error },
           'what is before a produce can not be read now: the epoch ends',
         );
-        return this.#reclaim(drafts, ids);
+        await this.#reclaim(drafts, ids);
+        return true;
       }
     }
+    if (drafts.length === 0) this.#take(base, ids[0] ?? '', this.#claimBody, undefined);
     const again: Draft<B>[] = [];
     drafts.forEach((draft, i) => {
-      const fence = {
-        epoch: this.#epoch,
-        owner: this.#options.owner,
-        recordId: ids[i] ?? '',
-        expectedOffset: base + i,
-        previous: '',
-      };
-      if (this.#reader.fold(base + i, { fence, body: draft.body }, draft) !== 'accepted') again.push(draft);
+      if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
     });
     this.#inFlight = again;
     this.#mustOwn();
@@ -320,6 +388,13 @@ export class FencedPartition<B extends { readonly kind: string }> {
     this.#contended = 0;
     this.#inFlight = [];
     if (again.length > 0) handler.undecided(again);
+    return true;
+  }
+
+  /** Folds a record that is ours without reading it. */
+  #take(offset: number, recordId: string, body: B | ClaimBody, draft: Draft<B> | undefined): Verdict {
+    const fence = { epoch: this.#epoch, owner: this.#options.owner, recordId, expectedOffset: offset, previous: '' };
+    return this.#reader.fold(offset, { fence, body }, draft);
   }
 
   /** After an indefinite produce: past the new claim every record of the old epoch has landed, or is void for ever. */
@@ -358,32 +433,36 @@ export class FencedPartition<B extends { readonly kind: string }> {
   }
 
   async #claim(open?: OpenDrafts<B>): Promise<void> {
-    const { log, ref, owner } = this.#options;
+    const { log, ref, owner, epochs } = this.#options;
     this.#status = 'CLAIMING';
+    const tries = new Retries(this.#options.logger, { partition: ref });
+    // What of the epoch that ends may still land is void past the next one; so one is begun where they come from.
+    const given = open === undefined ? epochs?.epoch : await epochs?.nextEpoch();
     for (let attempt = 0; ; attempt++) {
       if (this.#closed())
         throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
       // Not taken back from one who claimed meanwhile: past that claim it is known too what landed, and the tenant is served there.
       if (open !== undefined && this.fence.owner !== owner) throw new NotOwnerError();
       try {
-        const epoch = this.fence.epoch + 1;
-        const claim: ClaimBody = { kind: 'Claim', value: { rules: FOLD_RULES } };
-        const { baseOffset } = await log.append(ref, [this.#encode(claim, CLAIM_KEY, epoch, this.fence.position, [])]);
-        await this.#reader.readTo(baseOffset + 1, open);
+        const epoch = given ?? this.fence.epoch + 1;
+        const claims = this.#claims(epoch);
+        const { baseOffset } = await log.append(ref, claims);
+        await this.#reader.readTo(baseOffset + claims.length, open);
         this.#mustRun();
         if (this.fence.epoch === epoch && this.fence.owner === owner) {
           this.#epoch = epoch;
           this.#vain = true;
           this.#status = 'RUNNING';
+          tries.worked('the claim was acknowledged');
+          this.#refusals.worked('the log takes writes again');
           this.#options.observer?.claimed?.(epoch);
           return;
         }
+        // A higher one was given to another owner, or to a later activation here.
+        if (given !== undefined && this.fence.given === true && this.fence.epoch >= given) throw new NotOwnerError();
       } catch (error) {
         if (isFinal(error)) throw error;
-        this.#options.logger.warn(
-          { partition: ref, err: error, attempt },
-          'the claim was not acknowledged, trying again',
-        );
+        tries.failed(error, 'the claim was not acknowledged, trying again');
       }
       if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new Unclaimed();
       await pause(backOff(attempt));
@@ -393,6 +472,27 @@ export class FencedPartition<B extends { readonly kind: string }> {
         if (isFinal(error)) throw error;
       }
     }
+  }
+
+  /** The claim of an epoch; before the first that is given, one by which a version that counts them finds that it is deposed. */
+  #claims(epoch: number): { key: Buffer; value: Buffer }[] {
+    const ids: string[] = [];
+    const { position, epoch: last, given } = this.fence;
+    const counted: ClaimBody = { kind: 'Claim', value: { rules: FOLD_RULES } };
+    if (this.#options.epochs === undefined || given === true || last === 0)
+      return [this.#encode(this.#claimBody, CLAIM_KEY, epoch, position, ids)];
+    return [
+      this.#encode(counted, CLAIM_KEY, last + 1, position, ids),
+      this.#encode(this.#claimBody, CLAIM_KEY, epoch, position + 1, ids),
+    ];
+  }
+
+  get #claimBody(): ClaimBody {
+    return { kind: 'Claim', value: { rules: this.#options.epochs === undefined ? FOLD_RULES : GIVEN_EPOCH_RULES } };
+  }
+
+  #isRunning(): boolean {
+    return this.#status === 'RUNNING';
   }
 
   #closed(): boolean {
@@ -438,6 +538,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const drafts = this.#inFlight;
     this.#inFlight = [];
     this.#options.handler.stopped(error, drafts);
+    for (const { reject } of this.#proofs.splice(0)) reject(new NotOwnerError());
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 }

@@ -18,6 +18,10 @@ export interface PartitionHandler<B> {
   judge(body: B, offset: number): boolean;
   /** Called for every record of ours but claims, in log order, once. `draft` when this process wrote it and still waits for it. */
   fold(record: Folded<B>, draft: Draft<B> | undefined): void;
+  /** It stands before the first claim that retention left, and so counts for nobody as a record; called before all others. */
+  dropped?(body: B): void;
+  /** The fold begins at this offset, since all before it was dropped; called before any record from there on. */
+  anchored?(start: number): void;
   /** All up to this offset is folded next; undefined: it is. Nothing is asked of the partition between. */
   restoring?(end: number | undefined): void;
   /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
@@ -26,7 +30,10 @@ export interface PartitionHandler<B> {
   underWay?(drafts: readonly Draft<B>[], offset: number): void;
   /** Not accepted, and never will be: each is to be decided again. */
   undecided(drafts: readonly Draft<B>[]): void;
-  /** Certainly not written: the log takes nothing now (a full disk, say). */
+  /**
+   * Certainly not written: the log takes nothing now (a full disk, say). Those that are to be tried again are handed out by the next
+   * `gather`, which comes after a pause that grows; the first refusal is logged, and that the log takes writes again.
+   */
   refused(drafts: readonly Draft<B>[], error: Error): void;
   /** Only of a shared partition: the log can't be reached, so it is not known whether they were written. They are not followed up. */
   unknown?(drafts: readonly Draft<B>[], error: Error): void;

@@ -1,5 +1,6 @@
 import { InvariantError, StatefoldError } from '../../core/errors.js';
-import { EMPTY_FENCE, foldRecord, type FenceState, type Verdict } from '../../core/fence.js';
+import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
+import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
 import type { RecordCodec } from '../codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log.js';
 import { readBelow, recordsAt, type KnownRead } from './known-end.js';
@@ -9,7 +10,9 @@ export interface PartitionReaderOptions<B> {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<B>;
-  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring'>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'dropped' | 'anchored'>;
+  /** 'counted' unless given. */
+  readonly epochs?: Epochs | undefined;
   /** Where to go on: a checkpoint, else the start. */
   readonly from?: FenceState | undefined;
   readonly onVoid?: (() => void) | undefined;
@@ -58,7 +61,8 @@ export class PartitionReader<B extends { readonly kind: string }> {
       throw new InvariantError(
         `${ref.topic}-${ref.partition}: the checkpoint is at ${this.#fence.position}, the log ends at ${end}: the log lost data`,
       );
-    if (this.#fence.position < start) await this.#adopt(start);
+    if (this.#fence.position < start)
+      await (this.#options.epochs === 'given' ? this.#anchor(start, end) : this.#adopt(start));
     else if (this.#fence.position > 0) await this.#checkJoin(start);
     const { handler } = this.#options;
     handler.restoring?.(end);
@@ -87,6 +91,43 @@ export class PartitionReader<B extends { readonly kind: string }> {
     this.#trimmedBefore = start;
   }
 
+  /**
+   * As above, where the epochs are given: the fold begins with the first claim that is left and counts, and all before it counts as
+   * dropped too. Its owner wrote nothing twice in that epoch, and knew all before it: so this reader finds void what all others do.
+   */
+  async #anchor(start: number, end: number): Promise<void> {
+    const { log, ref, codec, handler } = this.#options;
+    const { given } = this.#fence;
+    let { epoch, owner } = this.#fence;
+    let highest = 0;
+    const stand = (position: number): void => {
+      this.#fence = { epoch, owner, position, lastRecordId: undefined, ...(given && { given }) };
+      this.#trimmedBefore = position;
+      handler.anchored?.(position);
+    };
+    for (let at = start; at < end;) {
+      const { records, next } = await readBelow(log, ref, at, end, READ_BYTES, () => this.#closed);
+      for (const { offset, value } of records) {
+        const record = value === null || offset >= end ? undefined : codec.decode(value);
+        if (record === undefined) continue;
+        const { fence, body } = record;
+        if (body.kind !== 'Claim') {
+          // A late one of a former owner says nothing of how far the last one came.
+          if (fence.epoch >= highest) handler.dropped?.(body as B);
+          highest = Math.max(highest, fence.epoch);
+          continue;
+        }
+        const { value: claim } = body as ClaimBody;
+        // Counted by the partition itself: the claims between are gone.
+        if (claim.rules === FOLD_RULES && given !== true && fence.epoch > epoch + 1)
+          [epoch, owner] = [fence.epoch - 1, ''];
+        if (claimCounts({ epoch, owner, ...(given && { given }) }, fence, claim, 'given')) return stand(offset);
+      }
+      at = next;
+    }
+    stand(end);
+  }
+
   /** The record before the checkpoint must be the one that was folded there: after truncation and regrowth an offset alone can look right. */
   async #checkJoin(start: number): Promise<void> {
     const { log, ref, codec } = this.#options;
@@ -102,7 +143,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
 
   /**
    * Folds all below `end`, to which the log is known to go.
-   * @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile
+   * @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile, or the log dropped records that were not read
    * @throws InvariantError when the log does not come up with it
    */
   async readTo(end: number, open?: OpenDrafts<B>): Promise<void> {
@@ -112,6 +153,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     let reading: Promise<KnownRead> | undefined;
     while (this.#fence.position < end) {
       const { records, next } = await (reading ?? read(this.#fence.position));
+      if (this.#options.epochs === 'given') await this.#mustHaveAll(records[0]?.offset ?? next);
       reading = next < end ? read(next) : undefined;
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       this.take(records, end, open);
@@ -129,14 +171,19 @@ export class PartitionReader<B extends { readonly kind: string }> {
     const { log, ref } = this.#options;
     const from = this.#fence.position;
     const { records } = await log.read(ref, from, READ_BYTES, waitMs);
-    const first = records[0]?.offset ?? from;
-    // Erased records leave gaps that mean nothing; what retention took may have been claims.
-    if (first > from && (await log.startOffset(ref)) > from)
+    await this.#mustHaveAll(records[0]?.offset ?? from);
+    return records;
+  }
+
+  /** Erased records leave gaps that mean nothing; what retention took may have been claims, and changes that were never told here. */
+  async #mustHaveAll(first: number): Promise<void> {
+    const { log, ref } = this.#options;
+    const { position } = this.#fence;
+    if (first > position && (await log.startOffset(ref)) > position)
       throw new StatefoldError(
         'UNAVAILABLE',
-        `${ref.topic}-${ref.partition}: the log dropped records from ${from} on before they were read; send the request again`,
+        `${ref.topic}-${ref.partition}: the log dropped records from ${position} on before they were read; send the request again`,
       );
-    return records;
   }
 
   /** Folds those of the records that are not folded yet, below `end`. */
@@ -156,8 +203,14 @@ export class PartitionReader<B extends { readonly kind: string }> {
   }
 
   fold(offset: number, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {
-    const { handler, onVoid } = this.#options;
-    const { state, verdict } = foldRecord<B>(this.#fence, offset, record, (body, at) => handler.judge(body, at));
+    const { handler, onVoid, epochs } = this.#options;
+    const { state, verdict } = foldRecord<B>(
+      this.#fence,
+      offset,
+      record,
+      (body, at) => handler.judge(body, at),
+      epochs,
+    );
     this.#fence = state;
     if (verdict === 'void') onVoid?.();
     if (record !== undefined && record.body.kind !== 'Claim') {

@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../../core/errors.js';
+import type { Logger } from '../../core/logger.js';
 
 const RETRY_MS = { first: 10, most: 1000 };
 
@@ -7,6 +8,37 @@ export const pause = (ms: number): Promise<void> => new Promise((resolve) => set
 /** Milliseconds before the next try: doubles with each, and is random, so that two who contend do not go on in step. */
 export const backOff = (attempt: number): number =>
   Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** attempt) * (0.5 + Math.random() / 2);
+
+/** Failures of something that is tried again until it works: the first one is logged, and that it works again. */
+export class Retries {
+  readonly #logger: Logger;
+  readonly #about: object;
+  #failures = 0;
+
+  /** `about`: what the lines of the log are about. */
+  constructor(logger: Logger, about: object) {
+    this.#logger = logger;
+    this.#about = about;
+  }
+
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** Milliseconds to wait before the next try; 0 when the last one worked. */
+  get delay(): number {
+    return this.#failures === 0 ? 0 : backOff(this.#failures - 1);
+  }
+
+  failed(error: unknown, message: string): void {
+    if (this.#failures++ === 0) this.#logger.warn({ ...this.#about, err: error }, message);
+  }
+
+  worked(message: string): void {
+    if (this.#failures > 0) this.#logger.info({ ...this.#about, failures: this.#failures }, message);
+    this.#failures = 0;
+  }
+}
 
 /** Not a fault of the connection: trying again changes nothing. */
 export const isFinal = (error: unknown): boolean => error instanceof InvariantError || error instanceof StatefoldError;
