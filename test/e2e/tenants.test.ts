@@ -3,7 +3,7 @@ import test from 'node:test';
 import { Api, problem, success, TIMESTAMP, UUIDV7, type Listed } from '../support/api.js';
 import { openEvents, openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, API_KEY, startService, temporaryDirectory, type Answer } from '../support/service.js';
+import { ADMIN_KEY, API_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
 interface NewTenant {
   readonly tenantId: string;
@@ -43,6 +43,37 @@ test('tenants', async (t) => {
   const create = async (body: object): Promise<NewTenant> =>
     success(await admin('POST', '/admin/tenants', body), 201).json<NewTenant>();
   const as = (apiKey: string): Api => new Api(service, apiKey);
+
+  await t.test('what is misspelt is told, and changes nothing', async () => {
+    problem(await admin('POST', '/admin/tenants', { tenantId: 'parted', partition: 8 }), 400, 'INVALID_REQUEST');
+    problem(await admin('GET', '/admin/tenants/parted/keys'), 404, 'NOT_FOUND');
+    const refused = problem(await admin('POST', '/admin/read-store/rebuild?tenant=default'), 400, 'INVALID_REQUEST');
+    assert.match(refused.detail, /tenant is not a known query parameter; did you mean "tenantId"\?/);
+    problem(
+      await api.post('/events?expectedVersion=3', { aggregateId: 'misspelt-1', eventType: 'E', data: {} }),
+      400,
+      'INVALID_REQUEST',
+    );
+    problem(await api.get('/events/misspelt-1'), 404, 'NOT_FOUND');
+  });
+
+  await t.test('one that is deleted while it is being opened can be made again at once', async () => {
+    for (let round = 0; round < 12; round++) {
+      const { tenantId, apiKey } = await create({ tenantId: 'again', name: `round ${round}` });
+      const opening = as(apiKey).post('/events', { aggregateId: 'a-1', eventType: 'E', data: {} });
+      const deleted = await admin('DELETE', `/admin/tenants/${tenantId}`);
+      assert.equal(deleted.status, 204);
+      assert.ok([201, 401, 404, 503].includes((await opening).status));
+      const next = await create({ tenantId, name: 'made again' });
+      // A task that is still being closed answers 503 for a moment, which says to try again.
+      const append = (): Promise<Answer> =>
+        as(next.apiKey).post('/events', { aggregateId: 'a-1', eventType: 'E', data: {}, expectedVersion: 0 });
+      let answer = await append();
+      await until(async () => answer.status !== 503 || (answer = await append()).status !== 503);
+      assert.equal(success(answer, 201).json<{ version: number }>().version, 1);
+      assert.equal((await admin('DELETE', `/admin/tenants/${tenantId}`)).status, 204);
+    }
+  });
 
   await t.test('a key tells its tenant', async () => {
     const me = await api.read<Record<string, string>>('/auth/whoami');

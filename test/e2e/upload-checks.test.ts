@@ -109,6 +109,23 @@ test('the notifications of a projection are changed without a revision', async (
   const told = await status();
   assert.deepEqual([told.revision, told.sse, told.webhook], [1, true, { url: `${receiver.url}/hook`, isolated: true }]);
 
+  // A rotation that was answered holds, whatever config was under way, and one config does not undo another.
+  for (let round = 0; round < 10; round++) {
+    const [rotated, ...configured] = await Promise.all([
+      api.post(`/projections/${projectionId}/webhook/rotate`, {}),
+      configure({ sse: round % 2 === 0 }),
+      configure({ webhook: { url: `${receiver.url}/hook${round}` } }),
+    ]);
+    for (const answer of configured) success(answer, 200);
+    const { secret } = success(rotated, 200).json<{ webhook: { secret: string } }>().webhook;
+    const now = success(await configure({}), 200).json<{ notifications: { webhook: { secret: string } } }>();
+    assert.equal(now.notifications.webhook.secret, secret);
+    assert.deepEqual(
+      [(await status()).sse, (await status()).webhook?.url],
+      [round % 2 === 0, `${receiver.url}/hook${round}`],
+    );
+  }
+
   success(await configure({ webhook: null, sse: false }), 200);
   const none = await status();
   // The URL is gone; the secret of its own is kept for the next one.
