@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { run as runTests } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { startKafka } from './kafka-cluster.mjs';
@@ -127,6 +127,8 @@ const isQuick = (file) => QUICK.some((start) => relative(TESTS, file).startsWith
 const say = (line) => process.stdout.write(`\n== ${line}\n`);
 const sums = [];
 const endToEnd = files.filter((file) => relative(TESTS, file).startsWith('e2e/'));
+// Tests run commands in other folders too.
+if (process.env['KAFKA_HOME']) process.env['KAFKA_HOME'] = resolve(process.env['KAFKA_HOME']);
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
 const kafka =
   files.length > 0 && KAFKA_HOME && !KAFKA_BROKERS

@@ -73,6 +73,10 @@ const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
 const CHANGES_PER_PRODUCE = 1000;
+/** Of changes that go in one produce, about: the log takes four times as much, and no more. */
+const PRODUCE_BYTES = 4 * 1024 * 1024;
+
+const bytesOfValue = ({ state, fault }: ChangeValue): number => 400 + (state?.length ?? 0) + (fault?.length ?? 0);
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
@@ -239,7 +243,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const values = valuesOf(beforeHalt(effects));
     this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);
-    if (cut === undefined) return this.#emit(values, upTo, commits);
+    if (cut === undefined) return this.#emitAll(values, upTo, commits);
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
     const { offset } = cut;
     this.#options.logger.warn(
@@ -253,6 +257,21 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       commits[through]?.offset ?? upTo,
       commits.slice(0, through),
     );
+  }
+
+  /** What a batch made, in produces of a bounded size; the changes of one input stay together, so that a reader has all of them or none. */
+  #emitAll(values: readonly ChangeValue[], upTo: number, commits: readonly StoredCommit[]): void {
+    let [value, commit, bytes] = [0, 0, 0];
+    for (const [i, next] of values.entries()) {
+      const size = bytesOfValue(next);
+      if (bytes + size > PRODUCE_BYTES && i > value && next.inputOffset !== values[i - 1]?.inputOffset) {
+        const end = commits.findIndex(({ offset }) => offset === next.inputOffset);
+        this.#emit(values.slice(value, i), next.inputOffset, commits.slice(commit, end));
+        [value, commit, bytes] = [i, end, 0];
+      }
+      bytes += size;
+    }
+    this.#emit(values.slice(value), upTo, commits.slice(commit));
   }
 
   stateOf(unit: RevisionUnit, key: string): PendingState {
@@ -342,10 +361,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
     const values: ChangeValue[] = [];
     let changed = 0;
+    let bytes = 0;
     for (const value of swapValues(tables, swap, before, offset)) {
       values.push(value);
       changed++;
-      if (values.length >= changesPerProduce) await this.#emitSwap(values.splice(0));
+      bytes += bytesOfValue(value);
+      if (values.length < changesPerProduce && bytes < PRODUCE_BYTES) continue;
+      await this.#emitSwap(values.splice(0));
+      bytes = 0;
     }
     await this.#emitSwap(values);
     const kept =

@@ -51,7 +51,7 @@ export function assertAddressAllowed(address: string, allowPrivate: boolean): vo
   // The address itself isn't told: a tenant must not learn the names of the inside through ours.
   if (reason !== undefined)
     throw refused(
-      `the webhook's host has an address that is not public (${reason}); webhooks go to public addresses only`,
+      `the webhook's host has an address that is not public (${reason}); webhooks go to public addresses only, unless the service is started with WEBHOOK_ALLOW_PRIVATE=true`,
     );
 }
 

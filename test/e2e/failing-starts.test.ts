@@ -144,6 +144,10 @@ test('what is wrong with the data directory is told with its path', { skip }, as
       );
   });
 
+  await t.test('it is where no folder can be made', async () => {
+    await refused(t, { STATEFOLD_DATA_DIR: '/proc/statefold/data' }, /^The data directory .*STATEFOLD_DATA_DIR/m);
+  });
+
   await t.test(
     'it belongs to another user, or what is in it does',
     { skip: isRoot ? false : 'needs root, to be another user' },

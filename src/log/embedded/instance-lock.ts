@@ -1,12 +1,27 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { StartupError } from '../../core/startup-error.js';
 
 /** Another live process has the data directory. */
 export class DirectoryInUseError extends StartupError {
   override readonly name = 'DirectoryInUseError';
+}
+
+/** Level by level: Node's own way goes round for ever under a folder that can't hold another one (`/proc`). */
+function makeDirectory(path: string): void {
+  const make = (): void => void mkdirSync(path, { mode: 0o700 });
+  try {
+    make();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    const above = dirname(path);
+    if (code !== 'ENOENT' || above === path || existsSync(above)) throw error;
+    makeDirectory(above);
+    make();
+  }
 }
 
 /**
@@ -17,7 +32,7 @@ export class DirectoryInUseError extends StartupError {
  */
 export async function lockDirectory(directory: string): Promise<{ release(): Promise<void> }> {
   // Nobody else has any business in there: not even the names of its files are to be seen.
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeDirectory(directory);
   const name = createHash('sha256').update(realpathSync(directory)).digest('hex').slice(0, 32);
   const abstract = process.platform === 'linux';
   const path = abstract ? `\0statefold-${name}` : join(directory, 'lock');

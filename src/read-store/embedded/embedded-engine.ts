@@ -213,7 +213,9 @@ export class EmbeddedEngine {
     this.#to('BACKOFF');
     this.#options.logger.warn(
       { reason, directory: this.#options.directory, retryMs: Math.round(wait) },
-      'The embedded read store is away; it is rebuilt from the log if its directory is deleted',
+      reason.includes('EADDRINUSE')
+        ? 'The embedded read store is away: its port is taken by another program. End that one, or choose another READ_STORE_PORT'
+        : 'The embedded read store is away; it is rebuilt from the log if its directory is deleted',
     );
     this.#timer = setTimeout(() => this.#spawn(), wait);
   }
