@@ -34,9 +34,13 @@ export function landedEvent(
     correlation_id: correlationId,
     causation_id: causationId,
     metadata: metadata?.toString() ?? null,
-    contexts: hasContexts(body.value)
-      ? contextsOf(body.value).map(({ metadata: own, ...ids }) => ({ ...ids, metadata: own?.toString() ?? null }))
-      : [],
+    // Records of the first version of the schema have no such column.
+    ...(hasContexts(body.value) && {
+      contexts: contextsOf(body.value).map(({ metadata: own, ...ids }) => ({
+        ...ids,
+        metadata: own?.toString() ?? null,
+      })),
+    }),
     events: events.map(({ eventId, eventType, data }) => ({
       eventId: eventId.toString('base64'),
       eventType,
