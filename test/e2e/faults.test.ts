@@ -338,9 +338,7 @@ test('events on which tenant code throws', async (t) => {
         outcome,
       );
     // The read store hears of it, though there was no event.
-    const access = (
-      await service.request('GET', '/admin/read-store', { key: null, headers: { 'x-admin-key': ADMIN_KEY } })
-    ).json<{ url: string; user: string; password: string; database: string }>();
+    const access = await wide.readStoreAccess();
     await until(async () => {
       const statement =
         "SELECT groupArray((aggregate_id, version)) AS rows FROM (SELECT aggregate_id, version FROM aggregate_states FINAL WHERE aggregate_id LIKE 'wide-%' ORDER BY aggregate_id) FORMAT JSONCompactEachRow";

@@ -4,7 +4,7 @@ import test from 'node:test';
 import { Api, problem, success } from '../support/api.js';
 import { openEvents, openSocket, Receiver } from '../support/api-channels.js';
 import { GOLDEN, goldenProjection, goldenReducer } from '../support/golden.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { startService, temporaryDirectory, until } from '../support/service.js';
 
 interface Gold {
   readonly raw: string;
@@ -93,12 +93,7 @@ test('golden bytes', async (t) => {
   });
 
   await t.test('in ClickHouse, raw and as rows', async () => {
-    const access = success(await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }), 200).json<{
-      url: string;
-      user: string;
-      password: string;
-      database: string;
-    }>();
+    const access = await api.readStoreAccess();
     const ask = async (statement: string): Promise<{ status: number; text: string }> => {
       const response = await fetch(`${access.url}/?database=${access.database}`, {
         method: 'POST',

@@ -47,10 +47,7 @@ async function corrupt(dataDirectory: string, change: (tables: PartitionTables) 
 
 /** Runs a statement on the service's ClickHouse. */
 async function statement(api: Api, sql: string): Promise<void> {
-  const { url, user, password, database } = success(
-    await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }),
-    200,
-  ).json<Record<'url' | 'user' | 'password' | 'database', string>>();
+  const { url, user, password, database } = await api.readStoreAccess();
   const answer = await fetch(`${url}/?database=${database}`, {
     method: 'POST',
     headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { openapiFault } from './openapi.js';
-import { API_KEY, until, type Answer, type RequestOptions, type Service } from './service.js';
+import { ADMIN_KEY, API_KEY, until, type Answer, type RequestOptions, type Service } from './service.js';
 
 /** The members of every problem document. */
 export interface Problem {
@@ -87,6 +87,13 @@ export class Api {
   /** The body of an answer that must be a success. */
   async read<T>(path: string): Promise<T> {
     return success(await this.get(path), 200).json<T>();
+  }
+
+  /** Where the service's ClickHouse is reached: its engine is a process of its own, and may still be starting. */
+  async readStoreAccess(): Promise<Record<'url' | 'user' | 'password' | 'database', string>> {
+    const ask = (): Promise<Answer> => this.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
+    await until(async () => (await ask()).status !== 503, 60_000);
+    return success(await ask(), 200).json();
   }
 
   async append(
