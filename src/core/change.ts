@@ -26,3 +26,6 @@ export interface Change {
   /** Set when the event stopped the key; `state` is then the last good one. Not pushed to subscribers. */
   readonly fault: Fault | undefined;
 }
+
+/** About what a change takes, in memory and in a record: its state, and what is around it. */
+export const changeBytes = ({ state }: { readonly state: Buffer | null }): number => 400 + (state?.length ?? 0);

@@ -1,4 +1,4 @@
-import type { Change, ChangeCause } from '../core/change.js';
+import { changeBytes, type Change, type ChangeCause } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import type { Feed, ItemKind } from './feed.js';
@@ -56,6 +56,6 @@ export function changeOf(sequence: number, value: ChangeValue): Change {
 
 export const CHANGES: ItemKind<ChangesBody, Change> = {
   positionOf: ({ sequence }) => sequence,
-  bytesOf: ({ state }) => 400 + (state?.length ?? 0),
+  bytesOf: changeBytes,
   itemOf: (offset, { value }) => changeOf(offset, value),
 };

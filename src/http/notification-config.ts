@@ -1,9 +1,8 @@
-import { StatefoldError, type FieldError } from '../core/errors.js';
+import { StatefoldError } from '../core/errors.js';
 import { JsonError, scanJson } from '../core/json-scanner.js';
 import type { NotificationConfig } from '../deployments/deployments.js';
 import { z } from 'zod';
-import { checked } from './json-body.js';
-import { pointerPart, unknownMember } from './nearest-name.js';
+import { checked, refuse, unknownMembers } from './json-body.js';
 
 const WHAT = 'The field config is invalid';
 const flag = z.boolean('must be true or false').optional();
@@ -31,10 +30,10 @@ export function readNotificationConfig(text: string, maxDepth: number): Notifica
   const wrapped = isObject(value) && Object.hasOwn(value, 'notifications');
   const bare: unknown = wrapped ? value['notifications'] : value;
   const base = wrapped ? '/notifications' : '';
-  refuse([
-    ...(wrapped ? unknownIn(value, '', WRAPPED.shape) : []),
-    ...unknownIn(bare, base, CONFIG.shape),
-    ...unknownIn(isObject(bare) ? bare['webhook'] : undefined, `${base}/webhook`, WEBHOOK.shape),
+  refuse(WHAT, [
+    ...(wrapped ? unknownMembers(value, WRAPPED) : []),
+    ...unknownMembers(bare, CONFIG, base),
+    ...unknownMembers(isObject(bare) ? bare['webhook'] : undefined, WEBHOOK, `${base}/webhook`),
   ]);
   const {
     webhook,
@@ -42,9 +41,9 @@ export function readNotificationConfig(text: string, maxDepth: number): Notifica
     sse,
   } = wrapped ? checked(value, WRAPPED, WHAT).notifications : checked(value, CONFIG, WHAT);
   if (webhook !== null && webhook !== undefined && webhook.url === undefined && webhook.isolateSecret === undefined)
-    refuse([{ pointer: `${base}/webhook`, message: 'must have url or isolateSecret; null removes the webhook' }]);
+    refuse(WHAT, [{ pointer: `${base}/webhook`, message: 'must have url or isolateSecret; null removes the webhook' }]);
   if (webhook?.isolateSecret !== undefined && webhook.isolateSecret !== isolateSecret)
-    refuse([
+    refuse(WHAT, [
       { pointer: `${base}/webhook/isolateSecret`, message: 'is other than isolateSecret beside webhook: give it once' },
     ]);
   return { webhookUrl: webhook === null ? null : webhook?.url, isolateSecret, sse };
@@ -52,27 +51,6 @@ export function readNotificationConfig(text: string, maxDepth: number): Notifica
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-function unknownIn(value: unknown, pointer: string, known: object): FieldError[] {
-  const names = Object.keys(known);
-  return isObject(value)
-    ? Object.keys(value).flatMap((name) =>
-        names.includes(name)
-          ? []
-          : [{ pointer: `${pointer}/${pointerPart(name)}`, message: unknownMember(name, names) }],
-      )
-    : [];
-}
-
-function refuse(errors: readonly FieldError[]): void {
-  const [first] = errors;
-  if (first !== undefined)
-    throw new StatefoldError(
-      'INVALID_REQUEST',
-      `${WHAT}: ${first.pointer} ${first.message}${first.message.endsWith('?') ? '' : '.'}`,
-      { errors },
-    );
-}
 
 function parse(text: string, maxDepth: number): unknown {
   try {

@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
@@ -64,7 +64,8 @@ export interface ChangesWriterOptions {
   readonly observer?: ChangesObserver | undefined;
 }
 
-const PRODUCE_BYTES = 4 * 1024 * 1024;
+/** Of changes that go in one produce, about: the log takes four times as much, and no more. */
+export const PRODUCE_BYTES = 4 * 1024 * 1024;
 
 export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -176,7 +177,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       if (bytes >= PRODUCE_BYTES) break;
       for (const draft of group.drafts) {
         drafts.push(draft);
-        bytes += 400 + (draft.body.value.state?.length ?? 0);
+        bytes += changeBytes(draft.body.value);
       }
       taken++;
     }

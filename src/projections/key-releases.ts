@@ -1,9 +1,9 @@
 import type { State } from '../code-host/code-host.js';
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
-import type { ChangesWriter } from './changes-writer.js';
+import { PRODUCE_BYTES, type ChangesWriter } from './changes-writer.js';
 import type { InputFeed } from '../feed/inputs.js';
 import {
   changeOfRow,
@@ -38,7 +38,7 @@ export interface KeyReleasesOptions {
 const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 /** Of changes that go in one produce, about. */
-const PRODUCE = { changes: 1000, bytes: 4 * 1024 * 1024 };
+const PRODUCE = { changes: 1000, bytes: PRODUCE_BYTES };
 
 /** The row of the key that the release is for, if it stands at that fault: as every reader of the log finds it at that place. */
 export function heldRow(
@@ -211,7 +211,7 @@ class Run implements FoldedKeys<RevisionUnit> {
 
   #push(value: ChangeValue): void {
     this.#batch.push(value);
-    this.#bytes += 400 + (value.state?.length ?? 0);
+    this.#bytes += changeBytes(value);
   }
 
   async #write(): Promise<void> {

@@ -1,12 +1,12 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
-import type { Change, SwapCause } from '../core/change.js';
+import { changeBytes, type Change, type SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import { inputAfter, type ChangesWriter } from './changes-writer.js';
+import { inputAfter, PRODUCE_BYTES, type ChangesWriter } from './changes-writer.js';
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
@@ -73,10 +73,8 @@ const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
 const CHANGES_PER_PRODUCE = 1000;
-/** Of changes that go in one produce, about: the log takes four times as much, and no more. */
-const PRODUCE_BYTES = 4 * 1024 * 1024;
 
-const bytesOfValue = ({ state, fault }: ChangeValue): number => 400 + (state?.length ?? 0) + (fault?.length ?? 0);
+const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before

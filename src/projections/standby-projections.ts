@@ -5,7 +5,7 @@ import { revisionUnit } from '../core/ids.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { ChangesWriter } from './changes-writer.js';
-import type { Input, InputFeed } from '../feed/inputs.js';
+import { inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
@@ -80,7 +80,7 @@ export class StandbyProjections implements SteppedWork {
     const { items, end: next } = await inputs.read(from, { bytes: READ_BYTES });
     for (const input of items) {
       if (this.#steps.closed) return false;
-      const offset = offsetOf(input);
+      const offset = inputOffset(input);
       if (!this.#isRecorded(input)) {
         cursor.moveTo(offset);
         return false;
@@ -109,9 +109,9 @@ export class StandbyProjections implements SteppedWork {
 
   #isRecorded(input: Input): boolean {
     if (input.kind !== 'control' || input.control.kind === 'ProjectionDrop')
-      return offsetOf(input) < this.#recordedTo();
+      return inputOffset(input) < this.#recordedTo();
     // The changes of a swap, or of a release, are several produces: only one of a later input says that they are through.
-    if (offsetOf(input) < this.#options.changes.lastRecorded()) return true;
+    if (inputOffset(input) < this.#options.changes.lastRecorded()) return true;
     return input.control.kind === 'ProjectionSwap'
       ? this.#passedOver(input.control.value)
       : heldRow(this.#options.tables, this.#units, input.control.value) === undefined;
@@ -173,5 +173,4 @@ export class StandbyProjections implements SteppedWork {
   }
 }
 
-const offsetOf = (input: Input): number => (input.kind === 'commit' ? input.commit.offset : input.offset);
 const inOrder = (changes: Iterable<Change>): Change[] => [...changes].sort((a, b) => a.sequence - b.sequence);

@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import type { PartitionTables } from './partition-tables.js';
 
 interface Held {
@@ -8,7 +8,6 @@ interface Held {
 
 /** What is kept in memory; the rest is in the store. */
 const HELD_BYTES = 8 * 1024 * 1024;
-const bytesOf = (change: Change): number => 400 + (change.state?.length ?? 0);
 const NONE: readonly Change[] = [];
 const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
 /** Inputs are come to in their order, so what the store has is read by the page. */
@@ -53,8 +52,8 @@ export class RecordedChanges {
     let held = this.#held.get(input);
     if (held === undefined) this.#held.set(input, (held = { changes: new Map(), bytes: 0 }));
     held.changes.set(name, change);
-    held.bytes += bytesOf(change);
-    this.#bytes += bytesOf(change);
+    held.bytes += changeBytes(change);
+    this.#bytes += changeBytes(change);
     this.#unsaved.push([input, name]);
     if (input > this.#last) this.#last = input;
     if (this.#bytes > this.#heldBytes) this.#spill();

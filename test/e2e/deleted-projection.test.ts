@@ -13,10 +13,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   let api = new Api(service);
   const receiver = await Receiver.open(t);
   const ask = async (statement: string): Promise<unknown[]> => {
-    const { url, user, password, database } = success(
-      await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }),
-      200,
-    ).json<Record<'url' | 'user' | 'password' | 'database', string>>();
+    const { url, user, password, database } = await api.readStoreAccess();
     const answer = await fetch(`${url}/?database=${database}`, {
       method: 'POST',
       headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
@@ -74,10 +71,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
 
   await t.test('a rebuild makes a table anew that an analyst dropped, with all its rows', async () => {
     const command = async (statement: string): Promise<void> => {
-      const { url, user, password, database } = success(
-        await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } }),
-        200,
-      ).json<Record<'url' | 'user' | 'password' | 'database', string>>();
+      const { url, user, password, database } = await api.readStoreAccess();
       const answer = await fetch(`${url}/?database=${database}`, {
         method: 'POST',
         headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },

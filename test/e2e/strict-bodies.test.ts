@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Api, form, problem, success } from '../support/api.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { startService, temporaryDirectory, until } from '../support/service.js';
 
 interface Full {
   readonly eventId: string;
@@ -131,16 +131,7 @@ test('bodies of appends are strict', async (t) => {
   );
 
   await t.test('in the rows of the read store', async () => {
-    const asked = (): ReturnType<typeof api.get> =>
-      api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
-    // The engine is a process of its own, and may still be starting.
-    await until(async () => (await asked()).status === 200);
-    const access = success(await asked(), 200).json<{
-      url: string;
-      user: string;
-      password: string;
-      database: string;
-    }>();
+    const access = await api.readStoreAccess();
     const sql = async (statement: string): Promise<string> =>
       (
         await fetch(`${access.url}/?database=${access.database}`, {

@@ -8,9 +8,9 @@ import { notificationsJson } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
 import { readUpload, requireFields } from '../upload.js';
 
-/** What an upload would be refused for, asked without one; and the notifications of a projection, changed without one. */
 const CHECKS_PER_TENANT = 4;
 
+/** What an upload would be refused for, asked without one; and the notifications of a projection, changed without one. */
 export function uploadCheckRoutes(
   router: Router,
   { authenticate, catalog, deployments, settings }: RouteDependencies,
