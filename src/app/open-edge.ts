@@ -3,7 +3,8 @@ import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
 import { schemaRegistryRoutes } from '../http/routes/schema-registry.js';
-import { changesTopic, eventsTopic, orderTopic, snapshotsTopic } from '../log/topics.js';
+import { storedAs } from '../core/slots.js';
+import { allTopics } from '../log/topics.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -94,9 +95,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
 async function removeTenantData({ logger }: Ground, parts: EdgeParts, tenant: TenantEntity): Promise<void> {
   const { tenantId } = tenant;
   await parts.tenancy.removeCopies(tenant);
-  await parts.code.codeHost.dispose(tenantId);
-  for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), orderTopic(tenantId), snapshotsTopic(tenantId)])
-    await parts.storage.log.deleteTopic(topic);
+  for (const topic of allTopics(storedAs(tenant))) await parts.storage.log.deleteTopic(topic);
   await parts.copy.sink
     .remove(tenantId)
     .catch((error: unknown) =>

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Ownership } from '../placement/ownership.js';
-import { slotOf } from '../core/slots.js';
+import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { SoleOwner } from '../placement/sole-owner.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
@@ -100,7 +100,9 @@ function onKafka(
         url,
         tasks: settings.roles.includes('tasks'),
         notifier: settings.roles.includes('notifier'),
-        warmSlots: () => [...new Set([...store.sections()].map((tenantId) => slotOf(tenantId, group.slots)))],
+        warmSlots: () => [
+          ...new Set([...store.sections()].map((section) => slotOf(slotKeyOfSection(section), group.slots))),
+        ],
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,
       });

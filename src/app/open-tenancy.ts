@@ -1,6 +1,7 @@
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
-import { tenantOfKey } from '../core/slots.js';
+import { partitionKey, partitionOfKey, storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
+import { allTopics } from '../log/topics.js';
 import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
 import { Snapshots } from '../snapshots/snapshots.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
@@ -39,11 +40,13 @@ export async function openTenancy(
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
 
-  const taskOptions = (tenantId: string): Omit<TenantTaskOptions, 'onStopped'> | undefined =>
-    catalog.get('tenant', tenantId) === undefined
+  const taskOptions = (tenantId: string): Omit<TenantTaskOptions, 'onStopped'> | undefined => {
+    const tenant = catalog.get('tenant', tenantId)?.value;
+    return tenant === undefined
       ? undefined
       : {
           tenantId,
+          incarnation: tenant.incarnation,
           log,
           codecs,
           store,
@@ -59,20 +62,23 @@ export async function openTenancy(
           foldDeadlineMs: settings.foldDeadlineMs,
           keptRevisions: settings.keptRevisions,
         };
+  };
   const opened = (task: TenantTask | PartitionTask): void => {
     snapshots?.watch(task);
     notes.note(task.slotKey, 'active');
   };
-  const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
-    void snapshots?.unwatch(slotKey);
+  const closed = ({ slotKey, section }: TenantTask | PartitionTask): void => {
+    void snapshots?.unwatch(section);
     if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
   };
   const tenants = new TenantRegistry({
     logger,
     ownership,
-    // A restore makes the tenant's topics; those of a deleted one stay gone.
-    prepare: async (section) =>
-      catalog.get('tenant', tenantOfKey(section)) === undefined ? undefined : snapshots?.restore(section),
+    sectionOf: (slotKey) => {
+      const tenant = catalog.get('tenant', tenantOfKey(slotKey))?.value;
+      return tenant && partitionKey(storedAs(tenant), partitionOfKey(slotKey));
+    },
+    prepare: async (section) => snapshots?.restore(section),
     idleMs: settings.tenantIdleMs,
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
     create: (tenantId, onStopped, partitions) => {
@@ -108,22 +114,39 @@ export async function openTenancy(
   const feeds = new ChangeFeeds({ tenants, ownership, followed, activity: notes, idleMs: settings.tenantIdleMs });
   shutdown.add('change feeds', () => feeds.close());
 
-  const removeCopies = async ({ tenantId, partitions }: TenantEntity): Promise<void> => {
-    for (const section of await tenants.remove(tenantId, partitions)) {
+  const removeCopies = async (tenant: TenantEntity): Promise<void> => {
+    const { tenantId, partitions } = tenant;
+    await Promise.all([tenants.remove(tenantId, partitions), codeHost.dispose(tenantId)]);
+    for (let partition = 0; partition < partitions; partition++) {
+      const section = partitionKey(storedAs(tenant), partition);
       await snapshots?.unwatch(section);
       await store.drop(section);
     }
   };
+  const failed = (error: unknown): void =>
+    logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
-    // What an owner has goes with the data of the tenant.
+    // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const tenant = previous as TenantEntity;
-    if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);
-    // Who had come in before its keys were gone may have opened it again, over topics that are no more.
-    else void tenants.remove(id, tenant.partitions);
+    const owned = ownership.ownerOf(id) === 'self';
+    removeCopies(tenant)
+      .then(async () => {
+        if (owned) for (const topic of allTopics(storedAs(tenant))) await log.deleteTopic(topic);
+      })
+      .catch(failed);
   });
+  dropLeftOver(catalog, store).catch(failed);
   return { tenants, feeds, followed, activity, removeCopies };
+}
+
+/** Copies of tenants that were deleted while this process was down, or ended before they were removed. */
+async function dropLeftOver(catalog: Catalog, store: Storage['store']): Promise<void> {
+  for (const section of [...store.sections()]) {
+    const tenant = catalog.get('tenant', tenantOfKey(section))?.value;
+    if (tenant === undefined || storedAs(tenant) !== storedAsOfSection(section)) await store.drop(section);
+  }
 }
 
 /** What the next owner, on another machine, starts from: where this one is alone it is its own next owner. */

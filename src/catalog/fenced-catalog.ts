@@ -77,6 +77,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     return this.#entities.get(kind, id);
   }
 
+  versionOf(kind: EntityKind, id: string): number {
+    return this.#entities.versionOf(kind, id);
+  }
+
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
     return this.#entities.list(kind, tenantId);
   }
@@ -218,7 +222,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   #version({ value: { kind, id } }: CatalogBody): number {
-    return this.#entities.get(kind as EntityKind, id)?.version ?? 0;
+    return this.#entities.versionOf(kind as EntityKind, id);
   }
 
   /** A refusal is an answer too: it must rest on all that was in the log when it was asked. */

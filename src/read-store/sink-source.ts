@@ -15,6 +15,8 @@ export interface CommitsPage {
  */
 export interface SinkSource {
   readonly tenantId: string;
+  /** Where a tenant of that id was deleted before: rows that are there without a watermark of this one are that tenant's. */
+  readonly incarnation?: string | undefined;
   readCommits(from: number, maxBytes: number): Promise<CommitsPage>;
   readChanges(from: number, maxBytes: number): Promise<{ readonly changes: readonly Change[]; readonly next: number }>;
   /**

@@ -144,7 +144,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
     fuse.at('before-read-store-insert');
     await store.insert(block);
   },
-  watermarks: (tenantId) => store.watermarks(tenantId),
+  watermarks: (tenantId, incarnation) => store.watermarks(tenantId, incarnation),
   setWatermarks: async (watermarks) => {
     fuse.at('after-read-store-insert');
     await store.setWatermarks(watermarks);

@@ -132,6 +132,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
    * claim. @throws InvariantError when the log does not join the checkpoint.
    */
   async open({ claim = true }: { readonly claim?: boolean } = {}): Promise<void> {
+    this.#mustRun(); // closed before it was open
     this.#status = 'RESTORING';
     try {
       await this.#reader.restore();

@@ -38,6 +38,9 @@ export class Topics {
   readonly #options: TopicsOptions;
   /** Specs that were found right, by topic: looked at once. */
   readonly #verified = new Map<string, string>();
+  /** Under way, by topic. */
+  readonly #ensuring = new Map<string, Set<Promise<void>>>();
+  readonly #dropping = new Set<string>();
 
   constructor(cluster: Cluster, offsets: OffsetQuery, options: TopicsOptions) {
     this.#cluster = cluster;
@@ -46,6 +49,20 @@ export class Topics {
   }
 
   async ensure(specs: readonly TopicSpec[]): Promise<void> {
+    const running = this.#ensure(specs);
+    const all = specs.map(({ topic }) => {
+      const of = this.#ensuring.get(topic) ?? new Set();
+      this.#ensuring.set(topic, of.add(running));
+      return [topic, of] as const;
+    });
+    try {
+      await running;
+    } finally {
+      for (const [topic, of] of all) if (of.delete(running) && of.size === 0) this.#ensuring.delete(topic);
+    }
+  }
+
+  async #ensure(specs: readonly TopicSpec[]): Promise<void> {
     const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
@@ -99,6 +116,7 @@ export class Topics {
     await Promise.all(
       partitions.map((of) =>
         this.#until(`the leader of ${of.topic}-${of.partition}`, async () => {
+          if (this.#dropping.has(of.topic)) throw new Error(`topic ${of.topic} was deleted while it was being made`);
           try {
             await this.#offsets.offset(of, 'end');
             return true;
@@ -186,6 +204,17 @@ export class Topics {
   }
 
   async delete(topic: string): Promise<void> {
+    this.#dropping.add(topic);
+    try {
+      // Who is making it would else make it again behind this, or take it for made.
+      await Promise.allSettled(this.#ensuring.get(topic) ?? []);
+      await this.#delete(topic);
+    } finally {
+      this.#dropping.delete(topic);
+    }
+  }
+
+  async #delete(topic: string): Promise<void> {
     this.#verified.delete(topic);
     if ((await this.#cluster.layout(topic)) === undefined) return;
     const timeout = this.#options.requestTimeoutMs;
