@@ -14,9 +14,11 @@ import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
+import type { ReplicationWatch } from './watch-replication.js';
 
 export interface EdgeParts {
   readonly storage: Storage;
+  readonly replication: ReplicationWatch;
   readonly catalog: OpenedCatalog;
   readonly code: OpenedCodeHost;
   readonly copy: OpenedReadStore;
@@ -77,6 +79,16 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       },
       { name: 'readStore', required: false, check: () => readStore.ping() },
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
+      ...(parts.storage.replication === undefined
+        ? []
+        : [
+            {
+              name: 'replication',
+              required: false,
+              check: (): Promise<boolean | 'degraded'> =>
+                Promise.resolve(parts.replication.enough === false ? 'degraded' : true),
+            },
+          ]),
     ],
     metrics: () => metrics.expose(),
     logger,

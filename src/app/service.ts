@@ -12,6 +12,7 @@ import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
 import { openTenancy } from './open-tenancy.js';
 import { Shutdown } from './shutdown.js';
+import { watchReplication } from './watch-replication.js';
 
 export type { ServiceOptions } from './ground.js';
 
@@ -47,7 +48,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const tenancy = await openTenancy(ground, storage, catalog.catalog, code, copy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy);
     const deploying = openDeployments(ground, catalog, code, copy, tenancy);
-    const edge = openEdge(ground, { storage, catalog, code, copy, tenancy, notifications, deploying });
+    const replication = watchReplication(ground, storage);
+    const edge = openEdge(ground, { storage, replication, catalog, code, copy, tenancy, notifications, deploying });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
     const first = await ensureDefaultTenant(catalog.catalog, unshown, settings.apiKey);

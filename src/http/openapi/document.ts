@@ -362,7 +362,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
       200,
       object({
         status: { const: 'ready' },
-        checks: { type: 'object', additionalProperties: { enum: ['up', 'down'] } },
+        checks: { type: 'object', additionalProperties: { enum: ['up', 'degraded', 'down'] } },
       }),
     ],
     key: 'none',

@@ -4,8 +4,9 @@ import type { TopicSpec } from '../log.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
 import { alterConfigsCall } from '../../kafka/calls.js';
 import type { Cluster, TopicLayout } from '../../kafka/cluster.js';
-import { CODE, isMove, KafkaCodeError, UnknownPartitionError, UnsentError } from '../../kafka/kafka-error.js';
+import { CODE, isMove, KafkaCodeError, UnknownPartitionError } from '../../kafka/kafka-error.js';
 import type { OffsetQuery } from './offset-query.js';
+import { copiesWanted, inSyncOf } from './replication.js';
 import { configsOf, differenceOf, VERIFIED, type TopicConfigs } from './topic-configs.js';
 import type { Call } from '../../kafka/wire.js';
 
@@ -76,10 +77,7 @@ export class Topics {
 
   /** Those that this call made; the others were there. */
   async #create(specs: readonly TopicSpec[]): Promise<TopicSpec[]> {
-    const replicationFactor =
-      this.#options.replicationFactor === 'auto'
-        ? Math.min(3, Math.max(1, this.#cluster.size))
-        : this.#options.replicationFactor;
+    const replicationFactor = copiesWanted(this.#options.replicationFactor, this.#cluster.size);
     const topics = specs.map((spec) => ({
       topic: spec.topic,
       numPartitions: spec.partitions,
@@ -105,7 +103,7 @@ export class Topics {
 
   #configs({ cleanup }: TopicSpec, replicas: number): TopicConfigs {
     const { minInsyncReplicas, maxMessageBytes, configOverrides } = this.#options;
-    return { ...configsOf(cleanup, minInsyncReplicas ?? (replicas >= 3 ? 2 : 1), maxMessageBytes), ...configOverrides };
+    return { ...configsOf(cleanup, minInsyncReplicas ?? inSyncOf(replicas), maxMessageBytes), ...configOverrides };
   }
 
   /** Until the leaders themselves answer for each partition: brokers learn of a topic one after the other. */
@@ -174,15 +172,11 @@ export class Topics {
     }
   }
 
-  #verifyLayout({ topic, partitions }: TopicSpec, { leaders, replicas }: TopicLayout): void {
-    const { replicationFactor } = this.#options;
+  /** How many copies there are, `replication.ts` tells: with fewer than wanted the topic works. */
+  #verifyLayout({ topic, partitions }: TopicSpec, { leaders }: TopicLayout): void {
     if (leaders.length !== partitions)
       throw new Error(
         `topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`,
-      );
-    if (replicationFactor !== 'auto' && replicas < replicationFactor)
-      throw new Error(
-        `topic ${topic} has replication factor ${replicas}, not at least ${replicationFactor}: kafka-reassign-partitions.sh --execute with ${replicationFactor} replicas a partition`,
       );
   }
 
@@ -227,14 +221,7 @@ export class Topics {
     await this.#until(`the end of topic ${topic}`, async () => (await this.#cluster.layout(topic)) === undefined);
   }
 
-  async #admin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>): Promise<T> {
-    const timeoutMs = this.#options.requestTimeoutMs * 1.5;
-    try {
-      return await this.#cluster.askController(call, timeoutMs);
-    } catch (error) {
-      // Without ZooKeeper every broker passes it on.
-      if (error instanceof UnsentError) return this.#cluster.ask('admin', call, timeoutMs);
-      throw error;
-    }
+  #admin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>): Promise<T> {
+    return this.#cluster.askAdmin(call, this.#options.requestTimeoutMs * 1.5);
   }
 }
