@@ -22,11 +22,11 @@ export type Watched =
   | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
+  log_topics_short_of_copies:
+    'Topics on Kafka with fewer copies than wanted, or whose appends must reach fewer of them than wanted.',
   active_tenants: 'Tenants whose tasks run in this process.',
   code_host_landlock_version:
     'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
-  log_topics_short_of_copies:
-    'Topics on Kafka with fewer copies than wanted, or whose appends must reach fewer of them than wanted.',
   faulted_aggregates:
     'Aggregates of this process that stand at an event on which their reducer threw, as far as they were folded.',
   faulted_keys: 'Keys of projections of this process that stand at an event on which the code threw.',

@@ -111,6 +111,28 @@ test('of writes that replace the same version exactly one wins, and every reader
   assert.deepEqual(everything(await openCatalog(t, log)), before);
 });
 
+test('what waits for the log goes into as many appends as its size asks for', async (t) => {
+  const log = openLog(t);
+  const catalog = await openCatalog(t, log);
+  const large = 'x'.repeat(3 * 1024 * 1024);
+  const ids = Array.from({ length: 14 }, (_, i) => `t${i}`);
+  await Promise.all(ids.map((id) => catalog.put('tenant', id, 0, named(id, large))));
+  assert.deepEqual(
+    catalog.list('tenant', undefined).map(({ id }) => id),
+    ids.toSorted(),
+  );
+  await assert.rejects(
+    catalog.put('tenant', 'larger', 0, named('larger', 'x'.repeat(log.maxAppendBytes))),
+    (error) =>
+      error instanceof StatefoldError &&
+      error.code === 'PAYLOAD_TOO_LARGE' &&
+      /tenant larger has \d+ bytes; the log takes \d+ of one change/.test(error.message),
+  );
+  await catalog.put('tenant', 'after', 0, named('after', 'small'));
+  await catalog.close();
+  assert.equal((await openCatalog(t, log)).list('tenant', undefined).length, ids.length + 1);
+});
+
 test('what is removed goes, whatever is written to it meanwhile', async (t) => {
   const catalog = await openCatalog(t, openLog(t));
   await catalog.put('tenant', 'a', 0, named('a', 'first'));

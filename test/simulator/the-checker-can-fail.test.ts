@@ -80,6 +80,8 @@ mutant(
     },
 );
 
+mutant('cursors that never expire', ChangesWriter.prototype, 'oldest', () => () => Promise.resolve(0));
+
 mutant(
   'an indefinite produce of changes that is written again in the same epoch',
   AggregatePartition.prototype,
