@@ -201,7 +201,7 @@ export class Topics {
     this.#dropping.add(topic);
     try {
       // Who is making it would else make it again behind this, or take it for made.
-      await Promise.allSettled(this.#ensuring.get(topic) ?? []);
+      await Promise.allSettled([...(this.#ensuring.get(topic) ?? [])]);
       await this.#delete(topic);
     } finally {
       this.#dropping.delete(topic);
