@@ -6,7 +6,6 @@ import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../code-host/dotnet/launch.js';
 import { codeHostOptions } from './open-code-host.js';
-import { kafkaLog } from './open-log.js';
 import { findProjectRoot, versionOf } from '../config/project-root.js';
 import { readSettings } from '../config/settings.js';
 import { silentLogger } from '../core/logger.js';
@@ -46,10 +45,12 @@ function openCodeHost(root: string, env: CliIo['env']): ReturnType<ProjectTools[
   return { host, close };
 }
 
-function openTopics(env: CliIo['env']): TopicTools {
+async function openTopics(env: CliIo['env']): Promise<TopicTools> {
   const settings = readSettings(env);
   if (settings.kafkaBrokers === undefined)
     throw new CliError('KAFKA_BROKERS is not set: the log is in the data directory, and has no topics on Kafka.');
+  // Other commands do without Kafka's client.
+  const { kafkaLog } = await import('./open-kafka-log.js');
   const log = kafkaLog(settings, settings.kafkaBrokers, silentLogger);
   return {
     look: () => log.replication.look(),

@@ -1,17 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Ownership } from '../placement/ownership.js';
-import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { SoleOwner } from '../placement/sole-owner.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
-import { StartupError } from '../core/startup-error.js';
 import { loadCodecs, type Codecs } from '../log/codec/codec.js';
-import { registerSchemas } from '../log/confluent/registry.js';
 import { LmdbLog } from '../log/embedded/lmdb-log.js';
-import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
-import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
-import { SlotGroup } from '../placement/kafka/slot-group.js';
+import type { Replication } from '../log/kafka/replication.js';
 import type { Log } from '../log/log.js';
 import type { LocalStore } from '../store/local-store.js';
 import {
@@ -31,7 +25,7 @@ export interface LogSetup {
   /** Other processes may write it too. */
   readonly shared: boolean;
   /** In how many places its records are; undefined where that is this machine. */
-  readonly replication: KafkaLog['replication'] | undefined;
+  readonly replication: Replication | undefined;
   /** Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. */
   openOwnership(
     owner: string,
@@ -40,22 +34,23 @@ export interface LogSetup {
   ): Promise<{ readonly ownership: Ownership; readonly join: () => Promise<void> }>;
 }
 
-const SLOTS_TOPIC = 'statefold.slots';
-const CONNECT_MS = 3000;
-const REACHABLE_MS = 60_000;
-const AGAIN_MS = 500;
-const DAY_MS = 24 * 3600 * 1000;
-
-/** Opens the log in the data directory, or on Kafka. The caller closes `log`. */
+/**
+ * Opens the log in the data directory, or on Kafka. The caller closes `log`. Clients of Kafka and of a schema registry are half of
+ * all the code there is to load: a start that uses neither doesn't wait for it.
+ */
 export async function openLog(settings: Settings, root: string, logger: Logger): Promise<LogSetup> {
   const directory = join(root, 'schemas', 'avro');
   const schemas = readSchemas(directory);
   const { schemaRegistryUrl: url, schemaRegistryUsername: username, schemaRegistryPassword: password } = settings;
   const schemaIds =
-    url === undefined ? BUILT_IN_SCHEMA_IDS : await registerSchemas({ url, username, password, schemas });
+    url === undefined
+      ? BUILT_IN_SCHEMA_IDS
+      : await (await import('../log/confluent/registry.js')).registerSchemas({ url, username, password, schemas });
   const common = { schemas, schemaIds, codecs: loadCodecs(directory, schemaIds) };
-  if (settings.kafkaBrokers !== undefined)
-    return { ...common, shared: true, ...onKafka(settings, settings.kafkaBrokers, logger) };
+  if (settings.kafkaBrokers !== undefined) {
+    const { openKafkaLog } = await import('./open-kafka-log.js');
+    return { ...common, shared: true, ...openKafkaLog(settings, settings.kafkaBrokers, logger) };
+  }
   const log = new LmdbLog({ path: join(settings.dataDirectory, 'log') });
   return {
     ...common,
@@ -64,137 +59,4 @@ export async function openLog(settings: Settings, root: string, logger: Logger):
     log,
     openOwnership: () => Promise.resolve({ ownership: new SoleOwner(), join: () => Promise.resolve() }),
   };
-}
-
-function onKafka(
-  settings: Settings,
-  brokers: readonly string[],
-  logger: Logger,
-): Pick<LogSetup, 'log' | 'openOwnership' | 'replication'> {
-  const { slots } = settings;
-  const connection = connectionOf(settings, brokers);
-  const log = kafkaLog(settings, brokers, logger);
-  return {
-    log,
-    replication: log.replication,
-    openOwnership: async (owner, url, store) => {
-      await reachable(
-        () =>
-          log.ensureTopics([
-            { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
-          ]),
-        brokers,
-        logger,
-      );
-      const group: SlotGroup = await SlotGroup.open({
-        ...connection,
-        processId: owner,
-        url,
-        tasks: settings.roles.includes('tasks'),
-        notifier: settings.roles.includes('notifier'),
-        warmSlots: () => [
-          ...new Set([...store.sections()].map((section) => slotOf(slotKeyOfSection(section), group.slots))),
-        ],
-        sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
-        logger,
-      });
-      return { ownership: group, join: () => group.join() };
-    },
-  };
-}
-
-/** A log on Kafka of its own, as the settings say. The caller closes it. */
-export function kafkaLog(settings: Settings, brokers: readonly string[], logger: Logger): KafkaLog {
-  const { kafkaMinInsyncReplicas: insync } = settings;
-  return new KafkaLog({
-    ...connectionOf(settings, brokers),
-    replicationFactor: settings.kafkaReplicationFactor,
-    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
-    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
-    logger,
-  });
-}
-
-const connectionOf = (
-  settings: Settings,
-  brokers: readonly string[],
-): Pick<KafkaLogOptions, 'ssl' | 'sasl'> & {
-  readonly brokers: readonly string[];
-  readonly prefix: string;
-  readonly clientId: string;
-  readonly connectTimeoutMs: number;
-} => ({
-  brokers,
-  prefix: settings.kafkaTopicPrefix,
-  clientId: 'statefold',
-  connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
-  ...security(settings),
-});
-
-/** Kafka may be starting too, and is waited for. @throws StartupError */
-async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
-  const until = performance.now() + REACHABLE_MS;
-  for (let told = false; ; told = true) {
-    try {
-      return await ask();
-    } catch (error) {
-      const { message } = error as Error;
-      const tooFew = error instanceof KafkaCodeError && error.code === CODE.INVALID_REPLICATION_FACTOR;
-      if (tooFew && performance.now() > until)
-        throw new StartupError(
-          `Kafka has fewer brokers than KAFKA_REPLICATION_FACTOR wants copies of each topic: start the others, or set it lower. ${message}`,
-          { cause: error },
-        );
-      if (!(error instanceof UnsentError || tooFew))
-        throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
-      if (performance.now() > until)
-        throw new StartupError(
-          `Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`,
-          { cause: error },
-        );
-      if (!told)
-        logger.warn(
-          { reason: message },
-          tooFew ? 'Kafka has not enough brokers yet, trying again' : 'Kafka can not be reached yet, trying again',
-        );
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
-    }
-  }
-}
-
-function security(settings: Settings): Pick<KafkaLogOptions, 'ssl' | 'sasl'> {
-  const {
-    kafkaSsl,
-    kafkaSslCa,
-    kafkaSslCert,
-    kafkaSslKey,
-    kafkaSaslMechanism: mechanism,
-    kafkaSaslUsername,
-    kafkaSaslPassword,
-  } = settings;
-  const named = {
-    ca: ['KAFKA_SSL_CA', kafkaSslCa],
-    cert: ['KAFKA_SSL_CERT', kafkaSslCert],
-    key: ['KAFKA_SSL_KEY', kafkaSslKey],
-  } as const;
-  const files = Object.entries(named).flatMap(([name, [setting, path]]) =>
-    path === undefined ? [] : [[name, readPem(setting, path)] as const],
-  );
-  return {
-    ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
-    ...(mechanism === undefined
-      ? {}
-      : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
-  };
-}
-
-function readPem(setting: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new StartupError(
-      `The file ${path} can't be read (${(error as NodeJS.ErrnoException).code ?? String(error)}): set ${setting} to a PEM file that this user may read.`,
-      { cause: error },
-    );
-  }
 }

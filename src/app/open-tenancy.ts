@@ -78,7 +78,10 @@ export async function openTenancy(
       const tenant = catalog.get('tenant', tenantOfKey(slotKey))?.value;
       return tenant && partitionKey(storedAs(tenant), partitionOfKey(slotKey));
     },
-    prepare: async (section) => snapshots?.restore(section),
+    prepare: async (section) => {
+      await store.dropped(section);
+      await snapshots?.restore(section);
+    },
     idleMs: settings.tenantIdleMs,
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
     create: (tenantId, onStopped, partitions) => {

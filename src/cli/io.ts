@@ -10,7 +10,7 @@ export interface CliIo {
   /** Absent where only commands to a running service are needed. */
   readonly tools?: ProjectTools;
   /** The topics on Kafka; absent where only commands to a running service are needed. @throws CliError when the log is not on Kafka */
-  readonly openTopics?: () => TopicTools;
+  readonly openTopics?: () => Promise<TopicTools>;
   /** Starts the service in this process, and resolves when it runs; absent where only the program itself can. */
   readonly serve?: (options: ServeOptions) => Promise<void>;
 }

@@ -40,7 +40,7 @@ const linesOf = ({ topics, brokers, short }: CopiesOfTopics): string =>
 
 async function withTopics(io: CliIo, work: (tools: TopicTools) => Promise<void>): Promise<void> {
   if (io.openTopics === undefined) throw new CliError('Run this with the program itself: `statefold topics`.');
-  const tools = io.openTopics();
+  const tools = await io.openTopics();
   try {
     await work(tools);
   } catch (error) {

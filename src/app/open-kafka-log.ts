@@ -1,0 +1,149 @@
+import { readFileSync } from 'node:fs';
+import type { Settings } from '../config/settings.js';
+import type { Logger } from '../core/logger.js';
+import { slotKeyOfSection, slotOf } from '../core/slots.js';
+import { StartupError } from '../core/startup-error.js';
+import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
+import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
+import { SlotGroup } from '../placement/kafka/slot-group.js';
+import type { LogSetup } from './open-log.js';
+
+const SLOTS_TOPIC = 'statefold.slots';
+const CONNECT_MS = 3000;
+const REACHABLE_MS = 60_000;
+const AGAIN_MS = 500;
+const DAY_MS = 24 * 3600 * 1000;
+
+/** The log on the Kafka of the settings, and the group of processes that share it. */
+export function openKafkaLog(
+  settings: Settings,
+  brokers: readonly string[],
+  logger: Logger,
+): Pick<LogSetup, 'log' | 'openOwnership' | 'replication'> {
+  const { slots } = settings;
+  const connection = connectionOf(settings, brokers);
+  const log = kafkaLog(settings, brokers, logger);
+  return {
+    log,
+    replication: log.replication,
+    openOwnership: async (owner, url, store) => {
+      await reachable(
+        () =>
+          log.ensureTopics([
+            { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
+          ]),
+        brokers,
+        logger,
+      );
+      const group: SlotGroup = await SlotGroup.open({
+        ...connection,
+        processId: owner,
+        url,
+        tasks: settings.roles.includes('tasks'),
+        notifier: settings.roles.includes('notifier'),
+        warmSlots: () => [
+          ...new Set([...store.sections()].map((section) => slotOf(slotKeyOfSection(section), group.slots))),
+        ],
+        sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
+        logger,
+      });
+      return { ownership: group, join: () => group.join() };
+    },
+  };
+}
+
+/** A log on Kafka of its own, as the settings say. The caller closes it. */
+export function kafkaLog(settings: Settings, brokers: readonly string[], logger: Logger): KafkaLog {
+  const { kafkaMinInsyncReplicas: insync } = settings;
+  return new KafkaLog({
+    ...connectionOf(settings, brokers),
+    replicationFactor: settings.kafkaReplicationFactor,
+    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
+    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
+    logger,
+  });
+}
+
+const connectionOf = (
+  settings: Settings,
+  brokers: readonly string[],
+): Pick<KafkaLogOptions, 'ssl' | 'sasl'> & {
+  readonly brokers: readonly string[];
+  readonly prefix: string;
+  readonly clientId: string;
+  readonly connectTimeoutMs: number;
+} => ({
+  brokers,
+  prefix: settings.kafkaTopicPrefix,
+  clientId: 'statefold',
+  connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
+  ...security(settings),
+});
+
+/** Kafka may be starting too, and is waited for. @throws StartupError */
+async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
+  const until = performance.now() + REACHABLE_MS;
+  for (let told = false; ; told = true) {
+    try {
+      return await ask();
+    } catch (error) {
+      const { message } = error as Error;
+      const tooFew = error instanceof KafkaCodeError && error.code === CODE.INVALID_REPLICATION_FACTOR;
+      if (tooFew && performance.now() > until)
+        throw new StartupError(
+          `Kafka has fewer brokers than KAFKA_REPLICATION_FACTOR wants copies of each topic: start the others, or set it lower. ${message}`,
+          { cause: error },
+        );
+      if (!(error instanceof UnsentError || tooFew))
+        throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
+      if (performance.now() > until)
+        throw new StartupError(
+          `Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`,
+          { cause: error },
+        );
+      if (!told)
+        logger.warn(
+          { reason: message },
+          tooFew ? 'Kafka has not enough brokers yet, trying again' : 'Kafka can not be reached yet, trying again',
+        );
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+}
+
+function security(settings: Settings): Pick<KafkaLogOptions, 'ssl' | 'sasl'> {
+  const {
+    kafkaSsl,
+    kafkaSslCa,
+    kafkaSslCert,
+    kafkaSslKey,
+    kafkaSaslMechanism: mechanism,
+    kafkaSaslUsername,
+    kafkaSaslPassword,
+  } = settings;
+  const named = {
+    ca: ['KAFKA_SSL_CA', kafkaSslCa],
+    cert: ['KAFKA_SSL_CERT', kafkaSslCert],
+    key: ['KAFKA_SSL_KEY', kafkaSslKey],
+  } as const;
+  const files = Object.entries(named).flatMap(([name, [setting, path]]) =>
+    path === undefined ? [] : [[name, readPem(setting, path)] as const],
+  );
+  return {
+    ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
+    ...(mechanism === undefined
+      ? {}
+      : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
+  };
+}
+
+function readPem(setting: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new StartupError(
+      `The file ${path} can't be read (${(error as NodeJS.ErrnoException).code ?? String(error)}): set ${setting} to a PEM file that this user may read.`,
+      { cause: error },
+    );
+  }
+}
