@@ -261,7 +261,7 @@ export class SimLog {
             const answer = serve();
             settle = () => resolve(answer);
           } catch (error) {
-            settle = () => reject(error);
+            settle = () => reject(error instanceof Error ? error : new Error(String(error)));
           }
           scheduler.add({ owner, label: `${label} is answered`, weight: 1, run: settle });
         },
