@@ -1,7 +1,7 @@
-import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
+import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import {
   AppendIndefiniteError,
   appendBytes,
@@ -85,7 +85,7 @@ export class LmdbLog implements Log {
   #closed = false;
 
   constructor(options: LmdbLogOptions) {
-    mkdirSync(options.path, { recursive: true });
+    makePrivateFolder(options.path);
     this.#path = options.path;
     this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
     this.#now = options.now ?? Date.now;
@@ -100,6 +100,7 @@ export class LmdbLog implements Log {
       maxDbs: 4,
     };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
+    makeFilesPrivate(options.path);
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
     const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
