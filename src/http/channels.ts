@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { Router } from 'express';
 import type { Catalog } from '../catalog/catalog.js';
 import type { Logger } from '../core/logger.js';
-import type { TenantFeeds } from '../feed/changes.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Admission } from './admission.js';
 import type { EdgeExtension } from './edge-options.js';
 import { notificationRoutes, type NotificationRoutes } from './routes/notifications.js';
@@ -12,7 +12,7 @@ import { serverSentEvents, type ServerSentEvents } from './sse/stream-routes.js'
 import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
   readonly admission: Admission;

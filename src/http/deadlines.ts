@@ -105,6 +105,7 @@ const timelyTenant = (tenant: Tenant, deadlines: Deadlines): Tenant => ({
   projections: timelyProjections(tenant.projections, deadlines),
   faults: timelyFaults(tenant.faults, deadlines),
   changes: tenant.changes,
+  events: tenant.events,
 });
 
 const timelyAggregates = (aggregates: Aggregates, deadlines: Deadlines): Aggregates => ({

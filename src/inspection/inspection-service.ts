@@ -2,7 +2,7 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 import { isFaulted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';

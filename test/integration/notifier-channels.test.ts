@@ -12,7 +12,7 @@ import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
 import { StreamServer } from '../../src/http/websocket/stream-server.js';
 import { ConnectionQuota } from '../../src/http/connection-quota.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
 import {
   change,
   ListFeed,
@@ -39,7 +39,7 @@ async function world(
   catalog.addProjection('t1', 'p1', { sse: true });
   catalog.addProjection('t2', 'foreign', { sse: true });
   const timers = new ManualTimers();
-  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
   const quota = new ConnectionQuota(options.perTenant ?? 100);

@@ -5,6 +5,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
+import { firstEndpointOf } from '../../webhooks/endpoint-entities.js';
 import type { RouteDependencies } from '../edge-options.js';
 import { JsonWriter } from '../json-writer.js';
 import { readNotificationConfig } from '../notification-config.js';
@@ -28,7 +29,12 @@ export function projectionRoutes(
       const { items, nextCursor } = page(catalog.list('projection', tenantId), pageParameters(queryOf(request.url)));
       answer(response, 200, {
         projections: items.map((projection) =>
-          projectionRecord(projection, undefined, projectionFault(catalog, projection)),
+          projectionRecord(
+            projection,
+            firstEndpointOf(catalog, projection),
+            undefined,
+            projectionFault(catalog, projection),
+          ),
         ),
         nextCursor,
       });
@@ -45,12 +51,8 @@ export function projectionRoutes(
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
       const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
-      const { projection, secret } = await deployments.uploadProjection(
-        tenantId,
-        sources,
-        notifications,
-        fields.get('projectionId'),
-      );
+      const notified = await deployments.uploadProjection(tenantId, sources, notifications, fields.get('projectionId'));
+      const { projection } = notified;
       const reached =
         waitSeconds === 0
           ? undefined
@@ -66,7 +68,7 @@ export function projectionRoutes(
           ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
           : {}),
         live: reached?.live,
-        notifications: notifications === undefined ? undefined : notificationsJson(projection, secret),
+        notifications: notifications === undefined ? undefined : notificationsJson(notified),
       });
     },
   });
@@ -86,7 +88,7 @@ export function projectionRoutes(
       const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
       // The first upload has nothing live beside it until it is compiled.
       if (projection.status !== 'compiled' && projection.revision === 1)
-        return answer(response, 200, projectionRecord(projection));
+        return answer(response, 200, projectionRecord(projection, firstEndpointOf(catalog, projection)));
       const tenant = await tenants.open(tenantId);
       const [{ faults }, faultCount] = await Promise.all([
         tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
@@ -98,6 +100,7 @@ export function projectionRoutes(
         200,
         projectionRecord(
           projection,
+          firstEndpointOf(catalog, projection),
           {
             build: tenant.projections.build(projection.projectionId),
             life,

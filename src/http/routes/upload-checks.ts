@@ -58,12 +58,12 @@ export function uploadCheckRoutes(
       const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
       requireJson(request);
       const body = await readBody(request, settings.maxBodyBytes);
-      const { projection, secret } = await deployments.configureProjection(
+      const notified = await deployments.configureProjection(
         tenantId,
         projectionId,
         readNotificationConfig(body.toString('utf8'), settings.maxJsonDepth),
       );
-      answer(response, 200, { projectionId, notifications: notificationsJson(projection, secret) });
+      answer(response, 200, { projectionId, notifications: notificationsJson(notified) });
     },
   });
 }

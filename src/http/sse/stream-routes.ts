@@ -5,16 +5,17 @@ import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConnectionQuota } from '../connection-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
-import type { ChangeHub } from '../../feed/hub.js';
+import type { FeedHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { TenantFeeds } from '../../feed/changes.js';
+import { changesOf } from '../../feed/sources.js';
+import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface ServerSentEventsOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
   readonly quota: ConnectionQuota;
@@ -55,17 +56,17 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
   const { hub, tenants, catalog, quota, authenticator } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
-  const streams = new Set<EventStream>();
+  const streams = new Set<EventStream<Change>>();
   const router = Router({ strict: true, caseSensitive: true });
 
   // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
-  const endAll = (which: (stream: EventStream) => boolean): void => {
+  const endAll = (which: (stream: EventStream<Change>) => boolean): void => {
     for (const stream of [...streams]) if (which(stream)) stream.end();
   };
   authenticator.onRevoked((keyId) => endAll((stream) => stream.keyId === keyId));
   catalog.onChange((change) => {
     if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse) {
-      endAll((stream) => stream.projectionId === change.id);
+      endAll((stream) => stream.sourceId === change.id);
     }
   });
 
@@ -79,10 +80,12 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
-    const { changes } = await tenants.open(tenantId);
+    const source = changesOf(projectionId);
+    const feed = source.of(await tenants.open(tenantId));
+    const from = after === undefined ? undefined : after + 1;
     // What was answered before the stream began is not in it.
-    if (after === undefined) await changes.refresh();
-    else await changes.of(projectionId).read(after + 1, { items: 1 });
+    if (from === undefined) await feed.refresh();
+    else await feed.read(from, { items: 1 });
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
     requireEnabled(tenantId, projectionId);
@@ -97,7 +100,7 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const stream = new EventStream(response, keyId, projectionId, limits, () => pulse.now);
+    const stream = new EventStream(response, keyId, source.id, serverSentEvent, limits, () => pulse.now);
     streams.add(stream);
     pulse.add(stream);
     response.once('close', () => {
@@ -106,7 +109,8 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
       pulse.delete(stream);
     });
     try {
-      stream.subscription = hub.subscribe({ tenantId, projectionId, after, key }, stream);
+      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
+      stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
     } catch {
       stream.end();
     }
@@ -132,7 +136,10 @@ function lastEventId(request: IncomingMessage): number | undefined {
   return integerText(values[0] as string, 'Last-Event-ID', 0, Number.MAX_SAFE_INTEGER);
 }
 
-class EventStream implements Subscriber, Beating {
+const serverSentEvent = (change: Change): Buffer => notificationBytes(change).serverSentEvent;
+
+/** One open stream of whatever items: `encode` makes the whole event of one. */
+class EventStream<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
   #fullSince: number | undefined;
@@ -141,7 +148,8 @@ class EventStream implements Subscriber, Beating {
   constructor(
     private readonly response: Response,
     readonly keyId: string,
-    readonly projectionId: string,
+    readonly sourceId: string,
+    private readonly encode: (item: T) => Buffer,
     private readonly limits: ServerSentEventsLimits,
     private readonly now: () => number,
   ) {
@@ -153,11 +161,8 @@ class EventStream implements Subscriber, Beating {
     });
   }
 
-  push(change: Change): boolean {
-    if (
-      this.response.write(notificationBytes(change).serverSentEvent) ||
-      this.response.writableLength <= this.limits.maxBufferedBytes
-    )
+  push(item: T): boolean {
+    if (this.response.write(this.encode(item)) || this.response.writableLength <= this.limits.maxBufferedBytes)
       return true;
     this.#fullSince = this.now();
     return false;

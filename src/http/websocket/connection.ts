@@ -1,9 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
-import { notificationBytes } from '../../feed/notification-record.js';
 import type { Beating } from '../../feed/pulse.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
@@ -35,8 +33,8 @@ const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
-/** One open WebSocket: pushes changes, pings, and gives up on a client that is gone, too slow or out of line. */
-export class StreamConnection implements Subscriber, Beating {
+/** One open WebSocket: pushes items, each a message that `encode` makes, pings, and gives up on a client that is gone, too slow or out of line. */
+export class StreamConnection<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
@@ -49,6 +47,7 @@ export class StreamConnection implements Subscriber, Beating {
     private readonly socket: WebSocket,
     private readonly transport: Duplex,
     readonly keyId: string,
+    private readonly encode: (item: T) => Buffer,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
   ) {
@@ -58,9 +57,9 @@ export class StreamConnection implements Subscriber, Beating {
     socket.on('pong', () => this.#frame());
   }
 
-  push(change: Change): boolean {
+  push(item: T): boolean {
     if (this.socket.readyState !== this.socket.OPEN) return false;
-    const { message } = notificationBytes(change);
+    const message = this.encode(item);
     this.#cork();
     if (this.socket.bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
       this.socket.send(message, TEXT);

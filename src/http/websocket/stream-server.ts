@@ -2,13 +2,16 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { Catalog } from '../../catalog/catalog.js';
+import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConnectionQuota } from '../connection-quota.js';
-import type { ChangeHub } from '../../feed/hub.js';
+import type { FeedHub } from '../../feed/hub.js';
+import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { TenantFeeds } from '../../feed/changes.js';
+import { changesOf } from '../../feed/sources.js';
+import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
 import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
@@ -16,7 +19,7 @@ import { knownError, refuseUpgrade } from '../problem.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
   readonly quota: ConnectionQuota;
@@ -34,6 +37,15 @@ const DEFAULT_LIMITS: ConnectionLimits = {
   maxBufferedBytes: 1024 * 1024,
   drainDeadlineMs: 30_000,
 };
+/** What an upgrade asks for. */
+interface StreamRequest {
+  readonly projectionId: string;
+  /** The first sequence that the client does not have; undefined: live ones only. */
+  readonly from: number | undefined;
+  readonly key: string | undefined;
+}
+
+const message = (change: Change): Buffer => notificationBytes(change).message;
 const BEAT_MS = 1_000;
 const PATH = /^\/projections\/([^/]+)\/stream$/;
 
@@ -49,8 +61,8 @@ export class StreamServer {
   });
   readonly #limits: ConnectionLimits;
   readonly #pulse: Pulse;
-  readonly #connections = new Set<StreamConnection>();
-  readonly #byKey = new Map<string, Set<StreamConnection>>();
+  readonly #connections = new Set<StreamConnection<Change>>();
+  readonly #byKey = new Map<string, Set<StreamConnection<Change>>>();
   #closing = false;
   #onEmpty: (() => void) | undefined;
 
@@ -80,11 +92,11 @@ export class StreamServer {
         await this.options.catalog.refresh();
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
-      const { changes } = await this.options.tenants.open(tenantId);
+      const feed = changesOf(stream.projectionId).of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (stream.after === undefined) await changes.refresh();
+      if (stream.from === undefined) await feed.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else await changes.of(stream.projectionId).read(stream.after + 1, { items: 1 });
+      else await feed.read(stream.from, { items: 1 });
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
@@ -124,7 +136,7 @@ export class StreamServer {
     clearTimeout(cut);
   }
 
-  #parse(request: IncomingMessage): { projectionId: string; after: number | undefined; key: string | undefined } {
+  #parse(request: IncomingMessage): StreamRequest {
     const url = request.url ?? '/';
     const match = PATH.exec(url.split('?', 1)[0] as string);
     if (match === null) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
@@ -135,7 +147,8 @@ export class StreamServer {
       throw new StatefoldError('INVALID_REQUEST', 'the path holds a malformed percent escape');
     }
     const query = queryOf(url);
-    return { projectionId, after: cursorParameter(query), key: keyParameter(query) };
+    const after = cursorParameter(query);
+    return { projectionId, from: after === undefined ? undefined : after + 1, key: keyParameter(query) };
   }
 
   #start(
@@ -143,18 +156,16 @@ export class StreamServer {
     transport: Duplex,
     keyId: string,
     release: () => void,
-    stream: { tenantId: string; projectionId: string; after: number | undefined; key: string | undefined },
+    { tenantId, projectionId, from, key }: StreamRequest & { readonly tenantId: string },
   ): void {
-    const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now);
+    const connection = new StreamConnection(socket, transport, keyId, message, this.#limits, () => this.#pulse.now);
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
     if (ofKey === undefined) this.#byKey.set(keyId, (ofKey = new Set()));
     ofKey.add(connection);
     this.options.onConnections?.(this.#connections.size);
-    socket.on('error', (error) =>
-      this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'),
-    );
+    socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId }, 'a WebSocket failed'));
     socket.once('close', () => {
       connection.subscription?.close();
       this.#connections.delete(connection);
@@ -166,7 +177,11 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
-      connection.subscription = this.options.hub.subscribe(stream, connection);
+      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
+      connection.subscription = this.options.hub.subscribe(
+        { tenantId, source: changesOf(projectionId), from, wanted },
+        connection,
+      );
     } catch (error) {
       connection.ended(error);
     }
