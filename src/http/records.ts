@@ -14,7 +14,7 @@ import type { Notified } from '../deployments/deployments.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import { isActive } from '../webhooks/endpoint-entities.js';
-import { badCursor } from './query.js';
+import { badCursor } from './parameters.js';
 
 /** The block `notifications` of an answer. */
 export const notificationsJson = ({ projection, endpoint, secret }: Notified): object => ({

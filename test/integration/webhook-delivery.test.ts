@@ -455,7 +455,10 @@ test('14, 15: two endpoints of one projection are two: each with its own secret,
   w.catalog.set('endpoint', 'e2', { ...second, url: two.url, secrets: other.secrets, since: 1 });
   w.feed.accept(change(1, { key: 'a' }), change(2, { key: 'b' }));
   await until(() => one.received.length === 2 && two.received.length === 1, 'each is told');
-  await until(() => deliverer.status('e2')?.lastFailure !== undefined, 'one of them fails');
+  await until(
+    () => deliverer.status('e2')?.lastFailure !== undefined && deliverer.status('p1')?.pending === 0,
+    'one of them fails',
+  );
   assert.deepEqual([deliverer.status('p1')?.pending, deliverer.status('e2')?.pending], [0, 1]);
   assert.deepEqual(two.sequences(), [2], 'from where it was added');
   const [{ headers, body }] = two.received as [Received];

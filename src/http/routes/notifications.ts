@@ -1,127 +1,108 @@
-import { readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
-import { join } from 'node:path';
-import { Router, type Request, type Response } from 'express';
-import type { Catalog } from '../../catalog/catalog.js';
-import { findProjectRoot } from '../../config/project-root.js';
+import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
-import type { ConnectionQuota } from '../connection-quota.js';
-import type { FeedHub } from '../../feed/hub.js';
-import { notificationBytes } from '../../feed/notification-record.js';
-import { systemTimers, type Timers } from '../../feed/timers.js';
-import { poll } from '../../feed/poll.js';
-import { changesOf } from '../../feed/sources.js';
-import type { TenantFeeds } from '../../feed/tenant-feeds.js';
-import type { Principal } from '../auth.js';
-import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
+import { MAX_STATE_KEY } from '../../core/names.js';
+import { integerFrom, nameUpTo } from '../parameters.js';
+import { requireProjection } from '../require-projection.js';
+import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
+import { EVENT_STREAM } from '../sse/event-streams.js';
+import { route } from './dependencies.js';
 
-export interface NotificationRoutesOptions {
-  readonly hub: FeedHub;
-  readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get'>;
-  readonly quota: ConnectionQuota;
-  readonly authenticate: (request: IncomingMessage) => Principal;
-  readonly timers?: Timers;
-}
-
-export interface NotificationRoutes {
-  readonly router: Router;
-  /** Answers the long polls that wait, with what there is. */
-  close(): void;
-}
-
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
+/** Most that a poll may wait. */
 const MAX_WAIT_SECONDS = 60;
-/** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
-const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 
-/** Polling: `GET /projections/{id}/notifications`, what a plain GET of the WebSocket's path is told, and the description of all channels. */
-export function notificationRoutes(options: NotificationRoutesOptions): NotificationRoutes {
-  const { hub, tenants, catalog, quota, authenticate } = options;
-  const timers = options.timers ?? systemTimers;
-  const asyncApi = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
-  const polls = new Set<() => void>();
-  const router = Router({ strict: true, caseSensitive: true });
+export const Notification = component(
+  'Notification',
+  z.strictObject({
+    sequence: version,
+    projectionId: text,
+    className: text,
+    key: text,
+    aggregateId,
+    aggregateType,
+    version,
+    state,
+    timestamp,
+    eventId: text,
+    cause: z.enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive', 'retry', 'skip']).optional(),
+  }),
+);
+export type Notification = z.infer<typeof Notification>;
 
-  router.get('/projections/:id/notifications', async (request: Request<{ id: string }>, response: Response) => {
-    const { tenantId } = authenticate(request);
-    const query = queryOf(request.url);
-    const projectionId = request.params.id;
-    const after = cursorParameter(query);
-    const limit = integerParameter(query, 'limit', 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
-    const key = keyParameter(query);
-    const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-    requireProjection(catalog, tenantId, projectionId);
-    const source = changesOf(projectionId);
-    const feed = source.of(await tenants.open(tenantId));
-    // What was answered elsewhere is in this answer too.
-    await feed.refresh();
-    const records: Buffer[] = [];
-    let bytes = 0;
-    const ended = new AbortController();
-    const stop = (): void => ended.abort();
-    polls.add(stop);
-    response.on('close', stop);
-    try {
-      const end = await poll(hub, {
-        tenantId,
-        source,
-        from: after === undefined ? await feed.start() : after + 1,
-        wanted: key === undefined ? undefined : (change) => change.key === key,
-        take: (change) => {
-          const { record } = notificationBytes(change);
-          bytes += record.length;
-          return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
-        },
-        waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
-        waiting: () => quota.take(tenantId),
-        timers,
-        signal: ended.signal,
-      });
-      if (!response.destroyed) send(response, records, key === undefined ? undefined : end - 1);
-    } finally {
-      polls.delete(stop);
-      response.off('close', stop);
-    }
-  });
+/** The last sequence that the client has, which may be past the newest; and the state key to which the changes are limited. */
+const followed = { afterSequence: integerFrom(0), key: nameUpTo(MAX_STATE_KEY) };
 
-  router.get('/asyncapi.json', (_request: Request, response: Response) => {
-    response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
-    response.end(asyncApi);
-  });
+const common = {
+  method: 'GET',
+  tag: 'Notifications',
+  servedBy: 'notifier',
+  credentials: 'tenant',
+  ofCatalog: true,
+} as const;
 
-  router.get('/projections/:id/stream', (request: Request<{ id: string }>) => {
-    const { tenantId } = authenticate(request);
-    requireProjection(catalog, tenantId, request.params.id);
+const pollNotifications = route({
+  ...common,
+  path: '/projections/{id}/notifications',
+  operationId: 'pollNotifications',
+  summary: 'Poll for changes',
+  lasting: true,
+  query: { ...followed, limit: integerFrom(1, 1_000, 100), waitSeconds: integerFrom(0, MAX_WAIT_SECONDS, 0) },
+  answers: { 200: z.strictObject({ notifications: z.array(Notification), cursor: integer.optional() }) },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
+  serve: ({ channels }, call) => {
+    const { afterSequence: after, limit, key, waitSeconds } = call.query();
+    return channels.polling.answer(call, { projectionId: call.parameter('id'), after, limit, key }, waitSeconds);
+  },
+});
+
+const followByEvents = route({
+  ...common,
+  path: '/projections/{id}/sse',
+  operationId: 'followByEvents',
+  summary: 'Follow changes as server-sent events',
+  lasting: true,
+  query: followed,
+  headers: { 'Last-Event-ID': { type: 'integer', minimum: 0 } },
+  answers: { 200: { media: EVENT_STREAM } },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND', 'SSE_DISABLED'],
+  serve: ({ channels }, call) =>
+    channels.events.answer(call, () => {
+      const { afterSequence: after, key } = call.query();
+      return { projectionId: call.parameter('id'), after, key };
+    }),
+});
+
+const followByWebSocket = route({
+  ...common,
+  path: '/projections/{id}/stream',
+  operationId: 'followByWebSocket',
+  summary: 'Follow changes over a WebSocket (an upgrade)',
+  query: followed,
+  answers: { 101: null },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
+  serve: ({ catalog }, call) => {
+    requireProjection(catalog, call.tenantId, call.parameter('id'));
     throw new StatefoldError(
       'INVALID_REQUEST',
       'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications',
     );
-  });
+  },
+  upgrade: ({ channels }, upgrade) =>
+    channels.sockets.take(upgrade, () => {
+      const { afterSequence: after, key } = upgrade.query();
+      return { projectionId: upgrade.parameter('id'), after, key };
+    }),
+});
 
-  return {
-    router,
-    close() {
-      for (const stop of [...polls]) stop();
-    },
-  };
-}
+const getAsyncApi = route({
+  method: 'GET',
+  path: '/asyncapi.json',
+  operationId: 'getAsyncApi',
+  tag: 'System',
+  summary: 'The channels of notification, in AsyncAPI',
+  servedBy: 'any',
+  credentials: 'none',
+  answers: { 200: z.object({ asyncapi: z.string() }).loose() },
+  serve: ({ channels }, call) => call.answer(200, channels.description),
+});
 
-const OPEN = Buffer.from('{"notifications":[');
-const COMMA = Buffer.from(',');
-
-/** `cursor`: how far was read, told where a filter may have passed over what lies between. */
-function send(response: Response, records: readonly Buffer[], cursor: number | undefined): void {
-  const parts: Buffer[] = [OPEN];
-  records.forEach((record, i) => {
-    if (i > 0) parts.push(COMMA);
-    parts.push(record);
-  });
-  parts.push(Buffer.from(cursor === undefined ? ']}' : `],"cursor":${cursor}}`));
-  const body = Buffer.concat(parts);
-  response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
-  response.setHeader('Content-Length', body.length);
-  response.setHeader('Cache-Control', 'no-store');
-  response.end(body);
-}
+export const NOTIFICATIONS = [pollNotifications, followByEvents, followByWebSocket, getAsyncApi];

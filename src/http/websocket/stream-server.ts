@@ -5,27 +5,28 @@ import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import type { ConnectionQuota } from '../connection-quota.js';
+import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { FeedHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import { changesOf } from '../../feed/sources.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
-import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
-import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
-import { knownError, refuseUpgrade } from '../problem.js';
+import type { Refusals } from '../refusals.js';
+import { requireProjection } from '../require-projection.js';
+import type { Upgrade } from '../route.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
-  readonly quota: ConnectionQuota;
+  readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
+  readonly refusals: Refusals;
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
@@ -37,19 +38,19 @@ const DEFAULT_LIMITS: ConnectionLimits = {
   maxBufferedBytes: 1024 * 1024,
   drainDeadlineMs: 30_000,
 };
-/** What an upgrade asks for. */
-interface StreamRequest {
+const BEAT_MS = 1_000;
+
+const message = (change: Change): Buffer => notificationBytes(change).message;
+
+/** What a stream is asked for. */
+export interface StreamQuery {
   readonly projectionId: string;
-  /** The first sequence that the client does not have; undefined: live ones only. */
-  readonly from: number | undefined;
+  /** The last sequence that the client has; undefined: live only. */
+  readonly after: number | undefined;
   readonly key: string | undefined;
 }
 
-const message = (change: Change): Buffer => notificationBytes(change).message;
-const BEAT_MS = 1_000;
-const PATH = /^\/projections\/([^/]+)\/stream$/;
-
-/** `GET /projections/{id}/stream`: everything that can be refused is refused in HTTP, before the upgrade. */
+/** Changes over WebSockets: everything that can be refused is refused in HTTP, before the upgrade. */
 export class StreamServer {
   readonly #sockets = new WebSocketServer({
     noServer: true,
@@ -79,13 +80,16 @@ export class StreamServer {
     return this.#connections.size;
   }
 
-  /** For the `upgrade` event of the HTTP server; every path. Never rejects. */
-  async handleUpgrade(request: IncomingMessage, transport: Duplex, head: Buffer): Promise<void> {
+  /** Takes the socket of the upgrade. Never rejects. */
+  async take(
+    { request, socket: transport, head, requestId }: Pick<Upgrade, 'request' | 'socket' | 'head' | 'requestId'>,
+    query: () => StreamQuery,
+  ): Promise<void> {
     const ignore = (): void => undefined;
     transport.on('error', ignore);
     let release: (() => void) | undefined;
     try {
-      const stream = this.#parse(request);
+      const stream = query();
       const { tenantId } = this.options.authenticate(request);
       // Another process may have made it a moment ago.
       if (this.options.catalog.get('projection', stream.projectionId) === undefined)
@@ -94,9 +98,9 @@ export class StreamServer {
       release = this.options.quota.take(tenantId);
       const feed = changesOf(stream.projectionId).of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (stream.from === undefined) await feed.refresh();
+      if (stream.after === undefined) await feed.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else await feed.read(stream.from, { items: 1 });
+      else await feed.read(stream.after + 1, { items: 1 });
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
@@ -116,7 +120,7 @@ export class StreamServer {
       if (!upgraded) release();
     } catch (error) {
       release?.();
-      this.#refuse(request, transport, error);
+      this.options.refusals.upgrade(request, transport, error, requestId);
     }
   }
 
@@ -136,27 +140,12 @@ export class StreamServer {
     clearTimeout(cut);
   }
 
-  #parse(request: IncomingMessage): StreamRequest {
-    const url = request.url ?? '/';
-    const match = PATH.exec(url.split('?', 1)[0] as string);
-    if (match === null) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
-    let projectionId: string;
-    try {
-      projectionId = decodeURIComponent(match[1] as string);
-    } catch {
-      throw new StatefoldError('INVALID_REQUEST', 'the path holds a malformed percent escape');
-    }
-    const query = queryOf(url);
-    const after = cursorParameter(query);
-    return { projectionId, from: after === undefined ? undefined : after + 1, key: keyParameter(query) };
-  }
-
   #start(
     socket: WebSocket,
     transport: Duplex,
     keyId: string,
     release: () => void,
-    { tenantId, projectionId, from, key }: StreamRequest & { readonly tenantId: string },
+    { tenantId, projectionId, after, key }: StreamQuery & { readonly tenantId: string },
   ): void {
     const connection = new StreamConnection(socket, transport, keyId, message, this.#limits, () => this.#pulse.now);
     this.#connections.add(connection);
@@ -177,6 +166,7 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
+      const from = after === undefined ? undefined : after + 1;
       const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
       connection.subscription = this.options.hub.subscribe(
         { tenantId, source: changesOf(projectionId), from, wanted },
@@ -185,13 +175,5 @@ export class StreamServer {
     } catch (error) {
       connection.ended(error);
     }
-  }
-
-  #refuse(request: IncomingMessage, transport: Duplex, error: unknown): void {
-    if (transport.destroyed) return;
-    const requestId = requestIdOf(request);
-    if (knownError(error).code === 'INTERNAL')
-      this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
-    refuseUpgrade(transport, error, requestId);
   }
 }

@@ -1,0 +1,105 @@
+import type { Catalog } from '../catalog/catalog.js';
+import type { ConcurrencyQuota } from './concurrency-quota.js';
+import type { FeedHub } from '../feed/hub.js';
+import { notificationBytes } from '../feed/notification-record.js';
+import { systemTimers, type Timers } from '../feed/timers.js';
+import { poll } from '../feed/poll.js';
+import { changesOf } from '../feed/sources.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import { requireProjection } from './require-projection.js';
+import type { Call } from './route.js';
+
+export interface PollingOptions {
+  readonly hub: FeedHub;
+  readonly tenants: TenantFeeds;
+  readonly catalog: Pick<Catalog, 'get'>;
+  readonly quota: ConcurrencyQuota;
+  readonly timers?: Timers;
+}
+
+/** What a poll asks for. */
+export interface PollQuery {
+  readonly projectionId: string;
+  /** Undefined: from the oldest that is kept. */
+  readonly after: number | undefined;
+  readonly limit: number;
+  readonly key: string | undefined;
+}
+
+/** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024;
+
+/** Answers what there is after a cursor, or waits for the first of it. */
+export class Polling {
+  readonly #options: PollingOptions;
+  readonly #timers: Timers;
+  readonly #polls = new Set<() => void>();
+
+  constructor(options: PollingOptions) {
+    this.#options = options;
+    this.#timers = options.timers ?? systemTimers;
+  }
+
+  async answer(
+    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'answer'>,
+    query: PollQuery,
+    waitSeconds: number,
+  ): Promise<void> {
+    const { catalog, hub, tenants, quota } = this.#options;
+    const { request, response, tenantId } = call;
+    const { projectionId, after, limit, key } = query;
+    requireProjection(catalog, tenantId, projectionId);
+    const source = changesOf(projectionId);
+    const feed = source.of(await tenants.open(tenantId));
+    // What was answered elsewhere is in this answer too.
+    await feed.refresh();
+    const records: Buffer[] = [];
+    let bytes = 0;
+    const ended = new AbortController();
+    const stop = (): void => ended.abort();
+    this.#polls.add(stop);
+    response.on('close', stop);
+    try {
+      const end = await poll(hub, {
+        tenantId,
+        source,
+        from: after === undefined ? await feed.start() : after + 1,
+        wanted: key === undefined ? undefined : (change) => change.key === key,
+        take: (change) => {
+          const { record } = notificationBytes(change);
+          bytes += record.length;
+          return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
+        },
+        waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
+        waiting: () => quota.take(tenantId),
+        timers: this.#timers,
+        signal: ended.signal,
+      });
+      if (response.destroyed) return;
+      response.setHeader('Cache-Control', 'no-store');
+      call.answer(200, pageJson(records, key === undefined ? undefined : end - 1));
+    } finally {
+      this.#polls.delete(stop);
+      response.off('close', stop);
+    }
+  }
+
+  /** Answers the long polls that wait, with what there is. */
+  close(): void {
+    for (const stop of [...this.#polls]) stop();
+  }
+}
+
+const OPEN = Buffer.from('{"notifications":[');
+const COMMA = Buffer.from(',');
+
+/** `cursor`: how far was read, told where a filter may have passed over what lies between. */
+function pageJson(records: readonly Buffer[], cursor: number | undefined): Buffer {
+  const parts: Buffer[] = [OPEN];
+  records.forEach((record, i) => {
+    if (i > 0) parts.push(COMMA);
+    parts.push(record);
+  });
+  parts.push(Buffer.from(cursor === undefined ? ']}' : `],"cursor":${cursor}}`));
+  return Buffer.concat(parts);
+}
