@@ -58,7 +58,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
     clock,
     logger,
   });
-  shutdown.add('strikes', () => health.settled());
+  shutdown.add('strikes', () => health.idle());
   const options: DotnetCodeHostOptions = {
     ...codeHostOptions(settings, ground.root),
     logger,
