@@ -27,7 +27,7 @@ export interface ConnectionLimits {
 
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
-const MAX_FRAMES_A_PING = 32;
+const MAX_FRAMES_PER_PING = 32;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
@@ -126,10 +126,10 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   #frame(): void {
-    if (++this.#framesSincePing > MAX_FRAMES_A_PING)
-      this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
+    if (++this.#framesSincePing > MAX_FRAMES_PER_PING)
+      this.close(CLOSE.policy, `more than ${MAX_FRAMES_PER_PING} messages between two pings`);
     // A flood goes on while the closing handshake waits behind it: it isn't read any more.
-    if (this.#framesSincePing > 4 * MAX_FRAMES_A_PING) this.socket.terminate();
+    if (this.#framesSincePing > 4 * MAX_FRAMES_PER_PING) this.socket.terminate();
   }
 
   /** What is pushed on one turn goes out in one write. */
