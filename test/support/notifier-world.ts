@@ -322,7 +322,7 @@ export class ManualTimers implements Timers {
 }
 
 /** Waits until `condition` holds, turn by turn. */
-export async function until(condition: () => boolean, what: string, deadlineMs = 5_000): Promise<void> {
+export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!condition()) {
     if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
