@@ -12,7 +12,8 @@ import type { CodeHost } from '../../src/code-host/code-host.js';
 import { readSettings } from '../../src/config/settings.js';
 import type { AppendCommand, AppendResult } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
-import type { Deployments, SourceFile } from '../../src/deployments/deployments.js';
+import type { Deployments } from '../../src/deployments/deployments.js';
+import type { SourceFile } from '../../src/deployments/source-file.js';
 import { Admission } from '../../src/http/admission.js';
 import { Channels } from '../../src/http/channels.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
@@ -20,14 +21,14 @@ import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
 import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
 import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import type { Aggregates } from '../../src/aggregates/aggregates.js';
 import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
-import type { TenantFeed } from '../../src/feed/changes.js';
+import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import { codecs, compiled, openRunners, testGround } from './ground.js';
@@ -113,7 +114,7 @@ export interface EdgeNode {
   /** As if the tenant's last task had stopped by itself. */
   readonly fail: { with: ((error: Error) => void) | undefined };
   readonly catalog: FencedCatalog;
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   /** Sources of the uploads that came to this process. */
   readonly uploads: (readonly SourceFile[])[];
   /** Tenants whose data this process was told to remove. */
@@ -295,8 +296,8 @@ async function edgeNode(
           return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
         },
       });
-      const { projections, faults, changes } = tenant;
-      seen = { tenantId: tenant.tenantId, aggregates, projections, faults, changes };
+      const { projections, faults, changes, events } = tenant;
+      seen = { tenantId: tenant.tenantId, aggregates, projections, faults, changes, events };
       watchedTenants.set(tenant, seen);
     }
     return seen;
@@ -314,7 +315,7 @@ async function edgeNode(
     activity: NO_ACTIVITY,
     idleMs: 600_000,
   });
-  const hub = new ChangeHub({ tenants: feeds, followed, logger: silentLogger });
+  const hub = new FeedHub({ tenants: feeds, followed });
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
   const assignment = aligned
