@@ -6,12 +6,12 @@ export interface Following {
   readonly ref: PartitionRef;
   readonly logger: Logger;
   /** What is past the place that was taken, waiting up to so long for the first record. */
-  read(waitMs: number): Promise<readonly LogRecord[]>;
-  take(records: readonly LogRecord[]): void | Promise<void>;
+  readonly read: (waitMs: number) => Promise<readonly LogRecord[]>;
+  readonly take: (records: readonly LogRecord[]) => void | Promise<void>;
   /** False: it is not followed any more, or not now. */
-  follows(): boolean;
+  readonly follows: () => boolean;
   /** Trying again changes nothing. It goes on where `follows` still says so. */
-  failed(error: Error): void;
+  readonly failed: (error: Error) => void;
   /** For the log, of the first failure and of the recovery. */
   readonly messages: { readonly away: string; readonly back: string };
 }
