@@ -38,7 +38,7 @@ export function openTasks(
   { definitionsOf, partitionsOf, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
-  const { ownership } = storage;
+  const { ownership, store } = storage;
   const optionsOf = (tenantId: string): TaskOptions | undefined => {
     const definitions = definitionsOf(tenantId);
     return definitions && taskOptions(ground, storage, codeHost, tenantId, definitions);
@@ -54,9 +54,12 @@ export function openTasks(
   const tenants = new TenantRegistry({
     logger,
     ownership,
-    // A restore makes the tenant's topics; those of a deleted one stay gone.
-    prepare: async (section) =>
-      definitionsOf(tenantOfKey(section)) === undefined ? undefined : snapshots?.restore(section),
+    prepare: async (section) => {
+      // Of a tenant that was deleted here, and made again.
+      await store.dropped(section);
+      // A restore makes the tenant's topics; those of a deleted one stay gone.
+      if (definitionsOf(tenantOfKey(section)) !== undefined) await snapshots?.restore(section);
+    },
     idleMs: settings.tenantIdleMs,
     partitionsOf,
     create: (tenantId, onStopped, partitions) => {
