@@ -27,6 +27,7 @@ export function openDeployments(
     changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
     checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
+    maxPendingUploads: settings.maxPendingUploads,
     clock,
     logger,
     observer: metrics.deployments,

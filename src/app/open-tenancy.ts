@@ -33,7 +33,7 @@ export async function openTenancy(
   { codeHost }: OpenedCodeHost,
   { sink }: OpenedReadStore,
 ): Promise<OpenedTenancy> {
-  const { settings, logger, metrics, shutdown, owner, clock } = ground;
+  const { settings, logger, metrics, shutdown, owner, clock, budget } = ground;
   const { log, codecs, store, ownership, shared } = storage;
   const snapshots = shared ? openSnapshots(ground, storage, catalog) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
@@ -52,6 +52,7 @@ export async function openTenancy(
           clock,
           logger,
           observer: metrics.tasks,
+          budget: budget.tenant(tenantId),
           definitions: tenantDefinitions(catalog, tenantId),
           idempotencyWindow: settings.idempotencyWindow,
           strictReads: settings.strictReads,
@@ -117,6 +118,7 @@ export async function openTenancy(
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
+    budget.forget(id);
     // What an owner has goes with the data of the tenant.
     const tenant = previous as TenantEntity;
     if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);

@@ -1,5 +1,6 @@
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeFeed, TenantFeed, TenantFeeds } from './changes.js';
 import {
@@ -115,7 +116,9 @@ class Channel implements SubscriptionHome {
     this.#unsubscribe?.();
     const renewed = this.#tenant !== undefined;
     this.#tenant = tenant;
-    this.#unsubscribe = tenant.changes.subscribe((changes) => this.#dispatch(tenant.changes, changes));
+    this.#unsubscribe = tenant.changes.subscribe((changes) =>
+      eventLoop.slice('notifications', () => this.#dispatch(tenant.changes, changes)),
+    );
     if (!renewed) this.#through = tenant.changes.head();
     for (const subscriptions of this.#subscriptions.values())
       for (const subscription of [...subscriptions]) subscription.renewed(this.#through);

@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { ChangeFeed } from './changes.js';
 import type { Timers } from './timers.js';
@@ -49,6 +49,8 @@ export interface SubscriptionHome {
 }
 
 const PAGE = 256;
+/** A page that was read for a sink that is full is kept for it up to here; what is more is read again. */
+const LEFT_BYTES = 256 * 1024;
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 
@@ -166,7 +168,7 @@ export class ChangeSubscription implements Subscription {
       if (this.#isClosed()) return false;
       if (!room) {
         this.#state = 'BLOCKED';
-        this.#left = changes.slice(i + 1);
+        this.#left = beginningOf(changes, i + 1);
         return false;
       }
     }
@@ -186,6 +188,16 @@ export class ChangeSubscription implements Subscription {
   #isClosed(): boolean {
     return this.#state === 'CLOSED';
   }
+}
+
+/** From there on, as many as may be kept. */
+function beginningOf(changes: readonly Change[], from: number): readonly Change[] {
+  let end = from;
+  for (let bytes = 0; end < changes.length; end++) {
+    bytes += changeBytes(changes[end] as Change);
+    if (bytes > LEFT_BYTES) break;
+  }
+  return changes.slice(from, end);
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -34,6 +34,7 @@ export class Channels implements EdgeExtension {
     const options = {
       ...feeds,
       quota: admission.connections,
+      budget: admission.memory.budget,
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
     };

@@ -50,6 +50,11 @@ export class DeliveryWindow<T extends Deliverable> {
     return this.#pending.size < this.capacity.count && this.#bytes < this.capacity.bytes;
   }
 
+  /** Of what it holds. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** The highest sequence taken. */
   get through(): number {
     return this.#through;

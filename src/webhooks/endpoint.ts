@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers';
+import type { Hold, MemoryBudget } from '../core/budget.js';
 import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
@@ -37,6 +38,8 @@ export interface EndpointContext {
   readonly random: () => number;
   readonly wallClock: () => number;
   readonly limits: EndpointLimits;
+  /** What is taken and not delivered is held of it. */
+  readonly budget: MemoryBudget;
   /** Slots for endpoints that answer, and those apart for the ones that fail, so that these can't hold up the others. */
   readonly slots: FairSlots;
   readonly probationSlots: FairSlots;
@@ -69,6 +72,7 @@ const RESTART_MS = 5_000;
 export class Endpoint implements Subscriber {
   readonly id: string;
   #window: DeliveryWindow<Change>;
+  readonly #hold: Hold;
   #parked: readonly ParkedChange[];
   #subscription: Subscription | undefined;
   #active = 0;
@@ -94,6 +98,7 @@ export class Endpoint implements Subscriber {
   ) {
     this.id = endpointId(tenantId, projectionId);
     this.#window = this.#emptyWindow(0);
+    this.#hold = context.budget.tenant(tenantId).hold('webhooks');
     this.#parked = [];
     this.#pauseMs = context.limits.firstPauseMs;
   }
@@ -107,6 +112,7 @@ export class Endpoint implements Subscriber {
       const window = await this.#restore(feed, checkpoint);
       if (this.#isStopped()) return;
       this.#window = window;
+      this.#hold.set(window.bytes);
       this.#parked = checkpoint.parked;
       this.#started = true;
       this.#save();
@@ -129,7 +135,14 @@ export class Endpoint implements Subscriber {
         this.#pump();
       });
     }
-    return this.#window.hasRoom;
+    this.#hold.set(this.#window.bytes);
+    if (this.#window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
+    return this.#hasRoom;
+  }
+
+  /** Each endpoint goes on with one change at a time, whatever is held. */
+  get #hasRoom(): boolean {
+    return this.#window.hasRoom && (this.#window.size === 0 || this.#hold.full === undefined);
   }
 
   ended(reason: unknown): void {
@@ -182,6 +195,7 @@ export class Endpoint implements Subscriber {
     this.#queued.clear();
     this.#abort.abort();
     await Promise.all(this.#running);
+    this.#hold.close();
     if (this.#started) this.#saveNow();
   }
 
@@ -291,8 +305,9 @@ export class Endpoint implements Subscriber {
       this.#window.released(sequence);
       this.context.gone(this);
     }
+    this.#hold.set(this.#window.bytes);
     this.#save();
-    if (this.#window.hasRoom) this.#subscription?.resume();
+    if (this.#hasRoom) this.#subscription?.resume();
   }
 
   #delivered(sequence: number): void {

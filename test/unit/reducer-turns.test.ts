@@ -11,6 +11,7 @@ const commit = (aggregateId: string, baseVersion: number, eventCount = 1): Store
 const work = (aggregateId: string, baseVersion: number): Work => ({
   commit: commit(aggregateId, baseVersion),
   waiter: undefined,
+  bytes: 100,
 });
 /** Commits of one aggregate, one behind the other. */
 const group = (aggregateId: string, count: number, eventCount = 1): StoredCommit[] =>

@@ -1,3 +1,4 @@
+import { eventLoop } from '../../core/event-loop.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
@@ -65,7 +66,7 @@ export class RunnerSession {
     this.#options = options;
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
-      onFrame: (frame) => this.#receive(frame),
+      onFrame: (frame) => eventLoop.slice('runner_frames', () => this.#receive(frame)),
       expects: () => this.#pending.length > 0,
       onEnd: (end) => {
         const { pid } = this.#process;

@@ -7,6 +7,7 @@ import type { RouteDependencies } from '../edge-options.js';
 import { eventJson } from '../event-json.js';
 import { JsonWriter } from '../json-writer.js';
 import { integerParameter, queryOf, requireName, textParameter } from '../query.js';
+import { memoryOf } from '../request-memory.js';
 import { answer, parameter, requestIdOfAnswer, resource, type Handler } from '../resource.js';
 
 const DEFAULT_EVENTS = 1_000;
@@ -31,6 +32,7 @@ export function eventRoutes(router: Router, { authenticate, tenants }: RouteDepe
       limit: integerParameter(query, 'limit', 1, MAX_EVENTS) ?? DEFAULT_EVENTS,
       direction,
     } as const;
+    await memoryOf(request)?.pageOf(response);
     const page = await (await tenants.home(tenantId, aggregateId)).events(asked);
     const writer = new JsonWriter().text('{"events":[');
     writer.list(page.events, (event) => eventJson(writer, event, include === 'metadata')).text(']');

@@ -61,7 +61,7 @@ export function inspectionRoutes(
   resource(router, '/reducers/dry-run', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, ['aggregateType', 'className', 'limit', 'sample', 'seed', 'show']);
       const aggregateType = fields.get('aggregateType');
       const report = await inspections.dryRunReducers(tenantId, sources, {
@@ -78,7 +78,7 @@ export function inspectionRoutes(
   resource(router, '/projections/dry-run', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, ['projectionId', 'limit', 'show']);
       const projectionId = fields.get('projectionId');
       if (projectionId !== undefined) requireProjection(catalog, tenantId, projectionId);

@@ -12,6 +12,7 @@ import { notificationBytes } from '../../feed/notification-record.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { ChangeFeed, TenantFeeds } from '../../feed/changes.js';
 import type { Principal } from '../auth.js';
+import { COUNTED_BYTES, memoryOf } from '../request-memory.js';
 import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
 
 export interface NotificationRoutesOptions {
@@ -58,8 +59,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
     const { changes } = await tenants.open(tenantId);
     // What was answered elsewhere is in this answer too.
     await changes.refresh();
+    const memory = memoryOf(request);
+    await memory?.pageOf(response);
     let page = await readPage(changes, poll, () => response.destroyed);
     if (page.records.length === 0 && waitSeconds > 0 && request.method === 'GET') {
+      memory?.noPage();
       const release = quota.take(tenantId);
       try {
         await nextChange(tenantId, { ...poll, after: page.cursor }, waitSeconds * 1000, response);
@@ -68,6 +72,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): Notifica
       }
       if (response.destroyed) return;
       requireProjection(catalog, tenantId, poll.projectionId);
+      await memory?.pageOf(response);
       page = await readPage(
         (await tenants.open(tenantId)).changes,
         { ...poll, after: page.cursor },
@@ -162,7 +167,7 @@ async function readPage(changes: ChangeFeed, poll: Poll, gone: () => boolean): P
     }
     if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
     cursor = page.end - 1;
-    if (page.items.length < items) break;
+    if (page.items.length < items && page.end >= feed.head) break;
     // A filter may pass over much that is in memory: others have their turn between pages.
     if (poll.key !== undefined) await nextTurn();
   }
@@ -180,6 +185,7 @@ function send(response: Response, page: Page, filtered: boolean): void {
   });
   parts.push(Buffer.from(filtered ? `],"cursor":${page.cursor}}` : ']}'));
   const body = Buffer.concat(parts);
+  if (body.length > COUNTED_BYTES) memoryOf(response.req)?.answer(response, body.length);
   response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
   response.setHeader('Content-Length', body.length);
   response.setHeader('Cache-Control', 'no-store');

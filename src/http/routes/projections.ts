@@ -2,6 +2,7 @@ import type { Router } from 'express';
 import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
+import { eventLoop } from '../../core/event-loop.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
@@ -12,6 +13,7 @@ import { requireProjection } from '../notification-query.js';
 import { integerParameter, onlyParameters, pageParameters, queryOf, requireName, textParameter } from '../query.js';
 import { notificationsJson, page, projectionRecord } from '../records.js';
 import { answer, parameter, resource } from '../resource.js';
+import { memoryOf } from '../request-memory.js';
 import { readUpload, requireFields } from '../upload.js';
 import { MAX_WAIT_SECONDS } from '../waits.js';
 
@@ -41,7 +43,7 @@ export function projectionRoutes(
       const query = queryOf(request.url);
       onlyParameters(query, ['waitSeconds']);
       const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
       const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
@@ -117,10 +119,15 @@ export function projectionRoutes(
       const query = queryOf(request.url);
       const prefix = textParameter(query, 'prefix') ?? '';
       if (prefix !== '') requireName(prefix, 'prefix', MAX_STATE_KEY);
+      await memoryOf(request)?.pageOf(response);
       const { states, nextCursor } = await (
         await tenants.open(tenantId)
       ).projections.states({ projectionId, prefix, ...pageParameters(query) });
-      answer(response, 200, statesJson(states, nextCursor));
+      answer(
+        response,
+        200,
+        eventLoop.slice('pages', () => statesJson(states, nextCursor)),
+      );
     },
   });
 

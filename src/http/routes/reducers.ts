@@ -35,7 +35,7 @@ export function reducerRoutes(
       const query = queryOf(request.url);
       onlyParameters(query, ['waitSeconds']);
       const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, []);
       const uploaded = await deployments.uploadReducer(tenantId, sources);
       const reached =

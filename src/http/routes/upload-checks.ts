@@ -29,7 +29,7 @@ export function uploadCheckRoutes(
   resource(router, '/reducers/check', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, []);
       answer(response, 200, await limited(tenantId, () => deployments.checkReducer(tenantId, sources)));
     },
@@ -38,7 +38,7 @@ export function uploadCheckRoutes(
   resource(router, '/projections/check', {
     post: async (request, response) => {
       const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
+      const { sources, fields } = await readUpload(request, response, settings);
       requireFields(fields, ['config', 'projectionId']);
       const config = fields.get('config');
       const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);

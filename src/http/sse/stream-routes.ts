@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Router, type Request, type Response } from 'express';
 import type { Catalog } from '../../catalog/catalog.js';
+import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConnectionQuota } from '../connection-quota.js';
@@ -23,6 +24,8 @@ export interface ServerSentEventsOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<ServerSentEventsLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
 }
 
 export interface ServerSentEventsLimits {
@@ -97,11 +100,13 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const stream = new EventStream(response, keyId, projectionId, limits, () => pulse.now);
+    const hold = (options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const stream = new EventStream(response, keyId, projectionId, limits, () => pulse.now, hold);
     streams.add(stream);
     pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
+      hold.close();
       streams.delete(stream);
       pulse.delete(stream);
     });
@@ -144,9 +149,11 @@ class EventStream implements Subscriber, Beating {
     readonly projectionId: string,
     private readonly limits: ServerSentEventsLimits,
     private readonly now: () => number,
+    private readonly hold: Hold,
   ) {
     this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
+      hold.set(0);
       if (this.#fullSince === undefined || this.#ended) return;
       this.#fullSince = undefined;
       this.subscription?.resume();
@@ -154,11 +161,11 @@ class EventStream implements Subscriber, Beating {
   }
 
   push(change: Change): boolean {
-    if (
-      this.response.write(notificationBytes(change).serverSentEvent) ||
-      this.response.writableLength <= this.limits.maxBufferedBytes
-    )
-      return true;
+    if (this.response.write(notificationBytes(change).serverSentEvent)) return true;
+    const { writableLength } = this.response;
+    this.hold.set(writableLength);
+    if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;
+    if (writableLength <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     return false;
   }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
+import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
@@ -26,6 +27,8 @@ export interface StreamServerOptions {
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
   readonly onConnections?: (open: number) => void;
 }
 
@@ -145,7 +148,8 @@ export class StreamServer {
     release: () => void,
     stream: { tenantId: string; projectionId: string; after: number | undefined; key: string | undefined },
   ): void {
-    const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now);
+    const hold = (this.options.budget ?? UNBOUNDED).tenant(stream.tenantId).hold('streams');
+    const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now, hold);
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
@@ -157,6 +161,7 @@ export class StreamServer {
     );
     socket.once('close', () => {
       connection.subscription?.close();
+      hold.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);
