@@ -108,7 +108,6 @@ const timelyTenant = (tenant: Tenant, deadlines: Deadlines): Tenant => ({
 });
 
 const timelyAggregates = (aggregates: Aggregates, deadlines: Deadlines): Aggregates => ({
-  ...timelyHome(aggregates, deadlines),
   list: (query) => deadlines.within(aggregates.list(query), lateRead),
   types: () => deadlines.within(aggregates.types(), lateRead),
   catchUp: (aggregateType) => aggregates.catchUp(aggregateType),
