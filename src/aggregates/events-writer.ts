@@ -131,6 +131,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   #queue: (PendingAppend | PendingControl)[] = [];
   readonly #hold: Hold;
   readonly #budget: TenantBudget;
+  /** Appends that wait for room in the local store. */
+  #later = 0;
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
@@ -202,6 +204,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     for (const event of command.events) bytes += event.data.length + (event.metadata?.length ?? 0) + 100;
     const refusal = this.#refusalOf(bytes);
     if (refusal !== undefined) return Promise.reject(refusal);
+    if (this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
     this.#hold.add(bytes);
     return new Promise((resolve, reject) => {
       this.#queue.push(new PendingAppend(command, bytes, this.#hold, resolve, reject));
@@ -211,17 +214,34 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   /** Nothing of an append that is refused here is stored. */
   #refusalOf(bytes: number): StatefoldError | undefined {
-    const { limits, tables } = this.#options;
-    if (this.#queue.length >= limits.queued) return this.#budget.refusal('appends', 'tenant');
+    if (this.#queue.length + this.#later >= this.#options.limits.queued)
+      return this.#budget.refusal('appends', 'tenant');
     const owner = this.#budget.refuses('appends', bytes);
-    if (owner !== undefined) return this.#budget.refusal('appends', owner);
-    if (!tables.section.isFull) return undefined;
-    tables.section.countRefusal();
-    return new StatefoldError(
-      'UNAVAILABLE',
-      'the local store of this process takes no writes now (is its disk full?), and memory holds all that it may; send the request again later',
-      { retryAfterSeconds: 5 },
-    );
+    return owner === undefined ? undefined : this.#budget.refusal('appends', owner);
+  }
+
+  /** The local store is being written, which makes room; where it can't be, the append is refused. */
+  async #appendLater(command: AppendCommand, bytes: number): Promise<Accepted> {
+    const { section } = this.#options.tables;
+    this.#later++;
+    this.#hold.add(bytes);
+    try {
+      const runs = (): boolean => this.#stopped === undefined && !section.isFailing;
+      if (!runs()) section.countRefusal();
+      if (!runs() || !(await section.untilRoom(runs, ROOM_WAIT_MS)))
+        throw (
+          this.#stopped ??
+          new StatefoldError(
+            'UNAVAILABLE',
+            'the local store of this process takes no writes now (is its disk full?), and memory holds all that it may; send the request again later',
+            { retryAfterSeconds: 5 },
+          )
+        );
+    } finally {
+      this.#later--;
+      this.#hold.sub(bytes);
+    }
+    return this.append(command);
   }
 
   /** Writes a control record; resolves with its offset. */

@@ -166,6 +166,8 @@ export class TenantBudget {
   readonly process: MemoryBudget;
   readonly account: Account;
   readonly #waiters = new Set<Waiter>();
+  /** How many there are of each kind. */
+  readonly #waiting = new Float64Array(BUDGET_KINDS.length);
 
   constructor(process: MemoryBudget) {
     this.process = process;
@@ -213,15 +215,16 @@ export class TenantBudget {
   }
 
   /**
-   * Resolves with so many bytes held as soon as there is room; calls of one tenant in their order.
+   * Resolves with so many bytes held as soon as there is room; those of one tenant and kind in their order.
    * @throws StatefoldError RATE_LIMITED, UNAVAILABLE when there is none in time
    */
   async acquire(kind: BudgetKind, bytes: number, milliseconds: number): Promise<Hold> {
     const hold = this.hold(kind);
-    if (this.#waiters.size === 0 && hold.tryAdd(bytes)) return hold;
+    const index = INDEX[kind];
+    if (this.#waiting[index] === 0 && hold.tryAdd(bytes)) return hold;
     const given = await new Promise<boolean>((resolve) => {
       const waiter: Waiter = {
-        kind: INDEX[kind],
+        kind: index,
         bytes,
         give: () => {
           clearTimeout(timer);
@@ -230,14 +233,15 @@ export class TenantBudget {
         },
       };
       const timer = setTimeout(() => {
-        this.#waiters.delete(waiter);
+        this.#forget(waiter);
         resolve(false);
       }, milliseconds).unref();
       this.#waiters.add(waiter);
+      this.#waiting[index] = (this.#waiting[index] ?? 0) + 1;
       this.process.await(this);
     });
     if (given) return hold;
-    throw this.refusal(kind, this.refuses(kind, bytes) ?? 'process');
+    throw this.refusal(kind, this.refuses(kind, bytes) ?? 'tenant');
   }
 
   /** Gives to those who wait what there is; true: some wait still. */
@@ -247,11 +251,16 @@ export class TenantBudget {
       const { kind, bytes, give } = waiter;
       if (stuck.has(kind)) continue;
       if (this.account.takes(kind, bytes) && this.process.account.takes(kind, bytes)) {
-        this.#waiters.delete(waiter);
+        this.#forget(waiter);
         give();
       } else stuck.add(kind);
     }
     return this.#waiters.size > 0;
+  }
+
+  #forget(waiter: Waiter): void {
+    this.#waiters.delete(waiter);
+    this.#waiting[waiter.kind] = (this.#waiting[waiter.kind] ?? 1) - 1;
   }
 }
 

@@ -271,7 +271,12 @@ export class StoreSection {
     return this.#hold.full !== undefined;
   }
 
-  /** What is left of it is a refusal that is counted. */
+  /** The last write failed. */
+  get isFailing(): boolean {
+    return this.#failed;
+  }
+
+  /** Something was refused since it is full. */
   countRefusal(): void {
     this.#hold.countRefusal();
   }
