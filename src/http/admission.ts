@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { Authenticator, type Principal } from './auth.js';
-import { ConnectionQuota } from './connection-quota.js';
+import { ConcurrencyQuota } from './concurrency-quota.js';
 import { RateLimiter } from './rate-limit.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
@@ -19,7 +19,7 @@ export class Admission {
   readonly authenticator: Authenticator;
   readonly rateLimiter: RateLimiter;
   /** Connections that wait for something. */
-  readonly connections: ConnectionQuota;
+  readonly connections: ConcurrencyQuota;
   /** What requests may hold in memory; without it nothing is bounded. */
   readonly memory: MemoryOfRequests;
   /** A route that is gone through again takes nothing off the rate a second time. */
@@ -32,7 +32,7 @@ export class Admission {
     memory = UNBOUNDED_REQUESTS,
   ) {
     this.memory = memory;
-    this.connections = new ConnectionQuota(connectionsPerTenant);
+    this.connections = new ConcurrencyQuota(connectionsPerTenant);
     this.authenticator = new Authenticator(catalog);
     this.rateLimiter = new RateLimiter({
       perSecond: rateLimitPerSecond,

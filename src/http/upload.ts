@@ -40,11 +40,7 @@ function memoryFor(length: number, { maxUploadBytes, maxInflatedBytes }: UploadL
  * held of the tenant's budget until the request is answered.
  * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, INVALID_ARCHIVE, INVALID_REQUEST, RATE_LIMITED, UNAVAILABLE
  */
-export async function readUpload(
-  request: IncomingMessage,
-  response: ServerResponse,
-  limits: UploadLimits,
-): Promise<Upload> {
+export async function readUpload(request: IncomingMessage, limits: UploadLimits): Promise<Upload> {
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
     throw new StatefoldError(
       'UNSUPPORTED_MEDIA_TYPE',
@@ -52,7 +48,9 @@ export async function readUpload(
     );
   }
   if (declaredLength(request) > limits.maxUploadBytes + MAX_FORM_BYTES) throw tooLarge(limits.maxUploadBytes);
-  const hold = await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits));
+  // express has the response beside the request.
+  const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
+  const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
   const { files, fields } = await receive(request, limits);
   const sources = await sourcesOf(files, limits);
   hold?.set(sources.reduce((sum, { text }) => sum + text.length, 0));

@@ -230,7 +230,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     }
     const { value } = record.body;
     const change = changeOf(record.offset, value);
-    tables.addChange(value.projectionId, record.offset);
+    tables.changes.add(value.projectionId, record.offset);
     tables.setLastInput(value.projectionId, [value.inputOffset, value.inputIndex]);
     this.#head = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
@@ -297,6 +297,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** The accepted changes of an input that was not passed, in no order. */
   recordedOf(inputOffset: number): Iterable<Change> {
     return this.#recorded.of(inputOffset);
+  }
+
+  /** Those of an input that was not passed behind the name, in the order of their names, as they are read from the store. */
+  recordedPast(inputOffset: number, name: string): Iterable<readonly [name: string, change: Change]> {
+    return this.#recorded.past(inputOffset, name);
   }
 
   recorded({ projectionId, inputOffset, inputIndex }: ChangePlace): Change | undefined {

@@ -59,7 +59,7 @@ export class ProjectionChanges implements Feed<Change> {
     const items: Change[] = [];
     let size = FIRST_READ;
     for (let [after, bytes] = [from - 1, 0]; items.length < most;) {
-      const sequences = this.#tables.changesAfter(this.#projectionId, after, Math.min(size, most - items.length));
+      const sequences = this.#tables.changes.after(this.#projectionId, after, Math.min(size, most - items.length));
       if (sequences.length === 0) break;
       let read = 0;
       for (const change of await this.#changes.all.at(sequences)) {
@@ -75,7 +75,7 @@ export class ProjectionChanges implements Feed<Change> {
   }
 
   #expired(trimmed: number): StatefoldError {
-    const [oldest] = this.#tables.changesAfter(this.#projectionId, trimmed, 1);
+    const [oldest] = this.#tables.changes.after(this.#projectionId, trimmed, 1);
     return new StatefoldError(
       'CURSOR_EXPIRED',
       `changes up to sequence ${trimmed} have expired; read the states and go on from sequence ${trimmed}`,

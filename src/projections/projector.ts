@@ -13,7 +13,7 @@ import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
 import { changeOfRow, ProjectionBatch, rowAfter, type Effect, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { goLive, swapValues } from './projection-swap.js';
+import { goLive, TellingSwap } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
@@ -28,6 +28,7 @@ import {
   type RevisionUnit,
 } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
+import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
 import type { PartitionTables } from '../store/partition-tables.js';
@@ -49,6 +50,8 @@ export interface ProjectorOptions {
   readonly keptRevisions: number;
   readonly logger: Logger;
   readonly changesPerProduce?: number | undefined;
+  /** Of a swap, so much at a time. */
+  readonly slice?: SliceBounds | undefined;
   readonly observer?: ProjectorObserver | undefined;
 }
 
@@ -218,10 +221,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   async #oneAcked(): Promise<void> {
-    if (this.#steps.closed) throw new Error('the tenant is closed');
+    this.#mustGoOn();
     await new Promise<void>((resolve) => (this.#freed = resolve));
     this.#freed = undefined;
-    if (this.#steps.closed) throw new Error('the tenant is closed');
+    this.#mustGoOn();
   }
 
   /** The units of all live projections that have not too many strikes. */
@@ -355,9 +358,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     storeChange(tables, this.#units, change);
   }
 
-  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
+  /** Each state of the revision is notified once, of a redeploy those that differ; then it is the live one. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
-    const { tables, builds, definitions, code, changesPerProduce = CHANGES_PER_PRODUCE } = this.#options;
+    const { tables, builds, definitions, code } = this.#options;
     const { projectionId, revision } = swap;
     const before = tables.liveProjection(projectionId);
     if (!definitions.projectionExists(projectionId) || (before !== undefined && before.revision >= revision)) {
@@ -366,18 +369,15 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     }
     await builds.finish(projectionId, swap, offset);
     this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
-    const values: ChangeValue[] = [];
-    let changed = 0;
-    let bytes = 0;
-    for (const value of swapValues(tables, swap, before, offset)) {
-      values.push(value);
-      changed++;
-      bytes += bytesOfValue(value);
-      if (values.length < changesPerProduce && bytes < PRODUCE_BYTES) continue;
-      await this.#emitSwap(values.splice(0));
-      bytes = 0;
-    }
-    await this.#emitSwap(values);
+    const plan = {
+      tables,
+      swap,
+      before,
+      offset,
+      slice: this.#options.slice ?? SLICE,
+      mustGoOn: () => this.#mustGoOn(),
+    };
+    const changed = await new TellingSwap(plan, (values) => this.#tellAll(values)).run();
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -387,6 +387,16 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
+  }
+
+  async #tellAll(values: readonly ChangeValue[]): Promise<void> {
+    const { changesPerProduce = CHANGES_PER_PRODUCE } = this.#options;
+    for (let at = 0; at < values.length; at += changesPerProduce)
+      await this.#emitSwap(values.slice(at, at + changesPerProduce));
+  }
+
+  #mustGoOn(): void {
+    if (this.#steps.closed) throw new Error('the tenant is closed');
   }
 
   async #emitSwap(values: readonly ChangeValue[]): Promise<void> {

@@ -100,17 +100,27 @@ export class RecordedChanges {
     this.#page = { from: input, through: rows === PAGE_ROWS ? last - 1 : this.#spilledThrough, changes };
   }
 
-  /** The states of the input's changes are in the store, and so will be the position past it. */
+  /** Those behind the name, by name: as many as are wanted are read. */
+  past(input: number, name: string): Iterable<readonly [name: string, change: Change]> {
+    this.save();
+    return this.#tables.recordedChanges(input, name);
+  }
+
+  /** The states of the input's changes are in the store, and so will be the position past it. Of an input that has many they go by and by. */
   passed(input: number): void {
     const held = this.#held.get(input);
     if (held !== undefined) {
       this.#held.delete(input);
       this.#bytes -= held.bytes;
     }
-    if (this.#saved.delete(input))
-      for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
+    const saved = this.#saved.delete(input);
+    if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
+    if (saved) for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
     if (input > this.#spilledThrough) return;
-    for (const [name] of [...this.#stored(input)]) this.#tables.dropRecordedChange(input, name);
+    const names: string[] = [];
+    for (const [name] of this.#stored(input))
+      if (names.push(name) > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
+    for (const name of names) this.#tables.dropRecordedChange(input, name);
   }
 
   /** Puts what is held in the store too, before each checkpoint. */

@@ -46,8 +46,8 @@ export class DotnetRunner implements Runner, PoolMember {
   #placed = false;
   /** The place is another's when what is under way has ended. */
   #yielding = false;
-  /** Of the last request. */
-  #units: readonly Unit[] = [];
+  /** Units of which one broke the protocol, until that one is found. */
+  #suspects: readonly Unit[] = [];
   #closed = false;
   #idle: NodeJS.Timeout | undefined;
 
@@ -135,22 +135,29 @@ export class DotnetRunner implements Runner, PoolMember {
 
   exceeded(reason: string): void {
     const { observer } = this.#options;
-    const units = this.#units;
+    const units = artefactsOf(this.#session?.units ?? []);
     const [first] = units;
     this.#session?.exceeded(reason);
     observer.onExceeded?.({ role: 'runner', tenantId: this.#tenantId, reason });
     // Of several artefacts the guilty one is not known, and while events are tried alone, what ends twice is struck for it.
-    if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId))
-      this.#strike(first, reason);
+    if (first !== undefined && !this.#isolating && units.length === 1) this.#strike(first, reason);
+  }
+
+  /** Its process was ended for what it said. Of several artefacts the guilty one is looked for, where events are tried again. */
+  #breached(units: readonly Unit[], wasAsked: boolean, message: string): void {
+    const blamed = [...new Map(units.map((unit) => [unitIdOf(unit), unit])).values()];
+    if (blamed.length > 1 && wasAsked) this.#suspects = blamed;
+    else for (const unit of blamed) this.#strike(unit, message);
   }
 
   #strike(unit: Unit | ProjectionUnit, message: string): void {
+    this.#suspects = [];
     const { logger, observer } = this.#options;
     const { artefactId, className } = unit;
     const strike = {
       tenantId: this.#tenantId,
       artefactId,
-      unitId: 'id' in unit ? unit.id : artefactId,
+      unitId: unitIdOf(unit),
       className,
       message,
     };
@@ -244,6 +251,8 @@ export class DotnetRunner implements Runner, PoolMember {
     } catch (failure) {
       call.reject(this.#asError(failure));
     }
+    // It showed with none of them alone: whichever it was, all have a strike.
+    if (error instanceof RunnerFailure) for (const unit of this.#suspects) this.#strike(unit, error.message);
     const again: Call[] = [];
     outcomes.forEach((outcome, index) => {
       const { call: next } = behind[index] as Attempted;
@@ -279,7 +288,8 @@ export class DotnetRunner implements Runner, PoolMember {
   #run<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
     if (this.#session?.alive !== true) {
-      const session = new RunnerSession(this.#tenantId, this.#options, (ended) => {
+      const session = new RunnerSession(this.#tenantId, this.#options, (ended, breach) => {
+        if (breach !== undefined) this.#breached(ended.units, ended.busy, breach);
         if (this.#session === ended) this.#session = undefined;
         // It ended by itself, without a request: one that is ended for its place gives that back when it is through.
         if (this.#placed && !this.#serving) this.#release();
@@ -287,7 +297,6 @@ export class DotnetRunner implements Runner, PoolMember {
       this.#session = session;
       void session.up.then(() => this.#pool.started(this));
     }
-    this.#units = units;
     for (const { artefactId } of units) {
       if (this.#session.has(artefactId)) continue;
       const assembly = this.#artefacts.get(artefactId);
@@ -295,8 +304,16 @@ export class DotnetRunner implements Runner, PoolMember {
         return Promise.reject(new StatefoldError('UNAVAILABLE', `The artefact ${artefactId} is not loaded.`));
       this.#session.load(artefactId, assembly);
     }
-    return this.#session.exchange(exchange);
+    return this.#session.exchange(units, exchange);
   }
 }
+
+/** What has the strikes: a reducer's artefact, or the revision of a projection. */
+const unitIdOf = (unit: Unit | ProjectionUnit): string => ('id' in unit ? unit.id : unit.artefactId);
+
+/** One unit of each artefact. */
+const artefactsOf = (units: readonly Unit[]): Unit[] => [
+  ...new Map(units.map((unit) => [unit.artefactId, unit])).values(),
+];
 
 const closedError = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'The code host is closed.');

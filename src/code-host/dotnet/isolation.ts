@@ -69,7 +69,7 @@ export class Isolation {
     const { eventDeadlineMs, maxStateBytes } = this.#host;
     const folded = await this.#attempt([item.unit], foldExchange([item], eventDeadlineMs, maxStateBytes));
     if (folded instanceof RunnerFailure) {
-      this.#host.onStrike(item.unit, folded.message);
+      this.#strike(item.unit, folded);
       const failure = { message: folded.message, file: null, line: null, stopped: true as const };
       return { states: [], fault: faultOf(event, item.unit.className, failure, this.#host.now()) };
     }
@@ -142,7 +142,7 @@ export class Isolation {
     const { state, faulted } = keys.stateOf(unit, key);
     // Without a key the code is asked again for every event; only the first is its fault.
     if (faulted) return { event, unit, key, outcome: 'parked', state };
-    this.#host.onStrike(request.units[unit] as ProjectionUnit, failure.message);
+    this.#strike(request.units[unit] as ProjectionUnit, failure);
     return {
       event,
       unit,
@@ -151,6 +151,11 @@ export class Isolation {
       state,
       failure: { message: failure.message, file: null, line: null, stopped: true },
     };
+  }
+
+  #strike(unit: Unit, failure: RunnerFailure): void {
+    // Who breaks the protocol is struck where that is seen, each time.
+    if (failure.kind !== 'breach') this.#host.onStrike(unit, failure.message);
   }
 
   /** One event through some of the units; the changes name the units as the request does. */

@@ -16,12 +16,15 @@ import {
   encodeFold,
   encodeProject,
   encodeState,
+  mostBytesOfFolded,
+  mostBytesOfProjected,
   type Failure,
   type FoldedItem,
   type ProjectedChange,
   type ProjectFrame,
 } from './runner-codec.js';
 import { type Exchange, expectTag } from './runner-session.js';
+import { Pace } from './slices.js';
 import { Tag } from './wire.js';
 
 /** What a projection's key is before the events: asked for once a batch. */
@@ -34,10 +37,15 @@ export function foldExchange(
 ): Exchange<FoldedItem[]> {
   return {
     deadlineMs,
+    mostBytes: mostBytesOfFolded(items, maxStateBytes),
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
-    supply: (missing, writer) => {
-      for (const index of decodeMissingItems(missing, items.length))
-        encodeState(writer, (items[index] as FoldItem).baseState());
+    *supply(missing, writer) {
+      const pace = new Pace();
+      for (const index of yield* decodeMissingItems(missing, items)) {
+        const state = (items[index] as FoldItem).baseState();
+        encodeState(writer, state);
+        if (pace.due(state?.length ?? 0)) yield;
+      }
     },
     decode: (frame) => {
       expectTag(frame, Tag.Folded);
@@ -54,12 +62,15 @@ export function projectExchange(
 ): Exchange<ProjectedChange[]> {
   return {
     deadlineMs,
+    mostBytes: mostBytesOfProjected(project, maxStateBytes),
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
-    supply: (missing, writer) => {
-      for (const { unit, key } of decodeMissingKeys(missing, project.units.length)) {
+    *supply(missing, writer) {
+      const pace = new Pace();
+      for (const { unit, key } of yield* decodeMissingKeys(missing, project)) {
         const { state, faulted } = stateOf(unit, key);
         writer.byte(faulted ? 1 : 0);
         encodeState(writer, state);
+        if (pace.due(state?.length ?? 0)) yield;
       }
     },
     decode: (frame) => {

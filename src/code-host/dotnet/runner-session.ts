@@ -1,19 +1,22 @@
 import { eventLoop } from '../../core/event-loop.js';
+import type { Unit } from '../code-host.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
 import type { ResolvedOptions } from './options.js';
 import { encodeLoad, encodeNamed } from './runner-codec.js';
+import { inSlices, type Sliced } from './slices.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 /** Why a request came to nothing. */
 export class RunnerFailure extends Error {
   override readonly name = 'RunnerFailure';
   /**
-   * `ended`: the process went, for whatever reason. `overran`: it was killed for taking too long. `start`: it never came up.
-   * `too-large`: a frame of this request would pass the limit; the process lives.
+   * `ended`: the process went, for whatever reason. `overran`: it was killed for taking too long. `breach`: it was killed for what
+   * it said, and whose code that was has a strike already. `start`: it never came up. `too-large`: a frame of this request would
+   * pass the limit; the process lives.
    */
-  readonly kind: 'ended' | 'overran' | 'start' | 'too-large';
+  readonly kind: 'ended' | 'overran' | 'breach' | 'start' | 'too-large';
   readonly killedFromOutside: boolean;
   /** It was killed for what it took; which of the events that it ran is to blame is not known. */
   readonly exceeded: boolean;
@@ -29,19 +32,23 @@ export class RunnerFailure extends Error {
 export interface Exchange<T> {
   /** Runs from when the runner has this request before it. */
   readonly deadlineMs: number;
+  /** Of the payload of whatever the runner may say to it; more is refused before it is read. */
+  readonly mostBytes: number;
   readonly encode: (writer: FrameWriter, requestId: number) => void;
   /** Writes the states that the runner lacks; the writer stands behind the frame's head. */
-  readonly supply?: (missing: Buffer, writer: FrameWriter) => void;
+  readonly supply?: (missing: Buffer, writer: FrameWriter) => Sliced<void>;
   /** @throws WireError */
-  readonly decode: (frame: Frame) => T;
+  readonly decode: (frame: Frame) => Sliced<T>;
 }
 
 interface Pending {
   readonly requestId: number;
   readonly exchange: Exchange<unknown>;
+  /** Whose code runs in it. */
+  readonly units: readonly Unit[];
   readonly writer: FrameWriter;
   readonly resolve: (value: unknown) => void;
-  readonly reject: (failure: RunnerFailure) => void;
+  readonly reject: (failure: Error) => void;
   /** The runner has asked for the states that it lacks. */
   supplied: boolean;
 }
@@ -58,23 +65,38 @@ export class RunnerSession {
   readonly #loaded = new Set<string>();
   #requestId = 0;
   #timer: NodeJS.Timeout | undefined;
+  #armedUntil = 0;
   #overran: number | undefined;
   #exceeded = false;
   #isReady = false;
+  /** Its answer is here, and being read: whatever becomes of the process. */
+  #reading: Pending | undefined;
+  /** Of the request that was answered last. */
+  #lastUnits: readonly Unit[] = [];
+  /** When it began what it is at; undefined: it has nothing to do. */
+  #busySince: number | undefined = performance.now();
+  #busyMs = 0;
 
-  constructor(tenantId: string, options: ResolvedOptions, onEnd: (session: RunnerSession) => void) {
+  constructor(
+    tenantId: string,
+    options: ResolvedOptions,
+    onEnd: (session: RunnerSession, breach: string | undefined) => void,
+  ) {
     this.#options = options;
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
       onFrame: (frame) => eventLoop.slice('runner_frames', () => this.#receive(frame)),
       expects: () => this.#pending.length > 0,
+      mostBytes: () => this.#pending[0]?.exchange.mostBytes ?? 0,
+      onUnexpected: (err) => logger.error({ err, tenantId }, 'what a runner said could not be read'),
       onEnd: (end) => {
         const { pid } = this.#process;
         observer.onProcessEnd?.({ role: 'runner', tenantId, pid, reason: end.reason });
         const level = ([IDLE, CLOSED, YIELDED] as string[]).includes(end.reason) ? 'debug' : 'warn';
         logger[level]({ tenantId, pid, reason: end.reason, stderr: end.stderr }, 'a runner ended');
+        const blamed = end.breach ? end.reason : undefined;
+        onEnd(this, blamed);
         this.#failAll(end);
-        onEnd(this);
       },
     });
     if (this.#process.pid !== undefined)
@@ -83,6 +105,7 @@ export class RunnerSession {
     void this.#process.ready.then((ready) => {
       if (!ready) return;
       this.#isReady = true;
+      this.#rest();
       this.#armHead();
     });
   }
@@ -100,6 +123,21 @@ export class RunnerSession {
     return this.#process.ready;
   }
 
+  /** Whose code is at work, or was last. */
+  get units(): readonly Unit[] {
+    return this.#pending.find(({ units }) => units.length > 0)?.units ?? this.#lastUnits;
+  }
+
+  /** It has a request. */
+  get busy(): boolean {
+    return this.#pending.length > 0;
+  }
+
+  /** Time in which it had something to do, its start included. */
+  get busyMs(): number {
+    return this.#busyMs + (this.#busySince === undefined ? 0 : performance.now() - this.#busySince);
+  }
+
   has(artefactId: string): boolean {
     return this.#loaded.has(artefactId);
   }
@@ -107,10 +145,15 @@ export class RunnerSession {
   /** Goes before the requests that follow; what is wrong with the artefact shows in them. */
   load(artefactId: string, assembly: Buffer): void {
     this.#loaded.add(artefactId);
-    const loading = this.exchange({
+    const loading = this.exchange([], {
       deadlineMs: this.#options.startDeadlineMs,
+      mostBytes: 0,
       encode: (writer, requestId) => encodeLoad(writer, requestId, artefactId, assembly),
-      decode: (frame) => expectTag(frame, Tag.Loaded),
+      // eslint-disable-next-line require-yield -- there is nothing in it to be read
+      *decode(frame) {
+        expectTag(frame, Tag.Loaded);
+        if (frame.payload.length > 0) throw new WireError('a frame goes on after its fields');
+      },
     });
     // The request behind it fails with it, and tells.
     loading.catch(() => undefined);
@@ -125,7 +168,7 @@ export class RunnerSession {
   }
 
   /** @throws RunnerFailure */
-  exchange<T>(exchange: Exchange<T>): Promise<T> {
+  exchange<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!this.alive) {
         reject(new RunnerFailure('ended', 'its process had ended', { killedFromOutside: true }));
@@ -140,9 +183,11 @@ export class RunnerSession {
         reject(error instanceof FrameTooLargeError ? new RunnerFailure('too-large', error.message) : (error as Error));
         return;
       }
+      this.#busySince ??= performance.now();
       this.#pending.push({
         requestId,
         exchange,
+        units,
         writer,
         resolve: resolve as (value: unknown) => void,
         reject,
@@ -172,39 +217,94 @@ export class RunnerSession {
     this.#process.send(writer.end());
   }
 
-  #receive(frame: Frame): void {
+  #receive(frame: Frame): Promise<void> | undefined {
     const head = this.#pending[0];
     if (head === undefined || frame.requestId !== head.requestId)
       throw new WireError('an answer that nobody asked for');
-    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined) {
-      this.#supply(head, frame);
-      return;
+    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined)
+      return this.#supply(head, head.exchange.supply, frame);
+    if (frame.tag === Tag.TooLarge) {
+      if (frame.payload.length > 0) throw new WireError('a frame goes on after its fields');
+      this.#answered(head);
+      head.reject(new RunnerFailure('too-large', 'the answer would be too large'));
+      return undefined;
     }
-    const answer =
-      frame.tag === Tag.TooLarge
-        ? new RunnerFailure('too-large', 'the answer would be too large')
-        : head.exchange.decode(frame);
-    this.#pending.shift();
-    this.#writers.push(head.writer);
-    this.#armHead();
-    if (answer instanceof RunnerFailure) head.reject(answer);
-    else head.resolve(answer);
+    // It has answered: what it takes to read that is not its time.
+    clearTimeout(this.#timer);
+    const reading = inSlices(
+      head.exchange.decode(frame),
+      (answer) => {
+        this.#reading = undefined;
+        this.#answered(head);
+        head.resolve(answer);
+      },
+      (error) => this.#unreadable(head, error),
+    );
+    if (reading !== undefined) this.#reading = head;
+    return reading;
   }
 
-  #supply(head: Pending, frame: Frame): void {
+  #answered(head: Pending): void {
+    if (this.#pending[0] !== head) return;
+    this.#pending.shift();
+    if (head.units.length > 0) this.#lastUnits = head.units;
+    if (head.writer.isSmall) this.#writers.push(head.writer);
+    if (this.#pending.length === 0) this.#rest();
+    this.#armHead();
+  }
+
+  /** A later part of an answer is garbage. Where the process has ended meanwhile, nobody else tells the one who waits. */
+  #unreadable(head: Pending, error: unknown): void {
+    this.#reading = undefined;
+    this.#process.refuse(error);
+    if (this.#pending[0] === head) return;
+    const reason = error instanceof WireError ? error.message : 'it could not be read';
+    head.reject(new RunnerFailure('breach', `spoke garbage: ${reason}`));
+  }
+
+  #supply(
+    head: Pending,
+    supply: NonNullable<Exchange<unknown>['supply']>,
+    frame: Frame,
+  ): Promise<void> | undefined {
     if (head.supplied) throw new WireError('it asked twice for the states of one request');
     head.supplied = true;
     // The runner has read the request: its buffer is free.
     head.writer.begin(head.requestId, Tag.States);
+    const failed = (error: unknown): void => this.#notSupplied(head, error);
+    // It waits for the host, and goes on with what is left of its time.
+    clearTimeout(this.#timer);
+    const left = Math.max(1, this.#armedUntil - performance.now());
     try {
-      head.exchange.supply?.(frame.payload, head.writer);
+      return inSlices(
+        supply(frame.payload, head.writer),
+        () => {
+          this.#process.send(head.writer.end());
+          if (this.#pending[0] === head) this.#arm(head.exchange.deadlineMs, left);
+        },
+        failed,
+      );
     } catch (error) {
-      if (!(error instanceof FrameTooLargeError)) throw error;
-      // It waits for states that can't be sent at once: it has to go, and the events are fed one by one.
-      this.#process.kill('the states of one request were too large');
-      return;
+      failed(error);
+      return undefined;
     }
-    this.#process.send(head.writer.end());
+  }
+
+  #notSupplied(head: Pending, error: unknown): void {
+    if (error instanceof WireError) this.#process.refuse(error);
+    // It waits for states that can't be sent at once: it has to go, and the events are fed one by one.
+    else if (error instanceof FrameTooLargeError) this.#process.kill('the states of one request were too large');
+    else {
+      // No fault of the code: its states could not be had.
+      head.reject(error as Error);
+      this.#process.kill('its states could not be read');
+    }
+  }
+
+  #rest(): void {
+    if (this.#busySince === undefined || this.#pending.length > 0) return;
+    this.#busyMs += performance.now() - this.#busySince;
+    this.#busySince = undefined;
   }
 
   #armHead(): void {
@@ -213,12 +313,13 @@ export class RunnerSession {
     else if (this.#pending[0] !== undefined) this.#arm(this.#pending[0].exchange.deadlineMs);
   }
 
-  #arm(milliseconds: number): void {
+  #arm(milliseconds: number, left = milliseconds): void {
     clearTimeout(this.#timer);
+    this.#armedUntil = performance.now() + left;
     this.#timer = setTimeout(() => {
       this.#overran = milliseconds;
       this.#process.kill(`overran its ${milliseconds.toLocaleString('en-US')} ms`);
-    }, milliseconds);
+    }, left);
   }
 
   #failAll(end: ProcessEnd): void {
@@ -227,6 +328,7 @@ export class RunnerSession {
     if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED)
       failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
+    else if (end.breach) failure = new RunnerFailure('breach', end.reason);
     else {
       const { killedFromOutside } = end;
       failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, {
@@ -234,7 +336,7 @@ export class RunnerSession {
         exceeded: this.#exceeded,
       });
     }
-    for (const pending of this.#pending.splice(0)) pending.reject(failure);
+    for (const pending of this.#pending.splice(0)) if (pending !== this.#reading) pending.reject(failure);
   }
 }
 

@@ -57,6 +57,10 @@ interface Lane {
   written: Promise<void>;
 }
 
+/** Before the id of a topic that was deleted and of which something is left; no topic's name has the like. */
+const DELETED = 'deleted/';
+/** So many batches go in one transaction. */
+const REMOVED_AT_ONCE = 1000;
 const KEY_BYTES = 16;
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -95,10 +99,15 @@ export class LmdbLog implements Log {
     };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
+    const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
-      this.#topics.set(key, value);
+      if (key.startsWith(DELETED)) left.push(value);
+      else this.#topics.set(key, value);
       this.#nextTopicId = Math.max(this.#nextTopicId, value.id + 1);
     }
+    this.#cleaning = this.#inTurn(async () => {
+      for (const meta of left) await this.#remove(meta);
+    });
     this.#cleaner = setInterval(() => void this.clean(), options.cleanEveryMs ?? 60_000).unref();
   }
 
@@ -132,10 +141,18 @@ export class LmdbLog implements Log {
       for (const wake of lane.readers) wake();
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
-    const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
-    for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) }))
-      removed.push(this.#root.remove(key));
-    await flushed(removed);
+    await flushed([this.#topicsDb.remove(topic), this.#topicsDb.put(`${DELETED}${meta.id}`, meta)]);
+    await this.#remove(meta);
+  }
+
+  /** What is left of a topic that was deleted, a part at a time. Cut off, it is gone on with when the log is opened: until nothing is left its id is taken. */
+  async #remove({ id }: TopicMeta): Promise<void> {
+    const range = { start: batchKey(id, 0, 0), end: batchKey(id + 1, 0, 0), limit: REMOVED_AT_ONCE };
+    for (let keys = [...this.#root.getKeys(range)]; keys.length > 0; keys = [...this.#root.getKeys(range)]) {
+      await flushed(keys.map((key) => this.#root.remove(key)));
+      if (this.#closed) return;
+    }
+    await flushed([this.#topicsDb.remove(`${DELETED}${id}`)]);
   }
 
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
@@ -259,33 +276,40 @@ export class LmdbLog implements Log {
 
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
   clean(): Promise<void> {
-    this.#cleaning = this.#cleaning
-      .then(async () => {
-        for (const [topic, { id, partitions, cleanup }] of this.#topics) {
-          for (let partition = 0; partition < partitions && !this.#closed; partition++) {
-            const lane = this.#lane({ topic, partition });
-            if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
-            else if (cleanup.policy === 'latest' || lane.tombstoned)
-              await this.#compact(lane, id, cleanup.policy === 'latest');
-          }
+    this.#cleaning = this.#inTurn(async () => {
+      for (const [topic, { id, partitions, cleanup }] of this.#topics) {
+        for (let partition = 0; partition < partitions && !this.#closed; partition++) {
+          const lane = this.#lane({ topic, partition });
+          if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
+          else if (cleanup.policy === 'latest' || lane.tombstoned)
+            await this.#compact(lane, id, cleanup.policy === 'latest');
         }
-      })
-      .catch(() => undefined); // a full disk: tried again at the next turn
+      }
+    });
     return this.#cleaning;
   }
 
+  /** What fails on a full disk is tried again at the next turn, or the next start. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    return this.#cleaning.then(work).catch(() => undefined);
+  }
+
   async #expire(lane: Lane, before: number): Promise<void> {
-    const removed: Promise<unknown>[] = [];
-    let last: Buffer | undefined;
-    for (const { key, value } of this.#range(lane, 0)) {
-      if (Number(value.readBigUInt64LE(0)) >= before) break;
-      // The last batch stays: it tells where the partition ends.
-      if (last !== undefined) removed.push(this.#root.remove(last));
-      last = Buffer.from(key);
+    for (let more = true; more && !this.#closed;) {
+      const expired: Buffer[] = [];
+      let last: Buffer | undefined;
+      more = false;
+      for (const { key, value } of this.#range(lane, 0)) {
+        if (Number(value.readBigUInt64LE(0)) >= before) break;
+        // The last batch stays: it tells where the partition ends.
+        if (last !== undefined) expired.push(last);
+        last = Buffer.from(key);
+        more = expired.length === REMOVED_AT_ONCE;
+        if (more) break;
+      }
+      if (!more && last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last)) expired.push(last);
+      await flushed(expired.map((key) => this.#root.remove(key)));
     }
-    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last))
-      removed.push(this.#root.remove(last));
-    await flushed(removed);
   }
 
   async #compact(lane: Lane, topicId: number, latest: boolean): Promise<void> {
