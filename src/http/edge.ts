@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { StatefoldError } from '../core/errors.js';
 import { adminCheck } from './admin-auth.js';
-import { answerError, requestIdOf } from './answer.js';
+import { requestIdOf } from './answer.js';
 import { appendRoute } from './append-route.js';
 import { declaredLength, tooLarge } from './body.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
@@ -97,7 +97,8 @@ export function createEdge(options: EdgeOptions): Edge {
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     if (draining) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
-    if (refuses(request) && !PROBES.has(path)) return answerError(response, notForClients(), requestIdOf(request));
+    if (refuses(request) && !PROBES.has(path))
+      return refusals.answer(request, response, notForClients(), requestIdOf(request));
     const hot = request.method === 'POST' ? HOT.get(path) : undefined;
     if (hot === undefined) return void router(request, response);
     const requestId = requestIdOf(request);
@@ -112,7 +113,8 @@ export function createEdge(options: EdgeOptions): Edge {
   // A client that asks before it sends is told at once when its body is too large.
   const checkContinue = (request: IncomingMessage, response: ServerResponse): void => {
     const limit = Math.max(settings.maxBodyBytes, settings.maxUploadBytes);
-    if (declaredLength(request) > 2 * limit) return answerError(response, tooLarge(limit), requestIdOf(request));
+    if (declaredLength(request) > 2 * limit)
+      return refusals.answer(request, response, tooLarge(limit), requestIdOf(request));
     response.writeContinue();
     serve(request, response);
   };

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Writable } from 'node:stream';
 import formidable, { errors as formidableErrors, multipart } from 'formidable';
 import { StatefoldError } from '../core/errors.js';
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 import { isZip, MAX_RATIO, PathSet, RATIO_FLOOR, readArchive, sourceFile, type ArchiveLimits } from './archive.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 import { memoryOf } from './request-memory.js';

@@ -1,10 +1,10 @@
-import { mkdirSync } from 'node:fs';
 import { open, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold, type MemoryBudget } from '../core/budget.js';
 import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
+import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { tenantOfKey } from '../core/slots.js';
 import { within } from '../core/within.js';
 
@@ -62,9 +62,10 @@ export class LocalStore {
   readonly #dropping = new Map<string, Promise<void>>();
 
   constructor(options: LocalStoreOptions) {
-    mkdirSync(options.path, { recursive: true });
+    makePrivateFolder(options.path);
     this.#options = options;
     this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
+    makeFilesPrivate(options.path);
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();

@@ -2,6 +2,7 @@ import { StatefoldError } from '../../core/errors.js';
 import type {
   FoldItem,
   FoldOutcome,
+  HostEvent,
   ProjectChange,
   ProjectionUnit,
   ProjectRequest,
@@ -9,10 +10,11 @@ import type {
   Unit,
 } from '../code-host.js';
 import { Isolation, type IsolationHost } from './isolation.js';
-import type { ResolvedOptions } from './options.js';
+import type { ResolvedOptions, Strike } from './options.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
 import type { PoolMember, RunnerPool } from './runner-pool.js';
-import { CLOSED, type Exchange, IDLE, RunnerFailure, RunnerSession, YIELDED } from './runner-session.js';
+import { CLOSED, eventName, type Exchange, IDLE, RunnerFailure, RunnerSession, YIELDED } from './runner-session.js';
+import { unitIdOf } from './unit-id.js';
 
 /** Requests that are sent ahead: the next is encoded and on its way while the runner is at one. */
 const AHEAD = 2;
@@ -89,6 +91,8 @@ export class DotnetRunner implements Runner, PoolMember {
     const deadlineMs = this.#deadlineOf(items.reduce((sum, item) => sum + item.events.length, 0));
     const units = items.map((item) => item.unit);
     return this.#submit(
+      units,
+      () => items.flatMap((item) => item.events),
       async () => {
         const folded = await this.#run(units, foldExchange(items, deadlineMs, maxStateBytes));
         return folded.map((one, index) => foldOutcome(items[index] as FoldItem, one, clock.now()));
@@ -102,6 +106,8 @@ export class DotnetRunner implements Runner, PoolMember {
     const { maxStateBytes, clock } = this.#options;
     const deadlineMs = this.#deadlineOf(request.events.length);
     return this.#submit(
+      request.units,
+      () => request.events,
       async () => {
         const changes = await this.#run(
           request.units,
@@ -127,20 +133,29 @@ export class DotnetRunner implements Runner, PoolMember {
     return this.#session?.alive === true ? this.#session.pid : undefined;
   }
 
+  get busyMs(): number {
+    return this.#session?.busyMs ?? 0;
+  }
+
   async evict(): Promise<void> {
     this.#placed = false;
     clearTimeout(this.#idle);
     await this.#session?.stop(IDLE);
   }
 
-  exceeded(reason: string): void {
+  exceeded(reason: string, leftBehind: boolean): void {
     const { observer } = this.#options;
-    const units = artefactsOf(this.#session?.units ?? []);
-    const [first] = units;
-    this.#session?.exceeded(reason);
+    const session = this.#session;
+    if (session?.alive !== true) return;
+    const units = artefactsOf(session.units);
+    const atWork = session.busy;
+    session.exceeded(reason);
     observer.onExceeded?.({ role: 'runner', tenantId: this.#tenantId, reason });
-    // Of several artefacts the guilty one is not known, and while events are tried alone, what ends twice is struck for it.
-    if (first !== undefined && !this.#isolating && units.length === 1) this.#strike(first, reason);
+    // While events are tried alone, what ends twice is struck for it, and of several artefacts the guilty one is looked for in that
+    // way. What one has left behind may show with none of them: then all have a strike.
+    if (this.#isolating) return;
+    if (units.length === 1 || (leftBehind && !atWork)) for (const unit of units) this.#strike(unit, reason);
+    else if (leftBehind) this.#suspects = units;
   }
 
   /** Its process was ended for what it said. Of several artefacts the guilty one is looked for, where events are tried again. */
@@ -153,16 +168,14 @@ export class DotnetRunner implements Runner, PoolMember {
   #strike(unit: Unit | ProjectionUnit, message: string): void {
     this.#suspects = [];
     const { logger, observer } = this.#options;
-    const { artefactId, className } = unit;
-    const strike = {
-      tenantId: this.#tenantId,
-      artefactId,
-      unitId: unitIdOf(unit),
-      className,
-      message,
-    };
+    const strike = this.#strikeOf(unit, message);
     logger.warn(strike, 'tenant code was stopped');
     observer.onStrike?.(strike);
+  }
+
+  #strikeOf(unit: Unit | ProjectionUnit, message: string): Strike {
+    const { artefactId, className } = unit;
+    return { tenantId: this.#tenantId, artefactId, unitId: unitIdOf(unit), className, message };
   }
 
   /** What the events may take each, up to the bound of a batch: a small batch that hangs is found out early. */
@@ -171,13 +184,43 @@ export class DotnetRunner implements Runner, PoolMember {
     return Math.max(eventDeadlineMs, Math.min(batchDeadlineMs, events * eventDeadlineMs));
   }
 
-  #submit<T>(attempt: () => Promise<T>, isolate: () => Promise<T>): Promise<T> {
+  #submit<T>(
+    units: readonly Unit[],
+    events: () => readonly HostEvent[],
+    attempt: () => Promise<T>,
+    isolate: () => Promise<T>,
+  ): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
-    return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ attempt, isolate, resolve: resolve as (value: unknown) => void, reject });
+    const answer = new Promise<T>((resolve, reject) => {
+      this.#waiting.push({
+        attempt: () => (this.#ends(units) > 0 ? Promise.reject(DEADLY) : attempt()),
+        isolate: async () => (await this.#haltDeadly(units), isolate()),
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
       if (this.#serving) this.#sendAhead();
       else void this.#serve();
     });
+    if (this.#ends(units) === 0) return answer;
+    return answer.then((value) => {
+      this.#options.marks?.passed(this.#tenantId, events().map(eventName));
+      return value;
+    });
+  }
+
+  /** How many processes have ended over what one of them answered. */
+  #ends(units: readonly Unit[]): number {
+    return this.#options.marks?.deaths(this.#tenantId, units.map(unitIdOf)).deaths ?? 0;
+  }
+
+  /** What ended the service a second time, and event by event, is not run any more. */
+  async #haltDeadly(units: readonly Unit[]): Promise<void> {
+    const { marks, observer } = this.#options;
+    const found = marks?.deaths(this.#tenantId, units.map(unitIdOf));
+    if (found === undefined || found.deaths < 2) return;
+    for (const unit of units.filter((one) => found.units.includes(unitIdOf(one))))
+      await observer.halt?.(this.#strikeOf(unit, 'the service ended twice while it worked off what it answered'));
+    marks?.forget(this.#tenantId);
   }
 
   #sendAhead(): void {
@@ -308,12 +351,11 @@ export class DotnetRunner implements Runner, PoolMember {
   }
 }
 
-/** What has the strikes: a reducer's artefact, or the revision of a projection. */
-const unitIdOf = (unit: Unit | ProjectionUnit): string => ('id' in unit ? unit.id : unit.artefactId);
-
 /** One unit of each artefact. */
 const artefactsOf = (units: readonly Unit[]): Unit[] => [
   ...new Map(units.map((unit) => [unit.artefactId, unit])).values(),
 ];
+
+const DEADLY = new RunnerFailure('ended', 'the service ended over its answer');
 
 const closedError = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'The code host is closed.');

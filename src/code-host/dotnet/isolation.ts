@@ -81,14 +81,18 @@ export class Isolation {
     const keys = new KeyStates(request.stateOf);
     const changes: ProjectedChange[] = [];
     const halts: ProjectChange[] = [];
+    const isHalted = (unit: number): boolean => request.halted?.(unit) === true;
     let units = request.units.map((_, index) => index);
+    // What was halted since the batch was tried is not fed at all.
+    for (const unit of units.filter(isHalted)) halts.push({ event: 0, unit, key: '', outcome: 'halted', state: null });
+    units = units.filter((unit) => !isHalted(unit));
     for (let event = 0; event < request.events.length && units.length > 0; event++) {
       for (const change of await this.#projectEvent(request, event, units, keys)) {
         keys.moveOn(change);
         changes.push({ ...change, event });
       }
       // Also what was halted in the middle of the event was not wholly fed with it.
-      const halted = units.filter((unit) => request.halted?.(unit) === true);
+      const halted = units.filter(isHalted);
       halts.push(...halted.map((unit) => ({ event, unit, key: '', outcome: 'halted' as const, state: null })));
       units = units.filter((unit) => !halted.includes(unit));
     }
@@ -140,9 +144,9 @@ export class Isolation {
     failure: RunnerFailure,
   ): ProjectedChange {
     const { state, faulted } = keys.stateOf(unit, key);
-    // Without a key the code is asked again for every event; only the first is its fault.
-    if (faulted) return { event, unit, key, outcome: 'parked', state };
     this.#strike(request.units[unit] as ProjectionUnit, failure);
+    // Without a key the code is asked again for every event, and each that ends the process is a strike; only the first is the fault.
+    if (faulted) return { event, unit, key, outcome: 'parked', state };
     return {
       event,
       unit,

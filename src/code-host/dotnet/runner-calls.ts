@@ -38,6 +38,7 @@ export function foldExchange(
   return {
     deadlineMs,
     mostBytes: mostBytesOfFolded(items, maxStateBytes),
+    through: items.at(-1)?.events.at(-1),
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
     *supply(missing, writer) {
       const pace = new Pace();
@@ -63,6 +64,7 @@ export function projectExchange(
   return {
     deadlineMs,
     mostBytes: mostBytesOfProjected(project, maxStateBytes),
+    through: project.events.at(-1),
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
     *supply(missing, writer) {
       const pace = new Pace();

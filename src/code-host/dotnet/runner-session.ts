@@ -1,5 +1,6 @@
 import { eventLoop } from '../../core/event-loop.js';
-import type { Unit } from '../code-host.js';
+import type { HostEvent, Unit } from '../code-host.js';
+import { unitIdOf } from './unit-id.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
@@ -34,6 +35,8 @@ export interface Exchange<T> {
   readonly deadlineMs: number;
   /** Of the payload of whatever the runner may say to it; more is refused before it is read. */
   readonly mostBytes: number;
+  /** The last event in it. */
+  readonly through?: HostEvent | undefined;
   readonly encode: (writer: FrameWriter, requestId: number) => void;
   /** Writes the states that the runner lacks; the writer stands behind the frame's head. */
   readonly supply?: (missing: Buffer, writer: FrameWriter) => Sliced<void>;
@@ -51,6 +54,8 @@ interface Pending {
   readonly reject: (failure: Error) => void;
   /** The runner has asked for the states that it lacks. */
   supplied: boolean;
+  /** What it said is large: a process that ends over it leaves that behind. */
+  marked: boolean;
 }
 
 /**
@@ -59,6 +64,7 @@ interface Pending {
  */
 export class RunnerSession {
   readonly #options: ResolvedOptions;
+  readonly #tenantId: string;
   readonly #process: HostProcess;
   readonly #pending: Pending[] = [];
   readonly #writers: FrameWriter[] = [];
@@ -83,6 +89,7 @@ export class RunnerSession {
     onEnd: (session: RunnerSession, breach: string | undefined) => void,
   ) {
     this.#options = options;
+    this.#tenantId = tenantId;
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
       onFrame: (frame) => eventLoop.slice('runner_frames', () => this.#receive(frame)),
@@ -192,6 +199,7 @@ export class RunnerSession {
         resolve: resolve as (value: unknown) => void,
         reject,
         supplied: false,
+        marked: false,
       });
       this.#process.send(writer.end());
       if (this.#pending.length === 1) this.#armHead();
@@ -221,6 +229,7 @@ export class RunnerSession {
     const head = this.#pending[0];
     if (head === undefined || frame.requestId !== head.requestId)
       throw new WireError('an answer that nobody asked for');
+    if (isLarge(frame)) this.#mark(head);
     if (frame.tag === Tag.Missing && head.exchange.supply !== undefined)
       return this.#supply(head, head.exchange.supply, frame);
     if (frame.tag === Tag.TooLarge) {
@@ -245,6 +254,7 @@ export class RunnerSession {
   }
 
   #answered(head: Pending): void {
+    this.#workedOff(head);
     if (this.#pending[0] !== head) return;
     this.#pending.shift();
     if (head.units.length > 0) this.#lastUnits = head.units;
@@ -256,6 +266,7 @@ export class RunnerSession {
   /** A later part of an answer is garbage. Where the process has ended meanwhile, nobody else tells the one who waits. */
   #unreadable(head: Pending, error: unknown): void {
     this.#reading = undefined;
+    this.#workedOff(head);
     this.#process.refuse(error);
     if (this.#pending[0] === head) return;
     const reason = error instanceof WireError ? error.message : 'it could not be read';
@@ -301,6 +312,19 @@ export class RunnerSession {
     }
   }
 
+  /** What is large is told to the next process before this one works it off. */
+  #mark(head: Pending): void {
+    const { through } = head.exchange;
+    if (through === undefined) return;
+    head.marked = true;
+    const units = [...new Set(head.units.map(unitIdOf))];
+    this.#options.marks?.begin(this.#tenantId, { units, through: eventName(through) });
+  }
+
+  #workedOff(head: Pending): void {
+    if (head.marked) this.#options.marks?.end(this.#tenantId);
+  }
+
   #rest(): void {
     if (this.#busySince === undefined || this.#pending.length > 0) return;
     this.#busyMs += performance.now() - this.#busySince;
@@ -336,9 +360,26 @@ export class RunnerSession {
         exceeded: this.#exceeded,
       });
     }
-    for (const pending of this.#pending.splice(0)) if (pending !== this.#reading) pending.reject(failure);
+    for (const pending of this.#pending.splice(0)) {
+      if (pending === this.#reading) continue;
+      this.#workedOff(pending);
+      pending.reject(failure);
+    }
   }
 }
+
+/** Such a frame takes tens of milliseconds, and more memory than all else that is under way. */
+const LARGE_BYTES = 1024 * 1024;
+const LARGE_QUESTION = 64 * 1024;
+const LARGE_COUNT = 16_384;
+
+const isLarge = ({ tag, payload }: Frame): boolean =>
+  payload.length >= LARGE_BYTES ||
+  (tag === Tag.Missing && payload.length >= LARGE_QUESTION) ||
+  (tag === Tag.Projected && payload.length >= 4 && payload.readUInt32LE(0) >= LARGE_COUNT);
+
+/** As a mark has it. */
+export const eventName = ({ aggregateId, version }: HostEvent): string => `${aggregateId}@${version}`;
 
 export const IDLE = 'idle';
 export const CLOSED = 'closed';

@@ -35,6 +35,14 @@ export class Seal {
     return payload.subarray(0, end);
   }
 
+  /** What the next frame ends with. */
+  take(): Buffer {
+    const bytes = Buffer.alloc(SEAL_BYTES);
+    bytes.writeUInt32LE(this.#next(), 0);
+    bytes.writeUInt32LE(this.#next(), 4);
+    return bytes;
+  }
+
   #next(): number {
     const sum = (this.#a + this.#d) | 0;
     const result = (((sum << 7) | (sum >>> 25)) + this.#a) >>> 0;

@@ -26,6 +26,7 @@ interface Guarded {
   readonly credentials: Credentials;
   readonly ofCatalog?: true;
   readonly lasting?: true;
+  readonly probe?: true;
   readonly body?: Body<unknown>;
 }
 
@@ -79,6 +80,8 @@ export class Guard {
   /** Undefined: the request may be served here at once. True: it is answered. */
   #admitted(asked: Asked): Promise<boolean> | undefined {
     const { route, call } = asked;
+    // It answers while the log is away, too.
+    if (route.probe) return undefined;
     if (route.credentials === 'admin') return this.#admitAdmin(asked);
     if (route.credentials !== 'tenant') return undefined;
     const tenantId = call.safe ? this.#options.authenticator.find(call.request)?.tenantId : undefined;

@@ -1,7 +1,7 @@
-import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
+import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import {
   AppendIndefiniteError,
   appendBytes,
@@ -16,7 +16,7 @@ import {
   tooLarge,
   type TopicSpec,
 } from '../log.js';
-import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from './record-batch.js';
+import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords, timestampOf } from './record-batch.js';
 
 export interface LmdbLogOptions {
   /** Directory of the log's files; made when missing. */
@@ -60,7 +60,9 @@ interface Lane {
 /** Before the id of a topic that was deleted and of which something is left; no topic's name has the like. */
 const DELETED = 'deleted/';
 /** So many batches go in one transaction. */
-const REMOVED_AT_ONCE = 1000;
+const REMOVED_AT_ONCE = 250;
+/** Of batches that are gone through one after the other, so much is taken at a time. */
+const PORTION_BYTES = 256 * 1024;
 const KEY_BYTES = 16;
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -83,7 +85,7 @@ export class LmdbLog implements Log {
   #closed = false;
 
   constructor(options: LmdbLogOptions) {
-    mkdirSync(options.path, { recursive: true });
+    makePrivateFolder(options.path);
     this.#path = options.path;
     this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
     this.#now = options.now ?? Date.now;
@@ -98,6 +100,7 @@ export class LmdbLog implements Log {
       maxDbs: 4,
     };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
+    makeFilesPrivate(options.path);
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
     const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
@@ -295,20 +298,38 @@ export class LmdbLog implements Log {
   }
 
   async #expire(lane: Lane, before: number): Promise<void> {
-    for (let more = true; more && !this.#closed;) {
-      const expired: Buffer[] = [];
-      let last: Buffer | undefined;
-      more = false;
-      for (const { key, value } of this.#range(lane, 0)) {
-        if (Number(value.readBigUInt64LE(0)) >= before) break;
-        // The last batch stays: it tells where the partition ends.
-        if (last !== undefined) expired.push(last);
-        last = Buffer.from(key);
-        more = expired.length === REMOVED_AT_ONCE;
-        if (more) break;
+    let last: number | undefined;
+    let expired: number[] = [];
+    const remove = async (): Promise<void> => {
+      await flushed(expired.map((base) => this.#root.remove(batchKey(lane.id, lane.partition, base))));
+      expired = [];
+    };
+    for await (const { base, value } of this.#batches(lane)) {
+      if (timestampOf(value) >= before) break;
+      // The last batch stays: it tells where the partition ends.
+      if (last !== undefined && expired.push(last) === REMOVED_AT_ONCE) await remove();
+      last = base;
+    }
+    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== last) expired.push(last);
+    await remove();
+  }
+
+  /** All of the lane in their order, a portion at a time: others have their turn between, and what they append may come too. */
+  async *#batches(lane: Lane): AsyncGenerator<{ readonly base: number; readonly value: Buffer }, void> {
+    for (let from = 0; !this.#closed && !lane.deleted;) {
+      const portion: { readonly base: number; readonly value: Buffer }[] = [];
+      let bytes = 0;
+      for (const { key, value } of this.#range(lane, from)) {
+        // lmdb hands out a view of its own memory, which lasts only for this step.
+        portion.push({ base: offsetOf(key), value: Buffer.from(value) });
+        bytes += value.length;
+        if (bytes >= PORTION_BYTES) break;
       }
-      if (!more && last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last)) expired.push(last);
-      await flushed(expired.map((key) => this.#root.remove(key)));
+      const last = portion.at(-1);
+      if (last === undefined) return;
+      yield* portion;
+      from = last.base + 1;
+      await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
@@ -316,17 +337,16 @@ export class LmdbLog implements Log {
     lane.tombstoned = false;
     const end = lane.end;
     const lastOf = new Map<string, number>();
-    for (const { key, value } of this.#range(lane, 0))
-      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records)
+    for await (const { base, value } of this.#batches(lane))
+      for (const record of decodeBatch(base, value).records)
         if (record.offset < end && (latest || record.value === null))
           lastOf.set(record.key.toString('latin1'), record.offset);
     const tail = this.#baseAtOrBefore(lane, end);
     const old = this.#now() - DAY_MS;
     const written: Promise<unknown>[] = [];
-    for (const { key, value } of this.#range(lane, 0)) {
-      const base = offsetOf(key);
+    for await (const { base, value } of this.#batches(lane)) {
       if (base >= tail) break;
-      const batch = decodeBatch(base, Buffer.from(value));
+      const batch = decodeBatch(base, value);
       const kept = batch.records.filter((record) => {
         const last = lastOf.get(record.key.toString('latin1'));
         // Tombstones outlive what they erase by a day, so that a slow reader sees them.
