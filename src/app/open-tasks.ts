@@ -1,3 +1,4 @@
+import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import { tenantOfKey } from '../core/slots.js';
 import type { Sink } from '../read-store/sink.js';
@@ -13,6 +14,8 @@ import type { Storage } from './open-storage.js';
 
 /** What tasks need of the ground, so that tests have them without a port and a folder's lock. */
 export interface TaskGround extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'> {
+  /** What tenants may hold in memory; without it nothing is bounded. */
+  readonly budget?: MemoryBudget;
   readonly metrics: { readonly tasks: TaskObserver; readonly snapshots: NonNullable<SnapshotsOptions['observer']> };
 }
 export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
@@ -90,7 +93,7 @@ export function openTasks(
 
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
-  { settings, logger, metrics, owner, clock }: TaskGround,
+  { settings, logger, metrics, owner, clock, budget }: TaskGround,
   { log, codecs, store }: TaskStorage,
   codeHost: CodeHost,
   tenantId: string,
@@ -106,6 +109,7 @@ export const taskOptions = (
   clock,
   logger,
   observer: metrics.tasks,
+  ...(budget && { budget: budget.tenant(tenantId) }),
   idempotencyWindow: settings.idempotencyWindow,
   strictReads: settings.strictReads,
   changesRetentionMs: settings.changesRetentionMs,

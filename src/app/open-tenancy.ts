@@ -28,7 +28,7 @@ export async function openTenancy(
   { codeHost }: OpenedCodeHost,
   { sink }: OpenedReadStore,
 ): Promise<OpenedTenancy> {
-  const { settings, logger, metrics, shutdown } = ground;
+  const { settings, logger, metrics, shutdown, budget } = ground;
   const { log, store, ownership, shared } = storage;
   const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
@@ -60,6 +60,7 @@ export async function openTenancy(
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
+    budget.forget(id);
     // What an owner has goes with the data of the tenant.
     const tenant = previous as TenantEntity;
     if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);
