@@ -188,6 +188,11 @@ export class AggregatePartition
     return this.#writer.claim();
   }
 
+  /** Resolves when all that was acknowledged before the call is folded here: at once where this process is the owner. */
+  refresh(): Promise<void> {
+    return this.#owned ? Promise.resolve() : this.#writer.caughtUp();
+  }
+
   async caughtUpAsOwner(): Promise<void> {
     if (!this.#owned && !this.#isRead) throw new NotOwnerError();
     return this.#writer.caughtUp();

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { crc32 } from 'node:zlib';
 import { fromBufferPromise, type Entry, type LocalFileHeader, type ZipFile } from 'yauzl';
 import { StatefoldError } from '../core/errors.js';
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 
 export interface ArchiveLimits {
   /** Bytes of all sources together, counted while they are inflated. */

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Catalog } from '../catalog/catalog.js';
 import { findProjectRoot } from '../config/project-root.js';
 import type { Logger } from '../core/logger.js';
-import type { TenantFeeds } from '../feed/changes.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Timers } from '../feed/timers.js';
 import type { Admission } from './admission.js';
 import { Polling } from './polling.js';
@@ -15,7 +15,7 @@ import type { ConnectionLimits } from './websocket/connection.js';
 import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
   readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'>;

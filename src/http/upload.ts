@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Writable } from 'node:stream';
 import formidable, { errors as formidableErrors, multipart } from 'formidable';
 import { StatefoldError } from '../core/errors.js';
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 import { isZip, PathSet, readArchive, sourceFile, type ArchiveLimits } from './archive.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 

@@ -78,10 +78,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   readonly #options: ChangesWriterOptions;
   readonly #partition: FencedPartition<ChangesBody>;
   readonly #recorded: RecordedChanges;
-  readonly #listeners = new Set<(changes: readonly Change[]) => void>();
-  readonly #quiet = new Set<() => void>();
+  /** Feeds of projections that somebody follows. */
+  readonly #followed = new Map<string, Set<ProjectionChanges>>();
   #queue: Group[] = [];
-  #fresh: Change[] = [];
+  /** The first change of each projection that its followers were not told of yet. */
+  readonly #fresh = new Map<string, number>();
   #head = 0;
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
@@ -211,7 +212,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#head = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
-    if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
+    if (this.#fresh.size === 0) queueMicrotask(() => this.#publish());
+    if (!this.#fresh.has(value.projectionId)) this.#fresh.set(value.projectionId, record.offset);
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
     this.#options.listener.recorded(change, value.inputOffset);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
@@ -300,16 +302,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   #publish(): void {
-    const changes = this.#fresh;
-    this.#fresh = [];
-    for (const listener of this.#quiet) listener();
-    for (const listener of this.#listeners) {
-      try {
-        listener(changes);
-      } catch (error) {
-        this.#options.logger.error({ err: error }, 'a listener of changes threw');
-      }
-    }
+    const fresh = [...this.#fresh];
+    this.#fresh.clear();
+    for (const [projectionId, first] of fresh)
+      for (const feed of [...(this.#followed.get(projectionId) ?? [])]) feed.tell(first);
   }
 
   produced(records: number, seconds: number): void {
@@ -360,7 +356,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   of(projectionId: string): ProjectionChanges {
-    return new ProjectionChanges(this, this.#options.tables, projectionId);
+    const [followed] = this.#followed.get(projectionId) ?? [];
+    return followed ?? new ProjectionChanges(this, this.#options.tables, projectionId);
   }
 
   mustRun(): void {
@@ -373,19 +370,19 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
-  subscribe(listener: (changes: readonly Change[]) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  follow(projectionId: string, feed: ProjectionChanges): () => void {
+    const feeds = this.#followed.get(projectionId) ?? new Set();
+    this.#followed.set(projectionId, feeds.add(feed));
+    return () => {
+      if (feeds.delete(feed) && feeds.size === 0) this.#followed.delete(projectionId);
+    };
   }
 
-  /** As `subscribe`, for listeners that do not keep the tenant active. */
-  subscribeQuietly(listener: () => void): () => void {
-    this.#quiet.add(listener);
-    return () => this.#quiet.delete(listener);
-  }
-
+  /** How many are told of changes of projections. */
   get subscribers(): number {
-    return this.#listeners.size;
+    let count = 0;
+    for (const feeds of this.#followed.values()) for (const feed of feeds) count += feed.subscribers;
+    return count;
   }
 }
 

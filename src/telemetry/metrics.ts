@@ -172,7 +172,7 @@ export class Metrics {
   );
   readonly #webhookParked = this.#count(
     'webhook_parked_total',
-    'Deliveries that were given up after the last attempt.',
+    'Webhook messages that became dead letters: given up after the last attempt.',
   );
   readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
   readonly #websockets = this.#gauge('websocket_connections', 'Open WebSocket streams.');
@@ -279,7 +279,7 @@ export class Metrics {
       readonly outcome: { readonly kind: string };
       readonly durationMs: number;
     }): void => this.#webhookSeconds.series(outcome.kind).observe(durationMs / 1000),
-    parked: (): void => void this.#webhookParked.value++,
+    buried: (): void => void this.#webhookParked.value++,
     disabled: (): void => void this.#webhookDisabled.value++,
   };
 

@@ -311,8 +311,9 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     for (const { key, sequence } of page?.states ?? [])
       if (sequence !== last.get(key) && (last.get(key) ?? 0) >= anchor)
         bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
-    const oldest = await settled(task.changes.oldest(projectionId));
-    if (oldest === undefined) continue;
+    const from = await settled(task.changes.of(projectionId).start());
+    if (from === undefined) continue;
+    const oldest = from - 1;
     if (oldest > anchor)
       bad(`12: ${who} lets cursors of ${projectionId} up to ${oldest} expire, the log has all from ${anchor} on`);
     const feed = await settled(task.changes.of(projectionId).read(oldest + 1, { items: 100_000 }));

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { Change } from '../../src/core/change.js';
+import { pushedInto } from '../support/all-changes.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -303,7 +304,7 @@ export class World {
       label: standby ? 'stands by' : 'opens',
       weight: 1,
       run: () => {
-        task.changes.subscribe((changes) => pushed.push(...changes));
+        pushedInto(task, pushed);
         task.open({ standby }).then(
           () => (running.open = true),
           (error: unknown) => {

@@ -220,7 +220,7 @@ export class Seat {
   async told(): Promise<Change[]> {
     const all: Change[] = [];
     const feed = this.task.changes.of(PROJECTION);
-    for (let from = (await this.task.changes.oldest(PROJECTION)) + 1; ;) {
+    for (let from = await this.task.changes.of(PROJECTION).start(); ;) {
       const { items } = await feed.read(from, { items: 1000 });
       if (items.length === 0) return all;
       all.push(...items);

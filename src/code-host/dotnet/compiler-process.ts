@@ -63,7 +63,7 @@ export class CompilerProcess {
   /** What it was at is left unanswered. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#settled();
+    this.#idle();
     this.#process?.kill('closed');
     await this.#process?.ended;
   }
@@ -128,11 +128,11 @@ export class CompilerProcess {
     if (job === undefined) return;
     if (end.killedFromOutside && !job.retried) {
       job.retried = true;
-      this.#settled();
+      this.#idle();
       this.#job = job;
       void this.#send(job);
     } else if (end.neverReady) {
-      this.#settled();
+      this.#idle();
       job.reject(
         new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`),
       );
@@ -163,11 +163,11 @@ export class CompilerProcess {
 
   #finish(compilation: Compilation): void {
     const job = this.#job;
-    this.#settled();
+    this.#idle();
     job?.resolve(compilation);
   }
 
-  #settled(): void {
+  #idle(): void {
     clearTimeout(this.#deadline);
     clearInterval(this.#watch);
     this.#killedFor = undefined;

@@ -1,9 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
-import { notificationBytes } from '../../feed/notification-record.js';
 import type { Beating } from '../../feed/pulse.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
@@ -29,14 +27,14 @@ export interface ConnectionLimits {
 
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
-const MAX_FRAMES_A_PING = 32;
+const MAX_FRAMES_PER_PING = 32;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
-/** One open WebSocket: pushes changes, pings, and gives up on a client that is gone, too slow or out of line. */
-export class StreamConnection implements Subscriber, Beating {
+/** One open WebSocket: pushes items, each a message that `encode` makes, pings, and gives up on a client that is gone, too slow or out of line. */
+export class StreamConnection<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
@@ -49,6 +47,7 @@ export class StreamConnection implements Subscriber, Beating {
     private readonly socket: WebSocket,
     private readonly transport: Duplex,
     readonly keyId: string,
+    private readonly encode: (item: T) => Buffer,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
   ) {
@@ -58,9 +57,9 @@ export class StreamConnection implements Subscriber, Beating {
     socket.on('pong', () => this.#frame());
   }
 
-  push(change: Change): boolean {
+  push(item: T): boolean {
     if (this.socket.readyState !== this.socket.OPEN) return false;
-    const { message } = notificationBytes(change);
+    const message = this.encode(item);
     this.#cork();
     if (this.socket.bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
       this.socket.send(message, TEXT);
@@ -127,10 +126,10 @@ export class StreamConnection implements Subscriber, Beating {
   }
 
   #frame(): void {
-    if (++this.#framesSincePing > MAX_FRAMES_A_PING)
-      this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
+    if (++this.#framesSincePing > MAX_FRAMES_PER_PING)
+      this.close(CLOSE.policy, `more than ${MAX_FRAMES_PER_PING} messages between two pings`);
     // A flood goes on while the closing handshake waits behind it: it isn't read any more.
-    if (this.#framesSincePing > 4 * MAX_FRAMES_A_PING) this.socket.terminate();
+    if (this.#framesSincePing > 4 * MAX_FRAMES_PER_PING) this.socket.terminate();
   }
 
   /** What is pushed on one turn goes out in one write. */
