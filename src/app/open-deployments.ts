@@ -26,6 +26,7 @@ export function openDeployments(
     codeHost,
     endpoints,
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
+    maxPendingUploads: settings.maxPendingUploads,
     clock,
     logger,
     observer: metrics.deployments,

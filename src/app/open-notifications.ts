@@ -16,7 +16,7 @@ export interface OpenedNotifications {
 }
 
 export async function openNotifications(
-  { settings, logger, metrics, shutdown }: Ground,
+  { settings, logger, metrics, shutdown, budget }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
   { feeds, followed }: OpenedTenancy,
@@ -34,6 +34,7 @@ export async function openNotifications(
     serves: (tenantId) => ownership.notifies(tenantId),
     unseal: (sealed) => sealer.unseal(sealed),
     logger,
+    budget,
     allowPrivate: settings.webhookAllowPrivate,
     timeoutMs: settings.webhookTimeoutMs,
     observer: metrics.webhooks,

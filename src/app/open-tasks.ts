@@ -1,3 +1,4 @@
+import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import { partitionKey, partitionOfKey, storedAs, tenantOfKey } from '../core/slots.js';
 import type { Sink } from '../read-store/sink.js';
@@ -13,6 +14,8 @@ import type { Storage } from './open-storage.js';
 
 /** What tasks need of the ground, so that tests have them without a port and a folder's lock. */
 export interface TaskGround extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'> {
+  /** What tenants may hold in memory; without it nothing is bounded. */
+  readonly budget?: MemoryBudget;
   readonly metrics: { readonly tasks: TaskObserver; readonly snapshots: NonNullable<SnapshotsOptions['observer']> };
 }
 export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
@@ -40,7 +43,7 @@ export function openTasks(
   { definitionsOf, partitionsOf, incarnationOf = () => undefined, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
-  const { ownership } = storage;
+  const { ownership, store } = storage;
   const optionsOf = (tenantId: string): TaskOptions | undefined => {
     const definitions = definitionsOf(tenantId);
     return (
@@ -68,7 +71,7 @@ export function openTasks(
         : partitionKey(storedAs({ tenantId, incarnation: incarnationOf(tenantId) }), partitionOfKey(slotKey));
     },
     prepare: async (section) => {
-      await storage.store.dropped(section);
+      await store.dropped(section);
       await snapshots?.restore(section);
     },
     idleMs: settings.tenantIdleMs,
@@ -101,7 +104,7 @@ export function openTasks(
 
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
-  { settings, logger, metrics, owner, clock }: TaskGround,
+  { settings, logger, metrics, owner, clock, budget }: TaskGround,
   { log, codecs, store }: TaskStorage,
   codeHost: CodeHost,
   tenantId: string,
@@ -117,6 +120,7 @@ export const taskOptions = (
   clock,
   logger,
   observer: metrics.tasks,
+  ...(budget && { budget: budget.tenant(tenantId) }),
   idempotencyWindow: settings.idempotencyWindow,
   strictReads: settings.strictReads,
   changesRetentionMs: settings.changesRetentionMs,

@@ -30,7 +30,7 @@ export async function openTenancy(
   { codeHost }: OpenedCodeHost,
   { sink }: OpenedReadStore,
 ): Promise<OpenedTenancy> {
-  const { settings, logger, metrics, shutdown } = ground;
+  const { settings, logger, metrics, shutdown, budget } = ground;
   const { log, store, ownership, shared } = storage;
   const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
@@ -68,6 +68,7 @@ export async function openTenancy(
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
+    budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const tenant = previous as TenantEntity;
     const owned = ownership.ownerOf(id) === 'self';

@@ -34,12 +34,15 @@ export interface DeploymentServiceOptions {
   readonly endpoints: Endpoints;
   /** The tenant's task; rejects where this process does not serve the tenant. */
   readonly projectionsOf: (tenantId: string) => Promise<LiveProjections>;
+  /** Uploads of a tenant that may wait for their compilation at one time. */
+  readonly maxPendingUploads?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
 }
 
 const RETRY_MS = 2000;
+const UPLOAD_RETRY_SECONDS = 5;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
 
@@ -47,6 +50,8 @@ const unzip = promisify(gunzip);
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
+  /** Of each tenant, uploads that are being kept, and compilations that wait or are under way. */
+  readonly #pending = new Map<string, number>();
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
@@ -71,11 +76,11 @@ export class DeploymentService implements Deployments {
     const { catalog } = this.#options;
     for (const { id, value } of catalog.list('reducer', undefined))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
-        this.#background(value.artefactId, () => this.#compileReducer(id, value));
+        this.#background(value, () => this.#compileReducer(id, value));
     for (const { id, value } of catalog.list('projection', undefined))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
         if (status === 'compiling')
-          this.#background(artefactId, () => this.#compileProjection(id, { ...value, artefactId }));
+          this.#background({ ...value, artefactId }, () => this.#compileProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
@@ -85,6 +90,10 @@ export class DeploymentService implements Deployments {
   }
 
   async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
+    return this.#counted(tenantId, () => this.#uploadReducer(tenantId, sources));
+  }
+
+  async #uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
     const { catalog } = this.#options;
     const reducerId = uuidv7(this.#options.clock.now());
     await this.#keepSources(reducerId, sources);
@@ -96,11 +105,20 @@ export class DeploymentService implements Deployments {
       createdAt: this.#now(),
     };
     await catalog.put('reducer', reducerId, 0, reducer);
-    this.#background(reducer.artefactId, () => this.#compileReducer(reducerId, reducer, sources));
+    this.#background(reducer, () => this.#compileReducer(reducerId, reducer));
     return reducer;
   }
 
   async uploadProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    redeployed: string | undefined,
+  ): Promise<Notified> {
+    return this.#counted(tenantId, () => this.#uploadProjection(tenantId, sources, notifications, redeployed));
+  }
+
+  async #uploadProjection(
     tenantId: string,
     sources: readonly SourceFile[],
     notifications: NotificationConfig | undefined,
@@ -129,7 +147,7 @@ export class DeploymentService implements Deployments {
         ...revised(value, { ...newest, uploadedAt }, uploadedAt),
         sse: notifications?.sse ?? value.sse,
       }));
-    this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
+    this.#background(projection, () => this.#compileProjection(projectionId, projection));
     return this.#notified(projection, await configure?.(projectionId));
   }
 
@@ -315,8 +333,35 @@ export class DeploymentService implements Deployments {
     return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
   }
 
-  /** Tries until it has an outcome, once an artefact however often it is asked for; what is left at the end of the process goes on at the next start. */
-  #background(artefactId: string, work: () => Promise<void>): void {
+  /** @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may */
+  async #counted<T>(tenantId: string, keep: () => Promise<T>): Promise<T> {
+    const most = this.#options.maxPendingUploads ?? Infinity;
+    if ((this.#pending.get(tenantId) ?? 0) >= most)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        `${most} uploads of this tenant wait for their compilation, the most that may (MAX_PENDING_UPLOADS); send this one again when some are compiled`,
+        { retryAfterSeconds: UPLOAD_RETRY_SECONDS },
+      );
+    this.#count(tenantId, 1);
+    try {
+      return await keep();
+    } finally {
+      // What is compiled now counts for itself.
+      this.#count(tenantId, -1);
+    }
+  }
+
+  #count(tenantId: string, by: 1 | -1): void {
+    const count = (this.#pending.get(tenantId) ?? 0) + by;
+    if (count === 0) this.#pending.delete(tenantId);
+    else this.#pending.set(tenantId, count);
+  }
+
+  /**
+   * Tries until it has an outcome; what is left at the end of the process goes on at the next start. Once an artefact, however often
+   * it is asked for.
+   */
+  #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
     if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
       while (!this.#closed) {
@@ -328,19 +373,20 @@ export class DeploymentService implements Deployments {
         }
       }
     };
+    this.#count(tenantId, 1);
     this.#compilations.set(
       artefactId,
-      attempt().finally(() => this.#compilations.delete(artefactId)),
+      attempt().finally(() => {
+        this.#compilations.delete(artefactId);
+        this.#count(tenantId, -1);
+      }),
     );
   }
 
-  async #compile(
-    kind: 'reducer' | 'projection',
-    fields: ArtefactFields,
-    given: readonly SourceFile[] | undefined,
-  ): Promise<CompileResult> {
+  async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields): Promise<CompileResult> {
     const { codeHost, catalog, observer } = this.#options;
-    const sources = given ?? (await this.#sources(fields.artefactId));
+    // Read at their turn: what waits takes no memory.
+    const sources = (): Promise<readonly SourceFile[]> => this.#sources(fields.artefactId);
     const started = performance.now();
     const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
@@ -348,8 +394,8 @@ export class DeploymentService implements Deployments {
     return result;
   }
 
-  async #compileReducer(reducerId: string, reducer: ReducerEntity, sources?: readonly SourceFile[]): Promise<void> {
-    const result = await this.#compile('reducer', reducer, sources);
+  async #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
+    const result = await this.#compile('reducer', reducer);
     const outcome = outcomeOf(result, this.#now());
     await this.#finish(async () => {
       // Bound before it is shown as compiled: who waits for that finds its types bound.
@@ -360,12 +406,8 @@ export class DeploymentService implements Deployments {
     });
   }
 
-  async #compileProjection(
-    projectionId: string,
-    projection: ProjectionEntity,
-    sources?: readonly SourceFile[],
-  ): Promise<void> {
-    const result = await this.#compile('projection', projection, sources);
+  async #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
+    const result = await this.#compile('projection', projection);
     const outcome = outcomeOf(result, this.#now());
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
     const mine = ({ artefactId, status }: RevisionEntity): boolean =>

@@ -53,7 +53,8 @@ export interface SubscriptionHome {
 }
 
 const PAGE = 256;
-const BUDGET = { items: PAGE };
+/** What a sink that is full leaves of a page stays in memory. */
+const BUDGET = { items: PAGE, bytes: 1024 * 1024 };
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 

@@ -24,8 +24,8 @@ const FILE_TYPE = 0o170000;
 const REGULAR = 0o100000;
 const DIRECTORY = 0o040000;
 /** An archive is a bomb, not source code, past this many bytes out for one in. Small files compress better than this now and then. */
-const MAX_RATIO = 200;
-const RATIO_FLOOR = 64 * 1024;
+export const MAX_RATIO = 200;
+export const RATIO_FLOOR = 64 * 1024;
 const MAX_PATH = 256;
 
 /** What an archive looks like, wherever its file came from. */

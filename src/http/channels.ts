@@ -18,7 +18,7 @@ export interface ChannelsOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
-  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'>;
+  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> & Partial<Pick<Admission, 'memory'>>;
   readonly logger: Logger;
   /** Told how many WebSockets are open. */
   readonly onConnections?: (open: number) => void;
@@ -44,6 +44,7 @@ export class Channels {
     const options = {
       ...feeds,
       quota: admission.connections,
+      ...(admission.memory && { budget: admission.memory.budget }),
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
       refusals: new Refusals(feeds.logger),

@@ -81,7 +81,7 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
   const home = once((of: AggregateHome) => inTime(of, deadlines, HOME));
   const timed = once(({ tenantId, aggregates, projections, faults, changes, events }: Tenant): Tenant => ({
     tenantId,
-    aggregates: inTime<Aggregates>(aggregates, deadlines, HOME),
+    aggregates: inTime<Aggregates>(aggregates, deadlines),
     projections: inTime(projections, deadlines),
     faults: inTime(faults, deadlines, FAULTS),
     changes,

@@ -6,6 +6,7 @@ import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll } from '../feed/poll.js';
 import { changesOf } from '../feed/sources.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import { memoryOf } from './request-memory.js';
 import { requireProjection } from './require-projection.js';
 import type { Call } from './route.js';
 
@@ -53,6 +54,8 @@ export class Polling {
     const feed = source.of(await tenants.open(tenantId));
     // What was answered elsewhere is in this answer too.
     await feed.refresh();
+    const memory = memoryOf(request);
+    await memory?.pageOf(response);
     const records: Buffer[] = [];
     let bytes = 0;
     const ended = new AbortController();
@@ -71,7 +74,10 @@ export class Polling {
           return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
         },
         waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
-        waiting: () => quota.take(tenantId),
+        waiting: () => {
+          memory?.noPage();
+          return quota.take(tenantId);
+        },
         timers: this.#timers,
         signal: ended.signal,
       });

@@ -1,4 +1,5 @@
 import { changeBytes, type Change } from '../core/change.js';
+import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
@@ -17,6 +18,8 @@ import { RecordedChanges } from '../store/recorded-changes.js';
 interface Group {
   drafts: ChangeDraft[];
   open: number;
+  /** That are held for it. */
+  readonly bytes: number;
   readonly acked: (changes: readonly Change[]) => void;
   readonly done: Change[];
 }
@@ -61,11 +64,16 @@ export interface ChangesWriterOptions {
   readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
+  /** Of the tenant; without it nothing is bounded. */
+  readonly budget?: TenantBudget | undefined;
   readonly observer?: ChangesObserver | undefined;
 }
 
 /** Of changes that go in one produce, about: the log takes four times as much, and no more. */
 export const PRODUCE_BYTES = 4 * 1024 * 1024;
+
+/** A fold waits so long for room in the local store at a time. */
+const ROOM_WAIT_MS = 10_000;
 
 export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
   a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
@@ -80,6 +88,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   readonly #recorded: RecordedChanges;
   /** Feeds of projections that somebody follows. */
   readonly #followed = new Map<string, Set<ProjectionChanges>>();
+  /** Changes that are not in the log yet. */
+  readonly #hold: Hold;
   #queue: Group[] = [];
   /** The first change of each projection that its followers were not told of yet. */
   readonly #fresh = new Map<string, number>();
@@ -99,6 +109,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const { log, ref, codec, owner, logger, tables, tailBytes, epochs } = options;
     const { changes: from, trimmed } = options.from;
     this.ref = ref;
+    this.#hold = (options.budget ?? UNBOUNDED.tenant('')).hold('changes');
     this.#partition = new FencedPartition({
       log,
       ref,
@@ -159,10 +170,18 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
   write(values: readonly ChangeValue[], acked: (changes: readonly Change[]) => void): void {
-    const group: Group = { drafts: [], open: values.length, acked, done: [] };
+    let bytes = 0;
+    for (const value of values) bytes += changeBytes(value);
+    this.#hold.add(bytes);
+    const group: Group = { drafts: [], open: values.length, bytes, acked, done: [] };
     group.drafts = values.map((value) => new ChangeDraft({ kind: 'Change', value }, group));
     this.#queue.push(group);
     this.#partition.kick();
+  }
+
+  /** No more are to be made until some of those under way are in the log. */
+  get isFull(): boolean {
+    return this.#hold.full !== undefined;
   }
 
   judge(body: ChangesBody): boolean {
@@ -196,6 +215,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
+  }
+
+  untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
+    const { section } = this.#options.tables;
+    return section.isFull ? section.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
   }
 
   fold(record: Folded<ChangesBody>, draft: Draft<ChangesBody> | undefined): void {
@@ -298,7 +322,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   #ack(group: Group, change: Change): void {
     group.done.push(change);
-    if (--group.open === 0) group.acked(group.done);
+    if (--group.open > 0) return;
+    this.#hold.sub(group.bytes);
+    group.acked(group.done);
   }
 
   #publish(): void {
@@ -344,6 +370,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   stopped(error: Error): void {
     this.#stopped = error;
     this.#queue = [];
+    this.#hold.close();
     this.#options.listener.stopped(error);
   }
 

@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { ChangesBody } from '../core/records.js';
 import type { Budget, FollowedFeed, Page } from '../feed/feed.js';
@@ -22,6 +22,9 @@ export interface AcceptedChanges {
 }
 
 const CHANGES_PER_READ = 1000;
+const READ_BYTES = 4 * 1024 * 1024;
+/** More where they turn out to be small. */
+const FIRST_READ = 32;
 
 /** The changes of one projection, faults left out, by sequence: from memory, and from the log by the index of the local store. */
 export class ProjectionChanges implements FollowedFeed<Change> {
@@ -105,15 +108,23 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     if (recent !== undefined) return recent;
     // What comes while this is read is left to the next read.
     const { head } = this;
-    const { items: most = CHANGES_PER_READ } = budget;
+    const { items: most = CHANGES_PER_READ, bytes: mostBytes = READ_BYTES } = budget;
     const trimmed = await this.#changes.oldest(this.#projectionId);
     if (from <= trimmed) throw this.#expired(trimmed);
     const items: Change[] = [];
-    for (let after = from - 1; items.length < most;) {
-      const sequences = this.#tables.changes.after(this.#projectionId, after, most - items.length);
+    let size = FIRST_READ;
+    for (let [after, bytes] = [from - 1, 0]; items.length < most;) {
+      const sequences = this.#tables.changes.after(this.#projectionId, after, Math.min(size, most - items.length));
       if (sequences.length === 0) break;
-      for (const change of await this.#changes.all.at(sequences)) if (change.fault === undefined) items.push(change);
+      let read = 0;
+      for (const change of await this.#changes.all.at(sequences)) {
+        read += changeBytes(change);
+        if (change.fault === undefined) items.push(change);
+      }
       after = sequences.at(-1) ?? after;
+      bytes += read;
+      if (bytes >= mostBytes && items.length > 0) return { items, end: after + 1 };
+      size = read > mostBytes / 4 ? Math.max(1, size >> 2) : size * 2;
     }
     return { items, end: endOf(items, most, Math.max(from, head)) };
   }

@@ -126,7 +126,7 @@ export class TaskRegistry<T extends Activation> {
       if (place.ended) throw new NotOwnerError();
     } catch (error) {
       if (!(error instanceof NotOwnerError) && !place.ended)
-        this.#options.logger.error({ err: error, tenantId: key }, 'a tenant could not be restored');
+        this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
       throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
@@ -159,7 +159,7 @@ export class TaskRegistry<T extends Activation> {
       if (this.#closed || place.ended) throw new NotOwnerError();
     } catch (error) {
       if (!place.ended)
-        this.#options.logger.warn({ err: error, tenantId: place.key }, 'no standby of the tenant is kept');
+        this.#options.logger.warn({ err: error, slotKey: place.key }, 'no standby of the tenant is kept');
       await task.close();
       throw error;
     }
@@ -257,9 +257,9 @@ export class TaskRegistry<T extends Activation> {
     const deposed = error instanceof NotOwnerError;
     if (deposed) this.#deposed.set(key, performance.now());
     const held = place !== undefined && place.task === task && (place.role === 'ACTIVE' || place.role === 'STANDBY');
-    if (deposed) this.#options.logger.info({ tenantId: key }, 'another process has claimed the tenant');
+    if (deposed) this.#options.logger.info({ slotKey: key }, 'another process has claimed the tenant');
     else if (held)
-      this.#options.logger.error({ err: error, tenantId: key }, 'a tenant stopped; it is restored at its next use');
+      this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
     if (held) void this.#end(place);
     this.#options.onStopped?.(key);
   }

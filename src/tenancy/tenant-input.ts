@@ -1,4 +1,3 @@
-import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
@@ -30,8 +29,6 @@ export interface TenantInput {
   open(): Promise<void>;
   /** This process serves the tenant from now on. */
   lead(): Promise<void>;
-  /** What serves the aggregate. @throws NotOwnerError where another process does */
-  home(aggregateId: string): AggregateHome;
   /** The aggregates by the partitions that they lie in. */
   spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]>;
   /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
@@ -83,10 +80,6 @@ export class SoleInput implements TenantInput {
 
   lead(): Promise<void> {
     return Promise.resolve();
-  }
-
-  home(): AggregateHome {
-    return this.first;
   }
 
   spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
@@ -188,14 +181,6 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
 
   lead(): Promise<void> {
     return this.#order.lead();
-  }
-
-  home(aggregateId: string): AggregateHome {
-    const partition = partitionOf(aggregateId, this.count);
-    if (partition === 0) return this.first;
-    const task = this.#tasks.get(partition);
-    if (task?.owned !== true) throw new NotOwnerError();
-    return task.core;
   }
 
   async spread(

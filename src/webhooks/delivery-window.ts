@@ -51,6 +51,11 @@ export class DeliveryWindow<T extends Deliverable> {
     return this.#pending.size < this.capacity.count && this.#bytes < this.capacity.bytes;
   }
 
+  /** Of what it holds. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Past the highest position taken. */
   get end(): number {
     return this.#end;

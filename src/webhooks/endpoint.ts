@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers';
+import type { Hold, MemoryBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { TenantFeed } from '../feed/tenant-feeds.js';
@@ -37,6 +38,8 @@ export interface EndpointContext {
   readonly random: () => number;
   readonly wallClock: () => number;
   readonly limits: EndpointLimits;
+  /** What is taken and not delivered is held of it. */
+  readonly budget: MemoryBudget;
   /** Slots for endpoints that answer, and those apart for the ones that fail, so that these can't hold up the others. */
   readonly slots: FairSlots;
   readonly probationSlots: FairSlots;
@@ -78,6 +81,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
   /** Of its checkpoint. */
   readonly id: string;
   #window: DeliveryWindow<Message>;
+  readonly #hold: Hold;
   #deadLetters: readonly DeadLetter[];
   #subscription: Subscription | undefined;
   #active = 0;
@@ -104,6 +108,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
   ) {
     this.id = checkpointId(tenantId, endpointId);
     this.#window = this.#emptyWindow(0);
+    this.#hold = context.budget.tenant(tenantId).hold('webhooks');
     this.#deadLetters = [];
     this.#pauseMs = context.limits.firstPauseMs;
   }
@@ -117,6 +122,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
       const window = await this.#restore(tenant, checkpoint);
       if (this.#isStopped()) return;
       this.#window = window;
+      this.#hold.set(window.bytes);
       this.#deadLetters = checkpoint.deadLetters;
       this.#started = true;
       this.#save();
@@ -140,7 +146,14 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
         this.#pump();
       });
     }
-    return this.#window.hasRoom;
+    this.#hold.set(this.#window.bytes);
+    if (this.#window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
+    return this.#hasRoom;
+  }
+
+  /** Each endpoint goes on with one change at a time, whatever is held. */
+  get #hasRoom(): boolean {
+    return this.#window.hasRoom && (this.#window.size === 0 || this.#hold.full === undefined);
   }
 
   ended(reason: unknown): void {
@@ -193,6 +206,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     this.#queued.clear();
     this.#abort.abort();
     await Promise.all(this.#running);
+    this.#hold.close();
     if (this.#started) this.#saveNow();
   }
 
@@ -302,8 +316,9 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
       this.#window.released(position);
       this.context.gone(this);
     }
+    this.#hold.set(this.#window.bytes);
     this.#save();
-    if (this.#window.hasRoom) this.#subscription?.resume();
+    if (this.#hasRoom) this.#subscription?.resume();
   }
 
   #delivered(position: number): void {

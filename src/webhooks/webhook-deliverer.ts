@@ -1,5 +1,6 @@
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
+import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
@@ -40,6 +41,8 @@ export interface WebhookDelivererOptions {
   /** Opens a sealed secret: `whsec_…`. */
   readonly unseal: (sealed: string) => string;
   readonly logger: Logger;
+  /** What is taken and not delivered is held of it; without it an endpoint has its window, however many there are. */
+  readonly budget?: MemoryBudget;
   readonly allowPrivate: boolean;
   /** Of one attempt. */
   readonly timeoutMs: number;
@@ -123,6 +126,7 @@ export class WebhookDeliverer {
       random: options.random ?? Math.random,
       wallClock: () => clock.now(),
       limits,
+      budget: options.budget ?? UNBOUNDED,
       slots: new FairSlots(limits.concurrencyOfAll, limits.concurrencyOfTenant),
       probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
       open: async (tenantId) => {

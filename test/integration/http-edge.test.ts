@@ -210,7 +210,10 @@ before(async () => {
   };
   const registry: Tenants & AggregateHomes = {
     open: (tenantId) => Promise.resolve(open(tenantId)),
-    home: (tenantId) => Promise.resolve(open(tenantId).aggregates),
+    home: (tenantId) => {
+      open(tenantId);
+      return tenants.get(tenantId)?.aggregates ?? assert.fail(`no tenant ${tenantId}`);
+    },
     partitionsOf: () => 1,
     active: (tenantId) => tenants.get(tenantId) as unknown as Tenant,
     onActivated: () => undefined,

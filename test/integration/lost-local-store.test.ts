@@ -55,7 +55,7 @@ async function world(t: TestContext) {
 }
 
 const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
-  task.aggregates.append({
+  task.first.append({
     commandId: uuidv7(),
     keyed: false,
     requestHash: Buffer.alloc(0),

@@ -216,7 +216,7 @@ describe('what is odd about a snapshot', () => {
     const entries = [...machine.store.section(TENANT).range('', '\u{10ffff}')].length;
     if (position === undefined) assert.equal(entries, 0, 'what could not be used left nothing');
     const task = await machine.open(log);
-    const { events } = await task.aggregates.events({
+    const { events } = await task.first.events({
       aggregateId: 'account-7',
       fromVersion: undefined,
       toVersion: undefined,

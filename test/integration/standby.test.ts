@@ -82,7 +82,7 @@ for (const { name, skip, open } of LOGS) {
 
       const refusals = await Promise.allSettled<unknown>([
         append(standby, 1),
-        standby.aggregates.events({
+        standby.first.events({
           aggregateId: 'account-1',
           fromVersion: undefined,
           toVersion: undefined,
@@ -91,7 +91,7 @@ for (const { name, skip, open } of LOGS) {
         }),
         standby.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
         standby.aggregates.types(),
-        standby.aggregates.state('account', 'account-1'),
+        standby.first.state('account', 'account-1'),
         standby.projections.states({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
         standby.projections.statesOf('p', 'city 1'),
         standby.faults.ofProjection('p', { limit: 1, cursor: undefined }),

@@ -282,7 +282,7 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
   if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
   for (const [aggregateId, commits] of truth.byAggregate) {
     const page = await settled(
-      task.aggregates.events({
+      task.first.events({
         aggregateId,
         fromVersion: 1,
         toVersion: undefined,
@@ -293,7 +293,7 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     const want = commits.flatMap(({ eventIds }) => eventIds).join();
     if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want)
       bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
-    const state = await settled(task.aggregates.state(AGGREGATE_TYPE, aggregateId));
+    const state = await settled(task.first.state(AGGREGATE_TYPE, aggregateId));
     const stand = standing(truth, aggregateId);
     if (
       state !== undefined &&

@@ -530,7 +530,7 @@ export class World {
     };
     const any = { mode, eventId: undefined, version: undefined };
     if (random.chance(0.5))
-      return void task.aggregates
+      return void task.first
         .release({
           ...any,
           aggregateType: AGGREGATE_TYPE,
@@ -628,7 +628,7 @@ export class World {
     const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
     const { standby } = running;
     const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
-    running.task.aggregates
+    running.task.first
       .append({
         aggregateId,
         commandId,
@@ -682,7 +682,7 @@ export class World {
     });
     const direction = scheduler.random.pick(['forward', 'backward'] as const);
     const { standby } = running;
-    running.task.aggregates
+    running.task.first
       .events({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction })
       .then(
         ({ events }) => {

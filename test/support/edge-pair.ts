@@ -10,7 +10,6 @@ import type { Owner, Ownership } from '../../src/placement/ownership.js';
 import { taskOptions, type TaskGround } from '../../src/app/open-tasks.js';
 import type { CodeHost } from '../../src/code-host/code-host.js';
 import { readSettings } from '../../src/config/settings.js';
-import type { AppendCommand, AppendResult } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Deployments } from '../../src/deployments/deployments.js';
 import type { SourceFile } from '../../src/deployments/source-file.js';
@@ -26,8 +25,8 @@ import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
 import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
 import { LocalStore } from '../../src/store/local-store.js';
-import type { Aggregates } from '../../src/aggregates/aggregates.js';
-import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
+import type { AggregateHome } from '../../src/aggregates/aggregates.js';
+import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
@@ -270,35 +269,28 @@ async function edgeNode(
     },
   });
   const tenants: Tenants & AggregateHomes = {
-    open: async (tenantId) => watched(await registry.open(tenantId)),
-    active: (tenantId) => {
-      const tenant = registry.active(tenantId);
-      return tenant === undefined ? undefined : watched(tenant);
-    },
-    onActivated: (listener) => registry.onActivated((tenant) => listener(watched(tenant))),
+    open: (tenantId) => registry.open(tenantId),
+    active: (tenantId) => registry.active(tenantId),
+    onActivated: (listener) => registry.onActivated(listener),
     partitionsOf: () => 1,
-    home: async (tenantId) => watched(await registry.open(tenantId)).aggregates,
+    home: async (tenantId) => watchedHome((await registry.open(tenantId)).first),
   };
-  const watchedTenants = new WeakMap<Tenant, Tenant>();
-  const watched = (tenant: Tenant): Tenant => {
-    let seen = watchedTenants.get(tenant);
+  const homes = new WeakMap<AggregateHome, AggregateHome>();
+  const watchedHome = (home: AggregateHome): AggregateHome => {
+    let seen = homes.get(home);
     if (seen === undefined) {
-      const append = async (command: AppendCommand): Promise<AppendResult> => {
-        const result = await tenant.aggregates.append(command);
-        counts.appends++;
-        await node.afterAppend?.();
-        return result;
-      };
-      const aggregates = new Proxy(tenant.aggregates, {
-        get: (target, property: keyof Aggregates) => {
-          if (property === 'append') return append;
-          const value: unknown = Reflect.get(target, property);
-          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
+      seen = {
+        append: async (command) => {
+          const result = await home.append(command);
+          counts.appends++;
+          await node.afterAppend?.();
+          return result;
         },
-      });
-      const { projections, faults, changes, events } = tenant;
-      seen = { tenantId: tenant.tenantId, aggregates, projections, faults, changes, events };
-      watchedTenants.set(tenant, seen);
+        events: (query) => home.events(query),
+        state: (aggregateType, aggregateId) => home.state(aggregateType, aggregateId),
+        release: (query) => home.release(query),
+      };
+      homes.set(home, seen);
     }
     return seen;
   };

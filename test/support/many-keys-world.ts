@@ -131,7 +131,7 @@ export class ManyKeysWorld {
   /** One event of each of so many keys. */
   async append({ task }: Seat, keys: number): Promise<void> {
     for (let at = 0; at < keys; at += EVENTS_PER_APPEND) {
-      await task.aggregates.append({
+      await task.first.append({
         commandId: uuidv7(),
         keyed: false,
         requestHash: Buffer.alloc(0),

@@ -130,7 +130,7 @@ export function append(task: TenantTask, i: number, commandId?: string): Promise
       JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` }),
     ),
   });
-  return task.aggregates.append({
+  return task.first.append({
     commandId: commandId ?? uuidv7(),
     keyed: commandId !== undefined,
     requestHash: Buffer.from(commandId ?? ''),
@@ -163,12 +163,12 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
   const states = await Promise.all(
     aggregates
       .filter(({ aggregateType }) => aggregateType === 'account')
-      .map(({ aggregateId, aggregateType }) => task.aggregates.state(aggregateType, aggregateId)),
+      .map(({ aggregateId, aggregateType }) => task.first.state(aggregateType, aggregateId)),
   );
   const projection = await task.projections.states({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
   const events = await Promise.all(
     [0, 13, 499].map((n) =>
-      task.aggregates.events({
+      task.first.events({
         aggregateId: `account-${n}`,
         fromVersion: undefined,
         toVersion: undefined,

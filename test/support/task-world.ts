@@ -151,7 +151,7 @@ export class TaskWorld implements Served {
     if (folder !== 'events') throw new StatefoldError('NO_REDUCER_BOUND', 'this tenant has no code');
     const { events } = await (
       await this.task()
-    ).aggregates.events({
+    ).first.events({
       aggregateId,
       fromVersion: undefined,
       toVersion: undefined,
@@ -179,7 +179,7 @@ export class TaskWorld implements Served {
       keyed: key !== undefined,
       requestHash: key === undefined ? Buffer.alloc(0) : createHash('sha256').update(body).digest(),
     };
-    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).aggregates.append(command);
+    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).first.append(command);
     return {
       status: 201,
       body: batch

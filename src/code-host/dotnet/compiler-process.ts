@@ -1,5 +1,5 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { CompileRequest, CompileResult } from '../code-host.js';
+import type { CompileRequest, CompileResult, SourceText } from '../code-host.js';
 import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
@@ -71,9 +71,22 @@ export class CompilerProcess {
   async #send(job: Job): Promise<void> {
     const process = this.#running();
     this.#arm(this.#options.startDeadlineMs, 'it did not start in time');
-    if (!(await process.ready) || this.#job !== job || process !== this.#process) return;
+    const isAt = (): boolean => this.#job === job && process === this.#process;
+    if (!(await process.ready) || !isAt()) return;
+    clearTimeout(this.#deadline);
+    let sources: readonly SourceText[];
     try {
-      encodeCompile(this.#writer, ++this.#requestId, job.request, this.#options.determinismChecks);
+      const { sources: given } = job.request;
+      sources = typeof given === 'function' ? await given() : given;
+    } catch (error) {
+      if (this.#job !== job) return;
+      this.#idle();
+      job.reject(error as Error);
+      return;
+    }
+    if (!isAt()) return;
+    try {
+      encodeCompile(this.#writer, ++this.#requestId, { ...job.request, sources }, this.#options.determinismChecks);
     } catch (error) {
       if (!(error instanceof FrameTooLargeError)) throw error;
       this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false });

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
+import { eventLoop } from '../../core/event-loop.js';
+import { memoryOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
@@ -261,10 +263,14 @@ const listStates = route({
   serve: async ({ catalog, tenants }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const { prefix = '', ...asked } = call.query();
+    await memoryOf(call.request)?.pageOf(call.response);
     const { states, nextCursor } = await (
       await tenants.open(call.tenantId)
     ).projections.states({ projectionId, prefix, ...asked });
-    call.answer(200, statesJson(states, nextCursor));
+    call.answer(
+      200,
+      eventLoop.slice('pages', () => statesJson(states, nextCursor)),
+    );
   },
 });
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog } from '../../catalog/catalog.js';
+import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
@@ -23,6 +24,8 @@ export interface EventStreamsOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<EventStreamsLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
 }
 
 export interface EventStreamsLimits {
@@ -105,11 +108,13 @@ export class EventStreams {
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const stream = new EventStream(response, keyId, source.id, serverSentEvent, limits, () => this.#pulse.now);
+    const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const stream = new EventStream(response, keyId, source.id, serverSentEvent, limits, () => this.#pulse.now, hold);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
+      hold.close();
       this.#streams.delete(stream);
       this.#pulse.delete(stream);
     });
@@ -164,9 +169,11 @@ class EventStream<T> implements Subscriber<T>, Beating {
     private readonly encode: (item: T) => Buffer,
     private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
+    private readonly hold: Hold,
   ) {
     this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
+      hold.set(0);
       if (this.#fullSince === undefined || this.#ended) return;
       this.#fullSince = undefined;
       this.subscription?.resume();
@@ -174,8 +181,11 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   push(item: T): boolean {
-    if (this.response.write(this.encode(item)) || this.response.writableLength <= this.limits.maxBufferedBytes)
-      return true;
+    if (this.response.write(this.encode(item))) return true;
+    const { writableLength } = this.response;
+    this.hold.set(writableLength);
+    if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;
+    if (writableLength <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     return false;
   }

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
+import type { Hold } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
@@ -28,6 +29,8 @@ export interface ConnectionLimits {
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
 const MAX_FRAMES_PER_PING = 32;
+/** Less is not counted: it is what the messages of one turn take until they are written. */
+const COUNTED_BYTES = 64 * 1024;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
@@ -50,8 +53,10 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly encode: (item: T) => Buffer,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
+    private readonly hold: Hold,
   ) {
     this.#nextPing = now() + limits.pingIntervalMs;
+    transport.on('drain', () => hold.set(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
@@ -61,10 +66,14 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     if (this.socket.readyState !== this.socket.OPEN) return false;
     const message = this.encode(item);
     this.#cork();
-    if (this.socket.bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
+    const buffered = this.socket.bufferedAmount + message.length;
+    const counted = buffered > COUNTED_BYTES;
+    if (counted || this.hold.bytes > 0) this.hold.set(buffered);
+    if (buffered <= this.limits.maxBufferedBytes && (!counted || this.hold.full === undefined)) {
       this.socket.send(message, TEXT);
       return true;
     }
+    if (buffered <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
@@ -86,6 +95,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
+    if (this.hold.bytes > 0) this.hold.set(this.socket.bufferedAmount);
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
       return;

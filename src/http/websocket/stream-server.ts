@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
+import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
@@ -30,6 +31,8 @@ export interface StreamServerOptions {
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
   readonly onConnections?: (open: number) => void;
 }
 
@@ -147,7 +150,16 @@ export class StreamServer {
     release: () => void,
     { tenantId, projectionId, after, key }: StreamQuery & { readonly tenantId: string },
   ): void {
-    const connection = new StreamConnection(socket, transport, keyId, message, this.#limits, () => this.#pulse.now);
+    const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const connection = new StreamConnection(
+      socket,
+      transport,
+      keyId,
+      message,
+      this.#limits,
+      () => this.#pulse.now,
+      hold,
+    );
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
@@ -157,6 +169,7 @@ export class StreamServer {
     socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId }, 'a WebSocket failed'));
     socket.once('close', () => {
       connection.subscription?.close();
+      hold.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);
