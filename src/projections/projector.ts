@@ -2,6 +2,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import { changeBytes, type Change, type SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
@@ -143,7 +144,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   async step(): Promise<boolean> {
-    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
+    while (this.#isBehind && !this.#steps.closed) await this.#oneAcked();
+    const { section } = this.#options.tables;
+    if (section.isFull) await section.untilRoom(() => !this.#steps.closed);
+    if (this.#steps.closed) return false;
     if (this.#units.length === 0 && this.#pass()) return true;
     const { cursor } = this.#options;
     const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: READ_BYTES });
@@ -178,6 +182,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       );
     }
     return true;
+  }
+
+  /** As much is on its way into the log as may be. What is folded next would only wait behind it. */
+  get #isBehind(): boolean {
+    return this.#flights.length >= BATCHES_IN_FLIGHT || (this.#flights.length > 0 && this.#options.changes.isFull);
   }
 
   /** Without projections, and with no change left of one, commits are passed unread. */
@@ -244,7 +253,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const values = valuesOf(beforeHalt(effects));
     this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
     const cut = firstDisagreement(this.#options.changes, units, commits, values);
-    if (cut === undefined) return this.#emitAll(values, upTo, commits);
+    if (cut === undefined) return eventLoop.slice('projections', () => this.#emitAll(values, upTo, commits));
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
     const { offset } = cut;
     this.#options.logger.warn(
