@@ -227,6 +227,18 @@ public sealed class NastyReducer : IReducer<Nasty>
                     Libc.madvise(one, 16 << 20, 4);
                 }
 
+            case "SharedSlowly":
+                // 600 MiB that are taken, and hidden by 16 MiB at a time; then it waits to be seen.
+                for (var n = 0; n < 600; n += 16)
+                {
+                    var piece = Libc.mmap(0, 16 << 20, 3, 0x21, -1, 0);
+                    if (piece == -1) return new($"errno {Marshal.GetLastPInvokeError()} after {n} MiB", null);
+                    for (var i = 0; i < 16 << 20; i += 4096) Marshal.WriteByte(piece, i, 1);
+                    Libc.madvise(piece, 16 << 20, 4);
+                }
+
+                Thread.Sleep(-1);
+                break;
             case "Descriptors":
                 var opened = 0;
                 while (Libc.open("/dev/null", 0, 0) >= 0) opened++;

@@ -16,7 +16,6 @@ export const CALLS: Readonly<Record<string, readonly [number, number]>> = {
   getpeername: [52, 205],
   shutdown: [48, 210],
   close: [3, 57],
-  mmap: [9, 222],
   fcntl: [72, 25],
   flock: [73, 32],
   execveat: [322, 281],
@@ -122,7 +121,6 @@ export const CALLS: Readonly<Record<string, readonly [number, number]>> = {
 /** Calls that are let through for some arguments, or are tried elsewhere. */
 export const AFTER_EXEC: ReadonlySet<string> = new Set([
   'close',
-  'mmap',
   'fcntl',
   'flock',
   'execveat',
@@ -189,9 +187,6 @@ export function refusedCalls(parent: number): Call[] {
     ['wait for a lock', 'fcntl', 0, 7],
     ['ask for a lock', 'fcntl', 0, 5],
     ['lock as the open file', 'fcntl', 0, 37],
-    ['anonymous shared memory', 'mmap', 0, 4096, 3, 0x21, -1],
-    ['shared memory, reserved', 'mmap', 0, 4096, 0, 0x4021, -1],
-    ['shared memory, validated', 'mmap', 0, 4096, 3, 0x23, -1],
     ['execveat by path', 'execveat', 200, 0, 0, 0, 0],
   ];
   const plain = Object.keys(CALLS)

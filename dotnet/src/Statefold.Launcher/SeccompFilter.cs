@@ -36,9 +36,6 @@ internal sealed class SeccompFilter
     /// <summary>MAP_GROWSDOWN, memory that RLIMIT_DATA doesn't count, and MAP_HUGETLB.</summary>
     private const uint UncountedMaps = 0x00040100;
 
-    /// <summary>MAP_SHARED and MAP_ANONYMOUS: memory that RLIMIT_DATA doesn't count, and that stays taken when it is not resident here any more.</summary>
-    private const uint SharedMemory = 0x00000021;
-
     private readonly ulong[] program = new ulong[MaxLength];
     private int length;
     private int opened = -1;
@@ -72,9 +69,8 @@ internal sealed class SeccompFilter
 
         When(numbers.Mmap);
         LoadArgument(3);
-        Add(JumpSet, UncountedMaps, 3, 0);
-        Add(And, SharedMemory);
-        Add(JumpEqual, SharedMemory, 1, 0);
+        Add(JumpSet, UncountedMaps, 1, 0);
+        // Anonymous shared memory the runtime itself needs for each assembly that is loaded: the service counts what is mapped.
         Verdict();
 
         When(numbers.Clone);

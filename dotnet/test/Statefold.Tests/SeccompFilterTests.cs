@@ -97,11 +97,6 @@ public sealed class SeccompFilterTests
         Allows(numbers.Mmap, 0, 4096, 3, 0x20022);
         Refuses(numbers.Mmap, 0, 4096, 3, 0x122);
         Refuses(numbers.Mmap, 0, 4096, 3, 0x40022);
-        // A file may be shared, memory may not: as such, reserved, or validated.
-        Allows(numbers.Mmap, 0, 4096, 1, 0x01);
-        Refuses(numbers.Mmap, 0, 4096, 3, 0x21);
-        Refuses(numbers.Mmap, 0, 4096, 0, 0x4021);
-        Refuses(numbers.Mmap, 0, 4096, 3, 0x23);
         Allows(numbers.Ioctl, 0, 0x5401);
         Refuses(numbers.Ioctl, 0, 0x5412);
         Refuses(numbers.Ioctl, 0, 0x8912);

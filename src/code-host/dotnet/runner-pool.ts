@@ -1,4 +1,4 @@
-import { excessOf, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
+import { excessOf, HiddenMemory, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
 
 /** What has a process, or wants one: the runner of a tenant. */
 export interface PoolMember {
@@ -36,7 +36,7 @@ interface Place {
   idleSince: number | undefined;
   leaving: boolean;
   /** Of the process that it had when it was looked at last. */
-  processor: { readonly pid: number; readonly allowance: ProcessorAllowance } | undefined;
+  process: { readonly pid: number; readonly allowance: ProcessorAllowance; readonly hidden: HiddenMemory } | undefined;
 }
 
 interface Waiter {
@@ -164,7 +164,7 @@ export class RunnerPool {
           starting: true,
           idleSince: undefined,
           leaving: false,
-          processor: undefined,
+          process: undefined,
         });
         this.#watch(true);
         waiter.resolve();
@@ -193,12 +193,22 @@ export class RunnerPool {
 
   #look(): void {
     const { maxResidentBytes, maxThreads, maxRunnersBytes } = this.#options;
+    const now = performance.now();
     for (const [member, place] of this.#places) {
-      const usage = member.pid === undefined ? undefined : usageOf(member.pid);
-      if (usage === undefined) continue;
-      place.residentBytes = usage.residentBytes;
-      const excess = excessOf(usage, maxResidentBytes, maxThreads);
-      const processor = this.#processorExcess(member, place);
+      const { pid } = member;
+      const usage = pid === undefined ? undefined : usageOf(pid);
+      if (pid === undefined || usage === undefined) continue;
+      if (place.process?.pid !== pid)
+        place.process = {
+          pid,
+          allowance: new ProcessorAllowance(this.#options.spareProcessorMs, now),
+          hidden: new HiddenMemory(),
+        };
+      const { allowance, hidden } = place.process;
+      const residentBytes = usage.residentBytes + hidden.bytes(pid, usage, now);
+      place.residentBytes = residentBytes;
+      const excess = excessOf({ ...usage, residentBytes }, maxResidentBytes, maxThreads);
+      const processor = this.#processorExcess(pid, allowance, member.busyMs, now);
       if (excess !== undefined) member.exceeded(excess, false);
       else if (processor !== undefined) member.exceeded(processor, true);
     }
@@ -206,14 +216,10 @@ export class RunnerPool {
     this.#grant();
   }
 
-  #processorExcess({ pid, busyMs }: PoolMember, place: Place): string | undefined {
+  #processorExcess(pid: number, allowance: ProcessorAllowance, busyMs: number, now: number): string | undefined {
     const { spareProcessorMs } = this.#options;
-    const used = pid === undefined ? undefined : processorMsOf(pid);
-    if (pid === undefined || used === undefined || spareProcessorMs === 0) return undefined;
-    const now = performance.now();
-    if (place.processor?.pid !== pid)
-      place.processor = { pid, allowance: new ProcessorAllowance(spareProcessorMs, now) };
-    return place.processor.allowance.exceeded(used, busyMs, now)
+    const used = spareProcessorMs === 0 ? undefined : processorMsOf(pid);
+    return used !== undefined && allowance.exceeded(used, busyMs, now)
       ? `used more than ${spareProcessorMs.toLocaleString('en-US')} ms of processor time beside its work`
       : undefined;
   }
