@@ -266,6 +266,8 @@ export class ProjectionBuilds {
     // The swap was broken off when some of it was told: which input was the last before it is not known any more.
     if (one.swapping && last >= end) return this.#set(one, progress);
     if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
+    // Nor whether the halted code came to the last part of that input's changes, where they came in parts.
+    if (tables.lastInput(projectionId)?.[2] === true) return this.#set(one, progress);
     let rows = 0;
     for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
       tables.setKeyState(projectionId, progress.revision, key, classIndex, row);

@@ -5,6 +5,7 @@ import type { ChangeValue } from '../core/records.js';
 import type { Feed } from '../feed/feed.js';
 import type { Input } from '../feed/inputs.js';
 import type { InputPosition, KeyState } from '../store/partition-tables.js';
+import type { RevisionUnit } from './projection-unit.js';
 
 /*
  * The fold of projections, in all its uses: live, in builds and releases, and when history is inspected. Commits are read from the
@@ -82,6 +83,14 @@ export class ProjectionBatch {
     return new ProjectionBatch(this.commits, this.events.slice(first), this.#commitOf.slice(first));
   }
 
+  /** Just that event; undefined where it is not among them. */
+  only(eventId: string): ProjectionBatch | undefined {
+    const at = this.events.findIndex((event) => event.eventId === eventId);
+    return at < 0
+      ? undefined
+      : new ProjectionBatch(this.commits, this.events.slice(at, at + 1), this.#commitOf.slice(at, at + 1));
+  }
+
   async fold<U extends ProjectionUnit>(
     host: ProjectionHost,
     units: readonly U[],
@@ -117,6 +126,30 @@ export class ProjectionBatch {
     }
     return effects;
   }
+}
+
+/**
+ * What is to be told of effects. Numbered a projection each, from `first` on: which others are there may differ after a restart.
+ */
+export function valuesOf(
+  effects: readonly Effect<RevisionUnit>[],
+  first: (projectionId: string, inputOffset: number) => number = () => 0,
+): ChangeValue[] {
+  const values: ChangeValue[] = [];
+  const indices = new Map<string, number>();
+  let last: StoredCommit | undefined;
+  for (const effect of effects) {
+    const { commit, unit, key } = effect;
+    const { projectionId, revision, className } = unit;
+    if (commit !== last) indices.clear();
+    last = commit;
+    const index = indices.get(projectionId) ?? first(projectionId, commit.offset);
+    indices.set(projectionId, index + 1);
+    values.push(
+      changeOfRow({ projectionId, revision, className, key }, [commit.offset, index], null, rowAfter(effect)),
+    );
+  }
+  return values;
 }
 
 /** Commits of [from, end), read on until there. @throws StatefoldError UNAVAILABLE where a part of them is not here yet */

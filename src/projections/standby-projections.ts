@@ -9,7 +9,7 @@ import { inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive } from './projection-swap.js';
-import { storeChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
@@ -31,7 +31,7 @@ const ROWS_PER_TURN = 1000;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
- * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
+ * records the changes of the inputs in their order, those of one input after each other. So before the last input that has a change
  * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
  */
 export class StandbyProjections implements SteppedWork {
@@ -85,10 +85,9 @@ export class StandbyProjections implements SteppedWork {
         cursor.moveTo(offset);
         return false;
       }
-      if (input.kind === 'commit')
-        for (const change of inOrder(changes.recordedOf(offset)))
-          storeChange(this.#options.tables, this.#units, change);
-      else if (input.kind === 'control') {
+      if (input.kind === 'commit') {
+        if (!(await this.#commit(offset))) return false;
+      } else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
         else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
         else if (!(await this.#swap(input.control.value, offset))) return false;
@@ -100,6 +99,21 @@ export class StandbyProjections implements SteppedWork {
     // Asked again: what was read may have been overtaken by the first projection meanwhile.
     cursor.moveTo(Math.max(cursor.stored, Math.min(next, this.#recordedTo())));
     return cursor.stored > from;
+  }
+
+  /** Of an input whose changes come in parts there may be many: of each key the last one counts, in whatever order they are read. False: closed in the middle of it. */
+  async #commit(offset: number): Promise<boolean> {
+    const { tables, changes } = this.#options;
+    if (changes.parts(offset) === undefined) {
+      for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
+      return true;
+    }
+    let rows = 0;
+    for (const change of changes.recordedOf(offset)) {
+      storeNewer(tables, this.#units, change);
+      if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
+    }
+    return true;
   }
 
   /** Without a projection no input has a change. */

@@ -263,6 +263,20 @@ export class StoreSection {
     }
   }
 
+  /** Keys of the entries with `from` <= key < `to`, in no order: large values are not read for it. */
+  *keys(from: string, to: string): Generator<string> {
+    const fresh = new Map<string, unknown>();
+    for (const layer of [this.#flushing, this.#dirty])
+      if (layer)
+        for (const [key, value] of layer)
+          if (compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
+    for (const [key, value] of fresh) if (value !== undefined) yield key;
+    for (const key of this.#db.getKeys({ start: this.#prefix + from, end: this.#prefix + to })) {
+      const name = key.slice(this.#prefix.length);
+      if (!fresh.has(name)) yield name;
+    }
+  }
+
   *#stored(from: string, to: string, reverse: boolean): Generator<readonly [string, unknown], undefined> {
     const [low, high] = [this.#prefix + from, this.#prefix + to];
     const bounds = reverse

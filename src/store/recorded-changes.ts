@@ -12,6 +12,8 @@ const NONE: readonly Change[] = [];
 const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
 /** Inputs are come to in their order, so what the store has is read by the page. */
 const PAGE_ROWS = 512;
+/** Rows of inputs that were passed, dropped at a time. */
+const SWEPT_ROWS = 1000;
 
 /** All that the store had of the inputs from `from` through `through` when it was read; what was recorded later is held, until the next spill. */
 interface Page {
@@ -37,18 +39,34 @@ export class RecordedChanges {
   #unsaved: (readonly [input: number, name: string])[] = [];
   readonly #saved = new Set<number>();
   #page: Page = NO_PAGE;
+  /** Inputs whose changes come in parts: whether the last one is there. */
+  readonly #parted: Map<number, boolean>;
+  /** Rows of inputs below may be left, of large inputs that were passed. */
+  #sweepTo: number;
 
-  constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
+  /** `passedTo`: all inputs below were passed before. */
+  constructor(tables: PartitionTables, heldBytes = HELD_BYTES, passedTo = 0) {
     this.#tables = tables;
     this.#heldBytes = heldBytes;
     this.#last = this.#spilledThrough = tables.lastRecordedInput() ?? -1;
+    this.#parted = new Map(tables.parted());
+    this.#sweepTo = passedTo;
   }
 
   get last(): number {
     return this.#last;
   }
 
+  /** Of an input whose changes come in parts, some of which are recorded: whether the last one is. Undefined: of no such input. */
+  parts(input: number): { readonly whole: boolean } | undefined {
+    const whole = this.#parted.get(input);
+    return whole === undefined ? undefined : { whole };
+  }
+
   add(input: number, name: string, change: Change): void {
+    const { last } = change;
+    const whole = this.#parted.get(input);
+    if (last !== undefined && (whole === undefined || (last && !whole))) this.#setParted(input, last);
     let held = this.#held.get(input);
     if (held === undefined) this.#held.set(input, (held = { changes: new Map(), bytes: 0 }));
     held.changes.set(name, change);
@@ -109,12 +127,36 @@ export class RecordedChanges {
     }
     if (this.#saved.delete(input))
       for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
+    if (this.#parted.has(input)) this.#setParted(input, undefined);
     if (input > this.#spilledThrough) return;
-    for (const [name] of [...this.#stored(input)]) this.#tables.dropRecordedChange(input, name);
+    if (input < this.#page.from || input > this.#page.through) this.#turnTo(input);
+    if (input <= this.#page.through)
+      for (const [name] of [...this.#stored(input)]) this.#tables.dropRecordedChange(input, name);
+    else {
+      this.#sweepTo = Math.max(this.#sweepTo, input + 1);
+      this.#sweep();
+    }
+  }
+
+  /** What was passed is never asked for again: of a large input it is dropped piece by piece, the rest before the next checkpoints. */
+  #sweep(): void {
+    let left = SWEPT_ROWS;
+    for (const [input, name] of this.#tables.recordedBelow(this.#sweepTo)) {
+      if (left-- === 0) return;
+      this.#tables.dropRecordedChange(input, name);
+    }
+    this.#sweepTo = 0;
+  }
+
+  #setParted(input: number, whole: boolean | undefined): void {
+    if (whole === undefined) this.#parted.delete(input);
+    else this.#parted.set(input, whole);
+    this.#tables.setParted(input, whole);
   }
 
   /** Puts what is held in the store too, before each checkpoint. */
   save(): void {
+    if (this.#sweepTo > 0) this.#sweep();
     for (const [input, name] of this.#unsaved) {
       const change = this.#held.get(input)?.changes.get(name);
       if (change === undefined) continue;

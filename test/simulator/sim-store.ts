@@ -34,6 +34,7 @@ export class SimDisk {
       put: (key: string, value: unknown) => void writes.push([key, value]),
       remove: (key: string) => void writes.push([key, undefined]),
       getRange: (bounds: Bounds) => this.#range(bounds),
+      getKeys: (bounds: Bounds) => [...this.#range(bounds)].map(({ key }) => key),
       batch: (work: () => void) => {
         writes = [];
         work();
