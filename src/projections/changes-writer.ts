@@ -74,7 +74,7 @@ export interface ChangesWriterOptions {
 /** Of changes that go in one produce, about: the log takes four times as much, and no more. */
 export const PRODUCE_BYTES = 4 * 1024 * 1024;
 /** Likewise, so many: to encode them, and to fold them, is done in one go. */
-export const PRODUCE_CHANGES = 1000;
+export const PRODUCE_CHANGES = 500;
 
 export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 

@@ -2,6 +2,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
+import { inSlices } from '../core/slices.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { ProjectionBatch, valuesOf, type Effect, type FoldedKeys } from './projection-fold.js';
@@ -74,7 +75,7 @@ export class PartedInput {
     for (const change of changes.recordedOf(offset)) if (change.sequence > (last?.sequence ?? -1)) last = change;
     const whole = changes.parts(offset)?.whole === true;
     const batch = new ProjectionBatch([this.#commit]);
-    const values = valuesOf(beforeHalt(await batch.fold(code.runner, this.#units, this.#keys)));
+    const values = await inSlices(valuesOf(beforeHalt(await batch.fold(code.runner, this.#units, this.#keys))));
     const places = new Map(batch.events.map(({ eventId }, i) => [eventId, i]));
     const told: Change[] = [];
     const fresh: ChangeValue[] = [];
@@ -130,10 +131,11 @@ export class PartedInput {
       (unit, key) => now.get(stateName(unit, key)) ?? this.#keys.stateOf(unit, key),
     );
     if (isClosed()) return [];
-    return valuesOf(beforeHalt([...there, ...behind]), (projectionId) => {
+    const first = (projectionId: string): number => {
       const input = this.#options.tables.lastInput(projectionId);
       return input?.[0] === offset ? input[1] + 1 : 0;
-    });
+    };
+    return inSlices(valuesOf(beforeHalt([...there, ...behind]), first));
   }
 
   async #fold(

@@ -10,6 +10,8 @@ import { inputAfter, PRODUCE_BYTES, PRODUCE_CHANGES, type ChangesWriter } from '
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
+import { inSlices, nextTurn } from '../core/slices.js';
+import { Pace } from './pace.js';
 import { PartedInput } from './parted-input.js';
 import { bytesOfValue, partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
@@ -80,6 +82,10 @@ interface Made {
 const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
+/** Of changes that a batch made, taken on at a time. */
+const CHANGES_PER_PIECE = 2000;
+/** Entries that wait for the local store: past it they are waited for. */
+const MOST_UNWRITTEN = 8000;
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
@@ -101,6 +107,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #half = false;
   #onWhole: (() => void)[] = [];
   readonly #bounds: PortionBounds;
+  readonly #pace = new Pace(EVENTS_PER_BATCH);
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -134,7 +141,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits(EVENTS_PER_BATCH);
+    const foreseen = commits(this.#pace.events(units.length));
     if (foreseen.length > 0) {
       const batch = new ProjectionBatch(foreseen);
       this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
@@ -199,7 +206,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_PER_BATCH);
+      const count = foreseen?.commits.length ?? takeEvents(commits, this.#pace.events(this.#units.length));
       await this.#project(
         commits.slice(0, count),
         count < commits.length ? (commits[count]?.offset ?? end) : end,
@@ -254,7 +261,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#setHalf(true);
     const rest = await input.rest(() => this.#steps.closed);
     if (this.#steps.closed) return;
-    if (rest.length > 0) return this.#emitAll([...partsOf(rest, this.#bounds)], upTo, [commit]);
+    if (rest.length > 0) return this.#emitAll(partsOf(rest, this.#bounds), upTo, [commit]);
     changes.passed(commit.offset);
     this.#options.cursor.moveTo(upTo);
     this.#setHalf(false);
@@ -309,49 +316,76 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (this.#steps.closed) return;
     const batch = new ProjectionBatch(commits);
     const started = performance.now();
-    const effects =
-      foreseen === undefined
-        ? await batch.fold(this.#options.code.runner, units, this)
-        : batch.effects(units, await foreseen.given);
+    const given = await (foreseen?.given ?? batch.ask(this.#options.code.runner, units, this));
     if (this.#steps.closed) return;
-    const values = valuesOf(beforeHalt(effects));
-    this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
-    const cut = firstDisagreement(this.#options.changes, units, commits, values);
+    this.#pace.made(batch.events.length, given);
+    const seconds = (performance.now() - started) / 1000;
+    // Where code was halted, what counts of it is known at the end of the batch alone.
+    const halted = given.some(({ outcome }) => outcome === 'halted');
+    const told = given.reduce((sum, { outcome }) => (outcome === 'parked' || outcome === 'halted' ? sum : sum + 1), 0);
+    this.#options.observer?.projected?.(batch.events.length, told, seconds);
+    const pieces = [...batch.pieces(given, halted ? Infinity : CHANGES_PER_PIECE)];
+    for (const [i, { commits: some, changes }] of pieces.entries()) {
+      const end = pieces[i + 1]?.commits[0]?.offset ?? upTo;
+      const values = await inSlices(valuesOf(beforeHalt(await inSlices(batch.effects(units, changes)))));
+      if (this.#steps.closed || !(await this.#tell(values, end, some, units))) return;
+    }
+  }
+
+  /** False: the log has something else of these inputs, and what comes behind is to be folded anew. */
+  async #tell(
+    values: readonly ChangeValue[],
+    upTo: number,
+    commits: readonly StoredCommit[],
+    units: readonly RevisionUnit[],
+  ): Promise<boolean> {
+    const { changes, code, logger } = this.#options;
+    const cut = firstDisagreement(changes, units, commits, values);
     if (cut === undefined) {
       // What was accepted before this version wrote parts, or is told, is whole.
-      const { changes } = this.#options;
       const last = changes.lastRecorded();
-      const portions = portionsOf(values, this.#bounds, (input) => input > last && !changes.isTrimmed(input));
-      return this.#emitAll([...portions], upTo, commits);
+      const mayBe = (input: number): boolean => input > last && !changes.isTrimmed(input);
+      await this.#emitAll(portionsOf(values, this.#bounds, mayBe), upTo, commits);
+      return true;
     }
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
     const { offset } = cut;
-    this.#options.logger.warn(
-      { input: offset },
-      'the code gave another state than before the restart; the recorded one holds',
-    );
-    for (const unit of units) this.#options.code.runner.forget(unit.id);
+    logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
+    for (const unit of units) code.runner.forget(unit.id);
     const through = commits.indexOf(cut) + 1;
     this.#emit(
       values.filter(({ inputOffset }) => inputOffset < offset),
       commits[through]?.offset ?? upTo,
       commits.slice(0, through),
     );
+    return false;
   }
 
   /** Writes what a batch made, portion by portion: between them others have their turn. */
-  async #emitAll(portions: readonly Portion[], upTo: number, commits: readonly StoredCommit[]): Promise<void> {
+  async #emitAll(portions: Iterator<Portion, void>, upTo: number, commits: readonly StoredCommit[]): Promise<void> {
     let flown = 0;
-    for (const [i, { values, part }] of portions.entries()) {
-      if (i > 0) await nextTurn();
-      while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
+    let begun = false;
+    let portion = portions.next().value;
+    if (portion === undefined) return this.#emit([], upTo, commits);
+    while (portion !== undefined) {
+      if (begun) await this.#room();
+      begun = true;
       if (this.#steps.closed) return;
-      const end = portions[i + 1]?.values[0]?.inputOffset;
+      const { values, part }: Portion = portion;
+      portion = portions.next().value;
+      const end = portion?.values[0]?.inputOffset;
       const through = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
       this.#emit(values, end ?? upTo, commits.slice(flown, through), part);
       flown = through;
     }
-    if (portions.length === 0) this.#emit([], upTo, commits);
+  }
+
+  /** Others have their turn, and what was written before comes through. */
+  async #room(): Promise<void> {
+    const { section } = this.#options.tables;
+    await nextTurn();
+    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
+    if (section.unwritten > MOST_UNWRITTEN) await section.flush();
   }
 
   stateOf(unit: RevisionUnit, key: string): PendingState {
@@ -499,5 +533,3 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     tables.dropProjection(projectionId);
   }
 }
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

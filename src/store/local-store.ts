@@ -193,6 +193,11 @@ export class StoreSection {
     return this.#db.get(this.#prefix + key);
   }
 
+  /** Entries that were changed since the last write began. */
+  get unwritten(): number {
+    return this.#dirty.size;
+  }
+
   /** Writes that were begun. A value that was set since the last one may be changed in place. */
   get writes(): number {
     return this.#writes;
@@ -266,10 +271,11 @@ export class StoreSection {
   /** Keys of the entries with `from` <= key < `to`, in no order: large values are not read for it. */
   *keys(from: string, to: string): Generator<string> {
     const fresh = new Map<string, unknown>();
+    const common = commonPrefix(from, to);
     for (const layer of [this.#flushing, this.#dirty])
       if (layer)
         for (const [key, value] of layer)
-          if (compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
+          if (key.startsWith(common) && compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
     for (const [key, value] of fresh) if (value !== undefined) yield key;
     for (const key of this.#db.getKeys({ start: this.#prefix + from, end: this.#prefix + to })) {
       const name = key.slice(this.#prefix.length);

@@ -10,13 +10,14 @@ import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
 import {
   decodeFolded,
   decodeMissingItems,
-  decodeMissingKeys,
   decodeProjected,
   encodeFold,
   encodeProject,
   encodeState,
+  supplyKeys,
 } from '../../src/code-host/dotnet/runner-codec.js';
 import { type Frame, Tag, WireError } from '../../src/code-host/dotnet/wire.js';
+import { atOnce } from '../../src/core/slices.js';
 import { projectRoot } from './code-host-fixture.js';
 
 interface GoldenFrame {
@@ -126,17 +127,20 @@ describe('golden frames', () => {
           sent[0],
         );
         if (missing !== undefined) {
-          assert.deepEqual(decodeMissingKeys(payload(received[0]), 1), missing);
+          const asked: unknown[] = [];
           const states = (): void => {
             writer.begin(requestId, Tag.States);
-            for (const { faulted, state } of exchange.states) {
-              writer.byte(faulted ? 1 : 0);
-              encodeState(writer, bytes(state));
-            }
+            atOnce(
+              supplyKeys(payload(received[0]), 1, writer, (unit, key) => {
+                const { faulted, state } = exchange.states[asked.push({ unit, key }) - 1] ?? assert.fail();
+                return { faulted, state: bytes(state) };
+              }),
+            );
           };
           assert.equal(written(states), sent[1]);
+          assert.deepEqual(asked, missing);
         }
-        assert.deepEqual(plain(decodeProjected(payload(received.at(-1)), frame, 1_000)), exchange.answer);
+        assert.deepEqual(plain(atOnce(decodeProjected(payload(received.at(-1)), frame, 1_000))), exchange.answer);
       }
     });
   }

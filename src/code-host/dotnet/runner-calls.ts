@@ -8,10 +8,10 @@ import type {
   State,
 } from '../code-host.js';
 import type { Fault } from '../../core/event.js';
+import { oneSlice } from '../../core/slices.js';
 import {
   decodeFolded,
   decodeMissingItems,
-  decodeMissingKeys,
   decodeProjected,
   encodeFold,
   encodeProject,
@@ -20,6 +20,7 @@ import {
   type FoldedItem,
   type ProjectedChange,
   type ProjectFrame,
+  supplyKeys,
 } from './runner-codec.js';
 import { type Exchange, expectTag } from './runner-session.js';
 import { Tag } from './wire.js';
@@ -35,14 +36,16 @@ export function foldExchange(
   return {
     deadlineMs,
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
-    supply: (missing, writer) => {
-      for (const index of decodeMissingItems(missing, items.length))
-        encodeState(writer, (items[index] as FoldItem).baseState());
-    },
-    decode: (frame) => {
-      expectTag(frame, Tag.Folded);
-      return decodeFolded(frame.payload, items, maxStateBytes);
-    },
+    supply: (missing, writer) =>
+      oneSlice(() => {
+        for (const index of decodeMissingItems(missing, items.length))
+          encodeState(writer, (items[index] as FoldItem).baseState());
+      }),
+    decode: (frame) =>
+      oneSlice(() => {
+        expectTag(frame, Tag.Folded);
+        return decodeFolded(frame.payload, items, maxStateBytes);
+      }),
   };
 }
 
@@ -55,13 +58,7 @@ export function projectExchange(
   return {
     deadlineMs,
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
-    supply: (missing, writer) => {
-      for (const { unit, key } of decodeMissingKeys(missing, project.units.length)) {
-        const { state, faulted } = stateOf(unit, key);
-        writer.byte(faulted ? 1 : 0);
-        encodeState(writer, state);
-      }
-    },
+    supply: (missing, writer) => supplyKeys(missing, project.units.length, writer, stateOf),
     decode: (frame) => {
       expectTag(frame, Tag.Projected);
       return decodeProjected(frame.payload, project, maxStateBytes);

@@ -1,3 +1,4 @@
+import { SliceMeter, type Sliced } from '../../core/slices.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { isName, MAX_STATE_KEY } from '../../core/names.js';
 import type { FoldItem, HostEvent, ProjectionUnit, State, Unit } from '../code-host.js';
@@ -15,6 +16,9 @@ const HAS_CORRELATION = 8;
 const HAS_CAUSATION = 16;
 const HAS_METADATA = 32;
 const WANTED = 64;
+
+/** Of an answer, read in one go: to look through the JSON of the states costs the most. */
+const SLICE = { items: 1000, bytes: 512 * 1024 };
 
 export const REPLIES = { each: 0, last: 1, keys: 2 } as const;
 export type Reply = keyof typeof REPLIES;
@@ -190,12 +194,22 @@ export function decodeMissingItems(payload: Buffer, items: number): number[] {
   return missing;
 }
 
-export function decodeMissingKeys(payload: Buffer, units: number): { readonly unit: number; readonly key: string }[] {
+/** Writes a state for each key that the runner lacks. */
+export function* supplyKeys(
+  payload: Buffer,
+  units: number,
+  writer: FrameWriter,
+  stateOf: (unit: number, key: string) => { readonly state: State; readonly faulted: boolean },
+): Sliced<void> {
   const reader = new FrameReader(payload);
-  const missing: { unit: number; key: string }[] = [];
-  for (let left = reader.count(); left > 0; left--) missing.push({ unit: reader.index(units), key: readKey(reader) });
+  const meter = new SliceMeter(SLICE);
+  for (let left = reader.count(); left > 0; left--) {
+    const { state, faulted } = stateOf(reader.index(units), readKey(reader));
+    writer.byte(faulted ? 1 : 0);
+    encodeState(writer, state);
+    if (meter.add(state?.length ?? 0)) yield;
+  }
   reader.finish();
-  return missing;
 }
 
 /** @throws WireError */
@@ -225,8 +239,13 @@ export function decodeFolded(payload: Buffer, items: readonly FoldItem[], maxSta
 }
 
 /** @throws WireError */
-export function decodeProjected(payload: Buffer, frame: ProjectFrame, maxStateBytes: number): ProjectedChange[] {
+export function* decodeProjected(
+  payload: Buffer,
+  frame: ProjectFrame,
+  maxStateBytes: number,
+): Sliced<ProjectedChange[]> {
   const reader = new FrameReader(payload);
+  const meter = new SliceMeter(SLICE);
   const changes: ProjectedChange[] = [];
   let place = -1;
   for (let left = reader.count(reader.uint32()); left > 0; left--) {
@@ -246,6 +265,7 @@ export function decodeProjected(payload: Buffer, frame: ProjectFrame, maxStateBy
       state,
       ...(outcome === 'faulted' ? { failure: readFailure(reader) } : {}),
     });
+    if (meter.add(state?.length ?? 0)) yield;
   }
   reader.finish();
   return changes;

@@ -1,3 +1,4 @@
+import { nextTurn, oneSlice, type Sliced } from '../../core/slices.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
@@ -30,9 +31,9 @@ export interface Exchange<T> {
   readonly deadlineMs: number;
   readonly encode: (writer: FrameWriter, requestId: number) => void;
   /** Writes the states that the runner lacks; the writer stands behind the frame's head. */
-  readonly supply?: (missing: Buffer, writer: FrameWriter) => void;
+  readonly supply?: (missing: Buffer, writer: FrameWriter) => Sliced<void>;
   /** @throws WireError */
-  readonly decode: (frame: Frame) => T;
+  readonly decode: (frame: Frame) => Sliced<T>;
 }
 
 interface Pending {
@@ -60,6 +61,9 @@ export class RunnerSession {
   #overran: number | undefined;
   #exceeded = false;
   #isReady = false;
+  /** A frame is being worked off; those that came behind it wait. */
+  #working = false;
+  readonly #frames: Frame[] = [];
 
   constructor(tenantId: string, options: ResolvedOptions, onEnd: (session: RunnerSession) => void) {
     this.#options = options;
@@ -109,7 +113,7 @@ export class RunnerSession {
     const loading = this.exchange({
       deadlineMs: this.#options.startDeadlineMs,
       encode: (writer, requestId) => encodeLoad(writer, requestId, artefactId, assembly),
-      decode: (frame) => expectTag(frame, Tag.Loaded),
+      decode: (frame) => oneSlice(() => expectTag(frame, Tag.Loaded)),
     });
     // The request behind it fails with it, and tells.
     loading.catch(() => undefined);
@@ -172,17 +176,24 @@ export class RunnerSession {
   }
 
   #receive(frame: Frame): void {
+    if (!this.#working) return this.#take(frame);
+    // An answer to each request, and no more: a runner that speaks out of turn fills no memory here.
+    if (this.#frames.length >= this.#pending.length) throw new WireError('an answer that nobody asked for');
+    this.#frames.push(frame);
+  }
+
+  #take(frame: Frame): void {
     const head = this.#pending[0];
     if (head === undefined || frame.requestId !== head.requestId)
       throw new WireError('an answer that nobody asked for');
-    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined) {
-      this.#supply(head, frame);
-      return;
-    }
-    const answer =
-      frame.tag === Tag.TooLarge
-        ? new RunnerFailure('too-large', 'the answer would be too large')
-        : head.exchange.decode(frame);
+    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined) return this.#supply(head, frame);
+    if (frame.tag === Tag.TooLarge)
+      return this.#answered(head, new RunnerFailure('too-large', 'the answer would be too large'));
+    this.#work(head.exchange.decode(frame), (answer) => this.#answered(head, answer));
+  }
+
+  #answered(head: Pending, answer: unknown): void {
+    if (this.#pending[0] !== head) return; // the process ended meanwhile, and with it the request
     this.#pending.shift();
     this.#writers.push(head.writer);
     this.#armHead();
@@ -195,15 +206,61 @@ export class RunnerSession {
     head.supplied = true;
     // The runner has read the request: its buffer is free.
     head.writer.begin(head.requestId, Tag.States);
+    const supply = head.exchange.supply?.(frame.payload, head.writer);
+    if (supply === undefined) return;
+    this.#work(supply, () => this.#process.send(head.writer.end()));
+  }
+
+  /** What is little is done at once, since a push waits for it; the rest in slices, without the deadline of the code. */
+  #work<T>(work: Sliced<T>, done: (value: T) => void): void {
+    const first = this.#slice(work);
+    if (first === undefined) return;
+    if (first.done === true) return done(first.value);
+    clearTimeout(this.#timer);
+    this.#working = true;
+    void this.#workOn(work, done);
+  }
+
+  async #workOn<T>(work: Sliced<T>, done: (value: T) => void): Promise<void> {
+    let slice: IteratorResult<void, T> | undefined;
     try {
-      head.exchange.supply?.(frame.payload, head.writer);
+      do {
+        await nextTurn();
+        slice = this.alive ? this.#slice(work) : undefined;
+      } while (slice?.done === false);
+      this.#working = false;
+      if (slice === undefined) return;
+      // While a runner waits for the service, that time is not its code's.
+      this.#armHead();
+      done(slice.value as T);
+      // One of them may take its time too.
+      while (!this.#isWorking() && this.alive) {
+        const frame = this.#frames.shift();
+        if (frame === undefined) return;
+        this.#take(frame);
+      }
+    } catch (error) {
+      this.#working = false;
+      // Whatever it is, it comes of what this runner said: it ends, and nothing else.
+      if (!(error instanceof WireError)) this.#options.logger.error({ err: error }, 'an answer of a runner could not be read');
+      this.#process.kill(`spoke garbage: ${(error as Error).message}`);
+    }
+  }
+
+  #isWorking(): boolean {
+    return this.#working;
+  }
+
+  /** Undefined: the process had to be ended. */
+  #slice<T>(work: Sliced<T>): IteratorResult<void, T> | undefined {
+    try {
+      return work.next();
     } catch (error) {
       if (!(error instanceof FrameTooLargeError)) throw error;
       // It waits for states that can't be sent at once: it has to go, and the events are fed one by one.
       this.#process.kill('the states of one request were too large');
-      return;
+      return undefined;
     }
-    this.#process.send(head.writer.end());
   }
 
   #armHead(): void {
