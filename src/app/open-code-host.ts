@@ -29,6 +29,7 @@ export const codeHostOptions = (
   heapLimitBytes: settings.runnerHeapLimitBytes,
   maxResidentBytes: settings.runnerMemoryLimitBytes,
   maxThreads: settings.runnerMaxThreads,
+  spareProcessorMs: settings.runnerSpareProcessorMs,
   idleMs: settings.runnerIdleMs,
   maxRunners: settings.runnersMax,
   maxRunnersBytes: settings.runnersMemoryBytes,
@@ -61,6 +62,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
   shutdown.add('strikes', () => health.settled());
   const options: DotnetCodeHostOptions = {
     ...codeHostOptions(settings, ground.root),
+    marksDir: join(settings.dataDirectory, 'exchanges'),
     logger,
     observer: {
       ...metrics.codeHost,
@@ -72,6 +74,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
         metrics.codeHost.onStrike();
         health.struck(strike);
       },
+      halt: (strike) => health.halt(strike),
     },
   };
   // What only forwards requests compiles and runs nothing.

@@ -2,7 +2,7 @@ import type { TenantEntity } from '../catalog/catalog.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
-import { schemaRegistryRoutes } from '../http/routes/schema-registry.js';
+import { SchemaRegistry } from '../http/schema-registry.js';
 import { changesTopic, eventsTopic, orderTopic, snapshotsTopic } from '../log/topics.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
@@ -40,7 +40,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     logger,
     onConnections: metrics.websockets,
   });
-  const schemaRegistry = schemaRegistryRoutes({
+  const schemaRegistry = new SchemaRegistry({
     schemas,
     ids: schemaIds,
     topicPrefix: settings.kafkaTopicPrefix,
@@ -80,13 +80,10 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     metrics: () => metrics.expose(),
     logger,
     observer: metrics.http,
-    extensions: [{ mount: (router) => void router.use(schemaRegistry) }, channels],
+    channels,
+    schemaRegistry,
   });
-  shutdown.add('edge', async () => {
-    const closing = edge.close();
-    await channels.close();
-    await closing;
-  });
+  shutdown.add('edge', () => edge.close());
   return edge;
 }
 

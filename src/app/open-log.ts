@@ -1,17 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Ownership } from '../placement/ownership.js';
-import { slotOf } from '../core/slots.js';
 import { SoleOwner } from '../placement/sole-owner.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
-import { StartupError } from '../core/startup-error.js';
 import { loadCodecs, type Codecs } from '../log/codec/codec.js';
-import { registerSchemas } from '../log/confluent/registry.js';
 import { LmdbLog } from '../log/embedded/lmdb-log.js';
-import { UnsentError } from '../kafka/kafka-error.js';
-import { KafkaLog } from '../log/kafka/kafka-log.js';
-import { SlotGroup } from '../placement/kafka/slot-group.js';
 import type { Log } from '../log/log.js';
 import type { LocalStore } from '../store/local-store.js';
 import {
@@ -38,22 +31,23 @@ export interface LogSetup {
   ): Promise<{ readonly ownership: Ownership; readonly join: () => Promise<void> }>;
 }
 
-const SLOTS_TOPIC = 'statefold.slots';
-const CONNECT_MS = 3000;
-const REACHABLE_MS = 60_000;
-const AGAIN_MS = 500;
-const DAY_MS = 24 * 3600 * 1000;
-
-/** Opens the log in the data directory, or on Kafka. The caller closes `log`. */
+/**
+ * Opens the log in the data directory, or on Kafka. The caller closes `log`. Clients of Kafka and of a schema registry are half of
+ * all the code there is to load: a start that uses neither doesn't wait for it.
+ */
 export async function openLog(settings: Settings, root: string, logger: Logger): Promise<LogSetup> {
   const directory = join(root, 'schemas', 'avro');
   const schemas = readSchemas(directory);
   const { schemaRegistryUrl: url, schemaRegistryUsername: username, schemaRegistryPassword: password } = settings;
   const schemaIds =
-    url === undefined ? BUILT_IN_SCHEMA_IDS : await registerSchemas({ url, username, password, schemas });
+    url === undefined
+      ? BUILT_IN_SCHEMA_IDS
+      : await (await import('../log/confluent/registry.js')).registerSchemas({ url, username, password, schemas });
   const common = { schemas, schemaIds, codecs: loadCodecs(directory, schemaIds) };
-  if (settings.kafkaBrokers !== undefined)
-    return { ...common, shared: true, ...onKafka(settings, settings.kafkaBrokers, logger) };
+  if (settings.kafkaBrokers !== undefined) {
+    const { openKafkaLog } = await import('./open-kafka-log.js');
+    return { ...common, shared: true, ...openKafkaLog(settings, settings.kafkaBrokers, logger) };
+  }
   const log = new LmdbLog({ path: join(settings.dataDirectory, 'log') });
   return {
     ...common,
@@ -61,108 +55,4 @@ export async function openLog(settings: Settings, root: string, logger: Logger):
     log,
     openOwnership: () => Promise.resolve({ ownership: new SoleOwner(), join: () => Promise.resolve() }),
   };
-}
-
-function onKafka(
-  settings: Settings,
-  brokers: readonly string[],
-  logger: Logger,
-): Pick<LogSetup, 'log' | 'openOwnership'> {
-  const { kafkaTopicPrefix: prefix, kafkaMinInsyncReplicas: insync, slots } = settings;
-  const connection = {
-    brokers,
-    prefix,
-    clientId: 'statefold',
-    connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
-    ...security(settings),
-  };
-  const log = new KafkaLog({
-    ...connection,
-    replicationFactor: settings.kafkaReplicationFactor,
-    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
-    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
-    logger,
-  });
-  return {
-    log,
-    openOwnership: async (owner, url, store) => {
-      await reachable(
-        () =>
-          log.ensureTopics([
-            { topic: SLOTS_TOPIC, partitions: slots, cleanup: { policy: 'delete', retentionMs: DAY_MS } },
-          ]),
-        brokers,
-        logger,
-      );
-      const group: SlotGroup = await SlotGroup.open({
-        ...connection,
-        processId: owner,
-        url,
-        tasks: settings.roles.includes('tasks'),
-        notifier: settings.roles.includes('notifier'),
-        warmSlots: () => [...new Set([...store.sections()].map((tenantId) => slotOf(tenantId, group.slots)))],
-        sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
-        logger,
-      });
-      return { ownership: group, join: () => group.join() };
-    },
-  };
-}
-
-/** Kafka may be starting too, and is waited for. @throws StartupError */
-async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
-  const until = performance.now() + REACHABLE_MS;
-  for (let told = false; ; told = true) {
-    try {
-      return await ask();
-    } catch (error) {
-      const { message } = error as Error;
-      if (!(error instanceof UnsentError))
-        throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
-      if (performance.now() > until)
-        throw new StartupError(
-          `Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`,
-          { cause: error },
-        );
-      if (!told) logger.warn({ reason: message }, 'Kafka can not be reached yet, trying again');
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
-    }
-  }
-}
-
-function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLog>[0], 'ssl' | 'sasl'> {
-  const {
-    kafkaSsl,
-    kafkaSslCa,
-    kafkaSslCert,
-    kafkaSslKey,
-    kafkaSaslMechanism: mechanism,
-    kafkaSaslUsername,
-    kafkaSaslPassword,
-  } = settings;
-  const named = {
-    ca: ['KAFKA_SSL_CA', kafkaSslCa],
-    cert: ['KAFKA_SSL_CERT', kafkaSslCert],
-    key: ['KAFKA_SSL_KEY', kafkaSslKey],
-  } as const;
-  const files = Object.entries(named).flatMap(([name, [setting, path]]) =>
-    path === undefined ? [] : [[name, readPem(setting, path)] as const],
-  );
-  return {
-    ...(kafkaSsl ? { ssl: files.length === 0 ? true : Object.fromEntries(files) } : {}),
-    ...(mechanism === undefined
-      ? {}
-      : { sasl: { mechanism, username: kafkaSaslUsername ?? '', password: kafkaSaslPassword ?? '' } }),
-  };
-}
-
-function readPem(setting: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new StartupError(
-      `The file ${path} can't be read (${(error as NodeJS.ErrnoException).code ?? String(error)}): set ${setting} to a PEM file that this user may read.`,
-      { cause: error },
-    );
-  }
 }

@@ -70,9 +70,12 @@ export async function openTenancy(
   const tenants = new TenantRegistry({
     logger,
     ownership,
-    // A restore makes the tenant's topics; those of a deleted one stay gone.
-    prepare: async (section) =>
-      catalog.get('tenant', tenantOfKey(section)) === undefined ? undefined : snapshots?.restore(section),
+    prepare: async (section) => {
+      // Of a tenant that was deleted here, and made again.
+      await store.dropped(section);
+      // A restore makes the tenant's topics; those of a deleted one stay gone.
+      if (catalog.get('tenant', tenantOfKey(section)) !== undefined) await snapshots?.restore(section);
+    },
     idleMs: settings.tenantIdleMs,
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
     create: (tenantId, onStopped, partitions) => {

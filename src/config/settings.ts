@@ -445,6 +445,13 @@ const TABLE = {
     'Threads of that process; past it it is killed, which is a strike.',
     count(32, 10_000),
   ),
+  runnerSpareProcessorMs: row(
+    'RUNNER_SPARE_PROCESSOR_MS',
+    '3000',
+    'ms',
+    'Processor time that the process may use at once beside its work, in threads that its code has left behind; it grows back by a twentieth of the time. Past it it is killed, which is a strike. 0: no limit.',
+    count(0),
+  ),
   runnerIdleMs: row(
     'RUNNER_IDLE_MS',
     '300000',

@@ -47,17 +47,25 @@ export class ArtefactHealth {
     if (this.#options.strikes > 0) this.#writing = this.#writing.then(() => this.#note({ ...strike, unitId }));
   }
 
+  /** Faults an artefact whatever its count; resolves when that is in the catalog. @throws StatefoldError */
+  async halt(strike: ObservedStrike): Promise<void> {
+    const unitId = strike.unitId.split('@', 2).join('@');
+    const halting = this.#writing.then(() => this.#note({ ...strike, unitId }, true));
+    this.#writing = halting.catch(() => undefined);
+    await halting;
+  }
+
   /** Resolves when all strikes that were noted are in the catalog, or could not be written. */
   async settled(): Promise<void> {
     await this.#writing;
   }
 
-  async #note(strike: ObservedStrike): Promise<void> {
+  async #note(strike: ObservedStrike, fatal = false): Promise<void> {
     const { logger } = this.#options;
     const { tenantId, unitId } = strike;
     for (let attempt = 1; ; attempt++) {
       try {
-        if (await this.#write(strike))
+        if (await this.#write(strike, fatal))
           logger.error(
             { tenantId, unitId, className: strike.className },
             'an artefact is faulted: its code is not run any more until a new upload or a revival',
@@ -66,6 +74,7 @@ export class ArtefactHealth {
       } catch (error) {
         // Another process struck it too: its count is the one to add to.
         if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
+        if (attempt >= ATTEMPTS && fatal) throw error;
         if (attempt >= ATTEMPTS) return logger.warn({ err: error, tenantId, unitId }, 'a strike could not be noted');
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
       }
@@ -73,7 +82,7 @@ export class ArtefactHealth {
   }
 
   /** True: it is faulted by this one. */
-  async #write({ tenantId, unitId, className, message }: ObservedStrike): Promise<boolean> {
+  async #write({ tenantId, unitId, className, message }: ObservedStrike, fatal: boolean): Promise<boolean> {
     const { catalog, strikes: most, windowMs, clock } = this.#options;
     // Code that runs for a dry run, say, belongs to nobody.
     if (!owned(catalog, tenantId, unitId)) return false;
@@ -82,7 +91,7 @@ export class ArtefactHealth {
     if (entry?.value.faultedAt !== undefined) return false;
     const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
     const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
-    const faulted = strikes.length >= most;
+    const faulted = fatal || strikes.length >= most;
     const value: ArtefactEntity = {
       ...entry?.value,
       tenantId,

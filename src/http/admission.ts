@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { Authenticator, type Principal } from './auth.js';
-import { ConnectionQuota } from './connection-quota.js';
+import { ConcurrencyQuota } from './concurrency-quota.js';
 import { RateLimiter } from './rate-limit.js';
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
@@ -18,7 +18,7 @@ export class Admission {
   readonly authenticator: Authenticator;
   readonly rateLimiter: RateLimiter;
   /** Connections that wait for something. */
-  readonly connections: ConnectionQuota;
+  readonly connections: ConcurrencyQuota;
   /** A route that is gone through again takes nothing off the rate a second time. */
   readonly #counted = new WeakSet<IncomingMessage>();
 
@@ -27,7 +27,7 @@ export class Admission {
     { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits,
     connectionsPerTenant = CONNECTIONS_PER_TENANT,
   ) {
-    this.connections = new ConnectionQuota(connectionsPerTenant);
+    this.connections = new ConcurrencyQuota(connectionsPerTenant);
     this.authenticator = new Authenticator(catalog);
     this.rateLimiter = new RateLimiter({
       perSecond: rateLimitPerSecond,

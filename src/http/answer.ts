@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { knownError, problemOf } from './problem.js';
+import { knownError, problemOf, type Problem } from './problem.js';
 
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 const PROCESS = randomBytes(6).toString('base64url');
@@ -27,15 +27,18 @@ export function answerJson(response: ServerResponse, status: number, requestId: 
   response.end(body);
 }
 
-/** Answers with the problem document of whatever was thrown. */
+/** Answers with the problem document of whatever was thrown. `raw`: further members of it, whose values are JSON text already. */
 export function answerError(
   response: ServerResponse,
   thrown: unknown,
   requestId: string,
   raw?: Readonly<Record<string, Buffer>>,
 ): void {
+  answerProblem(response, problemOf(knownError(thrown), requestId, raw));
+}
+
+export function answerProblem(response: ServerResponse, problem: Problem): void {
   if (response.destroyed || response.headersSent) return void response.destroy();
-  const problem = problemOf(knownError(thrown), requestId, raw);
   const request = response.req;
   const whole = request.complete || bodyAtMost(request, DUMPED_BYTES);
   // Said in the head that is written now: nothing more is read from a connection whose request was cut off.

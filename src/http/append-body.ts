@@ -2,6 +2,7 @@ import type { AppendCommand, ExpectedVersion, NewEvent } from '../core/event.js'
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
+import { Append, AppendBatch, BatchEvent } from './append-schema.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 
 /** What a body says of an append; `data` and `metadata` are slices of it, as sent. */
@@ -16,26 +17,9 @@ const MAX_CORRELATION_ID = 256;
 /** A body with more violations than this is told the first ones. */
 const MAX_ERRORS = 100;
 
-const SINGLE = [
-  'aggregateId',
-  'eventType',
-  'data',
-  'aggregateType',
-  'expectedVersion',
-  'correlationId',
-  'causationId',
-  'metadata',
-] as const;
-const BATCH = [
-  'aggregateId',
-  'events',
-  'aggregateType',
-  'expectedVersion',
-  'correlationId',
-  'causationId',
-  'metadata',
-] as const;
-const EVENT = ['eventType', 'data', 'correlationId', 'causationId', 'metadata'] as const;
+const SINGLE = Append.keyof().options;
+const BATCH = AppendBatch.keyof().options;
+const EVENT = BatchEvent.keyof().options;
 type Member = (typeof SINGLE)[number] | (typeof BATCH)[number];
 const SINGLE_KEYS: KnownKeys<Member> = new KnownKeys<Member>(SINGLE);
 const BATCH_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BATCH);

@@ -15,7 +15,7 @@ import { eventJson } from './event-json.js';
 import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
-import { flagParameter, onlyParameters, queryOf } from './query.js';
+import { flag, onlyParameters, queryOf, readQuery } from './parameters.js';
 import type { RateLimiter } from './rate-limit.js';
 
 export interface AppendRouteOptions {
@@ -202,7 +202,10 @@ async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion
   return writer.text(']').end();
 }
 
+/** The query of an append. */
+export const APPEND_QUERY = { includeConflicts: flag };
+
 function readIncludeConflicts(query: URLSearchParams): boolean {
-  onlyParameters(query, ['includeConflicts']);
-  return flagParameter(query, 'includeConflicts');
+  onlyParameters(query, Object.keys(APPEND_QUERY));
+  return readQuery(query, APPEND_QUERY).includeConflicts;
 }

@@ -1,33 +1,43 @@
+import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
-import type { Router } from 'express';
+import { join } from 'node:path';
 import type { Catalog } from '../catalog/catalog.js';
+import { findProjectRoot } from '../config/project-root.js';
 import type { Logger } from '../core/logger.js';
 import type { TenantFeeds } from '../feed/changes.js';
 import type { ChangeHub } from '../feed/hub.js';
+import type { Timers } from '../feed/timers.js';
 import type { Admission } from './admission.js';
-import type { EdgeExtension } from './edge-options.js';
-import { notificationRoutes, type NotificationRoutes } from './routes/notifications.js';
-import { serverSentEvents, type ServerSentEvents } from './sse/stream-routes.js';
+import { Polling } from './polling.js';
+import { Refusals } from './refusals.js';
+import { EventStreams, type EventStreamsLimits } from './sse/event-streams.js';
+import type { ConnectionLimits } from './websocket/connection.js';
 import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
   readonly hub: ChangeHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
-  readonly admission: Admission;
+  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'>;
   readonly logger: Logger;
   /** Told how many WebSockets are open. */
   readonly onConnections?: (open: number) => void;
   /** How long sockets may take to end at a close, milliseconds. */
   readonly drainMs?: number;
+  readonly limits?: Partial<ConnectionLimits & EventStreamsLimits>;
+  readonly timers?: Timers;
 }
 
-/** The channels of notification that clients come to: polling, SSE and WebSocket, which share a tenant's connections. */
-export class Channels implements EdgeExtension {
-  readonly #polling: NotificationRoutes;
-  readonly #sse: ServerSentEvents;
-  readonly #sockets: StreamServer;
+/**
+ * The channels of notification that clients come to: polling, SSE and WebSocket, which share a tenant's connections. They follow
+ * feeds, which no deadline of answers is over: what waits for a change waits as long as its client asked.
+ */
+export class Channels {
+  readonly polling: Polling;
+  readonly events: EventStreams;
+  readonly sockets: StreamServer;
+  /** The description of the channels, in AsyncAPI. */
+  readonly description = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
   readonly #drainMs: number | undefined;
 
   constructor({ admission, onConnections, drainMs, ...feeds }: ChannelsOptions) {
@@ -36,25 +46,18 @@ export class Channels implements EdgeExtension {
       quota: admission.connections,
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
+      refusals: new Refusals(feeds.logger),
     };
-    this.#polling = notificationRoutes(options);
-    this.#sse = serverSentEvents(options);
-    this.#sockets = new StreamServer({ ...options, ...(onConnections && { onConnections }) });
+    this.polling = new Polling(options);
+    this.events = new EventStreams(options);
+    this.sockets = new StreamServer({ ...options, ...(onConnections && { onConnections }) });
     this.#drainMs = drainMs;
-  }
-
-  mount(router: Router): void {
-    router.use(this.#polling.router, this.#sse.router);
-  }
-
-  onUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    void this.#sockets.handleUpgrade(request, socket, head);
   }
 
   /** Ends what waits or streams; clients go on elsewhere from their cursors. */
   async close(): Promise<void> {
-    this.#polling.close();
-    this.#sse.close();
-    await this.#sockets.close(this.#drainMs);
+    this.polling.close();
+    this.events.close();
+    await this.sockets.close(this.#drainMs);
   }
 }

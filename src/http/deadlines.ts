@@ -1,6 +1,5 @@
 import { StatefoldError } from '../core/errors.js';
 import type { AggregateHome, Aggregates } from '../aggregates/aggregates.js';
-import type { Projections } from '../projections/projections.js';
 import type { AggregateHomes, Tenant, Tenants } from '../tenancy/tenant.js';
 import type { Faults } from '../tenancy/faults.js';
 
@@ -67,73 +66,73 @@ const lateRead = (): Error =>
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
 
-/** The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored. */
+/** What to say of a call that is late, where another is meant than a read that can be sent again. */
+type Lates<Role> = { readonly [Name in keyof Role]?: () => Error };
+
+const HOME: Lates<AggregateHome> = { append: lateAppend, release: lateRelease };
+const FAULTS: Lates<Faults> = { releaseKeys: lateRelease };
+
+/**
+ * The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored.
+ * Every promise of a role has a deadline, also of methods to come. Feeds have none: whoever follows them waits as long as
+ * there is nothing new.
+ */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
-  const known = new WeakMap<Tenant, Tenant>();
-  const homes = new WeakMap<AggregateHome, AggregateHome>();
-  const wrap = (tenant: Tenant): Tenant => {
-    let timed = known.get(tenant);
-    if (timed === undefined) {
-      timed = timelyTenant(tenant, deadlines);
-      known.set(tenant, timed);
-    }
-    return timed;
-  };
-  const wrapHome = (home: AggregateHome): AggregateHome => {
-    let timed = homes.get(home);
-    if (timed === undefined) homes.set(home, (timed = timelyHome(home, deadlines)));
-    return timed;
-  };
+  const home = once((of: AggregateHome) => inTime(of, deadlines, HOME));
+  const timed = once(({ tenantId, aggregates, projections, faults, changes }: Tenant): Tenant => ({
+    tenantId,
+    aggregates: inTime<Aggregates>(aggregates, deadlines, HOME),
+    projections: inTime(projections, deadlines),
+    faults: inTime(faults, deadlines, FAULTS),
+    changes,
+  }));
   return {
     active: (tenantId) => {
       const tenant = tenants.active(tenantId);
-      return tenant === undefined ? undefined : wrap(tenant);
+      return tenant === undefined ? undefined : timed(tenant);
     },
-    open: (tenantId) => deadlines.within(tenants.open(tenantId), lateRead).then(wrap),
+    open: (tenantId) => deadlines.within(tenants.open(tenantId), lateRead).then(timed),
     onActivated: (listener) => tenants.onActivated(listener),
     partitionsOf: (tenantId) => tenants.partitionsOf(tenantId),
     home: (tenantId, aggregateId) => {
-      const home = tenants.home(tenantId, aggregateId);
-      return home instanceof Promise ? deadlines.within(home, lateRead).then(wrapHome) : wrapHome(home);
+      const of = tenants.home(tenantId, aggregateId);
+      return of instanceof Promise ? deadlines.within(of, lateRead).then(home) : home(of);
     },
   };
 }
 
-const timelyTenant = (tenant: Tenant, deadlines: Deadlines): Tenant => ({
-  tenantId: tenant.tenantId,
-  aggregates: timelyAggregates(tenant.aggregates, deadlines),
-  projections: timelyProjections(tenant.projections, deadlines),
-  faults: timelyFaults(tenant.faults, deadlines),
-  changes: tenant.changes,
-});
+/** The role, whose promises are given up when they are late. What its methods answer at once is as it was. */
+function inTime<Role extends object>(role: Role, deadlines: Deadlines, lates: Lates<Role> = {}): Role {
+  const timed: Record<string, unknown> = {};
+  for (const name of methodNames(role)) {
+    const late = lates[name as keyof Role] ?? lateRead;
+    timed[name] = (...given: unknown[]): unknown => {
+      const answer = (role as Record<string, (...given: unknown[]) => unknown>)[name]?.(...given);
+      return answer instanceof Promise ? deadlines.within(answer, late) : answer;
+    };
+  }
+  return timed as Role;
+}
 
-const timelyAggregates = (aggregates: Aggregates, deadlines: Deadlines): Aggregates => ({
-  ...timelyHome(aggregates, deadlines),
-  list: (query) => deadlines.within(aggregates.list(query), lateRead),
-  types: () => deadlines.within(aggregates.types(), lateRead),
-  catchUp: (aggregateType) => aggregates.catchUp(aggregateType),
-  keptGenerations: (aggregateType) => aggregates.keptGenerations(aggregateType),
-});
+/** Of the object, and of the classes that it is of. */
+function methodNames(of: object): Set<string> {
+  const names = new Set<string>();
+  for (
+    let at: object | null = of;
+    at !== null && at !== Object.prototype;
+    at = Object.getPrototypeOf(at) as object | null
+  )
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at)))
+      if (typeof value === 'function' && name !== 'constructor') names.add(name);
+  return names;
+}
 
-const timelyProjections = (projections: Projections, deadlines: Deadlines): Projections => ({
-  states: (query) => deadlines.within(projections.states(query), lateRead),
-  statesOf: (projectionId, key) => deadlines.within(projections.statesOf(projectionId, key), lateRead),
-  build: (projectionId) => projections.build(projectionId),
-  life: (projectionId) => projections.life(projectionId),
-  onLive: (listener) => projections.onLive(listener),
-});
-
-const timelyFaults = (faults: Faults, deadlines: Deadlines): Faults => ({
-  ofType: (aggregateType, query) => deadlines.within(faults.ofType(aggregateType, query), lateRead),
-  countOfType: (aggregateType) => deadlines.within(faults.countOfType(aggregateType), lateRead),
-  ofProjection: (projectionId, query) => deadlines.within(faults.ofProjection(projectionId, query), lateRead),
-  countOfProjection: (projectionId) => deadlines.within(faults.countOfProjection(projectionId), lateRead),
-  releaseKeys: (query) => deadlines.within(faults.releaseKeys(query), lateRelease),
-});
-
-const timelyHome = (home: AggregateHome, deadlines: Deadlines): AggregateHome => ({
-  append: (command) => deadlines.within(home.append(command), lateAppend),
-  events: (query) => deadlines.within(home.events(query), lateRead),
-  state: (aggregateType, aggregateId) => deadlines.within(home.state(aggregateType, aggregateId), lateRead),
-  release: (query) => deadlines.within(home.release(query), lateRelease),
-});
+/** The same result for the same argument. */
+function once<A extends object, R>(make: (of: A) => R): (of: A) => R {
+  const made = new WeakMap<A, R>();
+  return (of) => {
+    let known = made.get(of);
+    if (known === undefined) made.set(of, (known = make(of)));
+    return known;
+  };
+}

@@ -1,6 +1,3 @@
-import type { Router } from 'express';
-import type { IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Settings } from '../config/settings.js';
@@ -9,33 +6,28 @@ import type { Deployments } from '../deployments/deployments.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { Admission } from './admission.js';
-import type { Principal } from './auth.js';
-import type { FrontDoor } from './front-door.js';
+import type { Channels } from './channels.js';
+import type { FrontDoor, FrontDoorSettings } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
-import type { Waits } from './waits.js';
+import type { SchemaRegistry } from './schema-registry.js';
 
 /** The settings that the edge itself reads. */
-export type EdgeSettings = Pick<
-  Settings,
-  | 'port'
-  | 'host'
-  | 'maxBodyBytes'
-  | 'maxJsonDepth'
-  | 'maxBatchEvents'
-  | 'maxUploadBytes'
-  | 'maxInflatedBytes'
-  | 'maxArchiveEntries'
-  | 'rateLimitPerSecond'
-  | 'rateLimitBurst'
-  | 'maxConnections'
-  | 'headersTimeoutMs'
-  | 'requestTimeoutMs'
-  | 'keepAliveTimeoutMs'
-  | 'shutdownDeadlineMs'
-  | 'forwardDeadlineMs'
-  | 'answerDeadlineMs'
-  | 'roles'
->;
+export type EdgeSettings = FrontDoorSettings &
+  Pick<
+    Settings,
+    | 'maxBodyBytes'
+    | 'maxJsonDepth'
+    | 'maxBatchEvents'
+    | 'maxUploadBytes'
+    | 'maxInflatedBytes'
+    | 'maxArchiveEntries'
+    | 'rateLimitPerSecond'
+    | 'rateLimitBurst'
+    | 'shutdownDeadlineMs'
+    | 'forwardDeadlineMs'
+    | 'answerDeadlineMs'
+    | 'roles'
+  >;
 
 /** Where the owner's own ClickHouse client connects. */
 export interface ReadStoreAccess {
@@ -48,13 +40,6 @@ export interface ReadStoreAccess {
 export interface HttpObserver extends GatewayObserver {
   /** `route` is the pattern of the path, never an id; `none` where no route matched, or another process answered. */
   answered(route: string, method: string, status: number, seconds: number): void;
-}
-
-/** Routers beside those of the resources: the channels of notification, the schema registry. */
-export interface EdgeExtension {
-  mount?(router: Router): void;
-  /** Takes over the socket of an upgrade request. */
-  onUpgrade?(request: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
 export interface EdgeOptions {
@@ -79,16 +64,9 @@ export interface EdgeOptions {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly logger: Logger;
   readonly observer?: HttpObserver;
-  readonly extensions?: readonly EdgeExtension[];
+  /** Polling, SSE and WebSocket; closed with the edge. */
+  readonly channels: Channels;
+  readonly schemaRegistry: SchemaRegistry;
   /** The port that was taken already; unless given, `listen` takes it. */
   readonly door?: FrontDoor;
-}
-
-/** What the routes of a resource are given. */
-export interface RouteDependencies extends Omit<EdgeOptions, 'observer' | 'extensions' | 'door'> {
-  readonly authenticate: (request: IncomingMessage) => Principal;
-  /** The process is about to end: it is to get no new clients. */
-  readonly draining: () => boolean;
-  /** Answers that wait as long as their clients asked. */
-  readonly waits: Waits;
 }

@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { Settings } from '../config/settings.js';
 import { StatefoldError } from '../core/errors.js';
 import { listenFailure } from '../core/startup-error.js';
 import { answerError, answerJson, requestIdOf } from './answer.js';
-import type { EdgeSettings } from './edge-options.js';
 import { isForwarded, NOT_OWNER } from './gateway/headers.js';
+import { health, readiness } from './probes.js';
 import { refuseUpgrade } from './problem.js';
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
@@ -18,7 +19,7 @@ export interface Household {
 }
 
 export type FrontDoorSettings = Pick<
-  EdgeSettings,
+  Settings,
   'port' | 'host' | 'maxConnections' | 'headersTimeoutMs' | 'requestTimeoutMs' | 'keepAliveTimeoutMs'
 >;
 
@@ -92,8 +93,8 @@ const whileStarting: Serve = (request, response) => {
   // Another process takes this one for the owner, as it was before: it is to ask the next one.
   if (isForwarded(request)) response.setHeader(NOT_OWNER, '1');
   // It tells that the process lives.
-  if (path === '/health' && reads) answerJson(response, 200, requestId, '{"status":"ok"}');
-  else answerError(response, starting(path === '/health/ready' && reads ? { checks: {} } : undefined), requestId);
+  if (path === health.path && reads) answerJson(response, 200, requestId, '{"status":"ok"}');
+  else answerError(response, starting(path === readiness.path && reads ? { checks: {} } : undefined), requestId);
 };
 
 const STARTING: Household = {

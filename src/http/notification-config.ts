@@ -1,8 +1,9 @@
 import { StatefoldError } from '../core/errors.js';
 import { JsonError, scanJson } from '../core/json-scanner.js';
-import type { NotificationConfig } from '../deployments/deployments.js';
+import type { NotificationConfig as Configured } from '../deployments/deployments.js';
 import { z } from 'zod';
-import { checked, refuse, unknownMembers } from './json-body.js';
+import { checked, refuse, unknownMembers } from './bodies.js';
+import { anyText, type Parameter } from './parameters.js';
 
 const WHAT = 'The field config is invalid';
 const flag = z.boolean('must be true or false').optional();
@@ -19,13 +20,20 @@ const WEBHOOK = z.object(
 );
 const CONFIG = z.object({ webhook: WEBHOOK.nullish(), isolateSecret: flag, sse: flag }, 'must be an object');
 const WRAPPED = z.object({ notifications: CONFIG }, 'must be an object');
+/** Both forms of it. */
+export const NotificationConfig = z.union([CONFIG, WRAPPED]);
+/** As a field of a form. */
+export const CONFIG_FIELD: Parameter<string | undefined> = {
+  ...anyText,
+  schema: { type: 'string', contentMediaType: 'application/json' },
+};
 
 /**
  * The form field `config` of a projection's upload: `{ webhook: { url?, isolateSecret? } | null, isolateSecret?, sse? }`, bare or
  * as `notifications`. A member that is left out keeps what was set. The address of the URL is checked where it is stored.
  * @throws StatefoldError INVALID_REQUEST
  */
-export function readNotificationConfig(text: string, maxDepth: number): NotificationConfig {
+export function readNotificationConfig(text: string, maxDepth: number): Configured {
   const value = parse(text, maxDepth);
   const wrapped = isObject(value) && Object.hasOwn(value, 'notifications');
   const bare: unknown = wrapped ? value['notifications'] : value;

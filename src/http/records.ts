@@ -11,7 +11,7 @@ import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/bindings.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
-import { badCursor } from './query.js';
+import { badCursor } from './parameters.js';
 
 /** The block `notifications` of an answer. @param secret with which its webhooks are signed, in clear */
 export const notificationsJson = ({ webhook, sse }: ProjectionEntity, secret: string | undefined): object => ({

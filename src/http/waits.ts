@@ -1,15 +1,21 @@
 import type { ServerResponse } from 'node:http';
-import type { ConnectionQuota } from './connection-quota.js';
+import type { ConcurrencyQuota } from './concurrency-quota.js';
+import { described, integerFrom } from './parameters.js';
 
 /** Most that `waitSeconds` may ask for, where an answer says how far something has come. */
-export const MAX_WAIT_SECONDS = 30;
+const MAX_WAIT_SECONDS = 30;
+/** The parameter `waitSeconds` of an upload. */
+export const WAITED = described(
+  integerFrom(0, MAX_WAIT_SECONDS, 0),
+  'How long the answer may wait: for a reducer to be compiled and bound, for a projection to be live.',
+);
 
 /** Answers that wait, for as long as their clients asked, for something to end that goes on without them. */
 export class Waits {
   readonly #open = new Set<AbortController>();
   #closed = false;
 
-  constructor(private readonly connections: ConnectionQuota) {}
+  constructor(private readonly connections: ConcurrencyQuota) {}
 
   /**
    * Runs `work` with a signal that aborts when the time is up, when the client has gone, or when the process is told to end; at

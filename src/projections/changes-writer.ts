@@ -64,7 +64,7 @@ export interface ChangesWriterOptions {
   readonly logger: Logger;
   readonly tables: PartitionTables;
   /** How far the tables are folded. */
-  readonly from: Pick<Checkpoint, 'changes' | 'trimmed' | 'projected'>;
+  readonly from: Pick<Checkpoint, 'changes' | 'trimmed'>;
   readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
@@ -128,7 +128,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       folded: this.#partition,
     });
     this.#head = Math.max(0, from.position - 1);
-    this.#recorded = new RecordedChanges(tables, undefined, options.from.projected);
+    this.#recorded = new RecordedChanges(tables);
     this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
     this.#lastTrimmed = trimmed?.last ?? 0;
     if (trimmed?.lastSeen !== undefined) [this.#anchoredAt, this.#lastSeen] = [trimmed.last + 1, trimmed.lastSeen];
@@ -213,7 +213,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     }
     const { value } = record.body;
     const change = changeOf(record.offset, value);
-    tables.addChange(value.projectionId, record.offset);
+    tables.changes.add(value.projectionId, record.offset);
     const { inputOffset, inputIndex, last } = value;
     tables.setLastInput(
       value.projectionId,
@@ -294,6 +294,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** In place of a change that was dropped by retention before it was read. */
   droppedChange(value: ChangeValue): Change {
     return changeOf(this.#lastTrimmed, value);
+  }
+
+  /** Those of an input that was not passed behind the name, in the order of their names, as they are read from the store. */
+  recordedPast(inputOffset: number, name: string): Iterable<readonly [name: string, change: Change]> {
+    return this.#recorded.past(inputOffset, name);
   }
 
   recorded({ projectionId, inputOffset, inputIndex }: ChangePlace): Change | undefined {

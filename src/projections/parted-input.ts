@@ -2,7 +2,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
-import { inSlices } from '../core/slices.js';
+import { inSlices, nextTurn } from '../core/slices.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { ProjectionBatch, valuesOf, type Effect, type FoldedKeys } from './projection-fold.js';
@@ -155,7 +155,9 @@ export class PartedInput {
       storeNewer(tables, this.#live, change);
       const { sequence, projectionId, revision, className, key, eventId } = change;
       told.push({ sequence, projectionId, revision, className, key, eventId });
-      if (told.length % ROWS_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (told.length % ROWS_PER_TURN !== 0) continue;
+      await nextTurn();
+      await tables.section.room();
       if (isClosed()) return told;
     }
     return told;

@@ -1,6 +1,7 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
+import { SLICE, SliceMeter, StorePace, type SliceBounds } from '../jobs/sliced-job.js';
 import { RETRY_MS } from '../jobs/steps.js';
 import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
@@ -34,6 +35,8 @@ export interface ProjectionBuildsOptions {
   readonly controls: { propose(control: Control): Promise<number> };
   /** Of the live projections. */
   readonly cursor: ProjectionCursor;
+  /** Of states that are taken over, so much at a time. */
+  readonly slice?: SliceBounds | undefined;
   readonly logger: Logger;
 }
 
@@ -42,7 +45,6 @@ const EVENTS_PER_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
 const STORED_MS = 50;
-const ROWS_PER_TURN = 1000;
 
 interface Build {
   progress: BuildProgress;
@@ -59,10 +61,12 @@ interface Build {
 export class ProjectionBuilds {
   readonly #options: ProjectionBuildsOptions;
   readonly #builds = new Map<string, Build>();
+  readonly #pace: StorePace;
   #closed = false;
 
   constructor(options: ProjectionBuildsOptions) {
     this.#options = options;
+    this.#pace = new StorePace(() => options.tables.section.room());
     for (const [projectionId, progress] of options.tables.builds())
       // A swap that was proposed may not have been written: it is proposed again, and a second one changes nothing.
       this.#builds.set(projectionId, build(projectionId, { ...progress, proposed: false }));
@@ -256,25 +260,29 @@ export class ProjectionBuilds {
     return this.#options.code.isHalted(revisionUnit(projectionId, progress.revision));
   }
 
-  /** The states of the halted revision are where this one begins: behind the last input of which they have a change. */
+  /** The states of the halted revision are where this one begins: behind the last input of which they have a change. A slice a call. */
   async #seed(one: Build, from: number, end: number): Promise<void> {
-    const { tables, cursor } = this.#options;
+    const { tables, cursor, slice = SLICE } = this.#options;
     const { projectionId } = one;
-    const { seedFrom: _, ...progress } = one.progress;
-    const last = tables.lastInput(projectionId)?.[0] ?? -1;
-    tables.dropRevision(projectionId, progress.revision);
-    // The swap was broken off when some of it was told: which input was the last before it is not known any more.
-    if (one.swapping && last >= end) return this.#set(one, progress);
-    if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
-    // Nor whether the halted code came to the last part of that input's changes, where they came in parts.
-    if (tables.lastInput(projectionId)?.[2] === true) return this.#set(one, progress);
-    let rows = 0;
-    for (const [key, classIndex, row] of tables.keyStates(projectionId, from)) {
-      tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
-      if (++rows % ROWS_PER_TURN === 0) await tables.section.flush();
-      if (this.#closed || one.cancelled) return;
+    const { seedFrom: _, seeded, ...progress } = one.progress;
+    if (seeded === undefined) {
+      const [last = -1, , parted] = tables.lastInput(projectionId) ?? [];
+      tables.dropRevision(projectionId, progress.revision);
+      // The swap was broken off when some of it was told: which input was the last before it is not known any more.
+      if (one.swapping && last >= end) return this.#set(one, progress);
+      if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
+      // Nor whether the halted code came to the last part of that input's changes, where they came in parts.
+      if (parted === true) return this.#set(one, progress);
+      return this.#set(one, { ...one.progress, seeded: { through: last + 1 } });
     }
-    this.#set(one, { ...progress, position: last + 1 });
+    const meter = new SliceMeter(slice);
+    for (const [key, classIndex, row] of tables.keyStates(projectionId, from, '', seeded.after)) {
+      tables.setKeyState(projectionId, progress.revision, key, classIndex, row);
+      if (!meter.full(row.state?.length ?? 0)) continue;
+      this.#set(one, { ...one.progress, seeded: { ...seeded, after: [key, classIndex] } });
+      return this.#pace.next();
+    }
+    this.#set(one, { ...progress, position: seeded.through });
   }
 
   async #fold(one: Build, end: number): Promise<void> {

@@ -55,7 +55,7 @@ export class ProjectionChanges implements Feed<Change> {
     if (from <= trimmed) throw this.#expired(trimmed);
     const items: Change[] = [];
     for (let after = from - 1; items.length < most;) {
-      const sequences = this.#tables.changesAfter(this.#projectionId, after, most - items.length);
+      const sequences = this.#tables.changes.after(this.#projectionId, after, most - items.length);
       if (sequences.length === 0) break;
       for (const change of await this.#changes.all.at(sequences)) if (change.fault === undefined) items.push(change);
       after = sequences.at(-1) ?? after;
@@ -64,7 +64,7 @@ export class ProjectionChanges implements Feed<Change> {
   }
 
   #expired(trimmed: number): StatefoldError {
-    const [oldest] = this.#tables.changesAfter(this.#projectionId, trimmed, 1);
+    const [oldest] = this.#tables.changes.after(this.#projectionId, trimmed, 1);
     return new StatefoldError(
       'CURSOR_EXPIRED',
       `changes up to sequence ${trimmed} have expired; read the states and go on from sequence ${trimmed}`,

@@ -103,7 +103,7 @@ export function storeChange(tables: PartitionTables, units: readonly RevisionUni
     fault,
     origin: { eventId, aggregateId, aggregateType, version },
   });
-  tables.faults.setKey(unit.projectionId, key, unit.classIndex, fault !== undefined);
+  tables.faults.setKey(unit.projectionId, unit.revision, key, unit.classIndex, fault !== undefined);
   if (fault?.stopped === true) tables.faults.setDeparted(unit.projectionId, unit.revision);
 }
 

@@ -13,10 +13,10 @@ import type { KeyReleases } from './key-releases.js';
 import { inSlices, nextTurn } from '../core/slices.js';
 import { Pace } from './pace.js';
 import { PartedInput } from './parted-input.js';
-import { bytesOfValue, partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
+import { partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { goLive, swapValues } from './projection-swap.js';
+import { goLive, TellingSwap } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
@@ -32,6 +32,7 @@ import {
   type RevisionUnit,
 } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
+import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
 import type { PartitionTables } from '../store/partition-tables.js';
@@ -53,6 +54,8 @@ export interface ProjectorOptions {
   readonly keptRevisions: number;
   readonly logger: Logger;
   readonly changesPerProduce?: number | undefined;
+  /** Of a swap, so much at a time. */
+  readonly slice?: SliceBounds | undefined;
   readonly observer?: ProjectorObserver | undefined;
 }
 
@@ -84,8 +87,6 @@ const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
 /** Of changes that a batch made, taken on at a time. */
 const CHANGES_PER_PIECE = 2000;
-/** Entries that wait for the local store: past it they are waited for. */
-const MOST_UNWRITTEN = 8000;
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
@@ -121,6 +122,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     cursor.moveTo(cursor.stored);
     const lives = this.#options.tables.liveProjections();
     this.#units = inUnitOrder(lives.flatMap(([projectionId, live]) => unitsOf(projectionId, live)));
+    // What an owner before, or this process as a standby, was stopped in the middle of.
+    this.#setHalf(this.#options.changes.parts(cursor.stored) !== undefined);
     this.#steps.start();
   }
 
@@ -292,10 +295,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   async #oneAcked(): Promise<void> {
-    if (this.#steps.closed) throw new Error('the tenant is closed');
+    this.#mustGoOn();
     await new Promise<void>((resolve) => (this.#freed = resolve));
     this.#freed = undefined;
-    if (this.#steps.closed) throw new Error('the tenant is closed');
+    this.#mustGoOn();
   }
 
   /** The units of all live projections that have not too many strikes. */
@@ -382,10 +385,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
 
   /** Others have their turn, and what was written before comes through. */
   async #room(): Promise<void> {
-    const { section } = this.#options.tables;
     await nextTurn();
     while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
-    if (section.unwritten > MOST_UNWRITTEN) await section.flush();
+    await this.#options.tables.section.room();
   }
 
   stateOf(unit: RevisionUnit, key: string): PendingState {
@@ -470,7 +472,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     storeChange(tables, this.#units, change);
   }
 
-  /** From here on the revision is the live one: each of its states is notified once, of a redeploy those that differ; the others keep their rows. */
+  /** Each state of the revision is notified once, of a redeploy those that differ; then it is the live one. */
   async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
     const { tables, builds, definitions, code } = this.#options;
     const { projectionId, revision } = swap;
@@ -482,18 +484,15 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     await builds.finish(projectionId, swap, offset);
     const others = this.#units.filter((unit) => unit.projectionId !== projectionId);
     this.#units = inUnitOrder([...others, ...unitsOf(projectionId, swap)]);
-    const values: ChangeValue[] = [];
-    let changed = 0;
-    let bytes = 0;
-    for (const value of swapValues(tables, swap, before, offset)) {
-      values.push(value);
-      changed++;
-      bytes += bytesOfValue(value);
-      if (values.length < this.#bounds.changes && bytes < this.#bounds.bytes) continue;
-      await this.#emitSwap(values.splice(0));
-      bytes = 0;
-    }
-    await this.#emitSwap(values);
+    const plan = {
+      tables,
+      swap,
+      before,
+      offset,
+      slice: this.#options.slice ?? SLICE,
+      mustGoOn: () => this.#mustGoOn(),
+    };
+    const changed = await new TellingSwap(plan, (values) => this.#tellAll(values)).run();
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -503,6 +502,16 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
+  }
+
+  async #tellAll(values: readonly ChangeValue[]): Promise<void> {
+    const { changes: changesPerProduce } = this.#bounds;
+    for (let at = 0; at < values.length; at += changesPerProduce)
+      await this.#emitSwap(values.slice(at, at + changesPerProduce));
+  }
+
+  #mustGoOn(): void {
+    if (this.#steps.closed) throw new Error('the tenant is closed');
   }
 
   async #emitSwap(values: readonly ChangeValue[]): Promise<void> {

@@ -8,8 +8,10 @@ import type { ChangesWriter } from './changes-writer.js';
 import { inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
-import { goLive } from './projection-swap.js';
+import { FollowingSwap, goLive } from './projection-swap.js';
 import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
+import { nextTurn } from '../core/slices.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
@@ -23,11 +25,12 @@ export interface StandbyProjectionsOptions {
   readonly cursor: ProjectionCursor;
   /** Of a projection so many former revisions keep their states. */
   readonly keptRevisions: number;
+  /** Of a swap, so much at a time. */
+  readonly slice?: SliceBounds | undefined;
   readonly logger: Logger;
 }
 
 const READ_BYTES = 512 * 1024;
-const ROWS_PER_TURN = 1000;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
@@ -90,7 +93,7 @@ export class StandbyProjections implements SteppedWork {
       } else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
         else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
-        else if (!(await this.#swap(input.control.value, offset))) return false;
+        else await this.#swap(input.control.value, offset);
       }
       changes.passed(offset);
       cursor.moveTo(offset + 1);
@@ -108,10 +111,14 @@ export class StandbyProjections implements SteppedWork {
       for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
       return true;
     }
+    const { rows: most } = this.#options.slice ?? SLICE;
     let rows = 0;
     for (const change of changes.recordedOf(offset)) {
       storeNewer(tables, this.#units, change);
-      if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
+      if (++rows % most !== 0) continue;
+      await nextTurn();
+      await tables.section.room();
+      if (this.#steps.closed) return false;
     }
     return true;
   }
@@ -136,35 +143,22 @@ export class StandbyProjections implements SteppedWork {
     return (this.#options.tables.liveProjection(projectionId)?.revision ?? 0) >= revision;
   }
 
-  /** The rows of the new revision are those of the one before, and what the swap told. False: closed in the middle of it. */
-  async #swap(swap: ProjectionSwapValue, offset: number): Promise<boolean> {
+  /** The rows of the new revision are those of the one before, and what the swap told. */
+  async #swap(swap: ProjectionSwapValue, offset: number): Promise<void> {
     const { tables, builds, changes } = this.#options;
     const { projectionId, revision } = swap;
     const passedOver = this.#passedOver(swap);
     builds.forget(projectionId, revision);
-    if (passedOver) return true;
+    if (passedOver) return;
     const before = tables.liveProjection(projectionId);
-    tables.dropRevision(projectionId, revision);
-    let rows = 0;
-    if (before !== undefined)
-      for (const [key, classIndex, row] of tables.keyStates(projectionId, before.revision)) {
-        const now = swap.classNames.indexOf(before.classNames[classIndex] ?? '');
-        if (now < 0) continue;
-        tables.setKeyState(projectionId, revision, key, now, row);
-        if (row.fault !== undefined) tables.faults.setKey(projectionId, key, now, true);
-        if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
-      }
-    const units = unitsOf(projectionId, swap);
-    let changed = 0;
-    for (const change of changes.recordedOf(offset)) {
-      storeChange(tables, units, change);
-      if (change.projectionId === projectionId) changed++;
-      if (++rows % ROWS_PER_TURN === 0 && !(await this.#flushed())) return false;
-    }
-    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...units];
+    const mustGoOn = (): void => {
+      if (this.#steps.closed) throw new Error('the tenant is followed no more');
+    };
+    const plan = { tables, swap, before, offset, slice: this.#options.slice ?? SLICE, mustGoOn };
+    const changed = await new FollowingSwap(plan, (past) => changes.recordedPast(offset, past)).run();
+    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
     const halted = before !== undefined && this.#options.code.isHalted(revisionUnit(projectionId, before.revision));
     goLive(tables, swap, before, offset, changed, halted ? 0 : this.#options.keptRevisions);
-    return true;
   }
 
   #release(release: ProjectionReleaseValue, offset: number): void {
@@ -172,12 +166,6 @@ export class StandbyProjections implements SteppedWork {
     if (heldRow(tables, this.#units, release) === undefined) return;
     tables.faults.setDeparted(release.projectionId, release.revision);
     for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
-  }
-
-  /** Rows of many keys are written on the way, so that memory is bounded; broken off here, the swap is begun anew. */
-  async #flushed(): Promise<boolean> {
-    await this.#options.tables.section.flush();
-    return !this.#steps.closed;
   }
 
   #drop(projectionId: string): void {

@@ -5,6 +5,8 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { Control, ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
+import type { SliceBounds } from '../jobs/sliced-job.js';
+import { Sweeper } from '../jobs/sweeper.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
@@ -54,6 +56,8 @@ export interface ProjectionSetting {
   readonly tailBytes?: number;
   /** Of a swap, or a release: so many changes go in one produce. */
   readonly changesPerProduce?: number;
+  /** Of work over all rows of a projection, so much at a time. */
+  readonly slice?: SliceBounds;
   readonly observer?: ProjectionObserver;
 }
 
@@ -92,6 +96,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
   readonly #builds: ProjectionBuilds;
   readonly #projector: Projector;
   readonly #standby: StandbyProjections;
+  readonly #sweeper: Sweeper;
   #serving = false;
 
   constructor(options: TenantProjectionsOptions) {
@@ -106,6 +111,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       observer,
       definitions,
       changesPerProduce,
+      slice,
       keptRevisions = 1,
     } = setting;
     this.inputs = inputs;
@@ -123,7 +129,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       listener: this,
       observer,
     });
-    const builds = new ProjectionBuilds({ tables, inputs, code, controls, cursor, logger });
+    const builds = new ProjectionBuilds({ tables, inputs, code, controls, cursor, slice, logger });
     const releases = new KeyReleases({ tables, inputs, changes, code, changesPerProduce, observer });
     this.#cursor = cursor;
     this.changes = changes;
@@ -142,10 +148,23 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       definitions,
       keptRevisions,
       changesPerProduce,
+      slice,
       logger,
       observer,
     });
-    this.#standby = new StandbyProjections({ tables, inputs, changes, builds, code, cursor, keptRevisions, logger });
+    this.#standby = new StandbyProjections({
+      tables,
+      inputs,
+      changes,
+      builds,
+      code,
+      cursor,
+      keptRevisions,
+      slice,
+      logger,
+    });
+    const { drops, section } = tables;
+    this.#sweeper = new Sweeper({ drops, room: () => section.room(), rowsPerSlice: slice?.rows, logger });
   }
 
   /** All changes of inputs below are in the store. */
@@ -160,7 +179,8 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   /** Keys that stand at a fault. */
   get faultedKeys(): number {
-    return this.#options.tables.faults.allKeys();
+    const { tables } = this.#options;
+    return tables.faults.allKeys((projectionId) => tables.liveProjection(projectionId)?.revision);
   }
 
   /** @throws NotOwnerError where this process does not serve the tenant, as far as it knows */
@@ -173,6 +193,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
    * in an earlier activation, states can't be had from records: a promotion folds them by the code.
    */
   follow(): void {
+    this.#sweeper.start();
     if (this.changes.trimmedBefore === undefined && !this.changes.isTrimmed(this.#cursor.stored)) this.#standby.start();
   }
 
@@ -190,6 +211,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     code.runner.forget();
     this.#standby.close();
     this.#projector.start();
+    this.#sweeper.start();
     this.#serving = true;
   }
 
@@ -225,6 +247,11 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
         'a projection was not dropped; it is when the tenant is activated again',
       );
     });
+  }
+
+  /** Forgets the changes that retention has taken from the log. */
+  async expire(): Promise<void> {
+    for (const [projectionId] of this.#options.tables.liveProjections()) await this.changes.oldest(projectionId);
   }
 
   /** There may be inputs. */
@@ -281,6 +308,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     this.#standby.close();
     this.#projector.close();
     this.#builds.close();
+    this.#sweeper.close();
   }
 
   async close(): Promise<void> {

@@ -36,15 +36,15 @@ export interface SinkSource {
       readonly logOffset: number;
     }[]
   >;
-  /** While reducers fold history: below this their states are there without folding aggregates one by one. Absent: everywhere. */
-  statesThrough?(): number;
+  /** While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
+  statesThrough(): number;
   /**
    * Grows whenever a reducer is bound to a type (0 to 8,191): the states of aggregates that have no new events changed too, so the
-   * sink reads all commits again for them. `onAdvance` listeners are called when it does. Absent: bindings never change.
+   * sink reads all commits again for them. `onAdvance` listeners are called when it does.
    */
-  statesRevision?(): number;
-  /** Where the commits end now. Absent, or 0: what is read again is read as what is new. */
-  commitsEnd?(): number;
+  statesRevision(): number;
+  /** Where the commits end now. 0: what is read again is read as what is new. */
+  commitsEnd(): number;
   /** Called, at most once a turn, when a topic has grown. */
   onAdvance(listener: () => void): () => void;
 }

@@ -63,7 +63,7 @@ export class SinkTenant {
   start(watermarks: Readonly<Record<SinkStream, number>>): void {
     const at = (offset: number): StreamPosition => ({ offset, failures: 0, notBefore: 0 });
     this.#revision = Math.floor(watermarks.states / REVISION_STRIDE);
-    this.#statesAnewTo = this.source.commitsEnd?.() ?? 0;
+    this.#statesAnewTo = this.source.commitsEnd();
     this.#positions = {
       events: at(watermarks.events),
       states: at(watermarks.states % REVISION_STRIDE),
@@ -81,7 +81,7 @@ export class SinkTenant {
   async gather(maxBytes: number): Promise<Gathered> {
     const startedAt = Date.now();
     const positions = this.#positions;
-    const revision = Math.max(this.#revision, this.source.statesRevision?.() ?? 0);
+    const revision = Math.max(this.#revision, this.source.statesRevision());
     const gathered = {
       tenant: this,
       rows: new Rows(),
@@ -96,7 +96,7 @@ export class SinkTenant {
     if (revision > this.#revision) {
       this.#revision = revision;
       positions.states.offset = 0;
-      this.#statesAnewTo = this.source.commitsEnd?.() ?? 0;
+      this.#statesAnewTo = this.source.commitsEnd();
     }
     const { rows, progress, failures } = gathered;
     const attempt = async (stream: SinkStream, read: (from: number) => Promise<number>): Promise<void> => {
@@ -129,7 +129,7 @@ export class SinkTenant {
     });
     await attempt('states', async (from) => {
       // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
-      const through = this.source.statesThrough?.() ?? Infinity;
+      const through = this.source.statesThrough();
       if (from >= through) return from;
       const page = await commitsFrom(from);
       if (page.next > through) return from;

@@ -21,15 +21,22 @@ type MarksRow = readonly (readonly [
   stop: Fault | null,
 ])[];
 
+/** Where what belongs to a revision lies. */
+export interface RevisionPlaces {
+  placeOf(projectionId: string, revision: number): string;
+}
+
 export const NO_MARKS: ReducerMarks = { skipped: [], stop: undefined };
 
 /** Which aggregates and keys stand at a fault, with their numbers, and what the log says of faults of reducers. */
 export class FaultTables {
   readonly #section: StoreSection;
+  readonly #places: RevisionPlaces;
   #marked: boolean | undefined;
 
-  constructor(section: StoreSection) {
+  constructor(section: StoreSection, places: RevisionPlaces) {
     this.#section = section;
+    this.#places = places;
   }
 
   /** Most tenants have no marks at all, and are not asked for each aggregate. */
@@ -68,30 +75,44 @@ export class FaultTables {
   }
   /** Of all types. */
   allAggregates(): number {
-    return this.#sum('G', 'H');
+    let sum = 0;
+    for (const [, count] of this.#section.range('G', 'H')) sum += count as number;
+    return sum;
   }
 
-  setKey(projectionId: string, key: string, classIndex: number, faulted: boolean): void {
-    this.#set(`f${projectionId}${SEPARATOR}${key}${SEPARATOR}${classIndex}`, `F${projectionId}`, faulted);
+  /** Each revision has its own: what a swap finds shows when it goes live, and not before. */
+  setKey(projectionId: string, revision: number, key: string, classIndex: number, faulted: boolean): void {
+    const place = this.#place(projectionId, revision);
+    this.#set(`f${place}${SEPARATOR}${key}${SEPARATOR}${classIndex}`, `F${place}`, faulted);
   }
-  /** Keys of a projection after `cursor` (a key, then a class), ascending. */
+  /** Keys of a revision after `cursor` (a key, then a class), ascending. */
   *keys(
     projectionId: string,
+    revision: number,
     cursor?: readonly [key: string, classIndex: number],
   ): Generator<readonly [key: string, classIndex: number]> {
-    const base = `f${projectionId}${SEPARATOR}`;
+    const base = `f${this.#place(projectionId, revision)}${SEPARATOR}`;
     const from = cursor === undefined ? base : `${base}${cursor[0]}${SEPARATOR}${cursor[1]}${SEPARATOR}`;
     for (const [key] of this.#section.range(from, after(base))) {
       const end = key.lastIndexOf(SEPARATOR);
       yield [key.slice(base.length, end), Number(key.slice(end + 1))];
     }
   }
-  keyCount(projectionId: string): number {
-    return (this.#section.get(`F${projectionId}`) as number | undefined) ?? 0;
+  keyCount(projectionId: string, revision: number): number {
+    return (this.#section.get(`F${this.#place(projectionId, revision)}`) as number | undefined) ?? 0;
   }
-  /** Of all projections. */
-  allKeys(): number {
-    return this.#sum('F', 'G');
+  /** Of all projections, of the revisions that are live. */
+  allKeys(liveRevisionOf: (projectionId: string) => number | undefined): number {
+    let sum = 0;
+    for (const [key, count] of this.#section.range('F', 'G')) {
+      const projectionId = key.slice(1, key.lastIndexOf('@'));
+      const revision = liveRevisionOf(projectionId);
+      if (revision !== undefined && key === `F${this.#place(projectionId, revision)}`) sum += count as number;
+    }
+    return sum;
+  }
+  #place(projectionId: string, revision: number): string {
+    return `${projectionId}@${this.#places.placeOf(projectionId, revision)}`;
   }
 
   /** The states of a revision are not those of a build from the start any more: of what was released, or was no fault of the code alone, a build knows nothing. */
@@ -102,10 +123,17 @@ export class FaultTables {
     return this.#section.get(`i${projectionId}${SEPARATOR}${revision}`) !== undefined;
   }
 
+  /** Where the rows of a revision lie, which nobody reads any more: they are to be removed, and count no longer. */
+  giveUp(projectionId: string, revision: number): string {
+    const place = this.#place(projectionId, revision);
+    this.#section.delete(`F${place}`);
+    return `f${place}${SEPARATOR}`;
+  }
+
   dropProjection(projectionId: string): void {
-    for (const [key, classIndex] of [...this.keys(projectionId)]) this.setKey(projectionId, key, classIndex, false);
     const base = `i${projectionId}${SEPARATOR}`;
-    for (const [row] of [...this.#section.range(base, after(base))]) this.#section.delete(row);
+    for (const from of [base, `F${projectionId}@`])
+      for (const [row] of [...this.#section.range(from, after(from))]) this.#section.delete(row);
   }
 
   #set(row: string, count: string, faulted: boolean): void {
@@ -113,12 +141,6 @@ export class FaultTables {
     this.#section.set(row, faulted ? 1 : undefined);
     const number = ((this.#section.get(count) as number | undefined) ?? 0) + (faulted ? 1 : -1);
     this.#section.set(count, number > 0 ? number : undefined);
-  }
-
-  #sum(from: string, to: string): number {
-    let sum = 0;
-    for (const [, count] of this.#section.range(from, to)) sum += count as number;
-    return sum;
   }
 }
 

@@ -21,23 +21,23 @@ const sameCode = (
  * Former revisions with their states, so that a later revision of the same code goes on from them. Only a saving: which ones a
  * process has differs from that of another, and a build from the start comes to the same states.
  *
- * States lie under the number of the revision that they were first folded for. One that takes them over has another number, and
- * so a row that says where they lie.
+ * States lie at a place that has the number of the revision that they were first folded for. One that takes them over has another
+ * number, and so a row that says where they lie; so has one of which the states were dropped, since what is dropped goes by and by.
  */
 export class KeptRevisions {
   readonly #section: StoreSection;
-  readonly #places = new Map<string, number>();
+  readonly #places = new Map<string, string>();
 
   constructor(section: StoreSection) {
     this.#section = section;
   }
 
-  /** The number under which the states of a revision lie. */
-  placeOf(projectionId: string, revision: number): number {
+  /** The name of the place at which the states of a revision lie: its number, as long as it had no other. */
+  placeOf(projectionId: string, revision: number): string {
     const name = nameOf(projectionId, revision);
     let place = this.#places.get(name);
     if (place === undefined)
-      this.#places.set(name, (place = (this.#section.get(`a${name}`) as number | undefined) ?? revision));
+      this.#places.set(name, (place = (this.#section.get(`a${name}`) as string | undefined) ?? String(revision)));
     return place;
   }
 
@@ -79,25 +79,44 @@ export class KeptRevisions {
     this.#section.set(`q${projectionId}`, [...this.of(projectionId), { ...adopted, position }]);
   }
 
-  /** The states of a revision are dropped: its number may be used anew. */
-  forgetPlace(projectionId: string, revision: number): void {
-    const name = nameOf(projectionId, revision);
-    if (this.placeOf(projectionId, revision) !== revision) this.#section.delete(`a${name}`);
-    this.#places.delete(name);
+  /** What lies at the revision's place is no more its own: were its number used anew, its states would lie at a place that had none before. */
+  renew(projectionId: string, revision: number): void {
+    const counter = `a${projectionId}${SEPARATOR}#`;
+    const number = ((this.#section.get(counter) as number | undefined) ?? 0) + 1;
+    this.#section.set(counter, number);
+    this.#put(projectionId, revision, `x${number}`);
+  }
+
+  /** Revisions below are never built again: of those that have no states nothing is to be known. */
+  forgetBelow(projectionId: string, revision: number): void {
+    const base = `a${projectionId}${SEPARATOR}`;
+    const kept = this.of(projectionId).map((one) => one.revision);
+    for (const [key] of [...this.#section.range(`${base}0`, `${base}:`)]) {
+      const number = Number(key.slice(base.length));
+      if (number >= revision || kept.includes(number)) continue;
+      this.#section.delete(key);
+      this.#places.delete(nameOf(projectionId, number));
+    }
   }
 
   drop(projectionId: string): void {
     this.#section.delete(`q${projectionId}`);
     const base = `a${projectionId}${SEPARATOR}`;
-    for (const [key] of [...this.#section.range(base, `a${projectionId}\u0006`)]) this.#section.delete(key);
-    this.#places.clear();
+    for (const [key] of [...this.#section.range(base, `a${projectionId}\u0006`)]) {
+      this.#section.delete(key);
+      this.#places.delete(key.slice(1));
+    }
   }
 
   #move(projectionId: string, from: number, to: number): void {
     const place = this.placeOf(projectionId, from);
-    this.forgetPlace(projectionId, from);
-    const name = nameOf(projectionId, to);
-    this.#section.set(`a${name}`, place === to ? undefined : place);
+    this.renew(projectionId, from);
+    this.#put(projectionId, to, place);
+  }
+
+  #put(projectionId: string, revision: number, place: string): void {
+    const name = nameOf(projectionId, revision);
+    this.#section.set(`a${name}`, place === String(revision) ? undefined : place);
     this.#places.set(name, place);
   }
 }

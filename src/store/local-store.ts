@@ -1,8 +1,8 @@
-import { mkdirSync } from 'node:fs';
 import { open, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
+import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 
 export interface LocalStoreOptions {
   readonly path: string;
@@ -22,7 +22,7 @@ const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 3;
+export const STORE_FORMAT = 4;
 /** A row that changes often is written once for many changes. */
 const BULK = { entries: 20_000, flushAfterMs: 5000 };
 // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
@@ -33,7 +33,9 @@ export const STORE_TUNING = {
   noSubdir: false,
 };
 const LOADING = '\u0001loading ';
-/** There while a section is being loaded from a snapshot: what the section holds is no fold of anything yet. */
+/** Of a section that is removed, so many keys go in one transaction. */
+const REMOVED_AT_ONCE = 1000;
+/** There while a section is being loaded from a snapshot, or dropped: what the section holds is no fold of anything. */
 export const loadingKey = (name: string): string => LOADING + name;
 
 /**
@@ -43,11 +45,13 @@ export const loadingKey = (name: string): string => LOADING + name;
 export class LocalStore {
   readonly #db: RootDatabase<unknown, string>;
   readonly #options: LocalStoreOptions;
+  readonly #dropping = new Map<string, Promise<void>>();
 
   constructor(options: LocalStoreOptions) {
-    mkdirSync(options.path, { recursive: true });
+    makePrivateFolder(options.path);
     this.#options = options;
     this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
+    makeFilesPrivate(options.path);
     const format = options.format ?? STORE_FORMAT;
     if (this.#db.get(FORMAT_KEY) !== format) {
       this.#db.clearSync();
@@ -55,11 +59,10 @@ export class LocalStore {
     }
     for (const key of [...this.#db.getKeys({ start: LOADING, end: `${LOADING}\u{10ffff}` })]) {
       const name = key.slice(LOADING.length);
-      this.#db.transactionSync(() => {
-        for (const entry of [...this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION })])
-          this.#db.removeSync(entry);
-        this.#db.removeSync(key);
-      });
+      const range = { start: name + SECTION, end: name + AFTER_SECTION, limit: REMOVED_AT_ONCE };
+      for (let entries = [...this.#db.getKeys(range)]; entries.length > 0; entries = [...this.#db.getKeys(range)])
+        this.#db.transactionSync(() => entries.forEach((entry) => this.#db.removeSync(entry)));
+      this.#db.removeSync(key);
     }
   }
 
@@ -67,7 +70,7 @@ export class LocalStore {
     return this.#options.path;
   }
 
-  /** The loading of the section was broken off, and what it left could not be removed: drop it before it is opened. */
+  /** The loading, or the drop, of the section was broken off, and what it left could not be removed: drop it before it is opened. */
   isLoading(name: string): boolean {
     return this.#db.get(loadingKey(name)) !== undefined;
   }
@@ -102,12 +105,35 @@ export class LocalStore {
     }
   }
 
-  /** Drops all of a section that is not open. */
-  async drop(name: string): Promise<void> {
-    const removed: Promise<boolean>[] = [];
-    for (const key of this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION }))
-      removed.push(this.#db.remove(key));
-    await Promise.all(removed);
+  /** Drops all of a section that is not open, in slices. Broken off by the end of the process, it is ended by the next one as it opens the store. */
+  drop(name: string): Promise<void> {
+    const dropping = (this.#dropping.get(name) ?? Promise.resolve())
+      .then(() => this.#drop(name))
+      .finally(() => {
+        if (this.#dropping.get(name) === dropping) this.#dropping.delete(name);
+      });
+    this.#dropping.set(name, dropping);
+    return dropping;
+  }
+
+  /** Resolves when no drop of the section is under way: it may be opened. */
+  async dropped(name: string): Promise<void> {
+    await this.#dropping.get(name)?.catch(() => undefined); // whoever asked for it is told
+  }
+
+  async #drop(name: string): Promise<void> {
+    const some = (): string[] => [
+      ...this.#db.getKeys({ start: name + SECTION, end: name + AFTER_SECTION, limit: REMOVED_AT_ONCE }),
+    ];
+    let keys = some();
+    if (keys.length === REMOVED_AT_ONCE) await this.#db.put(loadingKey(name), 1);
+    for (; keys.length > 0; keys = some()) {
+      const slice = keys;
+      await this.#db.batch(() => {
+        for (const key of slice) void this.#db.remove(key);
+      });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (this.isLoading(name)) await this.#db.remove(loadingKey(name));
   }
 
@@ -193,11 +219,6 @@ export class StoreSection {
     return this.#db.get(this.#prefix + key);
   }
 
-  /** Entries that were changed since the last write began. */
-  get unwritten(): number {
-    return this.#dirty.size;
-  }
-
   /** Writes that were begun. A value that was set since the last one may be changed in place. */
   get writes(): number {
     return this.#writes;
@@ -228,12 +249,25 @@ export class StoreSection {
   }
 
   /** Entries with `from` <= key < `to`, ascending (or descending), those not yet written too. */
-  *range(
+  range(
     from: string,
     to: string,
     options: { readonly limit?: number; readonly reverse?: boolean } = {},
   ): Generator<readonly [string, unknown]> {
-    const { limit = Infinity, reverse = false } = options;
+    return this.#merged(from, to, options, this.#stored(from, to, options.reverse === true));
+  }
+
+  /** The first so many keys of the range, ascending: their values are not read. */
+  keys(from: string, to: string, limit: number): string[] {
+    return [...this.#merged(from, to, { limit }, this.#storedKeys(from, to))].map(([key]) => key);
+  }
+
+  *#merged(
+    from: string,
+    to: string,
+    { limit = Infinity, reverse = false }: { readonly limit?: number; readonly reverse?: boolean },
+    ahead: Generator<readonly [string, unknown], undefined>,
+  ): Generator<readonly [string, unknown]> {
     const fresh = new Map<string, unknown>();
     const common = commonPrefix(from, to); // most keys are told apart by it, at a fraction of a comparison
     for (const layer of [this.#flushing, this.#dirty])
@@ -244,7 +278,6 @@ export class StoreSection {
     const keys = [...fresh.keys()].sort((a, b) => order * compareKeys(a, b));
     let next = 0;
     let given = 0;
-    const ahead = this.#stored(from, to, reverse);
     try {
       for (let stored = ahead.next(); given < limit;) {
         const key = keys[next];
@@ -268,21 +301,6 @@ export class StoreSection {
     }
   }
 
-  /** Keys of the entries with `from` <= key < `to`, in no order: large values are not read for it. */
-  *keys(from: string, to: string): Generator<string> {
-    const fresh = new Map<string, unknown>();
-    const common = commonPrefix(from, to);
-    for (const layer of [this.#flushing, this.#dirty])
-      if (layer)
-        for (const [key, value] of layer)
-          if (key.startsWith(common) && compareKeys(key, from) >= 0 && compareKeys(key, to) < 0) fresh.set(key, value);
-    for (const [key, value] of fresh) if (value !== undefined) yield key;
-    for (const key of this.#db.getKeys({ start: this.#prefix + from, end: this.#prefix + to })) {
-      const name = key.slice(this.#prefix.length);
-      if (!fresh.has(name)) yield name;
-    }
-  }
-
   *#stored(from: string, to: string, reverse: boolean): Generator<readonly [string, unknown], undefined> {
     const [low, high] = [this.#prefix + from, this.#prefix + to];
     const bounds = reverse
@@ -290,6 +308,22 @@ export class StoreSection {
       : { start: low, end: high };
     for (const { key, value } of this.#db.getRange(bounds)) yield [key.slice(this.#prefix.length), value];
     return undefined;
+  }
+
+  *#storedKeys(from: string, to: string): Generator<readonly [string, unknown], undefined> {
+    for (const key of this.#db.getKeys({ start: this.#prefix + from, end: this.#prefix + to }))
+      yield [key.slice(this.#prefix.length), undefined];
+    return undefined;
+  }
+
+  /**
+   * Resolves when there is room for more: at once while little is not yet written, else when that is on disk. Work over many rows
+   * asks for it between its slices, so that what it sets does not pile up. @throws Error when the store can not be written now
+   */
+  async room(): Promise<void> {
+    if (this.#dirty.size < this.#flushEntries) return;
+    await this.flush();
+    if (this.#failed) throw new Error('the local store could not be written');
   }
 
   /** Writes all changes so far with their checkpoint, as one transaction. */

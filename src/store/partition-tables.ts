@@ -2,9 +2,11 @@ import type { Change, SwapCause } from '../core/change.js';
 import type { Head, RememberedCommand } from '../core/append-rules.js';
 import type { Fault } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
+import { ChangeIndex } from './change-index.js';
 import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
+import { PendingDrops } from './pending-drops.js';
 
 /** State of one aggregate by its bound reducer. */
 export interface ReducerState {
@@ -65,6 +67,27 @@ export interface BuildProgress {
   readonly adopted?: KeptRevision;
   /** Of a revival: the states of this revision, the live one, are taken over first. */
   readonly seedFrom?: number;
+  /** As far as they are: up to this key. They are of all inputs below `through`. */
+  readonly seeded?: { readonly through: number; readonly after?: readonly [key: string, classIndex: number] };
+}
+
+/** A swap in the middle: what a restart goes on from. Of a swap that is at another place, or was begun in another way, it says nothing. */
+export interface SwapProgress {
+  readonly revision: number;
+  /** Of the swap, in the tenant's order. */
+  readonly offset: number;
+  /** Of the revision's states. */
+  readonly place: string;
+  /** The new states are those that the code made, or, on a standby, those that the owner told. */
+  readonly from: 'code' | 'changes';
+  readonly cursor: SwapCursor;
+}
+
+/** All rows of earlier phases, and those of this one up to the key, are done; so many changes were told of them. */
+export interface SwapCursor {
+  readonly phase: number;
+  readonly after?: readonly [key: string, classIndex: number];
+  readonly told: number;
 }
 
 /** Input of a change: offset in the events topic, number among the changes of that record. */
@@ -197,6 +220,9 @@ export class PartitionTables {
   readonly section: StoreSection;
   readonly kept: KeptRevisions;
   readonly faults: FaultTables;
+  readonly drops: PendingDrops;
+  /** Which sequences each projection's changes have. */
+  readonly changes: ChangeIndex;
   /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
   #unwrittenHeads = new Map<string, HeadRow>();
   #unwrittenSince = -1;
@@ -204,7 +230,9 @@ export class PartitionTables {
   constructor(section: StoreSection) {
     this.section = section;
     this.kept = new KeptRevisions(section);
-    this.faults = new FaultTables(section);
+    this.faults = new FaultTables(section, this.kept);
+    this.drops = new PendingDrops(section);
+    this.changes = new ChangeIndex(section);
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -410,35 +438,25 @@ export class PartitionTables {
       yield [key.slice(base.length, end), Number(key.slice(end + 1)), keyStateOf(value as KeyRow)];
     }
   }
+  /** Of the revision there is nothing from here on; its rows are removed by and by. */
   dropRevision(projectionId: string, revision: number): void {
-    const base = this.#keyPrefix(projectionId, revision);
-    for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
-    this.kept.forgetPlace(projectionId, revision);
+    let dropped = false;
+    for (const base of [this.#keyPrefix(projectionId, revision), this.faults.giveUp(projectionId, revision)])
+      dropped = this.drops.add(base, after(base)) || dropped;
+    if (dropped) this.kept.renew(projectionId, revision);
   }
   /** A key without a state, and without a fault, of which nobody was told. */
   dropKeyState(projectionId: string, revision: number, key: string, classIndex: number): void {
     this.section.delete(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`);
   }
 
-  /** Sequences of a projection's changes, so that a cursor finds them without reading those of others. */
-  addChange(projectionId: string, sequence: number): void {
-    this.section.set(`n${projectionId}${SEPARATOR}${padded(sequence)}`, 1);
-  }
-  changesAfter(projectionId: string, sequence: number, limit: number): number[] {
-    const base = `n${projectionId}${SEPARATOR}`;
-    return [...this.section.range(base + padded(sequence + 1), after(base), { limit })].map(([key]) =>
-      parseInt(key.slice(base.length), 36),
-    );
-  }
-  /** Forgets the changes below `sequence`, which the log has dropped. */
+  /** The log has dropped the changes below `sequence`: they are forgotten at once, and their index is removed by and by. */
   trimChanges(projectionId: string, sequence: number): void {
-    const base = `n${projectionId}${SEPARATOR}`;
-    let last: number | undefined;
-    for (const [key] of [...this.section.range(base, base + padded(sequence))]) {
-      last = parseInt(key.slice(base.length), 36);
-      this.section.delete(key);
-    }
-    if (last !== undefined) this.setTrimmed(projectionId, last);
+    const last = this.changes.lastBelow(projectionId, sequence);
+    if (last === undefined) return;
+    this.setTrimmed(projectionId, last);
+    const { from, to } = this.changes.below(projectionId, sequence);
+    if (from < to) this.drops.add(from, to);
   }
   /** Never back: what this process indexed before may end long before what it found dropped. */
   setTrimmed(projectionId: string, sequence: number): void {
@@ -448,11 +466,18 @@ export class PartitionTables {
   trimmed(projectionId: string): number {
     return (this.section.get(`y${projectionId}`) as number | undefined) ?? 0;
   }
-  /** Accepted changes of an input past the position to which projections are folded, by name. */
-  *recordedChanges(inputOffset: number): Generator<readonly [name: string, Change]> {
+  /** Accepted changes of an input past the position to which projections are folded, by name, behind that of `past`. */
+  *recordedChanges(inputOffset: number, past = ''): Generator<readonly [name: string, Change]> {
     const base = `w${padded(inputOffset)}`;
-    for (const [key, value] of this.section.range(base, `w${padded(inputOffset + 1)}`))
+    for (const [key, value] of this.section.range(
+      past === '' ? base : `${base}${past}\u0000`,
+      `w${padded(inputOffset + 1)}`,
+    ))
       yield [key.slice(base.length), value as Change];
+  }
+  /** All of an input are given up. */
+  dropRecordedChanges(inputOffset: number): void {
+    this.drops.add(`w${padded(inputOffset)}`, `w${padded(inputOffset + 1)}`);
   }
   recordedChange(inputOffset: number, name: string): Change | undefined {
     return this.section.get(`w${padded(inputOffset)}${name}`) as Change | undefined;
@@ -477,12 +502,6 @@ export class PartitionTables {
   dropRecordedChange(inputOffset: number, name: string): void {
     this.section.delete(`w${padded(inputOffset)}${name}`);
   }
-  /** Names of the recorded changes of all inputs below, without reading them. */
-  *recordedBelow(inputOffset: number): Generator<readonly [inputOffset: number, name: string]> {
-    const width = padded(0).length;
-    for (const key of this.section.keys('w', `w${padded(inputOffset)}`))
-      yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width)];
-  }
   /** Recorded inputs whose changes come in parts, and whether the last one is there. */
   *parted(): Generator<readonly [inputOffset: number, whole: boolean]> {
     for (const [key, whole] of this.section.range('P', 'Q')) yield [parseInt(key.slice(1), 36), whole as boolean];
@@ -496,13 +515,20 @@ export class PartitionTables {
   setLastInput(projectionId: string, input: LastInput | undefined): void {
     this.section.set(`l${projectionId}`, input);
   }
+  /** How far the swap of a projection is that is under way. */
+  swap(projectionId: string): SwapProgress | undefined {
+    return this.section.get(`e${projectionId}`) as SwapProgress | undefined;
+  }
+  setSwap(projectionId: string, swap: SwapProgress | undefined): void {
+    this.section.set(`e${projectionId}`, swap);
+  }
+  /** Of the projection there is nothing from here on; its rows are removed by and by. */
   dropProjection(projectionId: string): void {
-    this.section.delete(`p${projectionId}`);
-    this.section.delete(`b${projectionId}`);
-    this.section.delete(`y${projectionId}`);
+    for (const table of ['p', 'b', 'y', 'e']) this.section.delete(`${table}${projectionId}`);
     this.kept.drop(projectionId);
     this.faults.dropProjection(projectionId);
-    const ranges = [`n${projectionId}${SEPARATOR}`, `s${projectionId}@`];
-    for (const base of ranges) for (const [key] of [...this.section.range(base, after(base))]) this.section.delete(key);
+    const { from, to } = this.changes.all(projectionId);
+    this.drops.add(from, to);
+    for (const base of [`s${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, after(base));
   }
 }

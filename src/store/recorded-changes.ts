@@ -12,8 +12,6 @@ const NONE: readonly Change[] = [];
 const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
 /** Inputs are come to in their order, so what the store has is read by the page. */
 const PAGE_ROWS = 512;
-/** Rows of inputs that were passed, dropped at a time. */
-const SWEPT_ROWS = 1000;
 
 /** All that the store had of the inputs from `from` through `through` when it was read; what was recorded later is held, until the next spill. */
 interface Page {
@@ -41,16 +39,12 @@ export class RecordedChanges {
   #page: Page = NO_PAGE;
   /** Inputs whose changes come in parts: whether the last one is there. */
   readonly #parted: Map<number, boolean>;
-  /** Rows of inputs below may be left, of large inputs that were passed. */
-  #sweepTo: number;
 
-  /** `passedTo`: all inputs below were passed before. */
-  constructor(tables: PartitionTables, heldBytes = HELD_BYTES, passedTo = 0) {
+  constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
     this.#tables = tables;
     this.#heldBytes = heldBytes;
     this.#last = this.#spilledThrough = tables.lastRecordedInput() ?? -1;
     this.#parted = new Map(tables.parted());
-    this.#sweepTo = passedTo;
   }
 
   get last(): number {
@@ -118,34 +112,28 @@ export class RecordedChanges {
     this.#page = { from: input, through: rows === PAGE_ROWS ? last - 1 : this.#spilledThrough, changes };
   }
 
-  /** The states of the input's changes are in the store, and so will be the position past it. */
+  /** Those behind the name, by name: as many as are wanted are read. */
+  past(input: number, name: string): Iterable<readonly [name: string, change: Change]> {
+    this.save();
+    return this.#tables.recordedChanges(input, name);
+  }
+
+  /** The states of the input's changes are in the store, and so will be the position past it. Of an input that has many they go by and by. */
   passed(input: number): void {
     const held = this.#held.get(input);
     if (held !== undefined) {
       this.#held.delete(input);
       this.#bytes -= held.bytes;
     }
-    if (this.#saved.delete(input))
-      for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
     if (this.#parted.has(input)) this.#setParted(input, undefined);
+    const saved = this.#saved.delete(input);
+    if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
+    if (saved) for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
     if (input > this.#spilledThrough) return;
-    if (input < this.#page.from || input > this.#page.through) this.#turnTo(input);
-    if (input <= this.#page.through)
-      for (const [name] of [...this.#stored(input)]) this.#tables.dropRecordedChange(input, name);
-    else {
-      this.#sweepTo = Math.max(this.#sweepTo, input + 1);
-      this.#sweep();
-    }
-  }
-
-  /** What was passed is never asked for again: of a large input it is dropped piece by piece, the rest before the next checkpoints. */
-  #sweep(): void {
-    let left = SWEPT_ROWS;
-    for (const [input, name] of this.#tables.recordedBelow(this.#sweepTo)) {
-      if (left-- === 0) return;
-      this.#tables.dropRecordedChange(input, name);
-    }
-    this.#sweepTo = 0;
+    const names: string[] = [];
+    for (const [name] of this.#stored(input))
+      if (names.push(name) > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
+    for (const name of names) this.#tables.dropRecordedChange(input, name);
   }
 
   #setParted(input: number, whole: boolean | undefined): void {
@@ -156,7 +144,6 @@ export class RecordedChanges {
 
   /** Puts what is held in the store too, before each checkpoint. */
   save(): void {
-    if (this.#sweepTo > 0) this.#sweep();
     for (const [input, name] of this.#unsaved) {
       const change = this.#held.get(input)?.changes.get(name);
       if (change === undefined) continue;

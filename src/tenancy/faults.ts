@@ -121,7 +121,9 @@ export class TenantFaults implements Faults {
   async countOfProjection(projectionId: string): Promise<number> {
     await Promise.resolve();
     this.#options.projections.mustServe();
-    return this.#options.tables.faults.keyCount(projectionId);
+    const { tables } = this.#options;
+    const live = tables.liveProjection(projectionId);
+    return live === undefined ? 0 : tables.faults.keyCount(projectionId, live.revision);
   }
 
   async releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]> {
@@ -171,7 +173,7 @@ export class TenantFaults implements Faults {
     const { tables } = this.#options;
     const live = tables.liveProjection(projectionId);
     if (live === undefined) return;
-    for (const [key, classIndex] of tables.faults.keys(projectionId, cursor)) {
+    for (const [key, classIndex] of tables.faults.keys(projectionId, live.revision, cursor)) {
       const row = tables.keyState(projectionId, live.revision, key, classIndex);
       if (row?.fault !== undefined) yield { key, classIndex, row: { ...row, fault: row.fault } };
     }

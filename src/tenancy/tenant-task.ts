@@ -23,7 +23,7 @@ export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-
 
 const DAY_MS = 24 * 3_600_000;
 /** Well within the retention, whatever a topic's segments add to it. */
-const claimEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
+const choresEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
 
 /**
  * A tenant: the first partition of its events, its projections and changes, over the fenced log and the local store; of the other
@@ -43,7 +43,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly #input: TenantInput;
   readonly #projections: TenantProjections;
   #advancing = false;
-  #claimRepeater: NodeJS.Timeout | undefined;
+  #chores: NodeJS.Timeout | undefined;
 
   constructor(options: TenantTaskOptions) {
     super(options.onStopped);
@@ -201,6 +201,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   protected override follow(): void {
     this.#projections.follow();
+    this.#chores = this.#fromTimeToTime(() => this.#projections.expire());
   }
 
   protected override async take(): Promise<void> {
@@ -213,17 +214,26 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   protected override serve(): void {
     this.#projections.serve();
     this.#saveFolded();
-    // A claim that fails is repeated with what is written next; one that comes too late only makes cursors expire early.
-    const repeat = (): void => void this.repeatClaim().catch(() => undefined);
-    this.#claimRepeater = setInterval(repeat, claimEveryMs(this.#options.changesRetentionMs)).unref();
+    clearInterval(this.#chores);
+    this.#chores = this.#fromTimeToTime(
+      () => this.#projections.expire(),
+      () => this.repeatClaim(),
+    );
     this.#first.serve();
     for (const reducer of this.#options.definitions.bindings()) this.bind(reducer);
     this.#projections.deployAll();
   }
 
   protected override suspend(): void {
-    clearInterval(this.#claimRepeater);
+    clearInterval(this.#chores);
     this.#projections.suspend();
+  }
+
+  /** The first now, too. One that fails is done the next time: a claim is repeated with what is written next, and one that comes too late only makes cursors expire early. */
+  #fromTimeToTime(...chores: readonly (() => Promise<void>)[]): NodeJS.Timeout {
+    const attempt = (chore: (() => Promise<void>) | undefined): void => void chore?.().catch(() => undefined);
+    attempt(chores[0]);
+    return setInterval(() => chores.forEach(attempt), choresEveryMs(this.#options.changesRetentionMs)).unref();
   }
 
   protected override async shutDown(): Promise<void> {

@@ -230,6 +230,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
       'dotnet/src',
       'dotnet/Directory.Build.props',
       'dotnet/Directory.Packages.props',
+      'dotnet/hosts.proj',
     ].filter((path) => existsSync(join(ROOT, path)))) {
       mkdirSync(dirname(join(clone, name)), { recursive: true });
       cpSync(join(ROOT, name), join(clone, name), {

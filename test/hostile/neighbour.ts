@@ -7,7 +7,7 @@ const ENOUGH = 20;
 
 /** Another tenant, which appends all the while and wants the state of each append in its answer. */
 export class Neighbour {
-  readonly #tenant: Tenant;
+  #tenant: Tenant;
   readonly #windows = new Map<string, number[][]>();
   #window: number[] = [];
   #stop = false;
@@ -18,7 +18,14 @@ export class Neighbour {
     this.#tenant = tenant;
   }
 
+  /** Goes on with what it has measured, at a service that was started again. */
+  with(tenant: Tenant): this {
+    this.#tenant = tenant;
+    return this;
+  }
+
   start(): void {
+    this.#stop = false;
     this.#going = this.#run();
     this.#going.catch(() => undefined);
   }

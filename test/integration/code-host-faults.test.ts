@@ -267,20 +267,36 @@ describe('a runner that speaks garbage, or does not start', () => {
       `#!${process.execPath}
 const { Socket } = require('node:net');
 const socket = new Socket({ fd: 3 });
+let key;
+const next = () => {
+  let [a, b, c, d] = key;
+  const sum = (a + d) | 0;
+  const result = (((sum << 7) | (sum >>> 25)) + a) >>> 0;
+  const shifted = b << 9;
+  c ^= a; d ^= b; b ^= c; a ^= d; c ^= shifted;
+  key = [a, b, c, (d << 11) | (d >>> 21)];
+  return result;
+};
 const frame = (id, tag, payload = Buffer.alloc(0)) => {
   const head = Buffer.alloc(9);
-  head.writeUInt32LE(5 + payload.length);
+  head.writeUInt32LE(13 + payload.length);
   head.writeUInt32LE(id, 4);
   head[8] = tag;
-  return Buffer.concat([head, payload]);
+  const seal = Buffer.alloc(8);
+  seal.writeUInt32LE(next(), 0);
+  seal.writeUInt32LE(next(), 4);
+  return Buffer.concat([head, payload, seal]);
 };
 const state = (json, folded = 1) => Buffer.concat([Buffer.from([1, 0, 0, 0, folded, 1, json.length, 0, 0, 0]), Buffer.from(json), Buffer.from([0])]);
-socket.write(frame(0, 128));
 let held = Buffer.alloc(0);
 socket.on('data', (chunk) => {
   held = Buffer.concat([held, chunk]);
   while (held.length >= 4 && held.length >= 4 + held.readUInt32LE()) {
     const id = held.readUInt32LE(4), tag = held[8];
+    if (tag === 8) {
+      key = [9, 13, 17, 21].map((at) => held.readInt32LE(at));
+      socket.write(frame(0, 128));
+    }
     held = held.subarray(4 + held.readUInt32LE());
     if (tag === 2) socket.write(frame(id, 130));
     if (tag === 5) socket.write(${answer});

@@ -10,14 +10,14 @@ import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
 import {
   decodeFolded,
   decodeMissingItems,
+  decodeMissingKeys,
   decodeProjected,
   encodeFold,
   encodeProject,
   encodeState,
-  supplyKeys,
 } from '../../src/code-host/dotnet/runner-codec.js';
+import { whole } from '../../src/code-host/dotnet/slices.js';
 import { type Frame, Tag, WireError } from '../../src/code-host/dotnet/wire.js';
-import { atOnce } from '../../src/core/slices.js';
 import { projectRoot } from './code-host-fixture.js';
 
 interface GoldenFrame {
@@ -81,7 +81,7 @@ const writer = new FrameWriter();
 const written = (encode: () => void): string => (encode(), writer.end().toString('hex'));
 const split = (chunks: readonly Buffer[]): Frame[] => {
   const frames: Frame[] = [];
-  const splitter = new FrameSplitter((frame) => frames.push({ ...frame, payload: Buffer.from(frame.payload) }));
+  const splitter = new FrameSplitter((frame) => void frames.push({ ...frame, payload: Buffer.from(frame.payload) }));
   for (const chunk of chunks) splitter.push(chunk);
   return frames;
 };
@@ -113,13 +113,13 @@ describe('golden frames', () => {
           written(() => encodeFold(writer, requestId, items)),
           sent[0],
         );
-        assert.deepEqual(decodeMissingItems(payload(received[0]), items.length), missing);
+        assert.deepEqual(whole(decodeMissingItems(payload(received[0]), items)), missing);
         const states = (): void => (
           writer.begin(requestId, Tag.States),
           exchange.states.forEach((state) => encodeState(writer, Buffer.from(state)))
         );
         assert.equal(written(states), sent[1]);
-        assert.deepEqual(plain(decodeFolded(payload(received[1]), items, 1_000)), exchange.answer);
+        assert.deepEqual(plain(whole(decodeFolded(payload(received[1]), items, 1_000))), exchange.answer);
       } else {
         const frame = { units: exchange.units, events: exchange.events.map(eventNamed), reply: exchange.reply };
         assert.equal(
@@ -127,20 +127,17 @@ describe('golden frames', () => {
           sent[0],
         );
         if (missing !== undefined) {
-          const asked: unknown[] = [];
+          assert.deepEqual(whole(decodeMissingKeys(payload(received[0]), frame)), missing);
           const states = (): void => {
             writer.begin(requestId, Tag.States);
-            atOnce(
-              supplyKeys(payload(received[0]), 1, writer, (unit, key) => {
-                const { faulted, state } = exchange.states[asked.push({ unit, key }) - 1] ?? assert.fail();
-                return { faulted, state: bytes(state) };
-              }),
-            );
+            for (const { faulted, state } of exchange.states) {
+              writer.byte(faulted ? 1 : 0);
+              encodeState(writer, bytes(state));
+            }
           };
           assert.equal(written(states), sent[1]);
-          assert.deepEqual(asked, missing);
         }
-        assert.deepEqual(plain(atOnce(decodeProjected(payload(received.at(-1)), frame, 1_000))), exchange.answer);
+        assert.deepEqual(plain(whole(decodeProjected(payload(received.at(-1)), frame, 1_000))), exchange.answer);
       }
     });
   }
@@ -162,10 +159,10 @@ describe('golden frames', () => {
   it('an answer cut anywhere is refused, never misread', () => {
     const fold = golden.exchanges.find((exchange) => exchange.ask === 'fold') ?? assert.fail();
     const items = fold.items.map((item) => ({ ...item, events: item.events.map(eventNamed), baseState: () => null }));
-    const whole = payload(fold.frames.at(-1));
-    for (let length = 0; length < whole.length; length++)
-      assert.throws(() => decodeFolded(whole.subarray(0, length), items, 1_000), WireError);
-    assert.throws(() => decodeFolded(whole, items, 10), WireError, 'a state past the limit');
+    const answer = payload(fold.frames.at(-1));
+    for (let length = 0; length < answer.length; length++)
+      assert.throws(() => whole(decodeFolded(answer.subarray(0, length), items, 1_000)), WireError);
+    assert.throws(() => whole(decodeFolded(answer, items, 10)), WireError, 'a state past the limit');
   });
 
   it('numbers survive at their bounds', () => {

@@ -529,6 +529,18 @@ test('a flood of keys that nobody made costs one query of the catalog at a time'
   assert.equal(b.counts.catalogQueries - before, 2);
 });
 
+test('probes and the description wait for no catalog, while the admin does', async (t) => {
+  const pair = await edgePair(t);
+  const { a } = pair;
+  const headers = { 'X-Admin-Key': ADMIN_KEY };
+  const before = a.counts.catalogQueries;
+  for (const path of ['/health', '/health/ready', '/metrics', '/openapi.json', '/asyncapi.json'])
+    assert.equal((await ask(pair, a, path, { headers })).status, 200, path);
+  assert.equal(a.counts.catalogQueries, before);
+  assert.equal((await ask(pair, a, '/admin/tenants', { headers })).status, 200);
+  assert.equal(a.counts.catalogQueries, before + 1);
+});
+
 test('a tenant is deleted by its owner', async (t) => {
   const pair = await edgePair(t);
   const { a, b } = pair;

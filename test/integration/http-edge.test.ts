@@ -24,6 +24,7 @@ import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import { openapiFault } from '../support/openapi.js';
 import { noInspections } from '../support/no-inspections.js';
+import { quietChannels, schemaRegistryOf } from '../support/edge-parts.js';
 
 const STATE = Buffer.from('{"big":90071992547409931,"f":1.0,"__proto__":{}}');
 const ADMIN_KEY = 'an-admin-key-of-the-test';
@@ -246,6 +247,7 @@ before(async () => {
     REQUEST_TIMEOUT_MS: '600',
     MAX_UPLOAD_BYTES: '100000',
   });
+  const admission = new Admission(catalog, settings);
   edge = createEdge({
     settings,
     catalog,
@@ -253,7 +255,9 @@ before(async () => {
     ownership: new SoleOwner(),
     deployments: deployments as Deployments,
     removeTenantData: () => Promise.resolve(),
-    admission: new Admission(catalog, settings),
+    admission,
+    channels: quietChannels(catalog, admission),
+    schemaRegistry: schemaRegistryOf(catalog, admission, settings),
     adminKey: ADMIN_KEY,
     inspections: noInspections,
     readStoreAccess: () => undefined,

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { open as openEnvironment } from 'lmdb';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { AppendRefusedError, type Log, type LogRecord, type PartitionRef } from '../../src/log/log.js';
 import { logContract } from '../contracts/log.contract.js';
@@ -44,6 +45,42 @@ async function readAll(log: Log, ref: PartitionRef): Promise<LogRecord[]> {
     out.push(...records);
   }
 }
+
+it('removes a large topic in parts, and goes on with one that was cut off when it is opened again', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'statefold-log-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  const topic = { topic: 'events', partitions: 1, cleanup: { policy: 'tombstones' } } as const;
+  const open = (): LmdbLog => new LmdbLog({ path });
+  const batches = (): number => {
+    const root = openEnvironment<Buffer, Buffer>({ path, encoding: 'binary', keyEncoding: 'binary', noSubdir: false });
+    const count = [...root.getKeys({ start: Buffer.alloc(16), end: Buffer.alloc(16, 0xff) })].filter(
+      (key) => key.length === 16,
+    ).length;
+    void root.close();
+    return count;
+  };
+  let log = open();
+  await log.ensureTopics([topic, { ...topic, topic: 'others' }]);
+  await log.append({ topic: 'others', partition: 0 }, [{ key: Buffer.from('k'), value: Buffer.from('other') }]);
+  for (let i = 0; i < 700; i++) await log.append(of(0), [{ key: Buffer.from(`k${i}`), value: Buffer.from('v') }]);
+  const removing = log.deleteTopic('events');
+  removing.catch(() => undefined); // the log is closed under it
+  await assert.rejects(log.endOffset(of(0)), 'it is no topic any more');
+  await new Promise((resolve) => setImmediate(resolve));
+  await log.close();
+  await removing.catch(() => undefined);
+  log = open();
+  // Made again at once: what is left of the former one is not its own.
+  await log.ensureTopics([topic]);
+  await log.append(of(0), [{ key: Buffer.from('new'), value: Buffer.from('new') }]);
+  await log.clean();
+  assert.deepEqual(
+    (await readAll(log, of(0))).map(({ value }) => value?.toString()),
+    ['new'],
+  );
+  await log.close();
+  assert.equal(batches(), 2);
+});
 
 it(
   '2: kill -9 in the middle of appends loses nothing that was acknowledged, and leaves no gap',

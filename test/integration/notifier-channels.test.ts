@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { createServer, get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import express, { type NextFunction, type Request, type Response } from 'express';
 import { WebSocket } from 'ws';
 import { silentLogger } from '../../src/core/logger.js';
-import { answerError } from '../../src/http/answer.js';
-import { Authenticator, type Principal } from '../../src/http/auth.js';
-import { notificationRoutes } from '../../src/http/routes/notifications.js';
-import { serverSentEvents } from '../../src/http/sse/stream-routes.js';
-import { StreamServer } from '../../src/http/websocket/stream-server.js';
-import { ConnectionQuota } from '../../src/http/connection-quota.js';
+import { Authenticator } from '../../src/http/auth.js';
+import { Channels } from '../../src/http/channels.js';
+import { ConcurrencyQuota } from '../../src/http/concurrency-quota.js';
+import { Refusals } from '../../src/http/refusals.js';
+import { createRouter, upgradesOf } from '../../src/http/router.js';
+import type { Route, RouteDependencies } from '../../src/http/routes/dependencies.js';
+import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
 import { ChangeHub } from '../../src/feed/hub.js';
 import {
@@ -23,7 +23,8 @@ import {
   until,
 } from '../support/notifier-world.js';
 
-const KEY = { 'x-api-key': 'key-of-t1' };
+// With an id of its own for the request, answers that should be the same are so to the byte.
+const KEY = { 'x-api-key': 'key-of-t1', 'x-request-id': 'r' };
 
 async function world(
   t: TestContext,
@@ -42,28 +43,36 @@ async function world(
   const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
-  const quota = new ConnectionQuota(options.perTenant ?? 100);
+  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  const admission = { authenticator, admit: authenticate, connections: new ConcurrencyQuota(options.perTenant ?? 100) };
   const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
-  const authenticate = (request: IncomingMessage): Principal => authenticator.authenticate(request);
-  const shared = { hub, tenants, catalog, quota, authenticate, authenticator, timers, limits };
-  const polling = notificationRoutes(shared);
-  const sse = serverSentEvents(shared);
-  const streams = new StreamServer({ ...shared, logger: silentLogger });
-  const app = express();
-  app.use(polling.router, sse.router);
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
-    answerError(response, error, 'r'),
+  const logger = silentLogger;
+  const channels = new Channels({ hub, tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
+  const { polling, sockets: streams } = channels;
+  const dependencies = { channels, catalog } as unknown as RouteDependencies;
+  const routes: readonly Route[] = NOTIFICATIONS;
+  const refusals = new Refusals(logger);
+  const server = createServer(
+    createRouter({
+      rooms: [{ routes }],
+      dependencies,
+      authenticate,
+      requireAdmin: () => assert.fail('no route here is for the admin'),
+      settings: { maxBodyBytes: 0, maxJsonDepth: 0, maxUploadBytes: 0, maxInflatedBytes: 0, maxArchiveEntries: 0 },
+      refusals,
+    }),
   );
-  const server = createServer(app);
-  server.on(
-    'upgrade',
-    (request: IncomingMessage, socket: Socket, head: Buffer) => void streams.handleUpgrade(request, socket, head),
-  );
+  const findUpgrade = upgradesOf(routes, dependencies);
+  server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    try {
+      void findUpgrade(request).take(request, socket, head, 'r');
+    } catch (error) {
+      refusals.upgrade(request, socket, error, 'r');
+    }
+  });
   const port = await listening(server);
   const close = async (): Promise<void> => {
-    polling.close();
-    sse.close();
-    await streams.close(50);
+    await channels.close();
     hub.close();
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));

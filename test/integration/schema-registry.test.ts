@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
-import express from 'express';
 import { Kafka, logLevel } from 'kafkajs';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
@@ -13,7 +12,11 @@ import { createTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { CommitValue, Fence } from '../../src/core/records.js';
 import { Authenticator } from '../../src/http/auth.js';
-import { schemaRegistryRoutes } from '../../src/http/routes/schema-registry.js';
+import { Refusals } from '../../src/http/refusals.js';
+import { createRouter } from '../../src/http/router.js';
+import type { RouteDependencies } from '../../src/http/routes/dependencies.js';
+import { SCHEMA_REGISTRY } from '../../src/http/routes/schema-registry.js';
+import { SchemaRegistry as BuiltInRegistry } from '../../src/http/schema-registry.js';
 import { loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
 import { registerSchemas, SchemaRegistryError } from '../../src/log/confluent/registry.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -85,18 +88,30 @@ async function builtIn(
   ] as const;
   const authenticator = new Authenticator(catalog);
   const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
-  const app = express();
-  app.use(
-    schemaRegistryRoutes({
-      schemas,
-      ids,
-      topicPrefix,
-      catalog,
-      adminKey: ADMIN_KEY,
-      authenticate,
-      limits: { maxBodyBytes: 64 * 1024, maxJsonDepth: 32 },
-    }),
-  );
+  const settings = {
+    maxBodyBytes: 64 * 1024,
+    maxJsonDepth: 32,
+    maxUploadBytes: 0,
+    maxInflatedBytes: 0,
+    maxArchiveEntries: 0,
+  };
+  const schemaRegistry = new BuiltInRegistry({
+    schemas,
+    ids,
+    topicPrefix,
+    catalog,
+    adminKey: ADMIN_KEY,
+    authenticate,
+    limits: settings,
+  });
+  const app = createRouter({
+    rooms: [SCHEMA_REGISTRY],
+    dependencies: { schemaRegistry } as RouteDependencies,
+    authenticate,
+    requireAdmin: () => assert.fail('the registry asks for the admin key itself'),
+    settings,
+    refusals: new Refusals(silentLogger),
+  });
   const url = `${await listen(t, app)}/schema-registry`;
   const ask: BuiltIn['ask'] = async (method, path, { body, headers } = {}) => {
     const response = await fetch(url + path, {

@@ -35,6 +35,7 @@ export const calm = (seed: number): WorldOptions => ({
   flushEntries: 2000,
   tailBytes: 1e6,
   changesPerProduce: 1000,
+  rowsPerSlice: 256,
   bad: 0,
   bitter: 0,
   stops: 0,
@@ -92,6 +93,7 @@ export function planOf(seed: number): WorldOptions {
     ...plan,
     faults: { ...plan.faults, lagging: some(0.4, 15) },
     trims: plan.stops > 0 ? 0 : some(0.6, 1 + random.below(4)),
+    rowsPerSlice: random.pick([1, 2, 256]),
   };
 }
 
@@ -104,6 +106,8 @@ export interface Outcome {
   /** Machines that started from a snapshot. */
   readonly restored: number;
   readonly trimmed: number;
+  /** How often states were looked at. */
+  readonly looks: number;
 }
 
 /** Runs a world to its end and checks it. */
@@ -124,6 +128,7 @@ export async function simulate(
       promoted: world.promoted,
       restored: world.restored,
       trimmed: world.trimmed,
+      looks: world.looks,
     };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -135,6 +140,7 @@ export async function simulate(
       promoted: world.promoted,
       restored: world.restored,
       trimmed: world.trimmed,
+      looks: world.looks,
     };
   } finally {
     release();

@@ -6,6 +6,7 @@ import { PartitionReader } from '../../src/log/journal/partition-reader.js';
 import { AggregatePartition } from '../../src/aggregates/partition.js';
 import { EventsWriter, type Accepted } from '../../src/aggregates/events-writer.js';
 import { storedCommit } from '../../src/log/codec/commit-of-view.js';
+import { TellingSwap } from '../../src/projections/projection-swap.js';
 import { Foresight } from '../../src/projections/foresight.js';
 import { KeyReleases } from '../../src/projections/key-releases.js';
 import { PartedInput } from '../../src/projections/parted-input.js';
@@ -159,6 +160,41 @@ mutant(
     function (this: KeptRevisions, projectionId, by, through) {
       const found = adopt.call(this, projectionId, by, through);
       return found && { ...found, position: through };
+    },
+);
+
+mutant(
+  'a swap that is seen before it is through',
+  PartitionTables.prototype,
+  'liveProjection',
+  (liveProjection) =>
+    function (this: PartitionTables, projectionId) {
+      const live = liveProjection.call(this, projectionId);
+      const under = this.swap(projectionId);
+      return live === undefined || under === undefined ? live : { ...live, revision: under.revision };
+    },
+);
+
+mutant(
+  'a swap that goes on ahead of what it has done',
+  PartitionTables.prototype,
+  'swap',
+  (swap) =>
+    function (this: PartitionTables, projectionId) {
+      const under = swap.call(this, projectionId);
+      return under && { ...under, cursor: { phase: under.cursor.phase + 1, told: under.cursor.told } };
+    },
+);
+
+mutant(
+  'a swap whose cursor is there before what it has told',
+  TellingSwap.prototype,
+  'slice',
+  (slice) =>
+    function (this: TellingSwap, cursor) {
+      const after = slice.call(this, cursor);
+      this.save({ phase: cursor.phase + 1, told: cursor.told });
+      return after;
     },
 );
 

@@ -11,7 +11,7 @@ import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
 import { modelOf, truthOf } from './truth.js';
-import { Scheduler, type Action, type SimProcess } from './scheduler.js';
+import { Random, Scheduler, type Action, type SimProcess } from './scheduler.js';
 
 export const codecs = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
 export const TENANT = 't';
@@ -53,6 +53,8 @@ export interface WorldOptions {
   readonly tailBytes: number;
   /** Changes of one produce: of an input with more they come in parts. */
   readonly changesPerProduce: number;
+  /** Of work over all rows of a projection, so many at a time. */
+  readonly rowsPerSlice: number;
   /** Of 100 events so many stop their state keys. */
   readonly bad: number;
   /** Of 100 events so many stop their aggregates. */
@@ -125,6 +127,8 @@ interface Client {
   done: Command[];
 }
 
+const EMPTY_ROW = 'null';
+const rowText = (state: Buffer | null, faulted: boolean): string => `${state?.toString() ?? null}${faulted ? '!' : ''}`;
 const MAX_STEPS = 20_000;
 const ATTEMPTS = 4;
 
@@ -141,6 +145,10 @@ export class World {
   /** The newest revision of each projection, as the catalog has it. */
   readonly deployed = new Map<string, BuildTarget>();
   readonly #clients: Client[];
+  /** Of a sequence of its own: what a seed makes of a world is the same with and without readers of states. */
+  readonly #eyes: Random;
+  /** How often states were looked at. */
+  looks = 0;
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
   readonly promoted = { standbys: 0, ahead: 0 };
   #left: {
@@ -165,6 +173,7 @@ export class World {
   constructor(options: WorldOptions) {
     this.options = options;
     this.scheduler = new Scheduler(options.seed);
+    this.#eyes = new Random(options.seed ^ 0x5ee);
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({
@@ -200,6 +209,7 @@ export class World {
     for (;;) {
       const moves = this.#moves();
       if (!(await this.scheduler.next(moves))) break;
+      this.#look();
       if (this.scheduler.step > MAX_STEPS) throw new Error(`no end after ${MAX_STEPS} steps`);
       if (this.#clients.every(({ left, busy, retry }) => left === 0 && !busy && retry === undefined)) break;
     }
@@ -283,6 +293,7 @@ export class World {
       tailBytes: options.tailBytes,
       // Who takes over cuts elsewhere than the one before.
       changesPerProduce: options.changesPerProduce + (machine.name.charCodeAt(1) % 2),
+      slice: { rows: options.rowsPerSlice, bytes: 1e6 },
       onStopped: stopped,
     });
     const running: Running = { process, task, pushed, open: false, standby, waiting: new Set() };
@@ -469,6 +480,51 @@ export class World {
     this.#left.trims--;
     this.trimmed++;
     return true;
+  }
+
+  /** A reader of states comes by, mostly while a swap is under way: what it sees is what was told up to one place, never a part of a swap. */
+  #look(): void {
+    // What a process was stopped on need not come again, and is then told late.
+    if (this.options.stops > 0) return;
+    for (const { running } of this.machines) {
+      if (running?.open !== true || running.standby || running.task.status !== 'RUNNING') continue;
+      const { task } = running;
+      for (const projectionId of this.deployed.keys()) {
+        const { building } = task.projections.life(projectionId);
+        if (!this.#eyes.chance(building?.final === true ? 0.3 : 0.01)) continue;
+        const { projections } = task.inspection;
+        const live = projections.live(projectionId);
+        if (live === undefined) continue;
+        const end = projections.position();
+        const told = new Map<string, string>();
+        const { changes } = truthOf(this.log);
+        for (const { value } of changes)
+          if (value.projectionId === projectionId && value.inputOffset < end)
+            told.set(value.key, rowText(value.state, value.fault !== null));
+        const seen = [...projections.rows(projectionId, live.revision)].map(
+          ([key, , { state, fault }]) => [key, rowText(state, fault !== undefined)] as const,
+        );
+        const text = (rows: Iterable<readonly [string, string]>): string =>
+          [...rows]
+            .filter(([, row]) => row !== EMPTY_ROW)
+            .map((row) => row.join('='))
+            .sort()
+            .join(' ');
+        this.looks++;
+        const right = [text(told)];
+        // Of an input whose changes come in parts, and of no other, the first ones may be there already.
+        if (projections.whole() !== undefined)
+          for (const { value } of changes)
+            if (value.projectionId === projectionId && value.inputOffset === end && value.last !== undefined) {
+              told.set(value.key, rowText(value.state, value.fault !== null));
+              right.push(text(told));
+            }
+        if (!right.includes(text(seen)))
+          this.problems.push(
+            `11: ${running.process.id} shows ${text(seen)} of ${projectionId}@${live.revision} at place ${end}; told was ${right.join(' or ')}`,
+          );
+      }
+    }
   }
 
   /** Whoever asks does not wait: what came of it is in the log, or not. */

@@ -33,6 +33,7 @@ import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import { ROOT, temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
+import { schemaRegistryOf } from './edge-parts.js';
 
 export const ADMIN_KEY = 'an-admin-key-of-the-test';
 export const TENANT = 'acme';
@@ -398,7 +399,8 @@ async function edgeNode(
       forwardRetried: (why) => void retries.push(why),
       tunnels: (open) => void (counts.tunnels = open),
     },
-    extensions: [channels],
+    channels,
+    schemaRegistry: schemaRegistryOf(catalog, admission, settings),
   });
   const url = `http://127.0.0.1:${await edge.listen()}`;
   const kill = (): void => {
@@ -429,7 +431,6 @@ async function edgeNode(
   };
   const close = async (): Promise<void> => {
     const closing = edge.close();
-    await channels.close();
     edge.server.closeAllConnections();
     await closing;
     hub.close();

@@ -40,7 +40,8 @@ export function openapiFault(method: string, path: string, status: number, body:
   const response = document.paths[found.path]?.[method.toLowerCase()]?.responses[String(status)];
   if (response === undefined) return `${method} ${found.path} has no answer ${status}`;
   const type = Object.keys(response.content ?? {})[0];
-  if (type === undefined) return undefined;
+  // What is no JSON has no members to compare.
+  if (type === undefined || !/[/+]json$/.test(type)) return undefined;
   const place = ['paths', found.path, method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
   const fault = faultOf(
     `#/${place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`,

@@ -78,3 +78,39 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   await assert.rejects(timed.open('t'), unavailable);
   await assert.rejects(Promise.resolve(timed.home('t', 'a-1')), unavailable);
 });
+
+/** A role as the parts of a tenant are: methods of a class and of what it extends, which need their object. */
+class Base {
+  readonly #name = 'base';
+  inherited(): Promise<string> {
+    return Promise.resolve(this.#name);
+  }
+}
+class Stuck extends Base {
+  readonly #head = 7;
+  head(): number {
+    return this.#head;
+  }
+  comesLater(): Promise<never> {
+    return never();
+  }
+  release(): Promise<never> {
+    return never();
+  }
+}
+
+test('every promise of a role has a deadline, also of methods that nobody named; feeds have none', async () => {
+  const role = new Stuck();
+  const waits = never<number>();
+  const changes = { refresh: () => waits };
+  const tenant = { tenantId: 't', aggregates: role, projections: role, faults: role, changes } as unknown as Tenant;
+  const tenants = { open: () => Promise.resolve(tenant) } as unknown as Tenants & AggregateHomes;
+  const timed = await timely(tenants, new Deadlines(20)).open('t');
+  const aggregates = timed.aggregates as unknown as Stuck;
+  assert.equal(aggregates.head(), 7);
+  assert.equal(await aggregates.inherited(), 'base');
+  await assert.rejects(aggregates.comesLater(), /the tenant does not answer now/);
+  // It may have been done: a client is not told to send it again without a look.
+  await assert.rejects(aggregates.release(), /it may have been done/);
+  assert.equal((timed.changes as unknown as typeof changes).refresh(), waits);
+});

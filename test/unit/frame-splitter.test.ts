@@ -21,7 +21,7 @@ test('frames come out whole and unchanged, however their bytes come in', () => {
       (frames, cuts) => {
         const bytes = Buffer.concat(frames.map(({ requestId, tag, payload }) => frame(requestId, tag, payload)));
         const found: { requestId: number; tag: number; payload: Buffer }[] = [];
-        const splitter = new FrameSplitter((each) => found.push(each));
+        const splitter = new FrameSplitter((each) => void found.push(each));
         let from = 0;
         for (const to of [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].sort((a, b) => a - b)) {
           splitter.push(Buffer.from(bytes.subarray(from, to)));

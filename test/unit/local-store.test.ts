@@ -166,6 +166,47 @@ describe('a section of the local store', () => {
     assert.equal(store.section('tenant').get('a'), 'next');
   });
 
+  it('is dropped in parts: who opens it meanwhile waits, and a drop that was cut off is ended before anything is opened', async (t) => {
+    const place = storeOf(t);
+    let store = place.open();
+    const fill = async (): Promise<void> => {
+      for (const name of ['t', 't1']) {
+        const section = store.section(name);
+        for (let i = 0; i < 3500; i++) section.set(`k${i}`, i);
+        await section.close();
+      }
+    };
+    await fill();
+    const dropping = store.drop('t');
+    await store.dropped('t');
+    assert.deepEqual([...store.sections()], ['t1']);
+    await dropping;
+    assert.equal(store.isLoading('t'), false);
+    await fill();
+    const cut = store.drop('t');
+    cut.catch(() => undefined); // the store is closed under it
+    await until(() => store.isLoading('t'));
+    await store.close();
+    await cut.catch(() => undefined);
+    store = place.open();
+    assert.deepEqual([...store.sections()], ['t1']);
+    assert.equal(store.isLoading('t'), false);
+  });
+
+  it('gives keys without their values, and has room again when what was set is written', async (t) => {
+    const store = storeOf(t).open({ flushEntries: 10 });
+    const section = store.section('t');
+    for (let i = 0; i < 9; i++) section.set(`k${i}`, i);
+    await section.room();
+    assert.equal(section.writes, 0, 'there was room');
+    section.set('k9', 9);
+    await section.room();
+    assert.equal(section.writes, 1);
+    section.delete('k3');
+    section.set('k35', 1);
+    assert.deepEqual(section.keys('k2', 'k6', 3), ['k2', 'k35', 'k4']);
+  });
+
   it('is dropped alone, and with the format that it was written in', async (t) => {
     const place = storeOf(t);
     const store = place.open();

@@ -12,7 +12,7 @@ internal sealed class CompileServer(FrameChannel channel, ArtefactCompiler compi
     {
         compiler.WarmUp();
         writer.Begin(0, Tag.Ready);
-        channel.Write(writer.End());
+        channel.Write(writer);
         while (channel.Read() is { } frame)
         {
             if (frame.Tag != Tag.Compile)
@@ -23,7 +23,7 @@ internal sealed class CompileServer(FrameChannel channel, ArtefactCompiler compi
             var outcome = compiler.Compile(ReadRequest(frame.Payload.Span));
             writer.Begin(frame.RequestId, Tag.Compiled);
             Write(outcome);
-            channel.Write(writer.End());
+            channel.Write(writer);
         }
     }
 

@@ -36,6 +36,9 @@ internal sealed class SeccompFilter
     /// <summary>MAP_GROWSDOWN, memory that RLIMIT_DATA doesn't count, and MAP_HUGETLB.</summary>
     private const uint UncountedMaps = 0x00040100;
 
+    /// <summary>MAP_SHARED and MAP_ANONYMOUS: memory that RLIMIT_DATA doesn't count, and that stays taken when it is not resident here any more.</summary>
+    private const uint SharedMemory = 0x00000021;
+
     private readonly ulong[] program = new ulong[MaxLength];
     private int length;
     private int opened = -1;
@@ -69,7 +72,9 @@ internal sealed class SeccompFilter
 
         When(numbers.Mmap);
         LoadArgument(3);
-        Add(JumpSet, UncountedMaps, 1, 0);
+        Add(JumpSet, UncountedMaps, 3, 0);
+        Add(And, SharedMemory);
+        Add(JumpEqual, SharedMemory, 1, 0);
         Verdict();
 
         When(numbers.Clone);
@@ -90,8 +95,8 @@ internal sealed class SeccompFilter
         // Nothing of sockets, nothing that sends signals: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
         OneOf(numbers.Ioctl, 1, [0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]);
 
-        // F_DUPFD to F_SETLKW, the locks of open files, F_DUPFD_CLOEXEC; no owners, leases or pipe sizes.
-        OneOf(numbers.Fcntl, 1, [0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030]);
+        // F_DUPFD to F_SETFL, F_DUPFD_CLOEXEC; no locks, which other processes would meet on files of the system, no owners, leases or pipe sizes.
+        OneOf(numbers.Fcntl, 1, [0, 1, 2, 3, 4, 1030]);
 
         // PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA.
         OneOf(numbers.Prctl, 0, [3, 15, 16, 0x53564d41]);

@@ -86,7 +86,7 @@ internal sealed class SyscallNumbers
         0, 1, 2, 3, 4, 5, 6, 7, 8, // read write open close stat fstat lstat poll lseek
         10, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, // mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn pread64 pwrite64 readv writev access pipe select sched_yield mremap msync mincore madvise
         32, 33, 34, 35, 39, // dup dup2 pause nanosleep getpid
-        60, 61, 63, 73, 79, 89, // exit wait4 uname flock getcwd readlink
+        60, 61, 63, 79, 89, // exit wait4 uname getcwd readlink
         96, 97, 98, 99, 100, 102, 104, 107, 108, 110, 111, // gettimeofday getrlimit getrusage sysinfo times getuid getgid geteuid getegid getppid getpgrp
         121, 124, 128, 130, 131, 137, 138, // getpgid getsid rt_sigtimedwait rt_sigsuspend sigaltstack statfs fstatfs
         143, 145, 146, 147, 158, // sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min arch_prctl
@@ -99,7 +99,7 @@ internal sealed class SyscallNumbers
 
     private static ReadOnlySpan<ushort> AllowedArm64 =>
     [
-        17, 19, 20, 21, 22, 23, 24, 32, // getcwd eventfd2 epoll_create1 epoll_ctl epoll_pwait dup dup3 flock
+        17, 19, 20, 21, 22, 23, 24, // getcwd eventfd2 epoll_create1 epoll_ctl epoll_pwait dup dup3
         43, 44, 48, 56, 57, 59, // statfs fstatfs faccessat openat close pipe2
         61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 72, 73, 78, 79, 80, // getdents64 lseek read write readv writev pread64 pwrite64 preadv pwritev pselect6 ppoll readlinkat newfstatat fstat
         93, 94, 95, 96, 98, 99, 101, // exit exit_group waitid set_tid_address futex set_robust_list nanosleep

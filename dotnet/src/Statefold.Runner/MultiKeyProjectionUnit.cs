@@ -1,8 +1,9 @@
+using Statefold.Wire;
+
 namespace Statefold.Runner;
 
 internal sealed class MultiKeyProjectionUnit<T>(IMultiKeyProjection<T> projection, RunnerLimits limits) : TypedUnit<T>(limits)
 {
-    private const int MaxKeys = 1_000;
     private readonly HashSet<string> seen = [];
 
     public override void Resolve(Event e, List<string> keys)
@@ -15,9 +16,9 @@ internal sealed class MultiKeyProjectionUnit<T>(IMultiKeyProjection<T> projectio
                 continue;
             }
 
-            if (seen.Count > MaxKeys)
+            if (seen.Count > WireLimits.MaxKeys)
             {
-                throw new StateException($"ResolveKeys gave more than {MaxKeys} keys for one event.");
+                throw new StateException($"ResolveKeys gave more than {WireLimits.MaxKeys} keys for one event.");
             }
 
             keys.Add(key);

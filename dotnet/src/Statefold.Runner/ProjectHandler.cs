@@ -93,6 +93,12 @@ internal sealed class ProjectHandler(
                         missing.Add(entry);
                     }
 
+                    if (touches.Count == WireLimits.MaxEntries)
+                    {
+                        // Nothing is folded yet: the host asks for less at a time.
+                        throw new FrameTooLargeException();
+                    }
+
                     entry.LastTouch = touches.Count;
                     touches.Add(new Touch(e, u, entry, failure));
                 }

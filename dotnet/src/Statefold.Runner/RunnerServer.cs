@@ -32,7 +32,7 @@ internal sealed class RunnerServer
     public void Serve()
     {
         writer.Begin(0, Tag.Ready);
-        channel.Write(writer.End());
+        channel.Write(writer);
         try
         {
             while ((waiting.TryDequeue(out var kept) ? kept : channel.Read()) is { } frame)
@@ -71,7 +71,7 @@ internal sealed class RunnerServer
                 throw new WireFormatException($"A runner was sent {frame.Tag}.");
         }
 
-        channel.Write(writer.End());
+        channel.Write(writer);
     }
 
     private void Answer(Frame frame, Action<Frame> serve)
@@ -93,7 +93,7 @@ internal sealed class RunnerServer
     /// <summary>Sends what the writer holds (a <see cref="Tag.Missing"/>) and waits for the states it asks for.</summary>
     private Frame AskForStates(uint requestId)
     {
-        channel.Write(writer.End());
+        channel.Write(writer);
         while (true)
         {
             var frame = channel.Read() ?? throw new WireFormatException("The host ended while it was asked for states.");

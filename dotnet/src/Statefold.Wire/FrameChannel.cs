@@ -10,6 +10,21 @@ public sealed class FrameChannel(Stream stream)
     private byte[] buffer = new byte[64 * 1024];
     private int start;
     private int end;
+    private Seal? seal;
+
+    /// <summary>Reads the key that the host begins with: every frame from here on ends with its seal.</summary>
+    /// <exception cref="WireFormatException">The first frame is another.</exception>
+    public void ReadSeal()
+    {
+        if (Read() is not { Tag: Tag.Seal } frame)
+        {
+            throw new WireFormatException("The host did not begin with a key.");
+        }
+
+        seal = new Seal(frame.Payload.Span);
+        // Nothing else keeps it where uploaded code could come upon it by chance.
+        Array.Clear(buffer, start - frame.Payload.Length, frame.Payload.Length);
+    }
 
     /// <summary>The next frame; null at the end of the stream.</summary>
     /// <exception cref="WireFormatException">The stream does not hold frames.</exception>
@@ -40,9 +55,11 @@ public sealed class FrameChannel(Stream stream)
         return frame;
     }
 
-    public void Write(ReadOnlySpan<byte> frame)
+    /// <summary>Sends the frame that the writer holds.</summary>
+    public void Write(WireWriter writer)
     {
-        stream.Write(frame);
+        seal?.Write(writer);
+        stream.Write(writer.End());
         stream.Flush();
     }
 

@@ -17,7 +17,9 @@ public static class HostConnection
         Console.SetError(TextWriter.Null);
         var life = OpenDescriptor(LifeDescriptor, FileAccess.Read);
         new Thread(() => EndWithParent(life), 128 * 1024) { IsBackground = true, Name = "parent" }.Start();
-        return new FrameChannel(OpenDescriptor(FramesDescriptor, FileAccess.ReadWrite));
+        var channel = new FrameChannel(OpenDescriptor(FramesDescriptor, FileAccess.ReadWrite));
+        channel.ReadSeal();
+        return channel;
     }
 
     // Descriptor 3 can't tell while the main thread is busy in someone else's code, maybe for ever.

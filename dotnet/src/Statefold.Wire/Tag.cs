@@ -10,6 +10,7 @@ public enum Tag : byte
     Fold = 5,
     Project = 6,
     States = 7,
+    Seal = 8,
 
     Ready = 128,
     Compiled = 129,

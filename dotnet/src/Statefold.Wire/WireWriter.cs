@@ -10,6 +10,8 @@ public sealed class WireWriter : IBufferWriter<byte>
     /// <summary>Bytes of a frame after its length field. Both sides refuse more.</summary>
     public const int MaxFrame = 64 * 1024 * 1024;
 
+    /// <summary>The seal comes last, and must find room.</summary>
+    private const int MostContent = MaxFrame - Seal.Bytes;
     private const int Kept = 1024 * 1024;
     private byte[] buffer = new byte[64 * 1024];
 
@@ -82,6 +84,14 @@ public sealed class WireWriter : IBufferWriter<byte>
         Length += bytes.Length;
     }
 
+    /// <summary>The last bytes of the frame, for which room is always left.</summary>
+    internal void End(uint low, uint high)
+    {
+        Ensure(Seal.Bytes, MaxFrame);
+        UInt32(low);
+        UInt32(high);
+    }
+
     public void Advance(int count) => Length += count;
 
     public Memory<byte> GetMemory(int sizeHint = 0)
@@ -96,17 +106,17 @@ public sealed class WireWriter : IBufferWriter<byte>
         return buffer.AsSpan(Length);
     }
 
-    private void Ensure(int count)
+    private void Ensure(int count, int most = MostContent)
     {
         if (count > buffer.Length - Length)
         {
             var needed = (long)Length + count;
-            if (needed > MaxFrame)
+            if (needed > most)
             {
                 throw new FrameTooLargeException();
             }
 
-            Array.Resize(ref buffer, (int)Math.Min(Math.Max(needed, buffer.Length * 2L), MaxFrame));
+            Array.Resize(ref buffer, (int)Math.Min(Math.Max(needed, buffer.Length * 2L), most));
         }
     }
 }

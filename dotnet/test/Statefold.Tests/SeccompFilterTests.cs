@@ -97,11 +97,22 @@ public sealed class SeccompFilterTests
         Allows(numbers.Mmap, 0, 4096, 3, 0x20022);
         Refuses(numbers.Mmap, 0, 4096, 3, 0x122);
         Refuses(numbers.Mmap, 0, 4096, 3, 0x40022);
+        // A file may be shared, memory may not: as such, reserved, or validated.
+        Allows(numbers.Mmap, 0, 4096, 1, 0x01);
+        Refuses(numbers.Mmap, 0, 4096, 3, 0x21);
+        Refuses(numbers.Mmap, 0, 4096, 0, 0x4021);
+        Refuses(numbers.Mmap, 0, 4096, 3, 0x23);
         Allows(numbers.Ioctl, 0, 0x5401);
         Refuses(numbers.Ioctl, 0, 0x5412);
         Refuses(numbers.Ioctl, 0, 0x8912);
         Allows(numbers.Fcntl, 3, 1030);
         Refuses(numbers.Fcntl, 3, 8);
+        foreach (var locking in new ulong[] { 5, 6, 7, 36, 37, 38 })
+        {
+            Refuses(numbers.Fcntl, 3, locking);
+        }
+
+        Refuses(cpu == Cpu.X64 ? 73 : 32, 3, 2); // flock
         Allows(numbers.Prctl, 15);
         Refuses(numbers.Prctl, 1);
         Allows(numbers.ExecveAt, 200, 0, 0, 0, 0x1000);

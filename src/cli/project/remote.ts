@@ -1,4 +1,3 @@
-import { ZipArchive } from 'archiver';
 import { buffer } from 'node:stream/consumers';
 import type { Diagnostic } from '../../code-host/code-host.js';
 import type { Server } from '../server.js';
@@ -259,6 +258,7 @@ const projectionFields = (
 const NO_TIME = new Date(Date.UTC(2000, 0, 1));
 
 async function form(sources: readonly SourceFile[], fields: Readonly<Record<string, string>> = {}): Promise<FormData> {
+  const { ZipArchive } = await import('archiver');
   const archive = new ZipArchive({ zlib: { level: 9 } });
   const bytes = buffer(archive);
   for (const { path, text } of sources) archive.append(text, { name: path, date: NO_TIME });

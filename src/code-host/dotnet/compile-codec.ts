@@ -6,6 +6,10 @@ import { MAX_FRAME, Tag, WireError } from './wire.js';
 /** What becomes of code that can't be replayed: refused, told of, or not looked for. */
 export type DeterminismChecks = 'error' | 'warn' | 'off';
 
+/** More than the compiler tells of: 100 findings, and classes in 4 MiB of sources. */
+const MAX_FINDINGS = 1000;
+const MAX_CLASSES = 10_000;
+
 const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
 
 export function encodeCompile(
@@ -36,7 +40,7 @@ export function decodeCompiled(payload: Buffer, kind: CompileRequest['kind']): C
   if (ok !== 1) throw new WireError('an outcome is of no known kind');
   // A copy: the frame around it need not be kept as long.
   const assembly = Buffer.from(reader.blob(MAX_FRAME));
-  const discovered = Array.from({ length: reader.count() }, () => readDiscovered(reader, kind));
+  const discovered = Array.from({ length: reader.count(MAX_CLASSES) }, () => readDiscovered(reader, kind));
   const diagnostics = readDiagnostics(reader);
   return { ok: true, assembly, discovered, diagnostics };
 }
@@ -50,7 +54,7 @@ function readDiscovered(reader: FrameReader, kind: CompileRequest['kind']): Disc
 
 function readDiagnostics(reader: FrameReader): Diagnostic[] {
   const diagnostics: Diagnostic[] = [];
-  for (let left = reader.count(); left > 0; left--) {
+  for (let left = reader.count(MAX_FINDINGS); left > 0; left--) {
     const severity = reader.byte() === 1 ? 'error' : 'warning';
     const code = reader.string();
     const message = reader.string();

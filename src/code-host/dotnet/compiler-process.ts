@@ -90,6 +90,8 @@ export class CompilerProcess {
     const { observer, workDir, compilerHeapLimitBytes, logger } = this.#options;
     const process = new HostProcess(launchOf('compiler', this.#options, compilerHeapLimitBytes), workDir, {
       onFrame: (frame) => this.#receive(frame),
+      expects: () => this.#job !== undefined,
+      onUnexpected: (err) => logger.error({ err }, 'what the compiler said could not be read'),
       onEnd: (end) => {
         observer.onProcessEnd?.({ role: 'compiler', tenantId: undefined, pid: process.pid, reason: end.reason });
         if (!this.#closed)
@@ -112,7 +114,7 @@ export class CompilerProcess {
     this.#kill(`it ${excess}`);
   }
 
-  #receive(frame: Frame): void {
+  #receive(frame: Frame): undefined {
     const job = this.#job;
     if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId)
       throw new WireError('an answer that nobody asked for');

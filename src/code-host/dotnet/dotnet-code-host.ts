@@ -56,5 +56,6 @@ export class DotnetCodeHost implements CodeHost {
     const runners = [...this.#runners.values()];
     this.#runners.clear();
     await Promise.all([this.#compiler.close(), ...runners.map((runner) => runner.close())]);
+    this.#options.marks?.close();
   }
 }

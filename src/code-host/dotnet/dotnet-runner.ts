@@ -3,6 +3,7 @@ import { inSlices, mapped } from '../../core/slices.js';
 import type {
   FoldItem,
   FoldOutcome,
+  HostEvent,
   ProjectChange,
   ProjectionUnit,
   ProjectRequest,
@@ -10,10 +11,11 @@ import type {
   Unit,
 } from '../code-host.js';
 import { Isolation, type IsolationHost } from './isolation.js';
-import type { ResolvedOptions } from './options.js';
+import type { ResolvedOptions, Strike } from './options.js';
 import { foldExchange, foldOutcome, projectChange, projectExchange } from './runner-calls.js';
 import type { PoolMember, RunnerPool } from './runner-pool.js';
-import { CLOSED, type Exchange, IDLE, RunnerFailure, RunnerSession, YIELDED } from './runner-session.js';
+import { CLOSED, eventName, type Exchange, IDLE, RunnerFailure, RunnerSession, YIELDED } from './runner-session.js';
+import { unitIdOf } from './unit-id.js';
 
 /** Requests that are sent ahead: the next is encoded and on its way while the runner is at one. */
 const AHEAD = 2;
@@ -47,8 +49,8 @@ export class DotnetRunner implements Runner, PoolMember {
   #placed = false;
   /** The place is another's when what is under way has ended. */
   #yielding = false;
-  /** Of the last request. */
-  #units: readonly Unit[] = [];
+  /** Units of which one broke the protocol, until that one is found. */
+  #suspects: readonly Unit[] = [];
   #closed = false;
   #idle: NodeJS.Timeout | undefined;
 
@@ -90,6 +92,8 @@ export class DotnetRunner implements Runner, PoolMember {
     const deadlineMs = this.#deadlineOf(items.reduce((sum, item) => sum + item.events.length, 0));
     const units = items.map((item) => item.unit);
     return this.#submit(
+      units,
+      () => items.flatMap((item) => item.events),
       async () => {
         const folded = await this.#run(units, foldExchange(items, deadlineMs, maxStateBytes));
         return folded.map((one, index) => foldOutcome(items[index] as FoldItem, one, clock.now()));
@@ -103,6 +107,8 @@ export class DotnetRunner implements Runner, PoolMember {
     const { maxStateBytes, clock } = this.#options;
     const deadlineMs = this.#deadlineOf(request.events.length);
     return this.#submit(
+      request.units,
+      () => request.events,
       async () => {
         const changes = await this.#run(
           request.units,
@@ -128,35 +134,49 @@ export class DotnetRunner implements Runner, PoolMember {
     return this.#session?.alive === true ? this.#session.pid : undefined;
   }
 
+  get busyMs(): number {
+    return this.#session?.busyMs ?? 0;
+  }
+
   async evict(): Promise<void> {
     this.#placed = false;
     clearTimeout(this.#idle);
     await this.#session?.stop(IDLE);
   }
 
-  exceeded(reason: string): void {
+  exceeded(reason: string, leftBehind: boolean): void {
     const { observer } = this.#options;
-    const units = this.#units;
-    const [first] = units;
-    this.#session?.exceeded(reason);
+    const session = this.#session;
+    if (session?.alive !== true) return;
+    const units = artefactsOf(session.units);
+    const atWork = session.busy;
+    session.exceeded(reason);
     observer.onExceeded?.({ role: 'runner', tenantId: this.#tenantId, reason });
-    // Of several artefacts the guilty one is not known, and while events are tried alone, what ends twice is struck for it.
-    if (first !== undefined && !this.#isolating && units.every(({ artefactId }) => artefactId === first.artefactId))
-      this.#strike(first, reason);
+    // While events are tried alone, what ends twice is struck for it, and of several artefacts the guilty one is looked for in that
+    // way. What one has left behind may show with none of them: then all have a strike.
+    if (this.#isolating) return;
+    if (units.length === 1 || (leftBehind && !atWork)) for (const unit of units) this.#strike(unit, reason);
+    else if (leftBehind) this.#suspects = units;
+  }
+
+  /** Its process was ended for what it said. Of several artefacts the guilty one is looked for, where events are tried again. */
+  #breached(units: readonly Unit[], wasAsked: boolean, message: string): void {
+    const blamed = [...new Map(units.map((unit) => [unitIdOf(unit), unit])).values()];
+    if (blamed.length > 1 && wasAsked) this.#suspects = blamed;
+    else for (const unit of blamed) this.#strike(unit, message);
   }
 
   #strike(unit: Unit | ProjectionUnit, message: string): void {
+    this.#suspects = [];
     const { logger, observer } = this.#options;
-    const { artefactId, className } = unit;
-    const strike = {
-      tenantId: this.#tenantId,
-      artefactId,
-      unitId: 'id' in unit ? unit.id : artefactId,
-      className,
-      message,
-    };
+    const strike = this.#strikeOf(unit, message);
     logger.warn(strike, 'tenant code was stopped');
     observer.onStrike?.(strike);
+  }
+
+  #strikeOf(unit: Unit | ProjectionUnit, message: string): Strike {
+    const { artefactId, className } = unit;
+    return { tenantId: this.#tenantId, artefactId, unitId: unitIdOf(unit), className, message };
   }
 
   /** What the events may take each, up to the bound of a batch: a small batch that hangs is found out early. */
@@ -165,13 +185,43 @@ export class DotnetRunner implements Runner, PoolMember {
     return Math.max(eventDeadlineMs, Math.min(batchDeadlineMs, events * eventDeadlineMs));
   }
 
-  #submit<T>(attempt: () => Promise<T>, isolate: () => Promise<T>): Promise<T> {
+  #submit<T>(
+    units: readonly Unit[],
+    events: () => readonly HostEvent[],
+    attempt: () => Promise<T>,
+    isolate: () => Promise<T>,
+  ): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
-    return new Promise<T>((resolve, reject) => {
-      this.#waiting.push({ attempt, isolate, resolve: resolve as (value: unknown) => void, reject });
+    const answer = new Promise<T>((resolve, reject) => {
+      this.#waiting.push({
+        attempt: () => (this.#ends(units) > 0 ? Promise.reject(DEADLY) : attempt()),
+        isolate: async () => (await this.#haltDeadly(units), isolate()),
+        resolve: resolve as (value: unknown) => void,
+        reject,
+      });
       if (this.#serving) this.#sendAhead();
       else void this.#serve();
     });
+    if (this.#ends(units) === 0) return answer;
+    return answer.then((value) => {
+      this.#options.marks?.passed(this.#tenantId, events().map(eventName));
+      return value;
+    });
+  }
+
+  /** How many processes have ended over what one of them answered. */
+  #ends(units: readonly Unit[]): number {
+    return this.#options.marks?.deaths(this.#tenantId, units.map(unitIdOf)).deaths ?? 0;
+  }
+
+  /** What ended the service a second time, and event by event, is not run any more. */
+  async #haltDeadly(units: readonly Unit[]): Promise<void> {
+    const { marks, observer } = this.#options;
+    const found = marks?.deaths(this.#tenantId, units.map(unitIdOf));
+    if (found === undefined || found.deaths < 2) return;
+    for (const unit of units.filter((one) => found.units.includes(unitIdOf(one))))
+      await observer.halt?.(this.#strikeOf(unit, 'the service ended twice while it worked off what it answered'));
+    marks?.forget(this.#tenantId);
   }
 
   #sendAhead(): void {
@@ -245,6 +295,8 @@ export class DotnetRunner implements Runner, PoolMember {
     } catch (failure) {
       call.reject(this.#asError(failure));
     }
+    // It showed with none of them alone: whichever it was, all have a strike.
+    if (error instanceof RunnerFailure) for (const unit of this.#suspects) this.#strike(unit, error.message);
     const again: Call[] = [];
     outcomes.forEach((outcome, index) => {
       const { call: next } = behind[index] as Attempted;
@@ -280,7 +332,8 @@ export class DotnetRunner implements Runner, PoolMember {
   #run<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
     if (this.#closed) return Promise.reject(closedError());
     if (this.#session?.alive !== true) {
-      const session = new RunnerSession(this.#tenantId, this.#options, (ended) => {
+      const session = new RunnerSession(this.#tenantId, this.#options, (ended, breach) => {
+        if (breach !== undefined) this.#breached(ended.units, ended.busy, breach);
         if (this.#session === ended) this.#session = undefined;
         // It ended by itself, without a request: one that is ended for its place gives that back when it is through.
         if (this.#placed && !this.#serving) this.#release();
@@ -288,7 +341,6 @@ export class DotnetRunner implements Runner, PoolMember {
       this.#session = session;
       void session.up.then(() => this.#pool.started(this));
     }
-    this.#units = units;
     for (const { artefactId } of units) {
       if (this.#session.has(artefactId)) continue;
       const assembly = this.#artefacts.get(artefactId);
@@ -296,8 +348,15 @@ export class DotnetRunner implements Runner, PoolMember {
         return Promise.reject(new StatefoldError('UNAVAILABLE', `The artefact ${artefactId} is not loaded.`));
       this.#session.load(artefactId, assembly);
     }
-    return this.#session.exchange(exchange);
+    return this.#session.exchange(units, exchange);
   }
 }
+
+/** One unit of each artefact. */
+const artefactsOf = (units: readonly Unit[]): Unit[] => [
+  ...new Map(units.map((unit) => [unit.artefactId, unit])).values(),
+];
+
+const DEADLY = new RunnerFailure('ended', 'the service ended over its answer');
 
 const closedError = (): StatefoldError => new StatefoldError('UNAVAILABLE', 'The code host is closed.');

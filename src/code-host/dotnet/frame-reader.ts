@@ -1,5 +1,8 @@
 import { WireError } from './wire.js';
 
+/** Frames up to this are kept for what is in them. */
+const KEPT_WHOLE = 1024 * 1024;
+
 /** Reads the fields of one payload in order. What comes from a runner is hostile: everything is checked against the payload's end. */
 export class FrameReader {
   readonly #payload: Buffer;
@@ -41,9 +44,10 @@ export class FrameReader {
     return value;
   }
 
-  /** A number of things that take a byte each at least. */
-  count(value = this.varUint()): number {
+  /** A number of things that take a byte each at least, refused before room is made for them. */
+  count(max: number, value = this.varUint()): number {
     if (value > this.#payload.length - this.#at) throw new WireError('a count is larger than its frame');
+    if (value > max) throw new WireError(`a count of ${value} is larger than ${max}`);
     return value;
   }
 
@@ -59,6 +63,11 @@ export class FrameReader {
     const length = this.uint32();
     if (length > maxBytes) throw new WireError('a blob is too long');
     return this.#take(length);
+  }
+
+  /** The bytes, copied where a small piece would keep a large frame in memory. */
+  kept(piece: Buffer): Buffer {
+    return this.#payload.length > KEPT_WHOLE && piece.length < this.#payload.length / 8 ? Buffer.from(piece) : piece;
   }
 
   finish(): void {

@@ -9,13 +9,24 @@ const FIRST_ROOM = 64 * 1024;
  * grows with what has come, so that neither a large claim nor many small chunks take more than twice what was sent.
  */
 export class FrameSplitter {
-  readonly #onFrame: (frame: Frame) => void;
+  readonly #onFrame: (frame: Frame) => boolean | void;
+  readonly #limit: () => number;
   /** Begins with the frame that is not complete yet. */
   #room: Buffer | undefined;
   #held = 0;
 
-  constructor(onFrame: (frame: Frame) => void) {
+  /**
+   * @param onFrame false: the frames behind this one wait for a further `push`, of no bytes if there are none.
+   * @param limit what the next frame may have after its length field; asked for as soon as it claims a length
+   */
+  constructor(onFrame: (frame: Frame) => boolean | void, limit: () => number = () => MAX_FRAME) {
     this.#onFrame = onFrame;
+    this.#limit = limit;
+  }
+
+  /** Bytes that came and are no whole frame yet, or wait behind one. */
+  get held(): number {
+    return this.#held;
   }
 
   /** @throws WireError */
@@ -24,16 +35,18 @@ export class FrameSplitter {
     let from = 0;
     while (bytes.length - from >= LENGTH) {
       const length = bytes.readUInt32LE(from);
-      if (length < HEADER - LENGTH || length > MAX_FRAME) throw new WireError(`a frame claims ${length} bytes`);
+      if (length < HEADER - LENGTH || length > Math.min(MAX_FRAME, this.#limit()))
+        throw new WireError(`a frame claims ${length} bytes`);
       const to = from + LENGTH + length;
       if (to > bytes.length) break;
       const frame = bytes.subarray(from, to);
       from = to;
-      this.#onFrame({
+      const goesOn = this.#onFrame({
         requestId: frame.readUInt32LE(LENGTH),
         tag: frame[LENGTH + 4] as number,
         payload: frame.subarray(HEADER),
       });
+      if (goesOn === false) break;
     }
     this.#keep(bytes, from);
   }

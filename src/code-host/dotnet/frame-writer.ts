@@ -14,6 +14,11 @@ export class FrameWriter {
     return this.#at;
   }
 
+  /** Not grown by one frame to what would be kept for nothing. */
+  get isSmall(): boolean {
+    return this.#buffer.length <= KEPT;
+  }
+
   begin(requestId: number, tag: number): void {
     if (this.#buffer.length > KEPT) this.#replace(Buffer.allocUnsafeSlow(INITIAL));
     this.#at = 4;

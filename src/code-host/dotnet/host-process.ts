@@ -2,11 +2,20 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Duplex, Readable } from 'node:stream';
 import { FrameSplitter } from './frame-splitter.js';
 import type { Launch } from './launch.js';
-import { type Frame, Tag, WireError } from './wire.js';
+import { giveWay } from './process-priority.js';
+import { Seal, SEAL_BYTES } from './seal.js';
+import { type Frame, MAX_FRAME, Tag, WireError } from './wire.js';
 
 export interface HostProcessHandlers {
-  /** Any frame but `Ready`. A throw ends the process as one that speaks garbage. */
-  readonly onFrame: (frame: Frame) => void;
+  /**
+   * Any frame but `Ready`. A throw ends the process as one that speaks garbage. What comes behind the frame waits until the
+   * promise is settled, in the child past a few KiB.
+   */
+  readonly onFrame: (frame: Frame) => Promise<void> | undefined;
+  /** Bytes that the payload of the next frame may have; unless given, as many as a frame can. */
+  readonly mostBytes?: () => number;
+  /** What was thrown over a frame that isn't a `WireError`: the process is ended, this one goes on. */
+  readonly onUnexpected?: (error: unknown) => void;
   /** Whether it may speak now; unless given, always. Bytes that are not for an answer would only fill the host's memory. */
   readonly expects?: () => boolean;
   /** Once, when the process has ended or could not be started. */
@@ -23,6 +32,8 @@ export interface ProcessEnd {
   readonly killedFromOutside: boolean;
   /** It was killed from here, for that reason. */
   readonly killedHere: boolean;
+  /** It was killed for what it said: something that no honest program says. */
+  readonly breach: boolean;
   /** The head of what it wrote to stderr. */
   readonly stderr: string;
 }
@@ -34,6 +45,9 @@ const FRAMES = 3;
 const LIFE = 4;
 /** The exit code that the runner chooses when memory ran out. */
 const OUT_OF_MEMORY = 75;
+/** Of a frame after its length: request id and tag. */
+const HEAD = 5;
+const NOTHING = Buffer.alloc(0);
 
 /**
  * A child that speaks frames on descriptor 3. Descriptor 4 only exists to be closed: the child ends when its parent does, however
@@ -53,6 +67,11 @@ export class HostProcess {
   #isReady = false;
   #ended: ProcessEnd | undefined;
   #killReason: string | undefined;
+  #breach = false;
+  /** A frame is being worked off, and those behind it wait. */
+  #holding = false;
+  readonly #seal = new Seal();
+  readonly #splitter: FrameSplitter;
   #markReady!: (ready: boolean) => void;
   #markEnded!: () => void;
 
@@ -67,6 +86,7 @@ export class HostProcess {
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
     });
+    if (this.#child.pid !== undefined) giveWay(this.#child.pid);
     this.#child.once('error', (error) => this.#end(`could not be started: ${error.message}`, false));
     this.#child.once('close', (code, signal) => this.#ending(code, signal));
     this.#child.once('exit', (code, signal) => setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref());
@@ -74,19 +94,15 @@ export class HostProcess {
     const [, , stderr, frames, life] = this.#child.stdio as (Duplex | null | undefined)[];
     this.#frames = frames ?? undefined;
     stderr?.on('data', (chunk: Buffer) => this.#keepStderr(chunk, stderr)).on('error', ignore);
-    life?.on('error', ignore).on('data', () => this.kill('spoke garbage: it wrote where nothing is read'));
+    life?.on('error', ignore).on('data', () => this.refuse(new WireError('it wrote where nothing is read')));
     frames?.on('error', ignore);
-    const splitter = new FrameSplitter((frame) => this.#receive(frame));
-    (frames as Readable | undefined)?.on('data', (chunk: Buffer) => {
-      if (this.#killReason !== undefined) return;
-      try {
-        if (this.#isReady && handlers.expects?.() === false) throw new WireError('it was not asked');
-        splitter.push(chunk);
-      } catch (error) {
-        if (!(error instanceof WireError)) throw error;
-        this.kill(`spoke garbage: ${error.message}`);
-      }
-    });
+    this.#splitter = new FrameSplitter(
+      (frame) => this.#receive(frame),
+      () => HEAD + SEAL_BYTES + (this.#isReady ? (handlers.mostBytes?.() ?? MAX_FRAME) : 0),
+    );
+    frames?.on('data', (chunk: Buffer) => this.#take(chunk));
+    // Before all else: while nothing but the program itself is in the process.
+    frames?.write(sealFrame(this.#seal.key));
   }
 
   get pid(): number | undefined {
@@ -116,13 +132,52 @@ export class HostProcess {
     }
   }
 
-  #receive(frame: Frame): void {
+  /** Ends the process for what came from it. Nothing that is thrown over its bytes goes further than this. */
+  refuse(error: unknown): void {
+    if (!this.alive) return;
+    this.#breach = true;
+    if (error instanceof WireError) return this.kill(`spoke garbage: ${error.message}`);
+    this.#handlers.onUnexpected?.(error);
+    this.kill('spoke garbage: it could not be read');
+  }
+
+  #take(chunk: Buffer): void {
     if (this.#killReason !== undefined) return;
+    try {
+      if (chunk.length > 0) this.#requireExpected();
+      this.#splitter.push(chunk);
+      if (this.#splitter.held > 0 && !this.#holding) this.#requireExpected();
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  #requireExpected(): void {
+    if (this.#isReady && this.#handlers.expects?.() === false) throw new WireError('it was not asked');
+  }
+
+  /** False: the frames behind it wait. */
+  #receive(sealed: Frame): boolean {
+    if (this.#killReason !== undefined) return true;
+    const frame = { ...sealed, payload: this.#seal.open(sealed.payload) };
     if (frame.tag === Tag.Ready) {
       if (this.#isReady) throw new WireError('it was ready before');
+      if (frame.payload.length > 0) throw new WireError('a frame goes on after its fields');
       this.#isReady = true;
       this.#markReady(true);
-    } else this.#handlers.onFrame(frame);
+      return true;
+    }
+    const work = this.#handlers.onFrame(frame);
+    if (work === undefined) return true;
+    this.#holding = true;
+    this.#frames?.pause();
+    void work.then(() => {
+      this.#holding = false;
+      // Resumed first: a frame that waits in the splitter may have to pause it once more.
+      this.#frames?.resume();
+      this.#take(NOTHING);
+    });
+    return false;
   }
 
   /** What floods is not read on: it then waits in the child, at the child's own expense. */
@@ -145,6 +200,7 @@ export class HostProcess {
       reason,
       neverReady: !this.#isReady,
       killedHere: this.#killReason !== undefined,
+      breach: this.#breach,
       killedFromOutside,
       stderr: this.#stderrText(),
     };
@@ -160,6 +216,13 @@ export class HostProcess {
 }
 
 const ignore = (): void => undefined;
+
+function sealFrame(key: Buffer): Buffer {
+  const head = Buffer.alloc(4 + HEAD);
+  head.writeUInt32LE(HEAD + key.length);
+  head[8] = Tag.Seal;
+  return Buffer.concat([head, key]);
+}
 
 function reasonOf(code: number | null, signal: NodeJS.Signals | null, stderr: string): string {
   if (stderr.startsWith('Stack overflow')) return 'stack overflow';

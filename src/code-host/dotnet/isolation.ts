@@ -69,7 +69,7 @@ export class Isolation {
     const { eventDeadlineMs, maxStateBytes } = this.#host;
     const folded = await this.#attempt([item.unit], foldExchange([item], eventDeadlineMs, maxStateBytes));
     if (folded instanceof RunnerFailure) {
-      this.#host.onStrike(item.unit, folded.message);
+      this.#strike(item.unit, folded);
       const failure = { message: folded.message, file: null, line: null, stopped: true as const };
       return { states: [], fault: faultOf(event, item.unit.className, failure, this.#host.now()) };
     }
@@ -81,14 +81,18 @@ export class Isolation {
     const keys = new KeyStates(request.stateOf);
     const changes: ProjectedChange[] = [];
     const halts: ProjectChange[] = [];
+    const isHalted = (unit: number): boolean => request.halted?.(unit) === true;
     let units = request.units.map((_, index) => index);
+    // What was halted since the batch was tried is not fed at all.
+    for (const unit of units.filter(isHalted)) halts.push({ event: 0, unit, key: '', outcome: 'halted', state: null });
+    units = units.filter((unit) => !isHalted(unit));
     for (let event = 0; event < request.events.length && units.length > 0; event++) {
       for (const change of await this.#projectEvent(request, event, units, keys)) {
         keys.moveOn(change);
         changes.push({ ...change, event });
       }
       // Also what was halted in the middle of the event was not wholly fed with it.
-      const halted = units.filter((unit) => request.halted?.(unit) === true);
+      const halted = units.filter(isHalted);
       halts.push(...halted.map((unit) => ({ event, unit, key: '', outcome: 'halted' as const, state: null })));
       units = units.filter((unit) => !halted.includes(unit));
     }
@@ -142,7 +146,7 @@ export class Isolation {
     const { state, faulted } = keys.stateOf(unit, key);
     // Without a key the code is asked again for every event; only the first is its fault.
     if (faulted) return { event, unit, key, outcome: 'parked', state };
-    this.#host.onStrike(request.units[unit] as ProjectionUnit, failure.message);
+    this.#strike(request.units[unit] as ProjectionUnit, failure);
     return {
       event,
       unit,
@@ -151,6 +155,11 @@ export class Isolation {
       state,
       failure: { message: failure.message, file: null, line: null, stopped: true },
     };
+  }
+
+  #strike(unit: Unit, failure: RunnerFailure): void {
+    // Who breaks the protocol is struck where that is seen, each time.
+    if (failure.kind !== 'breach') this.#host.onStrike(unit, failure.message);
   }
 
   /** One event through some of the units; the changes name the units as the request does. */

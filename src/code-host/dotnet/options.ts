@@ -1,11 +1,14 @@
 import type { Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
 import type { DeterminismChecks } from './compile-codec.js';
+import { ExchangeMarks } from './exchange-marks.js';
 import { jailOf, type LaunchOptions, type Role } from './launch.js';
 
 export interface DotnetCodeHostOptions extends LaunchOptions {
   /** The working directory of the children: an empty one. */
   readonly workDir: string;
+  /** Where it is remembered what large answer is being worked off, over the end of this process; unless given, nowhere. */
+  readonly marksDir?: string;
   /** A request of several events (or what its events may take each, if that is less); past it the events are tried one by one. */
   readonly batchDeadlineMs?: number;
   /** A single event; past it the event is a fault of its aggregate or key. */
@@ -24,6 +27,8 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   /** Resident memory and threads of one runner; past either it is killed. */
   readonly maxResidentBytes?: number;
   readonly maxThreads?: number;
+  /** Processor time of one runner beside its work, which grows back; past it it is killed. 0: as much as it takes. */
+  readonly spareProcessorMs?: number;
   /** A runner that nobody has called for so long is stopped. */
   readonly idleMs?: number;
   /** Runners at once, and the resident memory of all together: the longest idle one is stopped for another. */
@@ -64,12 +69,15 @@ export interface CodeHostObserver {
   }): void;
   /** A process was killed for what it took. */
   onExceeded?(process: { readonly role: Role; readonly tenantId: string | undefined; readonly reason: string }): void;
+  /** Code of which it is known that what it answers ends the service: resolves when nobody runs it any more. */
+  halt?(strike: Strike): Promise<void>;
   /** An event that alone ended its process or overran a limit; or an artefact that did over several events. */
   onStrike?(strike: Strike): void;
 }
 
-export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer'>> & {
+export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer' | 'marksDir'>> & {
   readonly observer: CodeHostObserver;
+  readonly marks: ExchangeMarks | undefined;
 };
 
 const MIB = 1024 * 1024;
@@ -86,6 +94,7 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   compilers: 2,
   maxResidentBytes: 384 * MIB,
   maxThreads: 128,
+  spareProcessorMs: 3000,
   idleMs: 60_000,
   maxRunners: 64,
   maxRunnersBytes: 4096 * MIB,
@@ -98,5 +107,6 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   clock: { now: () => Date.now() },
   observer: {},
   ...options,
+  marks: options.marksDir === undefined ? undefined : new ExchangeMarks(options.marksDir, options.logger),
   jail: options.jail ?? jailOf(options),
 });

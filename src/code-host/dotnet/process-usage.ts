@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 
 export interface ProcessUsage {
+  /** What was moved to swap included. */
   readonly residentBytes: number;
   readonly threads: number;
 }
 
 const RESIDENT = /^VmRSS:\s+(\d+) kB$/m;
+const SWAPPED = /^VmSwap:\s+(\d+) kB$/m;
 const THREADS = /^Threads:\s+(\d+)$/m;
 
 /** What a process takes now; undefined when it is gone, or where there is no /proc. Costs some 20 µs. */
@@ -20,7 +22,57 @@ export function usageOf(pid: number): ProcessUsage | undefined {
   // A zombie has no memory any more.
   return resident === undefined || threads === undefined
     ? undefined
-    : { residentBytes: Number(resident) * 1024, threads: Number(threads) };
+    : { residentBytes: (Number(resident) + Number(SWAPPED.exec(text)?.[1] ?? 0)) * 1024, threads: Number(threads) };
+}
+
+/** Of the kernel's interface, whatever the ticks of its own clock are. */
+const TICKS_PER_SECOND = 100;
+
+/** Processor time that all threads of a process have used, in milliseconds; undefined when it is gone, or where there is no /proc. */
+export function processorMsOf(pid: number): number | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    return undefined;
+  }
+  // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return Number.isFinite(ticks) ? (ticks * 1000) / TICKS_PER_SECOND : undefined;
+}
+
+/** Of time in which a process has work: its fold is one thread, beside which the runtime compiles and collects. */
+const PER_WORK = 1.25;
+/** Of all time: what a runtime at rest needs. */
+const PER_TIME = 0.05;
+
+/**
+ * The processor time that a process may use beside its work: an allowance that grows back. Code that leaves threads behind uses it
+ * up, however short its events are.
+ */
+export class ProcessorAllowance {
+  readonly #mostMs: number;
+  #leftMs: number;
+  #at: number;
+  #usedMs = 0;
+  #busyMs = 0;
+
+  constructor(mostMs: number, now: number) {
+    this.#mostMs = mostMs;
+    this.#leftMs = mostMs;
+    this.#at = now;
+  }
+
+  /** All since its start: what it used, and the time in which it had work. True: it has used more than it may. */
+  exceeded(usedMs: number, busyMs: number, now: number): boolean {
+    const grown = PER_WORK * (busyMs - this.#busyMs) + PER_TIME * (now - this.#at);
+    this.#leftMs = Math.min(this.#mostMs, this.#leftMs + grown - (usedMs - this.#usedMs));
+    this.#usedMs = usedMs;
+    this.#busyMs = busyMs;
+    this.#at = now;
+    return this.#leftMs < 0;
+  }
 }
 
 /** Why the process is past its limits; undefined when it is not. */

@@ -8,21 +8,23 @@ import type {
   State,
 } from '../code-host.js';
 import type { Fault } from '../../core/event.js';
-import { oneSlice } from '../../core/slices.js';
 import {
   decodeFolded,
   decodeMissingItems,
+  decodeMissingKeys,
   decodeProjected,
   encodeFold,
   encodeProject,
   encodeState,
+  mostBytesOfFolded,
+  mostBytesOfProjected,
   type Failure,
   type FoldedItem,
   type ProjectedChange,
   type ProjectFrame,
-  supplyKeys,
 } from './runner-codec.js';
 import { type Exchange, expectTag } from './runner-session.js';
+import { Pace } from './slices.js';
 import { Tag } from './wire.js';
 
 /** What a projection's key is before the events: asked for once a batch. */
@@ -35,17 +37,21 @@ export function foldExchange(
 ): Exchange<FoldedItem[]> {
   return {
     deadlineMs,
+    mostBytes: mostBytesOfFolded(items, maxStateBytes),
+    through: items.at(-1)?.events.at(-1),
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
-    supply: (missing, writer) =>
-      oneSlice(() => {
-        for (const index of decodeMissingItems(missing, items.length))
-          encodeState(writer, (items[index] as FoldItem).baseState());
-      }),
-    decode: (frame) =>
-      oneSlice(() => {
-        expectTag(frame, Tag.Folded);
-        return decodeFolded(frame.payload, items, maxStateBytes);
-      }),
+    *supply(missing, writer) {
+      const pace = new Pace();
+      for (const index of yield* decodeMissingItems(missing, items)) {
+        const state = (items[index] as FoldItem).baseState();
+        encodeState(writer, state);
+        if (pace.due(state?.length ?? 0)) yield;
+      }
+    },
+    decode: (frame) => {
+      expectTag(frame, Tag.Folded);
+      return decodeFolded(frame.payload, items, maxStateBytes);
+    },
   };
 }
 
@@ -57,8 +63,18 @@ export function projectExchange(
 ): Exchange<ProjectedChange[]> {
   return {
     deadlineMs,
+    mostBytes: mostBytesOfProjected(project, maxStateBytes),
+    through: project.events.at(-1),
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
-    supply: (missing, writer) => supplyKeys(missing, project.units.length, writer, stateOf),
+    *supply(missing, writer) {
+      const pace = new Pace();
+      for (const { unit, key } of yield* decodeMissingKeys(missing, project)) {
+        const { state, faulted } = stateOf(unit, key);
+        writer.byte(faulted ? 1 : 0);
+        encodeState(writer, state);
+        if (pace.due(state?.length ?? 0)) yield;
+      }
+    },
     decode: (frame) => {
       expectTag(frame, Tag.Projected);
       return decodeProjected(frame.payload, project, maxStateBytes);

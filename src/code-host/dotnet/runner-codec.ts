@@ -1,10 +1,10 @@
-import { SliceMeter, type Sliced } from '../../core/slices.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { isName, MAX_STATE_KEY } from '../../core/names.js';
 import type { FoldItem, HostEvent, ProjectionUnit, State, Unit } from '../code-host.js';
 import { FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
-import { Tag, WireError } from './wire.js';
+import { Pace, type Sliced } from './slices.js';
+import { MAX_ENTRIES, MAX_FILE_BYTES, MAX_FRAME, MAX_KEYS, MAX_LINE, MAX_MESSAGE_BYTES, Tag, WireError } from './wire.js';
 
 /** Nesting of a state, as the runner's serializer allows it. */
 const MAX_STATE_DEPTH = 64;
@@ -16,9 +16,6 @@ const HAS_CORRELATION = 8;
 const HAS_CAUSATION = 16;
 const HAS_METADATA = 32;
 const WANTED = 64;
-
-/** Of an answer, read in one go: to look through the JSON of the states costs the most. */
-const SLICE = { items: 1000, bytes: 512 * 1024 };
 
 export const REPLIES = { each: 0, last: 1, keys: 2 } as const;
 export type Reply = keyof typeof REPLIES;
@@ -181,59 +178,112 @@ export function encodeState(writer: FrameWriter, state: State): void {
   if (state !== null) writer.blob(state);
 }
 
-/** Indices of the items whose states the runner lacks. */
-export function decodeMissingItems(payload: Buffer, items: number): number[] {
+/** Indices of the items whose states the runner lacks. @throws WireError */
+export function* decodeMissingItems(payload: Buffer, items: readonly FoldItem[]): Sliced<number[]> {
   const reader = new FrameReader(payload);
+  const pace = new Pace();
   const missing: number[] = [];
-  for (let left = reader.count(); left > 0; left--) {
-    const index = reader.index(items);
+  for (let left = askedFor(reader, items.length); left > 0; left--) {
+    const index = reader.index(items.length);
     if (index <= (missing.at(-1) ?? -1)) throw new WireError('missing items are out of order');
+    if ((items[index] as FoldItem).baseVersion === 0) throw new WireError('it asked for a state that it was given');
     missing.push(index);
+    if (pace.due(0)) yield;
   }
   reader.finish();
   return missing;
 }
 
-/** Writes a state for each key that the runner lacks. */
-export function* supplyKeys(
+/** @throws WireError */
+export function* decodeMissingKeys(
   payload: Buffer,
-  units: number,
-  writer: FrameWriter,
-  stateOf: (unit: number, key: string) => { readonly state: State; readonly faulted: boolean },
-): Sliced<void> {
+  frame: ProjectFrame,
+): Sliced<{ readonly unit: number; readonly key: string }[]> {
+  if (frame.reply === 'keys') throw new WireError('it asked for states where none are folded');
   const reader = new FrameReader(payload);
-  const meter = new SliceMeter(SLICE);
-  for (let left = reader.count(); left > 0; left--) {
-    const { state, faulted } = stateOf(reader.index(units), readKey(reader));
-    writer.byte(faulted ? 1 : 0);
-    encodeState(writer, state);
-    if (meter.add(state?.length ?? 0)) yield;
+  const pace = new Pace();
+  const missing: { unit: number; key: string }[] = [];
+  const known = frame.units.map(() => new Set<string>());
+  for (let left = askedFor(reader, mostEntries(frame)); left > 0; left--) {
+    const unit = reader.index(frame.units.length);
+    const key = readKeyOf(reader, frame);
+    if (known[unit]?.size === known[unit]?.add(key).size) throw new WireError('it asked twice for the state of one key');
+    missing.push({ unit, key });
+    if (pace.due(key.length)) yield;
   }
   reader.finish();
+  return missing;
 }
 
+function askedFor(reader: FrameReader, most: number): number {
+  const count = reader.count(most);
+  if (count === 0) throw new WireError('it asked for no state');
+  return count;
+}
+
+/** The states that an item is answered with: what was asked for on the way, and the last. */
+const mostStates = ({ events, stateAt }: FoldItem): number => Math.min(events.length, stateAt.length + 1) + 1;
+
+/** Each event touches so many keys of a unit at most, and an answer has so many entries. */
+const mostEntries = ({ units, events }: ProjectFrame): number =>
+  Math.min(MAX_ENTRIES, units.length * events.length * MAX_KEYS);
+
+const NUMBER_BYTES = 8;
+const FAILURE_BYTES = MAX_MESSAGE_BYTES + MAX_FILE_BYTES + 3 * NUMBER_BYTES;
+
+/** Bytes that no honest answer to a fold has more of. */
+export function mostBytesOfFolded(items: readonly FoldItem[], maxStateBytes: number): number {
+  let bytes = NUMBER_BYTES;
+  for (const item of items) bytes += mostStates(item) * (maxStateBytes + 2 * NUMBER_BYTES) + FAILURE_BYTES;
+  return Math.min(MAX_FRAME, bytes);
+}
+
+/** Of a projection's answer, and of its question for states. */
+export const mostBytesOfProjected = (frame: ProjectFrame, maxStateBytes: number): number =>
+  Math.min(
+    MAX_FRAME,
+    NUMBER_BYTES + mostEntries(frame) * (maxStateBytes + 3 * MAX_STATE_KEY + FAILURE_BYTES + 4 * NUMBER_BYTES),
+  );
+
 /** @throws WireError */
-export function decodeFolded(payload: Buffer, items: readonly FoldItem[], maxStateBytes: number): FoldedItem[] {
+export function* decodeFolded(
+  payload: Buffer,
+  items: readonly FoldItem[],
+  maxStateBytes: number,
+): Sliced<FoldedItem[]> {
   const reader = new FrameReader(payload);
-  const outcomes = items.map((item) => {
+  const pace = new Pace();
+  const outcomes: FoldedItem[] = [];
+  for (const item of items) {
     const states: { folded: number; state: State }[] = [];
+    let asked = 0;
     let least = 0;
-    for (let left = reader.count(reader.uint32()); left > 0; left--) {
+    for (let left = reader.count(mostStates(item), reader.uint32()); left > 0; left--) {
       const folded = reader.index(item.events.length + 1);
       if (folded < least) throw new WireError('states are out of order');
       least = folded + 1;
-      states.push({ folded, state: readState(reader, maxStateBytes) });
+      if (left > 1) {
+        // Only the last may be of a version that nobody asked for: the end, or where a fault stopped it.
+        const version = folded === 0 ? item.baseVersion : (item.events[folded - 1] as HostEvent).version;
+        while (asked < item.stateAt.length && (item.stateAt[asked] as number) < version) asked++;
+        if (folded === 0 || item.stateAt[asked] !== version) throw new WireError('a state that nobody asked for');
+      }
+      const state = readState(reader, maxStateBytes);
+      states.push({ folded, state });
+      if (pace.due(state?.length ?? 0)) yield;
     }
     const last = states.at(-1);
     if (reader.byte() === 0) {
       if (item.events.length > 0 && last?.folded !== item.events.length)
         throw new WireError('the last state of an item is absent');
-      return { states };
+      outcomes.push({ states });
+    } else {
+      const event = reader.index(item.events.length);
+      if (last?.folded !== event) throw new WireError('a fault is not where its state ends');
+      outcomes.push({ states, failure: { event, ...readFailure(reader) } });
     }
-    const event = reader.index(item.events.length);
-    if (last?.folded !== event) throw new WireError('a fault is not where its state ends');
-    return { states, failure: { event, ...readFailure(reader) } };
-  });
+    if (pace.due(0)) yield;
+  }
   reader.finish();
   return outcomes;
 }
@@ -245,18 +295,18 @@ export function* decodeProjected(
   maxStateBytes: number,
 ): Sliced<ProjectedChange[]> {
   const reader = new FrameReader(payload);
-  const meter = new SliceMeter(SLICE);
+  const pace = new Pace();
   const changes: ProjectedChange[] = [];
-  let place = -1;
-  for (let left = reader.count(reader.uint32()); left > 0; left--) {
+  const places = new Places(frame);
+  for (let left = reader.count(mostEntries(frame), reader.uint32()); left > 0; left--) {
     const event = reader.index(frame.events.length);
     const unit = reader.index(frame.units.length);
-    if (event * frame.units.length + unit < place) throw new WireError('changes are out of order');
-    place = event * frame.units.length + unit;
-    const key = readKey(reader);
+    const key = readKeyOf(reader, frame);
     const outcome = OUTCOMES[reader.index(OUTCOMES.length)] as ProjectedChange['outcome'];
     if (key === '' && outcome === 'changed') throw new WireError('a state has no key');
+    places.take(event, unit, key, outcome);
     const state = readState(reader, maxStateBytes);
+    if (frame.reply === 'keys' && state !== null) throw new WireError('a state where only keys were asked for');
     changes.push({
       event,
       unit,
@@ -265,17 +315,54 @@ export function* decodeProjected(
       state,
       ...(outcome === 'faulted' ? { failure: readFailure(reader) } : {}),
     });
-    if (meter.add(state?.length ?? 0)) yield;
+    if (pace.due(key.length + (state?.length ?? 0))) yield;
   }
   reader.finish();
   return changes;
 }
 
+/** Where the changes of an answer may be: by event, then unit; of both each key once, and not more keys than an event may touch. */
+class Places {
+  readonly #frame: ProjectFrame;
+  /** Of each unit, the keys whose state after the batch was told. */
+  readonly #last: readonly Set<string>[];
+  #place = -1;
+  #keys = 0;
+  #first = '';
+  /** Made for the second key: most events touch one. */
+  #here: Set<string> | undefined;
+
+  constructor(frame: ProjectFrame) {
+    this.#frame = frame;
+    this.#last = frame.reply === 'last' ? frame.units.map(() => new Set<string>()) : [];
+  }
+
+  /** @throws WireError */
+  take(event: number, unit: number, key: string, outcome: ProjectedChange['outcome']): void {
+    const place = event * this.#frame.units.length + unit;
+    if (place < this.#place) throw new WireError('changes are out of order');
+    if (place > this.#place) {
+      this.#place = place;
+      this.#keys = 1;
+      this.#first = key;
+      this.#here = undefined;
+    } else {
+      if (++this.#keys > MAX_KEYS) throw new WireError(`one event touches more than ${MAX_KEYS} keys`);
+      this.#here ??= new Set([this.#first]);
+      if (this.#here.size === this.#here.add(key).size) throw new WireError('a key comes twice for one event');
+    }
+    const last = outcome === 'changed' ? this.#last[unit] : undefined;
+    if (last !== undefined && last.size === last.add(key).size)
+      throw new WireError('the last state of a key comes twice');
+  }
+}
+
 const OUTCOMES = ['changed', 'faulted', 'parked'] as const;
 
-function readKey(reader: FrameReader): string {
+function readKeyOf(reader: FrameReader, { onlyKey }: ProjectFrame): string {
   const key = reader.string(MAX_STATE_KEY * 3);
   if (key !== '' && !isName(key, MAX_STATE_KEY)) throw new WireError('a state key is not a name');
+  if (onlyKey !== undefined && onlyKey !== '' && key !== onlyKey) throw new WireError('a key that nobody asked for');
   return key;
 }
 
@@ -290,12 +377,12 @@ function readState(reader: FrameReader, maxBytes: number): State {
     if (error instanceof JsonError) throw new WireError(`a state is not JSON: ${error.message}`);
     throw error;
   }
-  return state;
+  return reader.kept(state);
 }
 
 function readFailure(reader: FrameReader): Failure {
-  const message = reader.string();
-  const file = reader.string();
-  const line = reader.varUint();
+  const message = reader.string(MAX_MESSAGE_BYTES);
+  const file = reader.string(MAX_FILE_BYTES);
+  const line = reader.index(MAX_LINE);
   return { message, file: file === '' ? null : file, line: line === 0 ? null : line };
 }

@@ -1,13 +1,15 @@
-import { excessOf, usageOf } from './process-usage.js';
+import { excessOf, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
 
 /** What has a process, or wants one: the runner of a tenant. */
 export interface PoolMember {
   /** Of its live process. */
   readonly pid: number | undefined;
+  /** Time in which its live process had work, its start included. */
+  readonly busyMs: number;
   /** Ends its process, which is idle; resolves when that has ended. */
   evict(): Promise<void>;
-  /** Its process is past a limit: ends it, for that reason. */
-  exceeded(reason: string): void;
+  /** Its process is past a limit: ends it, for that reason. `leftBehind`: by what earlier events may have left. */
+  exceeded(reason: string, leftBehind: boolean): void;
 }
 
 export interface RunnerPoolOptions {
@@ -21,6 +23,8 @@ export interface RunnerPoolOptions {
   readonly turnMs: number;
   readonly maxResidentBytes: number;
   readonly maxThreads: number;
+  /** Processor time beside its work that one may use at once. */
+  readonly spareProcessorMs: number;
   readonly pollMs: number;
 }
 
@@ -31,6 +35,8 @@ interface Place {
   /** When it last had nothing to do; undefined while it works. */
   idleSince: number | undefined;
   leaving: boolean;
+  /** Of the process that it had when it was looked at last. */
+  processor: { readonly pid: number; readonly allowance: ProcessorAllowance } | undefined;
 }
 
 interface Waiter {
@@ -158,6 +164,7 @@ export class RunnerPool {
           starting: true,
           idleSince: undefined,
           leaving: false,
+          processor: undefined,
         });
         this.#watch(true);
         waiter.resolve();
@@ -191,9 +198,23 @@ export class RunnerPool {
       if (usage === undefined) continue;
       place.residentBytes = usage.residentBytes;
       const excess = excessOf(usage, maxResidentBytes, maxThreads);
-      if (excess !== undefined) member.exceeded(excess);
+      const processor = this.#processorExcess(member, place);
+      if (excess !== undefined) member.exceeded(excess, false);
+      else if (processor !== undefined) member.exceeded(processor, true);
     }
     if (this.#residentBytes() > maxRunnersBytes) this.#retireLongestIdle();
     this.#grant();
+  }
+
+  #processorExcess({ pid, busyMs }: PoolMember, place: Place): string | undefined {
+    const { spareProcessorMs } = this.#options;
+    const used = pid === undefined ? undefined : processorMsOf(pid);
+    if (pid === undefined || used === undefined || spareProcessorMs === 0) return undefined;
+    const now = performance.now();
+    if (place.processor?.pid !== pid)
+      place.processor = { pid, allowance: new ProcessorAllowance(spareProcessorMs, now) };
+    return place.processor.allowance.exceeded(used, busyMs, now)
+      ? `used more than ${spareProcessorMs.toLocaleString('en-US')} ms of processor time beside its work`
+      : undefined;
   }
 }

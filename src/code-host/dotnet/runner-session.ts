@@ -1,19 +1,22 @@
-import { nextTurn, oneSlice, type Sliced } from '../../core/slices.js';
+import type { HostEvent, Unit } from '../code-host.js';
+import { unitIdOf } from './unit-id.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
 import type { ResolvedOptions } from './options.js';
 import { encodeLoad, encodeNamed } from './runner-codec.js';
+import { inSlices, type Sliced } from './slices.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 /** Why a request came to nothing. */
 export class RunnerFailure extends Error {
   override readonly name = 'RunnerFailure';
   /**
-   * `ended`: the process went, for whatever reason. `overran`: it was killed for taking too long. `start`: it never came up.
-   * `too-large`: a frame of this request would pass the limit; the process lives.
+   * `ended`: the process went, for whatever reason. `overran`: it was killed for taking too long. `breach`: it was killed for what
+   * it said, and whose code that was has a strike already. `start`: it never came up. `too-large`: a frame of this request would
+   * pass the limit; the process lives.
    */
-  readonly kind: 'ended' | 'overran' | 'start' | 'too-large';
+  readonly kind: 'ended' | 'overran' | 'breach' | 'start' | 'too-large';
   readonly killedFromOutside: boolean;
   /** It was killed for what it took; which of the events that it ran is to blame is not known. */
   readonly exceeded: boolean;
@@ -29,6 +32,10 @@ export class RunnerFailure extends Error {
 export interface Exchange<T> {
   /** Runs from when the runner has this request before it. */
   readonly deadlineMs: number;
+  /** Of the payload of whatever the runner may say to it; more is refused before it is read. */
+  readonly mostBytes: number;
+  /** The last event in it. */
+  readonly through?: HostEvent | undefined;
   readonly encode: (writer: FrameWriter, requestId: number) => void;
   /** Writes the states that the runner lacks; the writer stands behind the frame's head. */
   readonly supply?: (missing: Buffer, writer: FrameWriter) => Sliced<void>;
@@ -39,11 +46,15 @@ export interface Exchange<T> {
 interface Pending {
   readonly requestId: number;
   readonly exchange: Exchange<unknown>;
+  /** Whose code runs in it. */
+  readonly units: readonly Unit[];
   readonly writer: FrameWriter;
   readonly resolve: (value: unknown) => void;
-  readonly reject: (failure: RunnerFailure) => void;
+  readonly reject: (failure: Error) => void;
   /** The runner has asked for the states that it lacks. */
   supplied: boolean;
+  /** What it said is large: a process that ends over it leaves that behind. */
+  marked: boolean;
 }
 
 /**
@@ -52,32 +63,46 @@ interface Pending {
  */
 export class RunnerSession {
   readonly #options: ResolvedOptions;
+  readonly #tenantId: string;
   readonly #process: HostProcess;
   readonly #pending: Pending[] = [];
   readonly #writers: FrameWriter[] = [];
   readonly #loaded = new Set<string>();
   #requestId = 0;
   #timer: NodeJS.Timeout | undefined;
+  #armedUntil = 0;
   #overran: number | undefined;
   #exceeded = false;
   #isReady = false;
-  /** A frame is being worked off; those that came behind it wait. */
-  #working = false;
-  readonly #frames: Frame[] = [];
+  /** Its answer is here, and being read: whatever becomes of the process. */
+  #reading: Pending | undefined;
+  /** Of the request that was answered last. */
+  #lastUnits: readonly Unit[] = [];
+  /** When it began what it is at; undefined: it has nothing to do. */
+  #busySince: number | undefined = performance.now();
+  #busyMs = 0;
 
-  constructor(tenantId: string, options: ResolvedOptions, onEnd: (session: RunnerSession) => void) {
+  constructor(
+    tenantId: string,
+    options: ResolvedOptions,
+    onEnd: (session: RunnerSession, breach: string | undefined) => void,
+  ) {
     this.#options = options;
+    this.#tenantId = tenantId;
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
       onFrame: (frame) => this.#receive(frame),
       expects: () => this.#pending.length > 0,
+      mostBytes: () => this.#pending[0]?.exchange.mostBytes ?? 0,
+      onUnexpected: (err) => logger.error({ err, tenantId }, 'what a runner said could not be read'),
       onEnd: (end) => {
         const { pid } = this.#process;
         observer.onProcessEnd?.({ role: 'runner', tenantId, pid, reason: end.reason });
         const level = ([IDLE, CLOSED, YIELDED] as string[]).includes(end.reason) ? 'debug' : 'warn';
         logger[level]({ tenantId, pid, reason: end.reason, stderr: end.stderr }, 'a runner ended');
+        const blamed = end.breach ? end.reason : undefined;
+        onEnd(this, blamed);
         this.#failAll(end);
-        onEnd(this);
       },
     });
     if (this.#process.pid !== undefined)
@@ -86,6 +111,7 @@ export class RunnerSession {
     void this.#process.ready.then((ready) => {
       if (!ready) return;
       this.#isReady = true;
+      this.#rest();
       this.#armHead();
     });
   }
@@ -103,6 +129,21 @@ export class RunnerSession {
     return this.#process.ready;
   }
 
+  /** Whose code is at work, or was last. */
+  get units(): readonly Unit[] {
+    return this.#pending.find(({ units }) => units.length > 0)?.units ?? this.#lastUnits;
+  }
+
+  /** It has a request. */
+  get busy(): boolean {
+    return this.#pending.length > 0;
+  }
+
+  /** Time in which it had something to do, its start included. */
+  get busyMs(): number {
+    return this.#busyMs + (this.#busySince === undefined ? 0 : performance.now() - this.#busySince);
+  }
+
   has(artefactId: string): boolean {
     return this.#loaded.has(artefactId);
   }
@@ -110,10 +151,15 @@ export class RunnerSession {
   /** Goes before the requests that follow; what is wrong with the artefact shows in them. */
   load(artefactId: string, assembly: Buffer): void {
     this.#loaded.add(artefactId);
-    const loading = this.exchange({
+    const loading = this.exchange([], {
       deadlineMs: this.#options.startDeadlineMs,
+      mostBytes: 0,
       encode: (writer, requestId) => encodeLoad(writer, requestId, artefactId, assembly),
-      decode: (frame) => oneSlice(() => expectTag(frame, Tag.Loaded)),
+      // eslint-disable-next-line require-yield -- there is nothing in it to be read
+      *decode(frame) {
+        expectTag(frame, Tag.Loaded);
+        if (frame.payload.length > 0) throw new WireError('a frame goes on after its fields');
+      },
     });
     // The request behind it fails with it, and tells.
     loading.catch(() => undefined);
@@ -128,7 +174,7 @@ export class RunnerSession {
   }
 
   /** @throws RunnerFailure */
-  exchange<T>(exchange: Exchange<T>): Promise<T> {
+  exchange<T>(units: readonly Unit[], exchange: Exchange<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!this.alive) {
         reject(new RunnerFailure('ended', 'its process had ended', { killedFromOutside: true }));
@@ -143,13 +189,16 @@ export class RunnerSession {
         reject(error instanceof FrameTooLargeError ? new RunnerFailure('too-large', error.message) : (error as Error));
         return;
       }
+      this.#busySince ??= performance.now();
       this.#pending.push({
         requestId,
         exchange,
+        units,
         writer,
         resolve: resolve as (value: unknown) => void,
         reject,
         supplied: false,
+        marked: false,
       });
       this.#process.send(writer.end());
       if (this.#pending.length === 1) this.#armHead();
@@ -175,92 +224,110 @@ export class RunnerSession {
     this.#process.send(writer.end());
   }
 
-  #receive(frame: Frame): void {
-    if (!this.#working) return this.#take(frame);
-    // An answer to each request, and no more: a runner that speaks out of turn fills no memory here.
-    if (this.#frames.length >= this.#pending.length) throw new WireError('an answer that nobody asked for');
-    this.#frames.push(frame);
-  }
-
-  #take(frame: Frame): void {
+  #receive(frame: Frame): Promise<void> | undefined {
     const head = this.#pending[0];
     if (head === undefined || frame.requestId !== head.requestId)
       throw new WireError('an answer that nobody asked for');
-    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined) return this.#supply(head, frame);
-    if (frame.tag === Tag.TooLarge)
-      return this.#answered(head, new RunnerFailure('too-large', 'the answer would be too large'));
-    this.#work(head.exchange.decode(frame), (answer) => this.#answered(head, answer));
+    if (isLarge(frame)) this.#mark(head);
+    if (frame.tag === Tag.Missing && head.exchange.supply !== undefined)
+      return this.#supply(head, head.exchange.supply, frame);
+    if (frame.tag === Tag.TooLarge) {
+      if (frame.payload.length > 0) throw new WireError('a frame goes on after its fields');
+      this.#answered(head);
+      head.reject(new RunnerFailure('too-large', 'the answer would be too large'));
+      return undefined;
+    }
+    // It has answered: what it takes to read that is not its time.
+    clearTimeout(this.#timer);
+    const reading = inSlices(
+      head.exchange.decode(frame),
+      (answer) => {
+        this.#reading = undefined;
+        this.#answered(head);
+        head.resolve(answer);
+      },
+      (error) => this.#unreadable(head, error),
+    );
+    if (reading !== undefined) this.#reading = head;
+    return reading;
   }
 
-  #answered(head: Pending, answer: unknown): void {
-    if (this.#pending[0] !== head) return; // the process ended meanwhile, and with it the request
+  #answered(head: Pending): void {
+    this.#workedOff(head);
+    if (this.#pending[0] !== head) return;
     this.#pending.shift();
-    this.#writers.push(head.writer);
+    if (head.units.length > 0) this.#lastUnits = head.units;
+    if (head.writer.isSmall) this.#writers.push(head.writer);
+    if (this.#pending.length === 0) this.#rest();
     this.#armHead();
-    if (answer instanceof RunnerFailure) head.reject(answer);
-    else head.resolve(answer);
   }
 
-  #supply(head: Pending, frame: Frame): void {
+  /** A later part of an answer is garbage. Where the process has ended meanwhile, nobody else tells the one who waits. */
+  #unreadable(head: Pending, error: unknown): void {
+    this.#reading = undefined;
+    this.#workedOff(head);
+    this.#process.refuse(error);
+    if (this.#pending[0] === head) return;
+    const reason = error instanceof WireError ? error.message : 'it could not be read';
+    head.reject(new RunnerFailure('breach', `spoke garbage: ${reason}`));
+  }
+
+  #supply(
+    head: Pending,
+    supply: NonNullable<Exchange<unknown>['supply']>,
+    frame: Frame,
+  ): Promise<void> | undefined {
     if (head.supplied) throw new WireError('it asked twice for the states of one request');
     head.supplied = true;
     // The runner has read the request: its buffer is free.
     head.writer.begin(head.requestId, Tag.States);
-    const supply = head.exchange.supply?.(frame.payload, head.writer);
-    if (supply === undefined) return;
-    this.#work(supply, () => this.#process.send(head.writer.end()));
-  }
-
-  /** What is little is done at once, since a push waits for it; the rest in slices, without the deadline of the code. */
-  #work<T>(work: Sliced<T>, done: (value: T) => void): void {
-    const first = this.#slice(work);
-    if (first === undefined) return;
-    if (first.done === true) return done(first.value);
+    const failed = (error: unknown): void => this.#notSupplied(head, error);
+    // It waits for the host, and goes on with what is left of its time.
     clearTimeout(this.#timer);
-    this.#working = true;
-    void this.#workOn(work, done);
-  }
-
-  async #workOn<T>(work: Sliced<T>, done: (value: T) => void): Promise<void> {
-    let slice: IteratorResult<void, T> | undefined;
+    const left = Math.max(1, this.#armedUntil - performance.now());
     try {
-      do {
-        await nextTurn();
-        slice = this.alive ? this.#slice(work) : undefined;
-      } while (slice?.done === false);
-      this.#working = false;
-      if (slice === undefined) return;
-      // While a runner waits for the service, that time is not its code's.
-      this.#armHead();
-      done(slice.value as T);
-      // One of them may take its time too.
-      while (!this.#isWorking() && this.alive) {
-        const frame = this.#frames.shift();
-        if (frame === undefined) return;
-        this.#take(frame);
-      }
+      return inSlices(
+        supply(frame.payload, head.writer),
+        () => {
+          this.#process.send(head.writer.end());
+          if (this.#pending[0] === head) this.#arm(head.exchange.deadlineMs, left);
+        },
+        failed,
+      );
     } catch (error) {
-      this.#working = false;
-      // Whatever it is, it comes of what this runner said: it ends, and nothing else.
-      if (!(error instanceof WireError)) this.#options.logger.error({ err: error }, 'an answer of a runner could not be read');
-      this.#process.kill(`spoke garbage: ${(error as Error).message}`);
-    }
-  }
-
-  #isWorking(): boolean {
-    return this.#working;
-  }
-
-  /** Undefined: the process had to be ended. */
-  #slice<T>(work: Sliced<T>): IteratorResult<void, T> | undefined {
-    try {
-      return work.next();
-    } catch (error) {
-      if (!(error instanceof FrameTooLargeError)) throw error;
-      // It waits for states that can't be sent at once: it has to go, and the events are fed one by one.
-      this.#process.kill('the states of one request were too large');
+      failed(error);
       return undefined;
     }
+  }
+
+  #notSupplied(head: Pending, error: unknown): void {
+    if (error instanceof WireError) this.#process.refuse(error);
+    // It waits for states that can't be sent at once: it has to go, and the events are fed one by one.
+    else if (error instanceof FrameTooLargeError) this.#process.kill('the states of one request were too large');
+    else {
+      // No fault of the code: its states could not be had.
+      head.reject(error as Error);
+      this.#process.kill('its states could not be read');
+    }
+  }
+
+  /** What is large is told to the next process before this one works it off. */
+  #mark(head: Pending): void {
+    const { through } = head.exchange;
+    if (through === undefined) return;
+    head.marked = true;
+    const units = [...new Set(head.units.map(unitIdOf))];
+    this.#options.marks?.begin(this.#tenantId, { units, through: eventName(through) });
+  }
+
+  #workedOff(head: Pending): void {
+    if (head.marked) this.#options.marks?.end(this.#tenantId);
+  }
+
+  #rest(): void {
+    if (this.#busySince === undefined || this.#pending.length > 0) return;
+    this.#busyMs += performance.now() - this.#busySince;
+    this.#busySince = undefined;
   }
 
   #armHead(): void {
@@ -269,12 +336,13 @@ export class RunnerSession {
     else if (this.#pending[0] !== undefined) this.#arm(this.#pending[0].exchange.deadlineMs);
   }
 
-  #arm(milliseconds: number): void {
+  #arm(milliseconds: number, left = milliseconds): void {
     clearTimeout(this.#timer);
+    this.#armedUntil = performance.now() + left;
     this.#timer = setTimeout(() => {
       this.#overran = milliseconds;
       this.#process.kill(`overran its ${milliseconds.toLocaleString('en-US')} ms`);
-    }, milliseconds);
+    }, left);
   }
 
   #failAll(end: ProcessEnd): void {
@@ -283,6 +351,7 @@ export class RunnerSession {
     if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED)
       failure = new RunnerFailure('start', end.reason);
     else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
+    else if (end.breach) failure = new RunnerFailure('breach', end.reason);
     else {
       const { killedFromOutside } = end;
       failure = new RunnerFailure('ended', end.killedHere ? end.reason : `ended the process (${end.reason})`, {
@@ -290,9 +359,26 @@ export class RunnerSession {
         exceeded: this.#exceeded,
       });
     }
-    for (const pending of this.#pending.splice(0)) pending.reject(failure);
+    for (const pending of this.#pending.splice(0)) {
+      if (pending === this.#reading) continue;
+      this.#workedOff(pending);
+      pending.reject(failure);
+    }
   }
 }
+
+/** Such a frame takes tens of milliseconds, and more memory than all else that is under way. */
+const LARGE_BYTES = 1024 * 1024;
+const LARGE_QUESTION = 64 * 1024;
+const LARGE_COUNT = 16_384;
+
+const isLarge = ({ tag, payload }: Frame): boolean =>
+  payload.length >= LARGE_BYTES ||
+  (tag === Tag.Missing && payload.length >= LARGE_QUESTION) ||
+  (tag === Tag.Projected && payload.length >= 4 && payload.readUInt32LE(0) >= LARGE_COUNT);
+
+/** As a mark has it. */
+export const eventName = ({ aggregateId, version }: HostEvent): string => `${aggregateId}@${version}`;
 
 export const IDLE = 'idle';
 export const CLOSED = 'closed';

@@ -2,12 +2,11 @@ import { request as httpRequest, STATUS_CODES, type IncomingMessage } from 'node
 import { request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { RequestAbortedError } from '../body.js';
-import { refuseUpgrade } from '../problem.js';
+import type { Refusals } from '../refusals.js';
 import { CLOSE } from '../websocket/connection.js';
 import type { Attempt } from './forward-call.js';
 import { closeFrame, FrameBoundary } from './frame-boundary.js';
-import type { Answerable, Gateway } from './gateway.js';
+import type { Answerable, Gateway, ServedBy } from './gateway.js';
 import { forwardedHeaders, NOT_OWNER, returnedHeaders, targetOf } from './headers.js';
 
 /** How long an owner may take to answer the handshake. */
@@ -23,16 +22,16 @@ export class Tunnels {
 
   constructor(
     private readonly gateway: Gateway,
+    private readonly refusals: Refusals,
     private readonly onCount: (open: number) => void = () => undefined,
   ) {}
 
-  /** Connects an upgrade request with who notifies of the tenant, or answers it. False: that is this process, and is to serve it. Never rejects. */
+  /** Connects an upgrade request with the process that serves it, or answers it. False: that is this process, and is to serve it. Never rejects. */
   async connect(
     request: IncomingMessage,
     client: Duplex,
     head: Buffer,
-    tenantId: string,
-    requestId: string,
+    { tenantId, by, requestId }: { readonly tenantId: string; readonly by: ServedBy; readonly requestId: string },
   ): Promise<boolean> {
     const refusal: Record<string, string> = {};
     const answer: Answerable = {
@@ -42,12 +41,11 @@ export class Tunnels {
       },
     };
     try {
-      return await this.gateway.reach(request, answer, { slotKey: tenantId, by: 'notifier', repeatable: true }, (url) =>
+      return await this.gateway.reach(request, answer, { slotKey: tenantId, by, repeatable: true }, (url) =>
         this.#attempt(url, request, client as Socket, head, requestId),
       );
     } catch (error) {
-      if (error instanceof RequestAbortedError || client.destroyed) client.destroy();
-      else refuseUpgrade(client, error, requestId, refusal);
+      this.refusals.upgrade(request, client, error, requestId, refusal);
       return true;
     }
   }

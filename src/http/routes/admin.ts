@@ -1,107 +1,197 @@
-import type { Router } from 'express';
 import { z } from 'zod';
+import type { Catalog } from '../../catalog/catalog.js';
 import { createKey, createTenant, deleteTenant, revokeKey } from '../../catalog/tenants.js';
 import { StatefoldError } from '../../core/errors.js';
-import { adminCheck } from '../admin-auth.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { readJsonBody } from '../json-body.js';
-import { onlyParameters, pageParameters, queryOf, textParameter } from '../query.js';
+import { json } from '../bodies.js';
+import { anyText, paging } from '../parameters.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
-import { answer, parameter, resource } from '../resource.js';
+import { component, integer, listOf, text, timestamp } from '../schema.js';
+import { route } from './dependencies.js';
+
+// Tenants, keys and the read store, for whoever holds the admin key.
+
+const tenant = { tenantId: text, name: text, createdAt: timestamp, partitions: integer.optional() };
+export const Tenant = component('Tenant', z.strictObject(tenant));
+export type Tenant = z.infer<typeof Tenant>;
+export const NewTenant = component('NewTenant', z.strictObject({ ...tenant, keyId: text, apiKey: text }));
+export type NewTenant = z.infer<typeof NewTenant>;
+const key = { keyId: text, tenantId: text, prefix: text, createdAt: timestamp };
+export const Key = component('Key', z.strictObject({ ...key, revokedAt: timestamp.optional() }));
+export type Key = z.infer<typeof Key>;
+export const NewKey = component('NewKey', z.strictObject({ ...key, apiKey: text }));
+export type NewKey = z.infer<typeof NewKey>;
+export const ReadStoreAccess = component(
+  'ReadStoreAccess',
+  z.strictObject({ url: text, user: text, password: text, database: text }),
+);
+export type ReadStoreAccess = z.infer<typeof ReadStoreAccess>;
 
 // Which ids and names are allowed, the catalog decides.
-const CREATE = z.object({
+const Create = z.object({
   name: z.string('must be a string').optional(),
   tenantId: z.string('must be a string').optional(),
-  partitions: z.number('must be a number').optional(),
+  partitions: z.number('must be a number').meta({ type: 'integer', minimum: 1 }).optional(),
 });
 
-/** Tenants, keys and the read store, for whoever holds the admin key. */
-export function adminRoutes(
-  router: Router,
-  { catalog, removeTenantData, adminKey, settings, readStoreAccess, rebuildReadStore }: RouteDependencies,
-): void {
-  const requireAdmin = adminCheck(adminKey);
-  const requireTenant = (tenantId: string): string => {
-    if (catalog.get('tenant', tenantId) === undefined)
-      throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} does not exist`);
-    return tenantId;
-  };
-
-  resource(router, '/admin/tenants', {
-    get: (request, response) => {
-      requireAdmin(request);
-      const { items, nextCursor } = page(catalog.list('tenant', undefined), pageParameters(queryOf(request.url)));
-      answer(response, 200, { tenants: items.map(tenantRecord), nextCursor });
-    },
-    post: async (request, response) => {
-      requireAdmin(request);
-      const { name, tenantId, partitions } = await readJsonBody(request, settings, CREATE);
-      if (name === undefined && tenantId === undefined)
-        throw new StatefoldError('INVALID_REQUEST', 'The body needs a name, or a tenantId, or both.');
-      const created = await createTenant(catalog, { tenantId, name, partitions });
-      answer(response, 201, { ...tenantRecord(created.tenant), keyId: created.key.keyId, apiKey: created.apiKey });
-    },
-  });
-
-  resource(router, '/admin/tenants/:id', {
-    get: (request, response) => {
-      requireAdmin(request);
-      const tenant = catalog.get('tenant', requireTenant(parameter(request, 'id')))?.value;
-      if (tenant !== undefined) answer(response, 200, tenantRecord(tenant));
-    },
-    delete: async (request, response) => {
-      requireAdmin(request);
-      await deleteTenant(catalog, requireTenant(parameter(request, 'id')), removeTenantData);
-      response.status(204).end();
-    },
-  });
-
-  resource(router, '/admin/tenants/:id/keys', {
-    get: (request, response) => {
-      requireAdmin(request);
-      const tenantId = requireTenant(parameter(request, 'id'));
-      const { items, nextCursor } = page(catalog.list('key', tenantId), pageParameters(queryOf(request.url)));
-      answer(response, 200, { keys: items.map(keyRecord), nextCursor });
-    },
-    post: async (request, response) => {
-      requireAdmin(request);
-      const { key, apiKey } = await createKey(catalog, requireTenant(parameter(request, 'id')));
-      answer(response, 201, { ...keyRecord(key), apiKey });
-    },
-  });
-
-  resource(router, '/admin/tenants/:id/keys/:keyId', {
-    delete: async (request, response) => {
-      requireAdmin(request);
-      const tenantId = requireTenant(parameter(request, 'id'));
-      const keyId = parameter(request, 'keyId');
-      if (catalog.get('key', keyId)?.value.tenantId !== tenantId)
-        throw new StatefoldError('NOT_FOUND', `key ${keyId} does not exist`);
-      await revokeKey(catalog, tenantId, keyId);
-      response.status(204).end();
-    },
-  });
-
-  resource(router, '/admin/read-store', {
-    get: (request, response) => {
-      requireAdmin(request);
-      const access = readStoreAccess();
-      if (access === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is not running.');
-      response.setHeader('Cache-Control', 'no-store');
-      answer(response, 200, access);
-    },
-  });
-
-  resource(router, '/admin/read-store/rebuild', {
-    post: async (request, response) => {
-      requireAdmin(request);
-      const query = queryOf(request.url);
-      // A misspelt name would rebuild every tenant.
-      onlyParameters(query, ['tenantId']);
-      const tenantId = textParameter(query, 'tenantId');
-      await rebuildReadStore(tenantId === undefined ? undefined : requireTenant(tenantId));
-      answer(response, 202, { status: 'rebuilding' });
-    },
-  });
+function requireTenant(catalog: Pick<Catalog, 'get'>, tenantId: string): string {
+  if (catalog.get('tenant', tenantId) === undefined)
+    throw new StatefoldError('NOT_FOUND', `tenant ${tenantId} does not exist`);
+  return tenantId;
 }
+
+const common = { tag: 'Admin', servedBy: 'any', credentials: 'admin' } as const;
+
+const listTenants = route({
+  ...common,
+  method: 'GET',
+  path: '/admin/tenants',
+  operationId: 'listTenants',
+  summary: 'List tenants',
+  query: paging,
+  answers: { 200: listOf('tenants', Tenant) },
+  serve: ({ catalog }, call) => {
+    const { items, nextCursor } = page(catalog.list('tenant', undefined), call.query());
+    call.answer(200, { tenants: items.map(tenantRecord), nextCursor });
+  },
+});
+
+const createTenantRoute = route({
+  ...common,
+  method: 'POST',
+  path: '/admin/tenants',
+  operationId: 'createTenant',
+  summary: 'Create a tenant with a key',
+  body: json(Create, { name: 'Acme', tenantId: 'acme' }),
+  answers: { 201: NewTenant },
+  errors: ['ALREADY_EXISTS'],
+  serve: async ({ catalog }, call) => {
+    const { name, tenantId, partitions } = await call.body();
+    if (name === undefined && tenantId === undefined)
+      throw new StatefoldError('INVALID_REQUEST', 'The body needs a name, or a tenantId, or both.');
+    const created = await createTenant(catalog, { tenantId, name, partitions });
+    call.answer(201, { ...tenantRecord(created.tenant), keyId: created.key.keyId, apiKey: created.apiKey });
+  },
+});
+
+const getTenant = route({
+  ...common,
+  method: 'GET',
+  path: '/admin/tenants/{id}',
+  operationId: 'getTenant',
+  summary: 'A tenant',
+  answers: { 200: Tenant },
+  errors: ['NOT_FOUND'],
+  serve: ({ catalog }, call) => {
+    const found = catalog.get('tenant', requireTenant(catalog, call.parameter('id')))?.value;
+    if (found !== undefined) call.answer(200, tenantRecord(found));
+  },
+});
+
+const deleteTenantRoute = route({
+  ...common,
+  // It stops the tenant's task.
+  servedBy: { tenant: 'id' },
+  method: 'DELETE',
+  path: '/admin/tenants/{id}',
+  operationId: 'deleteTenant',
+  summary: 'Delete a tenant and all it has',
+  answers: { 204: null },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, removeTenantData }, call) => {
+    await deleteTenant(catalog, requireTenant(catalog, call.parameter('id')), removeTenantData);
+    call.done();
+  },
+});
+
+const listKeys = route({
+  ...common,
+  method: 'GET',
+  path: '/admin/tenants/{id}/keys',
+  operationId: 'listKeys',
+  summary: 'List the keys of a tenant',
+  query: paging,
+  answers: { 200: listOf('keys', Key) },
+  errors: ['NOT_FOUND'],
+  serve: ({ catalog }, call) => {
+    const tenantId = requireTenant(catalog, call.parameter('id'));
+    const { items, nextCursor } = page(catalog.list('key', tenantId), call.query());
+    call.answer(200, { keys: items.map(keyRecord), nextCursor });
+  },
+});
+
+const createKeyRoute = route({
+  ...common,
+  method: 'POST',
+  path: '/admin/tenants/{id}/keys',
+  operationId: 'createKey',
+  summary: 'Create a key',
+  answers: { 201: NewKey },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog }, call) => {
+    const { key, apiKey } = await createKey(catalog, requireTenant(catalog, call.parameter('id')));
+    call.answer(201, { ...keyRecord(key), apiKey });
+  },
+});
+
+const revokeKeyRoute = route({
+  ...common,
+  method: 'DELETE',
+  path: '/admin/tenants/{id}/keys/{keyId}',
+  operationId: 'revokeKey',
+  summary: 'Revoke a key',
+  answers: { 204: null },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog }, call) => {
+    const tenantId = requireTenant(catalog, call.parameter('id'));
+    const keyId = call.parameter('keyId');
+    if (catalog.get('key', keyId)?.value.tenantId !== tenantId)
+      throw new StatefoldError('NOT_FOUND', `key ${keyId} does not exist`);
+    await revokeKey(catalog, tenantId, keyId);
+    call.done();
+  },
+});
+
+const getReadStoreAccess = route({
+  ...common,
+  method: 'GET',
+  path: '/admin/read-store',
+  operationId: 'getReadStoreAccess',
+  summary: 'How to connect to the read store',
+  answers: { 200: ReadStoreAccess },
+  serve: ({ readStoreAccess }, call) => {
+    const access = readStoreAccess();
+    if (access === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is not running.');
+    call.response.setHeader('Cache-Control', 'no-store');
+    call.answer(200, access);
+  },
+});
+
+const rebuildReadStore = route({
+  ...common,
+  method: 'POST',
+  path: '/admin/read-store/rebuild',
+  operationId: 'rebuildReadStore',
+  summary: 'Rebuild the read store from the log, of one tenant or of all',
+  query: { tenantId: anyText },
+  // A misspelt name would rebuild every tenant.
+  strictQuery: true,
+  answers: { 202: z.strictObject({ status: z.literal('rebuilding') }) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, rebuildReadStore }, call) => {
+    const { tenantId } = call.query();
+    await rebuildReadStore(tenantId === undefined ? undefined : requireTenant(catalog, tenantId));
+    call.answer(202, { status: 'rebuilding' });
+  },
+});
+
+export const ADMIN = [
+  listTenants,
+  createTenantRoute,
+  getTenant,
+  deleteTenantRoute,
+  listKeys,
+  createKeyRoute,
+  revokeKeyRoute,
+  getReadStoreAccess,
+  rebuildReadStore,
+];

@@ -1,53 +1,143 @@
-import type { Router } from 'express';
-import { StatefoldError } from '../../core/errors.js';
+import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
-import type { AppendRoute } from '../append-route.js';
-import type { RouteDependencies } from '../edge-options.js';
+import { APPEND_QUERY } from '../append-route.js';
+import { Append, AppendBatch } from '../append-schema.js';
+import { json } from '../bodies.js';
 import { eventJson } from '../event-json.js';
 import { JsonWriter } from '../json-writer.js';
-import { integerParameter, queryOf, requireName, textParameter } from '../query.js';
-import { answer, parameter, requestIdOfAnswer, resource, type Handler } from '../resource.js';
+import { described, integerFrom, oneOf, only, requireName } from '../parameters.js';
+import {
+  aggregateId,
+  aggregateType,
+  component,
+  Event,
+  Fault,
+  integer,
+  state,
+  text,
+  timestamp,
+  version,
+} from '../schema.js';
+import { route } from './dependencies.js';
 
 const DEFAULT_EVENTS = 1_000;
 const MAX_EVENTS = 10_000;
 
-export function eventRoutes(router: Router, { authenticate, tenants }: RouteDependencies, append: AppendRoute): void {
-  const list = async (...[request, response, id]: [...Parameters<Handler>, string]): Promise<void> => {
-    const { tenantId } = authenticate(request);
-    const aggregateId = requireName(id, 'aggregateId', MAX_AGGREGATE_ID);
-    const query = queryOf(request.url);
-    const version = (name: string): number | undefined => integerParameter(query, name, 0, Number.MAX_SAFE_INTEGER);
-    const direction = textParameter(query, 'direction') ?? 'forward';
-    if (direction !== 'forward' && direction !== 'backward')
-      throw new StatefoldError('INVALID_REQUEST', 'direction must be forward or backward');
-    const include = textParameter(query, 'include');
-    if (include !== undefined && include !== 'metadata')
-      throw new StatefoldError('INVALID_REQUEST', 'include must be metadata, or be left out');
-    const asked = {
-      aggregateId,
-      fromVersion: version('fromVersion'),
-      toVersion: version('toVersion'),
-      limit: integerParameter(query, 'limit', 1, MAX_EVENTS) ?? DEFAULT_EVENTS,
-      direction,
-    } as const;
-    const page = await (await tenants.home(tenantId, aggregateId)).events(asked);
+const made = {
+  state: state.optional(),
+  stateStatus: z
+    .enum(['deadline', 'faulted', 'superseded', 'unavailable'])
+    .describe('Why there is no state although a reducer is bound.')
+    .optional(),
+};
+export const Appended = component(
+  'Appended',
+  z.strictObject({ eventId: text, aggregateId, aggregateType, version, timestamp, ...made }),
+);
+export type Appended = z.infer<typeof Appended>;
+export const BatchAppended = component(
+  'BatchAppended',
+  z.strictObject({
+    aggregateId,
+    aggregateType,
+    startVersion: version,
+    endVersion: version,
+    eventIds: z.array(text),
+    timestamp,
+    ...made,
+  }),
+);
+export type BatchAppended = z.infer<typeof BatchAppended>;
+
+/** Of an append; its handler reads them itself, before the express router. */
+const appending = {
+  servedBy: 'appended',
+  credentials: 'tenant',
+  query: APPEND_QUERY,
+  strictQuery: true,
+  headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
+  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'VERSION_CONFLICT'],
+} as const;
+
+const appendEvent = route({
+  method: 'POST',
+  path: '/events',
+  operationId: 'appendEvent',
+  tag: 'Events',
+  summary: 'Append one event',
+  ...appending,
+  body: json(Append, {
+    aggregateId: 'order-1001',
+    eventType: 'OrderPlaced',
+    data: { total: 42.5 },
+    expectedVersion: 0,
+    correlationId: 'checkout-7',
+  }),
+  answers: { 201: Appended },
+  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, false),
+});
+
+const appendBatch = route({
+  method: 'POST',
+  path: '/events/batch',
+  operationId: 'appendBatch',
+  tag: 'Events',
+  summary: 'Append several events to one aggregate, all or none',
+  ...appending,
+  body: json(AppendBatch, {
+    aggregateId: 'order-1001',
+    events: [
+      { eventType: 'ItemAdded', data: { sku: 'A-1', quantity: 2 } },
+      { eventType: 'OrderPaid', data: { amount: 42.5 } },
+    ],
+    expectedVersion: 1,
+  }),
+  answers: { 201: BatchAppended },
+  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, true),
+});
+
+const listEvents = route({
+  method: 'GET',
+  path: '/events/{aggregateId}',
+  operationId: 'listEvents',
+  tag: 'Events',
+  summary: 'List the events of an aggregate',
+  servedBy: { aggregate: 'aggregateId' },
+  credentials: 'tenant',
+  query: {
+    fromVersion: integerFrom(0),
+    toVersion: integerFrom(0),
+    limit: integerFrom(1, MAX_EVENTS, DEFAULT_EVENTS),
+    direction: oneOf('forward', 'backward', 'forward'),
+    include: described(
+      only('metadata'),
+      'Adds aggregateType, and correlationId, causationId and metadata where they were sent.',
+    ),
+  },
+  answers: {
+    200: z.strictObject({ events: z.array(Event), nextVersion: integer.optional(), fault: Fault.optional() }),
+  },
+  errors: ['GONE', 'NOT_FOUND'],
+  serve: async ({ tenants }, call) => {
+    const aggregateId = requireName(call.parameter('aggregateId'), 'aggregateId', MAX_AGGREGATE_ID);
+    const { include, ...asked } = call.query();
+    const page = await (await tenants.home(call.tenantId, aggregateId)).events({ aggregateId, ...asked });
     const writer = new JsonWriter().text('{"events":[');
     writer.list(page.events, (event) => eventJson(writer, event, include === 'metadata')).text(']');
     if (page.nextVersion !== undefined) writer.member('nextVersion', page.nextVersion);
     if (page.fault !== undefined) writer.member('fault', faultForClients(page.fault));
-    answer(response, 200, writer.text('}').end());
-  };
+    call.answer(200, writer.text('}').end());
+  },
+});
 
-  // The two appends come here only by unusual spellings of their paths: the edge serves them before the router.
-  resource(router, '/events', {
-    post: (request, response) => append(request, response, requestIdOfAnswer(response), false),
-  });
-  resource(router, '/events/batch', {
-    get: (request, response) => list(request, response, 'batch'),
-    post: (request, response) => append(request, response, requestIdOfAnswer(response), true),
-  });
-  resource(router, '/events/:aggregateId', {
-    get: (request, response) => list(request, response, parameter(request, 'aggregateId')),
-  });
-}
+/** "batch" is an aggregate id as any other, at a path that has a route of its own. */
+const listEventsOfBatch = {
+  ...listEvents,
+  path: '/events/batch',
+  operationId: 'listEventsOfBatch',
+  parameters: { aggregateId: 'batch' },
+  described: false,
+} as const;
+
+export const EVENTS = [appendEvent, appendBatch, listEvents, listEventsOfBatch];

@@ -1,105 +1,208 @@
-import type { Request, Response, Router } from 'express';
 import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
 import type { ReleaseMode } from '../../core/records.js';
 import type { KeyRelease } from '../../tenancy/faults.js';
-import { declaredLength } from '../body.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { readJsonBody } from '../json-body.js';
-import { requireProjection } from '../notification-query.js';
-import { pageParameters, queryOf, requireAggregateType, requireName } from '../query.js';
-import { answer, parameter, resource } from '../resource.js';
+import { optionalJson } from '../bodies.js';
+import { paging, requireAggregateType, requireName } from '../parameters.js';
+import { requireProjection } from '../require-projection.js';
+import type { Call } from '../route.js';
+import { aggregateId, aggregateType, component, Fault, integer, KeyFault, listOf, text } from '../schema.js';
+import { route, type RouteDependencies } from './dependencies.js';
 
-const text = z.string('must be a string').min(1, 'must not be empty').optional();
+// Events on which tenant code threw: where they are, and how their aggregates and keys go on.
+
+const given = z.string('must be a string').min(1, 'must not be empty').optional();
 const version = z.int('must be an integer').min(1, 'must be at least 1').optional();
 /** Which fault the client means; without any, whichever it is. */
-const OF_AN_AGGREGATE = z.object({ eventId: text, version });
-const OF_A_KEY = OF_AN_AGGREGATE.extend({ className: text });
+export const FaultChoice = component('FaultChoice', z.object({ eventId: given, version }));
+export const KeyFaultChoice = component('KeyFaultChoice', FaultChoice.extend({ className: given }));
 /** Of a projection: the empty key has no path of its own. */
-const OF_KEYS = OF_A_KEY.extend({ key: z.string('must be a string').optional() });
+export const KeysFaultChoice = component(
+  'KeysFaultChoice',
+  KeyFaultChoice.extend({ key: z.string('must be a string').optional() }),
+);
+export type KeysFaultChoice = z.infer<typeof KeysFaultChoice>;
 
-/** Events on which tenant code threw: where they are, and how their aggregates and keys go on. */
-export function faultRoutes(router: Router, { authenticate, tenants, catalog, settings }: RouteDependencies): void {
-  /** A body may be left out. */
-  const bodyOf = async <T>(request: Request, schema: z.ZodType<T>): Promise<T> => {
-    const empty =
-      declaredLength(request) === 0 ||
-      (Number.isNaN(declaredLength(request)) && request.headers['transfer-encoding'] === undefined);
-    return empty ? schema.parse({}) : readJsonBody(request, settings, schema);
-  };
+export const AggregateReleased = component(
+  'AggregateReleased',
+  z.strictObject({
+    aggregateId,
+    aggregateType,
+    outcome: z.enum(['released', 'faulted', 'pending']),
+    version: integer.describe('Of the state now.'),
+    events: integer.describe('By which the state came further, those that were passed over too.'),
+    fault: Fault.optional(),
+  }),
+);
+export type AggregateReleased = z.infer<typeof AggregateReleased>;
+export const KeysReleased = component(
+  'KeysReleased',
+  z.strictObject({
+    projectionId: text,
+    keys: z.array(
+      z.strictObject({
+        key: text,
+        className: text,
+        outcome: z.enum(['released', 'faulted', 'superseded', 'pending']),
+        changes: integer.describe('Of the state, that were told.'),
+        fault: Fault.optional(),
+      }),
+    ),
+  }),
+);
+export type KeysReleased = z.infer<typeof KeysReleased>;
 
-  resource(router, '/aggregate-types/:type/faults', {
-    get: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const aggregateType = requireAggregateType(parameter(request, 'type'));
-      const { faults, nextCursor } = await (
-        await tenants.open(tenantId)
-      ).faults.ofType(aggregateType, pageParameters(queryOf(request.url)));
-      answer(response, 200, { faults: faults.map(faultForClients), nextCursor });
-    },
-  });
+const listAggregateFaults = route({
+  method: 'GET',
+  path: '/aggregate-types/{type}/faults',
+  operationId: 'listAggregateFaults',
+  tag: 'Faults',
+  summary: 'List the aggregates of a type that stand at an event on which the reducer threw',
+  servedBy: 'owner',
+  credentials: 'tenant',
+  query: paging,
+  answers: { 200: listOf('faults', Fault) },
+  serve: async ({ tenants }, call) => {
+    const aggregateType = requireAggregateType(call.parameter('type'));
+    const { faults, nextCursor } = await (await tenants.open(call.tenantId)).faults.ofType(aggregateType, call.query());
+    call.answer(200, { faults: faults.map(faultForClients), nextCursor });
+  },
+});
 
-  resource(router, '/projections/:id/faults', {
-    get: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      const { faults, nextCursor } = await (
-        await tenants.open(tenantId)
-      ).faults.ofProjection(projectionId, pageParameters(queryOf(request.url)));
-      answer(response, 200, {
-        faults: faults.map(({ key, fault }) => ({ key, ...faultForClients(fault) })),
-        nextCursor,
-      });
-    },
-  });
+const listKeyFaults = route({
+  method: 'GET',
+  path: '/projections/{id}/faults',
+  operationId: 'listKeyFaults',
+  tag: 'Faults',
+  summary: 'List the keys of a projection that stand at an event on which the code threw',
+  servedBy: 'owner',
+  credentials: 'tenant',
+  ofCatalog: true,
+  query: paging,
+  answers: { 200: listOf('faults', KeyFault) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ tenants, catalog }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const { faults, nextCursor } = await (
+      await tenants.open(call.tenantId)
+    ).faults.ofProjection(projectionId, call.query());
+    call.answer(200, { faults: faults.map(({ key, fault }) => ({ key, ...faultForClients(fault) })), nextCursor });
+  },
+});
 
-  const ofAnAggregate = async (request: Request, response: Response, mode: ReleaseMode): Promise<void> => {
-    const { tenantId } = authenticate(request);
-    const aggregateType = requireAggregateType(parameter(request, 'type'));
-    const aggregateId = requireName(parameter(request, 'id'), 'aggregateId', MAX_AGGREGATE_ID);
-    const { eventId, version: expected } = await bodyOf(request, OF_AN_AGGREGATE);
-    const { fault, ...released } = await (
-      await tenants.home(tenantId, aggregateId)
-    ).release({ aggregateType, aggregateId, mode, eventId, version: expected });
-    answer(response, 200, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
-  };
+const releaseAggregate = async (
+  { tenants }: RouteDependencies,
+  call: Call<'type' | 'id', Record<never, never>, z.infer<typeof FaultChoice>>,
+  mode: ReleaseMode,
+): Promise<void> => {
+  const aggregateType = requireAggregateType(call.parameter('type'));
+  const aggregateId = requireName(call.parameter('id'), 'aggregateId', MAX_AGGREGATE_ID);
+  const { eventId, version } = await call.body();
+  const { fault, ...released } = await (
+    await tenants.home(call.tenantId, aggregateId)
+  ).release({ aggregateType, aggregateId, mode, eventId, version });
+  call.answer(200, { ...released, fault: fault === undefined ? undefined : faultForClients(fault) });
+};
 
-  const ofKeys = async (request: Request, response: Response, mode: ReleaseMode, named: boolean): Promise<void> => {
-    const { tenantId } = authenticate(request);
-    const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-    const ofPath = named ? requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY) : undefined;
-    const {
-      eventId,
-      version: expected,
-      className,
-      key = undefined,
-    } = await bodyOf<z.infer<typeof OF_KEYS>>(request, named ? OF_A_KEY : OF_KEYS);
-    const keys = await (
-      await tenants.open(tenantId)
-    ).faults.releaseKeys({ projectionId, key: ofPath ?? key, className, mode, eventId, version: expected });
-    answer(response, 200, { projectionId, keys: keys.map(keyJson) });
-  };
+const releasing = {
+  method: 'POST',
+  tag: 'Faults',
+  credentials: 'tenant',
+} as const;
 
-  resource(router, '/aggregate-types/:type/:id/retry', {
-    post: (request, response) => ofAnAggregate(request, response, 'retry'),
-  });
-  resource(router, '/aggregate-types/:type/:id/skip', {
-    post: (request, response) => ofAnAggregate(request, response, 'skip'),
-  });
-  resource(router, '/projections/:id/retry', {
-    post: (request, response) => ofKeys(request, response, 'retry', false),
-  });
-  resource(router, '/projections/:id/skip', { post: (request, response) => ofKeys(request, response, 'skip', false) });
-  resource(router, '/projections/:id/states/:key/retry', {
-    post: (request, response) => ofKeys(request, response, 'retry', true),
-  });
-  resource(router, '/projections/:id/states/:key/skip', {
-    post: (request, response) => ofKeys(request, response, 'skip', true),
-  });
-}
+const OF_AN_AGGREGATE = {
+  ...releasing,
+  servedBy: { aggregate: 'id' },
+  body: optionalJson(FaultChoice),
+  answers: { 200: AggregateReleased },
+  errors: ['ARTEFACT_FAULTED', 'FAULT_MISMATCH', 'NO_REDUCER_BOUND', 'NOT_FAULTED', 'NOT_FOUND'],
+} as const;
+
+const retryAggregate = route({
+  ...OF_AN_AGGREGATE,
+  path: '/aggregate-types/{type}/{id}/retry',
+  operationId: 'retryAggregate',
+  summary: 'Run the event at which the aggregate stands again, and those after it',
+  serve: (dependencies, call) => releaseAggregate(dependencies, call, 'retry'),
+});
+const skipAggregate = route({
+  ...OF_AN_AGGREGATE,
+  path: '/aggregate-types/{type}/{id}/skip',
+  operationId: 'skipAggregate',
+  summary: 'Pass the event at which the aggregate stands over, and go on',
+  serve: (dependencies, call) => releaseAggregate(dependencies, call, 'skip'),
+});
+
+const releaseKeys = async (
+  { tenants, catalog }: RouteDependencies,
+  call: Call<'id', Record<never, never>, KeysFaultChoice>,
+  mode: ReleaseMode,
+  keyOf: () => string | undefined = () => undefined,
+): Promise<void> => {
+  const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+  const ofPath = keyOf();
+  const { eventId, version, className, key } = await call.body();
+  const keys = await (
+    await tenants.open(call.tenantId)
+  ).faults.releaseKeys({ projectionId, key: ofPath ?? key, className, mode, eventId, version });
+  call.answer(200, { projectionId, keys: keys.map(keyJson) });
+};
+
+const OF_KEYS = {
+  ...releasing,
+  servedBy: 'owner',
+  body: optionalJson(KeysFaultChoice),
+  answers: { 200: KeysReleased },
+  errors: ['ARTEFACT_FAULTED', 'FAULT_MISMATCH', 'NOT_FAULTED', 'NOT_FOUND'],
+} as const;
+const OF_A_KEY = { ...OF_KEYS, body: optionalJson(KeyFaultChoice) } as const;
+
+const retryKeys = route({
+  ...OF_KEYS,
+  path: '/projections/{id}/retry',
+  operationId: 'retryKeys',
+  summary: 'Run the events at which keys stand again, of one key or of all (up to 1,000)',
+  errors: [...OF_KEYS.errors, 'FAULT_WITHOUT_KEY'],
+  serve: (dependencies, call) => releaseKeys(dependencies, call, 'retry'),
+});
+const skipKeys = route({
+  ...OF_KEYS,
+  path: '/projections/{id}/skip',
+  operationId: 'skipKeys',
+  summary: 'Pass the events at which keys stand over, of one key or of all (up to 1,000)',
+  serve: (dependencies, call) => releaseKeys(dependencies, call, 'skip'),
+});
+const retryKey = route({
+  ...OF_A_KEY,
+  path: '/projections/{id}/states/{key}/retry',
+  operationId: 'retryKey',
+  summary: 'Run the event at which the key stands again, and those after it',
+  serve: (dependencies, call) => releaseKeys(dependencies, call, 'retry', () => keyOfPath(call)),
+});
+const skipKey = route({
+  ...OF_A_KEY,
+  path: '/projections/{id}/states/{key}/skip',
+  operationId: 'skipKey',
+  summary: 'Pass the event at which the key stands over, and go on',
+  serve: (dependencies, call) => releaseKeys(dependencies, call, 'skip', () => keyOfPath(call)),
+});
+
+const keyOfPath = (call: { parameter(name: 'key'): string }): string =>
+  requireName(call.parameter('key'), 'key', MAX_STATE_KEY);
 
 const keyJson = ({ fault, ...release }: KeyRelease): object => ({
   ...release,
   fault: fault === undefined ? undefined : faultForClients(fault),
 });
+
+export const FAULTS = [
+  listAggregateFaults,
+  retryAggregate,
+  skipAggregate,
+  listKeyFaults,
+  retryKeys,
+  skipKeys,
+  retryKey,
+  skipKey,
+];

@@ -1,26 +1,24 @@
-import type { IncomingMessage } from 'node:http';
-import type { Request, Router } from 'express';
 import { z } from 'zod';
-import { faultForClients, isoTimestamp, type Fault } from '../../core/event.js';
-import { StatefoldError } from '../../core/errors.js';
+import { faultForClients, type Fault as StoredFault } from '../../core/event.js';
 import { isName, MAX_AGGREGATE_ID, MAX_STATE_KEY } from '../../core/names.js';
 import type { DryRun, ShownChange } from '../../inspection/dry-run.js';
-import type { EventEffect, StateAt } from '../../inspection/state-at.js';
 import type { AggregatesVerified, Difference, KeysVerified } from '../../inspection/verification.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { readJsonBody } from '../json-body.js';
+import { json, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
-import { integerText, requireProjection } from '../notification-query.js';
-import { flagParameter, integerParameter, queryOf, requireAggregateType, textParameter } from '../query.js';
-import { answer, parameter, resource } from '../resource.js';
-import { readUpload, requireFields } from '../upload.js';
+import { aggregateTypeName, anyText, integerFrom, requireAggregateType } from '../parameters.js';
+import { requireProjection } from '../require-projection.js';
+import { Diagnostic, Fault, integer, KeyFault, seconds, text } from '../schema.js';
+import { patch } from '../state-at.js';
+import { route } from './dependencies.js';
+import { NOT_COMPILED } from './upload-checks.js';
+
+// What folds history again, and changes nothing.
 
 const DRY_RUN_KEYS = { usual: 10_000, most: 100_000 };
 const SHOWN = { usual: 10, most: 100 };
 const SAMPLE = { usual: 100, most: 10_000 };
 const NAMED = 1_000;
 const MAX_SEED = 2 ** 32 - 1;
-const DIFF = { usual: 100, most: 1_000 };
 
 const seed = z
   .number('must be a number')
@@ -37,180 +35,172 @@ const names = (max: number): z.ZodType<string[]> =>
     .array(
       z
         .string('must be a string')
-        .refine((one) => isName(one, max), `must have 1 to ${max} characters, none of them a control character`),
+        .refine((one) => isName(one, max), `must have 1 to ${max} characters, none of them a control character`)
+        .meta({ minLength: 1, maxLength: max }),
       'must be an array',
     )
     .min(1, 'must not be empty')
     .max(NAMED, `must have at most ${NAMED}`);
-const VERIFY_AGGREGATES = z.object({
+const VerifyAggregates = z.object({
   aggregateIds: names(MAX_AGGREGATE_ID).optional(),
-  sample: sample.optional(),
-  seed: seed.optional(),
+  sample: sample.meta({ default: SAMPLE.usual }).optional(),
+  seed: seed.meta({ default: 0 }).optional(),
 });
-const VERIFY_KEYS = z.object({
+const VerifyKeys = z.object({
   keys: names(MAX_STATE_KEY).optional(),
   sample: sample.optional(),
-  seed: seed.optional(),
+  seed: seed.meta({ default: 0 }).optional(),
 });
 
-/** What folds history again, and changes nothing. */
-export function inspectionRoutes(
-  router: Router,
-  { authenticate, catalog, inspections, settings }: RouteDependencies,
-): void {
-  resource(router, '/reducers/dry-run', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, ['aggregateType', 'className', 'limit', 'sample', 'seed', 'show']);
-      const aggregateType = fields.get('aggregateType');
-      const report = await inspections.dryRunReducers(tenantId, sources, {
-        aggregateType: aggregateType === undefined ? undefined : requireAggregateType(aggregateType),
-        className: fields.get('className'),
-        sample: integerField(fields, 'sample', 1, SAMPLE.most),
-        seed: integerField(fields, 'seed', 0, MAX_SEED) ?? 0,
-        ...bounds(fields),
-      });
-      answer(response, 200, dryRunJson(report, 'aggregateId'));
-    },
+const folded = z.unknown().describe('A state as its code shapes it; null where there is none.');
+const cut = text.describe('Why not all was folded, and how far it got.').optional();
+const figures = { events: integer, seconds, eventsPerSecond: integer };
+const verdict = z.enum(['equal', 'different', 'absent', 'behind']);
+const counts = { equal: integer, different: integer, absent: integer };
+
+const dryRunOf = <K extends z.ZodRawShape, F extends z.ZodType>(key: K, faultOf: F) =>
+  z.discriminatedUnion('status', [
+    z.strictObject({
+      status: z.literal('compiled'),
+      complete: z.boolean(),
+      cut,
+      classes: z.array(
+        z.strictObject({
+          className: text,
+          aggregateType: text.optional(),
+          comparedWith: text.describe('The class whose states they are compared with.').optional(),
+          total: integer.describe('Aggregates of the type.').optional(),
+          folded: integer,
+          changed: integer,
+          unchanged: integer,
+          added: integer,
+          removed: integer,
+          faulted: integer,
+          faultedBefore: integer,
+        }),
+      ),
+      changes: z.array(
+        z.strictObject({ ...key, className: text, version: integer.optional(), before: folded, after: folded, patch }),
+      ),
+      faults: z.array(faultOf),
+      diagnostics: z.array(Diagnostic),
+      ...figures,
+    }),
+    NOT_COMPILED,
+  ]);
+
+const verifiedOf = <K extends z.ZodRawShape, O extends z.ZodRawShape>(key: K, of: O) =>
+  z.strictObject({
+    complete: z.boolean(),
+    ...of,
+    cut,
+    checked: integer,
+    ...counts,
+    readStore: z
+      .strictObject({ ...counts, behind: integer })
+      .describe('Its rows of the same aggregates or keys; absent where it could not be asked.')
+      .optional(),
+    differences: z.array(
+      z.strictObject({
+        ...key,
+        className: text,
+        version: integer.optional(),
+        store: verdict,
+        readStore: verdict.optional(),
+        stored: folded,
+        recomputed: folded,
+        patch,
+        storedFault: Fault.optional(),
+        fault: Fault.optional(),
+      }),
+    ),
+    ...figures,
   });
 
-  resource(router, '/projections/dry-run', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, ['projectionId', 'limit', 'show']);
-      const projectionId = fields.get('projectionId');
-      if (projectionId !== undefined) requireProjection(catalog, tenantId, projectionId);
-      answer(
-        response,
-        200,
-        dryRunJson(await inspections.dryRunProjection(tenantId, sources, { projectionId, ...bounds(fields) }), 'key'),
-      );
-    },
-  });
+const bounds = {
+  limit: integerFrom(1, DRY_RUN_KEYS.most, DRY_RUN_KEYS.usual),
+  show: integerFrom(0, SHOWN.most, SHOWN.usual),
+};
+const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant' } as const;
 
-  resource(router, '/aggregate-types/:type/verify', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const aggregateType = requireAggregateType(parameter(request, 'type'));
-      const {
-        aggregateIds,
-        sample: given = SAMPLE.usual,
-        seed: start = 0,
-      } = await readJsonBody(request, settings, VERIFY_AGGREGATES);
-      answer(
-        response,
-        200,
-        verifiedJson(
-          await inspections.verifyAggregates(tenantId, aggregateType, { aggregateIds, sample: given, seed: start }),
-          'aggregateId',
-        ),
-      );
-    },
-  });
-
-  resource(router, '/projections/:id/verify', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      const { keys, sample: given, seed: start = 0 } = await readJsonBody(request, settings, VERIFY_KEYS);
-      answer(
-        response,
-        200,
-        verifiedJson(
-          await inspections.verifyProjection(tenantId, projectionId, { keys, sample: given, seed: start }),
-          'key',
-        ),
-      );
-    },
-  });
-}
-
-/** The answer to a question for a state at a version, at a time, by another reducer, or with what each event did; undefined: it is none of these. */
-export async function stateAtJson(
-  request: Request & IncomingMessage,
-  { inspections }: Pick<RouteDependencies, 'inspections'>,
-  tenantId: string,
-  aggregateType: string,
-  aggregateId: string,
-): Promise<Buffer | undefined> {
-  const query = queryOf(request.url);
-  const [atVersion, atTime] = [
-    integerParameter(query, 'atVersion', 1, Number.MAX_SAFE_INTEGER),
-    timeParameter(query, 'atTime'),
-  ];
-  const [reducerId, className] = [textParameter(query, 'reducerId'), textParameter(query, 'className')];
-  const wantsDiff = flagParameter(query, 'diff');
-  const fromVersion = integerParameter(query, 'fromVersion', 1, Number.MAX_SAFE_INTEGER);
-  const limit = integerParameter(query, 'limit', 1, DIFF.most);
-  if (atVersion !== undefined && atTime !== undefined)
-    throw new StatefoldError('INVALID_REQUEST', 'give atVersion or atTime, not both');
-  if (className !== undefined && reducerId === undefined)
-    throw new StatefoldError('INVALID_REQUEST', 'className needs reducerId');
-  if (!wantsDiff && (fromVersion ?? limit) !== undefined)
-    throw new StatefoldError('INVALID_REQUEST', 'fromVersion and limit are of the diff: give diff=true with them');
-  if (atVersion === undefined && atTime === undefined && reducerId === undefined && !wantsDiff) return undefined;
-  const diff = wantsDiff ? { fromVersion: fromVersion ?? 1, limit: limit ?? DIFF.usual } : undefined;
-  const state = await inspections.stateAt(
-    tenantId,
-    aggregateType,
-    { reducerId, className },
-    { aggregateId, atVersion, atTime, diff },
-  );
-  const writer = new JsonWriter()
-    .text('{')
-    .member('aggregateId', aggregateId, true)
-    .member('aggregateType', aggregateType)
-    .member('version', state.version)
-    .raw('state', state.state);
-  if (state.version > 0) writer.member('lastModified', isoTimestamp(state.lastModified));
-  writer.member('headVersion', state.headVersion).member('className', state.className);
-  fault(writer, 'fault', state.fault);
-  if (state.diff !== undefined) diffJson(writer, state.diff);
-  return writer.text('}').end();
-}
-
-function diffJson(writer: JsonWriter, { events, nextVersion }: NonNullable<StateAt['diff']>): void {
-  writer.text(',"diff":[');
-  writer.list(events, (event: EventEffect) => {
-    writer
-      .text('{')
-      .member('version', event.version, true)
-      .member('eventId', event.eventId)
-      .member('eventType', event.eventType)
-      .member('timestamp', isoTimestamp(event.timestamp));
-    if (event.patch !== undefined) writer.text(`,"patch":${event.patch}`);
-    if (event.skipped) writer.member('skipped', true);
-    fault(writer, 'fault', event.fault);
-    writer.text('}');
-  });
-  writer.text(']');
-  if (nextVersion !== undefined) writer.member('nextVersion', nextVersion);
-}
-
-const RFC_3339 = z.iso.datetime({ offset: true });
-
-function timeParameter(query: URLSearchParams, name: string): number | undefined {
-  const text = textParameter(query, name);
-  if (text === undefined) return undefined;
-  // A plus that was not escaped is a space by now.
-  const given = RFC_3339.safeParse(text.replace(/ (?=\d\d:\d\d$)/, '+'));
-  if (given.success) return Date.parse(given.data);
-  throw new StatefoldError('INVALID_REQUEST', `${name} must be a time of RFC 3339, for instance 2026-03-01T12:00:00Z`);
-}
-
-function integerField(fields: ReadonlyMap<string, string>, name: string, min: number, max: number): number | undefined {
-  const text = fields.get(name);
-  return text === undefined ? undefined : integerText(text, name, min, max);
-}
-
-const bounds = (fields: ReadonlyMap<string, string>): { readonly limit: number; readonly show: number } => ({
-  limit: integerField(fields, 'limit', 1, DRY_RUN_KEYS.most) ?? DRY_RUN_KEYS.usual,
-  show: integerField(fields, 'show', 0, SHOWN.most) ?? SHOWN.usual,
+const dryRunReducers = route({
+  ...common,
+  path: '/reducers/dry-run',
+  operationId: 'dryRunReducers',
+  tag: 'Reducers',
+  summary: 'Fold stored aggregates with an upload that is not kept, and compare with their states',
+  body: upload({
+    aggregateType: aggregateTypeName,
+    className: anyText,
+    sample: integerFrom(1, SAMPLE.most),
+    seed: integerFrom(0, MAX_SEED, 0),
+    ...bounds,
+  }),
+  answers: { 200: dryRunOf({ aggregateId: text }, Fault) },
+  errors: ['INSPECTION_DEADLINE', 'INVALID_ARCHIVE', 'REDUCER_CLASS_NOT_FOUND'],
+  serve: async ({ inspections }, call) => {
+    const { sources, fields } = await call.body();
+    call.answer(200, dryRunJson(await inspections.dryRunReducers(call.tenantId, sources, fields), 'aggregateId'));
+  },
 });
 
-function fault(writer: JsonWriter, name: string, given: Fault | undefined): void {
+const dryRunProjection = route({
+  ...common,
+  path: '/projections/dry-run',
+  operationId: 'dryRunProjection',
+  tag: 'Projections',
+  summary: 'Fold the history with an upload that is not kept, and compare with a live projection',
+  body: upload({ projectionId: anyText, ...bounds }),
+  answers: { 200: dryRunOf({ key: text }, KeyFault) },
+  errors: ['INSPECTION_DEADLINE', 'INVALID_ARCHIVE', 'NOT_FOUND'],
+  serve: async ({ inspections, catalog }, call) => {
+    const { sources, fields } = await call.body();
+    if (fields.projectionId !== undefined) requireProjection(catalog, call.tenantId, fields.projectionId);
+    call.answer(200, dryRunJson(await inspections.dryRunProjection(call.tenantId, sources, fields), 'key'));
+  },
+});
+
+const verifyAggregates = route({
+  ...common,
+  path: '/aggregate-types/{type}/verify',
+  operationId: 'verifyAggregates',
+  tag: 'Aggregates',
+  summary: 'Fold aggregates again from the log and compare with what is stored',
+  body: json(VerifyAggregates, { aggregateIds: ['order-1001'] }),
+  answers: {
+    200: verifiedOf({ aggregateId: text }, { aggregateType: text, reducerClass: text, unknown: z.array(text) }),
+  },
+  errors: ['INSPECTION_DEADLINE', 'NO_REDUCER_BOUND'],
+  serve: async ({ inspections }, call) => {
+    const aggregateType = requireAggregateType(call.parameter('type'));
+    const { aggregateIds, sample = SAMPLE.usual, seed = 0 } = await call.body();
+    const verified = await inspections.verifyAggregates(call.tenantId, aggregateType, { aggregateIds, sample, seed });
+    call.answer(200, verifiedJson(verified, 'aggregateId'));
+  },
+});
+
+const verifyProjection = route({
+  ...common,
+  path: '/projections/{id}/verify',
+  operationId: 'verifyProjection',
+  tag: 'Projections',
+  summary: 'Fold keys of a projection again from the log and compare with what is stored',
+  body: json(VerifyKeys, { sample: 100 }),
+  answers: {
+    200: verifiedOf({ key: text }, { projectionId: text, revision: integer, unknown: z.array(text) }),
+  },
+  errors: ['INSPECTION_DEADLINE', 'NOT_FOUND', 'PROJECTION_NOT_LIVE'],
+  serve: async ({ inspections, catalog }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const { keys, sample, seed = 0 } = await call.body();
+    const verified = await inspections.verifyProjection(call.tenantId, projectionId, { keys, sample, seed });
+    call.answer(200, verifiedJson(verified, 'key'));
+  },
+});
+
+export const INSPECTIONS = [dryRunReducers, dryRunProjection, verifyAggregates, verifyProjection];
+
+function fault(writer: JsonWriter, name: string, given: StoredFault | undefined): void {
   if (given !== undefined) writer.member(name, faultForClients(given));
 }
 

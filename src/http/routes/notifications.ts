@@ -1,187 +1,108 @@
-import { readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
-import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Router, type Request, type Response } from 'express';
-import type { Catalog } from '../../catalog/catalog.js';
-import { findProjectRoot } from '../../config/project-root.js';
+import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
-import type { ConnectionQuota } from '../connection-quota.js';
-import type { ChangeHub } from '../../feed/hub.js';
-import { notificationBytes } from '../../feed/notification-record.js';
-import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { ChangeFeed, TenantFeeds } from '../../feed/changes.js';
-import type { Principal } from '../auth.js';
-import { cursorParameter, integerParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
+import { MAX_STATE_KEY } from '../../core/names.js';
+import { integerFrom, nameUpTo } from '../parameters.js';
+import { requireProjection } from '../require-projection.js';
+import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
+import { EVENT_STREAM } from '../sse/event-streams.js';
+import { route } from './dependencies.js';
 
-export interface NotificationRoutesOptions {
-  readonly hub: ChangeHub;
-  readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get'>;
-  readonly quota: ConnectionQuota;
-  readonly authenticate: (request: IncomingMessage) => Principal;
-  readonly timers?: Timers;
-}
-
-export interface NotificationRoutes {
-  readonly router: Router;
-  /** Answers the long polls that wait, with what there is. */
-  close(): void;
-}
-
-const DEFAULT_LIMIT = 100;
-const MAX_LIMIT = 1_000;
+/** Most that a poll may wait. */
 const MAX_WAIT_SECONDS = 60;
-/** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
-const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-const READ_AT_ONCE = 250;
 
-/** Polling: `GET /projections/{id}/notifications`, what a plain GET of the WebSocket's path is told, and the description of all channels. */
-export function notificationRoutes(options: NotificationRoutesOptions): NotificationRoutes {
-  const { hub, tenants, catalog, quota, authenticate } = options;
-  const timers = options.timers ?? systemTimers;
-  const asyncApi = readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'));
-  const waits = new Set<() => void>();
-  const router = Router({ strict: true, caseSensitive: true });
+export const Notification = component(
+  'Notification',
+  z.strictObject({
+    sequence: version,
+    projectionId: text,
+    className: text,
+    key: text,
+    aggregateId,
+    aggregateType,
+    version,
+    state,
+    timestamp,
+    eventId: text,
+    cause: z.enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive', 'retry', 'skip']).optional(),
+  }),
+);
+export type Notification = z.infer<typeof Notification>;
 
-  router.get('/projections/:id/notifications', async (request: Request<{ id: string }>, response: Response) => {
-    const { tenantId } = authenticate(request);
-    const query = queryOf(request.url);
-    const poll: Poll = {
-      projectionId: request.params.id,
-      after: cursorParameter(query),
-      limit: integerParameter(query, 'limit', 1, MAX_LIMIT) ?? DEFAULT_LIMIT,
-      key: keyParameter(query),
-    };
-    const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-    requireProjection(catalog, tenantId, poll.projectionId);
-    const { changes } = await tenants.open(tenantId);
-    // What was answered elsewhere is in this answer too.
-    await changes.refresh();
-    let page = await readPage(changes, poll, () => response.destroyed);
-    if (page.records.length === 0 && waitSeconds > 0 && request.method === 'GET') {
-      const release = quota.take(tenantId);
-      try {
-        await nextChange(tenantId, { ...poll, after: page.cursor }, waitSeconds * 1000, response);
-      } finally {
-        release();
-      }
-      if (response.destroyed) return;
-      requireProjection(catalog, tenantId, poll.projectionId);
-      page = await readPage(
-        (await tenants.open(tenantId)).changes,
-        { ...poll, after: page.cursor },
-        () => response.destroyed,
-      );
-    }
-    if (!response.destroyed) send(response, page, poll.key !== undefined);
-  });
+/** The last sequence that the client has, which may be past the newest; and the state key to which the changes are limited. */
+const followed = { afterSequence: integerFrom(0), key: nameUpTo(MAX_STATE_KEY) };
 
-  router.get('/asyncapi.json', (_request: Request, response: Response) => {
-    response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
-    response.end(asyncApi);
-  });
+const common = {
+  method: 'GET',
+  tag: 'Notifications',
+  servedBy: 'notifier',
+  credentials: 'tenant',
+  ofCatalog: true,
+} as const;
 
-  router.get('/projections/:id/stream', (request: Request<{ id: string }>) => {
-    const { tenantId } = authenticate(request);
-    requireProjection(catalog, tenantId, request.params.id);
+const pollNotifications = route({
+  ...common,
+  path: '/projections/{id}/notifications',
+  operationId: 'pollNotifications',
+  summary: 'Poll for changes',
+  lasting: true,
+  query: { ...followed, limit: integerFrom(1, 1_000, 100), waitSeconds: integerFrom(0, MAX_WAIT_SECONDS, 0) },
+  answers: { 200: z.strictObject({ notifications: z.array(Notification), cursor: integer.optional() }) },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
+  serve: ({ channels }, call) => {
+    const { afterSequence: after, limit, key, waitSeconds } = call.query();
+    return channels.polling.answer(call, { projectionId: call.parameter('id'), after, limit, key }, waitSeconds);
+  },
+});
+
+const followByEvents = route({
+  ...common,
+  path: '/projections/{id}/sse',
+  operationId: 'followByEvents',
+  summary: 'Follow changes as server-sent events',
+  lasting: true,
+  query: followed,
+  headers: { 'Last-Event-ID': { type: 'integer', minimum: 0 } },
+  answers: { 200: { media: EVENT_STREAM } },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND', 'SSE_DISABLED'],
+  serve: ({ channels }, call) =>
+    channels.events.answer(call, () => {
+      const { afterSequence: after, key } = call.query();
+      return { projectionId: call.parameter('id'), after, key };
+    }),
+});
+
+const followByWebSocket = route({
+  ...common,
+  path: '/projections/{id}/stream',
+  operationId: 'followByWebSocket',
+  summary: 'Follow changes over a WebSocket (an upgrade)',
+  query: followed,
+  answers: { 101: null },
+  errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
+  serve: ({ catalog }, call) => {
+    requireProjection(catalog, call.tenantId, call.parameter('id'));
     throw new StatefoldError(
       'INVALID_REQUEST',
       'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications',
     );
-  });
+  },
+  upgrade: ({ channels }, upgrade) =>
+    channels.sockets.take(upgrade, () => {
+      const { afterSequence: after, key } = upgrade.query();
+      return { projectionId: upgrade.parameter('id'), after, key };
+    }),
+});
 
-  /** Resolves when there is a change past the cursor, when the time is up, or when nobody waits any more. */
-  function nextChange(tenantId: string, poll: Poll, milliseconds: number, response: Response): Promise<void> {
-    return new Promise((resolve, reject) => {
-      let pushed = false;
-      const subscription = hub.subscribe(
-        { tenantId, projectionId: poll.projectionId, after: poll.after, key: poll.key },
-        {
-          push: () => {
-            // The change is read again with its page, so that a batch comes whole.
-            if (!pushed) queueMicrotask(stop);
-            pushed = true;
-            return false;
-          },
-          ended: (reason) => {
-            reject(reason instanceof Error ? reason : new Error(String(reason)));
-            stop();
-          },
-        },
-      );
-      const cancel = timers.after(milliseconds, stop);
-      waits.add(stop);
-      response.on('close', stop);
-      function stop(): void {
-        subscription.close();
-        cancel();
-        waits.delete(stop);
-        response.off('close', stop);
-        resolve();
-      }
-    });
-  }
+const getAsyncApi = route({
+  method: 'GET',
+  path: '/asyncapi.json',
+  operationId: 'getAsyncApi',
+  tag: 'System',
+  summary: 'The channels of notification, in AsyncAPI',
+  servedBy: 'any',
+  credentials: 'none',
+  answers: { 200: z.object({ asyncapi: z.string() }).loose() },
+  serve: ({ channels }, call) => call.answer(200, channels.description),
+});
 
-  return {
-    router,
-    close() {
-      for (const stop of [...waits]) stop();
-    },
-  };
-}
-
-interface Poll {
-  readonly projectionId: string;
-  /** Undefined: from the oldest that is kept. */
-  readonly after: number | undefined;
-  readonly limit: number;
-  readonly key: string | undefined;
-}
-
-interface Page {
-  readonly records: readonly Buffer[];
-  /** How far was read: the sequence to ask from next, also where a key filter passed over everything. */
-  readonly cursor: number;
-}
-
-async function readPage(changes: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
-  const feed = changes.of(poll.projectionId);
-  const records: Buffer[] = [];
-  let cursor = poll.after ?? (await changes.oldest(poll.projectionId));
-  for (let bytes = 0; !gone();) {
-    const items = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
-    const page = await feed.read(cursor + 1, { items });
-    for (const change of page.items) {
-      if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) return { records, cursor };
-      cursor = change.sequence;
-      if (poll.key !== undefined && change.key !== poll.key) continue;
-      const { record } = notificationBytes(change);
-      records.push(record);
-      bytes += record.length;
-    }
-    if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
-    cursor = page.end - 1;
-    if (page.items.length < items) break;
-    // A filter may pass over much that is in memory: others have their turn between pages.
-    if (poll.key !== undefined) await nextTurn();
-  }
-  return { records, cursor };
-}
-
-const OPEN = Buffer.from('{"notifications":[');
-const COMMA = Buffer.from(',');
-
-function send(response: Response, page: Page, filtered: boolean): void {
-  const parts: Buffer[] = [OPEN];
-  page.records.forEach((record, i) => {
-    if (i > 0) parts.push(COMMA);
-    parts.push(record);
-  });
-  parts.push(Buffer.from(filtered ? `],"cursor":${page.cursor}}` : ']}'));
-  const body = Buffer.concat(parts);
-  response.status(200).setHeader('Content-Type', 'application/json; charset=utf-8');
-  response.setHeader('Content-Length', body.length);
-  response.setHeader('Cache-Control', 'no-store');
-  response.end(body);
-}
+export const NOTIFICATIONS = [pollNotifications, followByEvents, followByWebSocket, getAsyncApi];

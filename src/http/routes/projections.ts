@@ -1,150 +1,291 @@
-import type { Router } from 'express';
+import { z } from 'zod';
 import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import type { ProjectionState } from '../../projections/projections.js';
+import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
-import type { RouteDependencies } from '../edge-options.js';
+import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
-import { readNotificationConfig } from '../notification-config.js';
-import { requireProjection } from '../notification-query.js';
-import { integerParameter, onlyParameters, pageParameters, queryOf, requireName, textParameter } from '../query.js';
+import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
+import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
 import { notificationsJson, page, projectionRecord } from '../records.js';
-import { answer, parameter, resource } from '../resource.js';
-import { readUpload, requireFields } from '../upload.js';
-import { MAX_WAIT_SECONDS } from '../waits.js';
+import { requireProjection } from '../require-projection.js';
+import {
+  compiled,
+  component,
+  Fault,
+  faulted,
+  integer,
+  KeyFault,
+  listOf,
+  notCompiled,
+  progress,
+  secret,
+  state,
+  text,
+  timestamp,
+  version,
+} from '../schema.js';
+import { WAITED } from '../waits.js';
+import { route } from './dependencies.js';
 
 /** Enough to see what is wrong; the rest is in a list of its own. */
 const FAULTS_SHOWN = 100;
 
-export function projectionRoutes(
-  router: Router,
-  { authenticate, tenants, catalog, deployments, settings, waits }: RouteDependencies,
-): void {
-  resource(router, '/projections', {
-    get: (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { items, nextCursor } = page(catalog.list('projection', tenantId), pageParameters(queryOf(request.url)));
-      answer(response, 200, {
-        projections: items.map((projection) =>
-          projectionRecord(projection, undefined, projectionFault(catalog, projection)),
-        ),
-        nextCursor,
-      });
-    },
-  });
+export const Projection = component(
+  'Projection',
+  z.strictObject({
+    id: text,
+    status: z.enum(['compiling', 'compiled', 'failed']),
+    kind: z.literal('projection'),
+    ...compiled,
+    revision: integer,
+    sse: z.boolean(),
+    webhook: z
+      .strictObject({ url: text.optional(), isolated: z.boolean(), disabledAt: timestamp.optional() })
+      .optional(),
+    cancelledAt: timestamp.optional(),
+    live: z.strictObject({ revision: version, artefactId: text }).optional(),
+    build: z
+      .strictObject({
+        ...progress,
+        revision: version,
+        cause: z.enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive']),
+      })
+      .optional(),
+    faulted: faulted.optional(),
+    faults: z.array(KeyFault).optional(),
+    faultCount: integer.optional(),
+  }),
+);
+export type Projection = z.infer<typeof Projection>;
+export const ProjectionUploaded = component(
+  'ProjectionUploaded',
+  z.strictObject({
+    success: z.boolean(),
+    projectionId: text,
+    status: z
+      .enum(['compiling', 'compiled', 'failed'])
+      .describe('`compiling`, unless the upload was sent with `waitSeconds`.'),
+    message: text,
+    ...notCompiled,
+    live: z
+      .strictObject({ revision: version, artefactId: text })
+      .describe('The uploaded revision, where it was live within `waitSeconds`.')
+      .optional(),
+    notifications: z
+      .strictObject({
+        webhook: z.strictObject({ enabled: z.boolean(), secret, isolated: z.boolean() }),
+        sse: z.boolean(),
+      })
+      .optional(),
+  }),
+);
+export type ProjectionUploaded = z.infer<typeof ProjectionUploaded>;
+export const ProjectionState = component(
+  'ProjectionState',
+  z.strictObject({
+    key: text,
+    className: text,
+    state,
+    sequence: integer,
+    lastModified: timestamp,
+    fault: Fault.optional(),
+  }),
+);
+export type ProjectionState = z.infer<typeof ProjectionState>;
 
-  resource(router, '/projections/upload', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const query = queryOf(request.url);
-      onlyParameters(query, ['waitSeconds']);
-      const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, ['config', 'projectionId']);
-      const config = fields.get('config');
-      const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
-      const { projection, secret } = await deployments.uploadProjection(
-        tenantId,
-        sources,
-        notifications,
-        fields.get('projectionId'),
-      );
-      const reached =
-        waitSeconds === 0
-          ? undefined
-          : await waits.during(tenantId, response, waitSeconds, (signal) =>
-              deployments.projectionReached(projection, signal),
-            );
-      answer(response, 202, {
-        success: reached?.status !== 'failed',
-        projectionId: projection.projectionId,
-        status: reached?.status ?? 'compiling',
-        message: uploadMessage(projection.projectionId, reached),
-        ...(reached?.status === 'failed'
-          ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
-          : {}),
-        live: reached?.live,
-        notifications: notifications === undefined ? undefined : notificationsJson(projection, secret),
-      });
-    },
-  });
+const common = { tag: 'Projections', servedBy: 'owner', credentials: 'tenant' } as const;
 
-  resource(router, '/projections/:id', {
-    delete: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      await deployments.deleteProjection(tenantId, projectionId);
-      response.status(204).end();
-    },
-  });
+const listProjections = route({
+  ...common,
+  method: 'GET',
+  path: '/projections',
+  operationId: 'listProjections',
+  summary: 'List projections',
+  query: paging,
+  answers: { 200: listOf('projections', Projection) },
+  serve: ({ catalog }, call) => {
+    const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query());
+    call.answer(200, {
+      projections: items.map((projection) =>
+        projectionRecord(projection, undefined, projectionFault(catalog, projection)),
+      ),
+      nextCursor,
+    });
+  },
+});
 
-  resource(router, '/projections/:id/status', {
-    get: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const projection = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      // The first upload has nothing live beside it until it is compiled.
-      if (projection.status !== 'compiled' && projection.revision === 1)
-        return answer(response, 200, projectionRecord(projection));
-      const tenant = await tenants.open(tenantId);
-      const [{ faults }, faultCount] = await Promise.all([
-        tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
-        tenant.faults.countOfProjection(projection.projectionId),
-      ]);
-      const life = tenant.projections.life(projection.projectionId);
-      answer(
-        response,
-        200,
-        projectionRecord(
-          projection,
-          {
-            build: tenant.projections.build(projection.projectionId),
-            life,
-            faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
-            faultCount,
-          },
-          projectionFault(catalog, projection, life),
-        ),
-      );
-    },
-  });
+const uploadProjection = route({
+  ...common,
+  method: 'POST',
+  path: '/projections/upload',
+  operationId: 'uploadProjection',
+  summary: 'Upload the sources of a projection',
+  query: { waitSeconds: WAITED },
+  strictQuery: true,
+  body: upload({ config: CONFIG_FIELD, projectionId: anyText }),
+  answers: { 202: ProjectionUploaded },
+  errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
+  serve: async ({ deployments, settings, waits }, call) => {
+    const { tenantId } = call;
+    const { waitSeconds } = call.query();
+    const { sources, fields } = await call.body();
+    const notifications =
+      fields.config === undefined ? undefined : readNotificationConfig(fields.config, settings.maxJsonDepth);
+    const { projection, secret } = await deployments.uploadProjection(
+      tenantId,
+      sources,
+      notifications,
+      fields.projectionId,
+    );
+    const reached =
+      waitSeconds === 0
+        ? undefined
+        : await waits.during(tenantId, call.response, waitSeconds, (signal) =>
+            deployments.projectionReached(projection, signal),
+          );
+    call.answer(202, {
+      success: reached?.status !== 'failed',
+      projectionId: projection.projectionId,
+      status: reached?.status ?? 'compiling',
+      message: uploadMessage(projection.projectionId, reached),
+      ...(reached?.status === 'failed'
+        ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
+        : {}),
+      live: reached?.live,
+      notifications: notifications === undefined ? undefined : notificationsJson(projection, secret),
+    });
+  },
+});
 
-  resource(router, '/projections/:id/states', {
-    get: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      const query = queryOf(request.url);
-      const prefix = textParameter(query, 'prefix') ?? '';
-      if (prefix !== '') requireName(prefix, 'prefix', MAX_STATE_KEY);
-      const { states, nextCursor } = await (
-        await tenants.open(tenantId)
-      ).projections.states({ projectionId, prefix, ...pageParameters(query) });
-      answer(response, 200, statesJson(states, nextCursor));
-    },
-  });
+const configureProjection = route({
+  ...common,
+  method: 'PUT',
+  path: '/projections/{id}/config',
+  operationId: 'configureProjection',
+  summary: 'Change the notifications of a projection, and no code',
+  body: jsonBy(NotificationConfig, (given, { maxJsonDepth }) => readNotificationConfig(given, maxJsonDepth), {
+    webhook: { url: 'https://shop.example/hooks' },
+    isolateSecret: true,
+    sse: true,
+  }),
+  answers: {
+    200: z.strictObject({
+      projectionId: text,
+      notifications: z.strictObject({
+        webhook: z.strictObject({
+          enabled: z.boolean(),
+          secret: text.optional(),
+          isolated: z.boolean().optional(),
+        }),
+        sse: z.boolean(),
+      }),
+    }),
+  },
+  errors: ['NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
+  serve: async ({ catalog, deployments }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const config = await call.body();
+    const { projection, secret } = await deployments.configureProjection(call.tenantId, projectionId, config);
+    call.answer(200, { projectionId, notifications: notificationsJson(projection, secret) });
+  },
+});
 
-  resource(router, '/projections/:id/states/:key', {
-    get: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      const key = requireName(parameter(request, 'key'), 'key', MAX_STATE_KEY);
-      const states = await (await tenants.open(tenantId)).projections.statesOf(projectionId, key);
-      if (states.length === 0)
-        throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
-      answer(response, 200, statesJson(states, undefined));
-    },
-  });
+const deleteProjection = route({
+  ...common,
+  method: 'DELETE',
+  path: '/projections/{id}',
+  operationId: 'deleteProjection',
+  summary: 'Delete a projection',
+  answers: { 204: null },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, deployments }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    await deployments.deleteProjection(call.tenantId, projectionId);
+    call.done();
+  },
+});
 
-  resource(router, '/projections/:id/webhook/rotate', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      const secret = await deployments.rotateProjectionSecret(tenantId, projectionId);
-      answer(response, 200, { projectionId, webhook: { secret, isolated: true } });
-    },
-  });
-}
+const getProjection = route({
+  ...common,
+  method: 'GET',
+  path: '/projections/{id}/status',
+  operationId: 'getProjection',
+  summary: 'A projection and its compilation',
+  ofCatalog: true,
+  answers: { 200: Projection },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, tenants }, call) => {
+    const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    // The first upload has nothing live beside it until it is compiled.
+    if (projection.status !== 'compiled' && projection.revision === 1)
+      return call.answer(200, projectionRecord(projection));
+    const tenant = await tenants.open(call.tenantId);
+    const [{ faults }, faultCount] = await Promise.all([
+      tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
+      tenant.faults.countOfProjection(projection.projectionId),
+    ]);
+    const life = tenant.projections.life(projection.projectionId);
+    const live = {
+      build: tenant.projections.build(projection.projectionId),
+      life,
+      faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
+      faultCount,
+    };
+    call.answer(200, projectionRecord(projection, live, projectionFault(catalog, projection, life)));
+  },
+});
+
+const listStates = route({
+  ...common,
+  method: 'GET',
+  path: '/projections/{id}/states',
+  operationId: 'listStates',
+  summary: 'List the states of a projection',
+  ofCatalog: true,
+  query: { prefix: nameUpTo(MAX_STATE_KEY, { empty: true }), ...paging },
+  answers: { 200: listOf('states', ProjectionState) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, tenants }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const { prefix = '', ...asked } = call.query();
+    const { states, nextCursor } = await (
+      await tenants.open(call.tenantId)
+    ).projections.states({ projectionId, prefix, ...asked });
+    call.answer(200, statesJson(states, nextCursor));
+  },
+});
+
+const getStates = route({
+  ...common,
+  method: 'GET',
+  path: '/projections/{id}/states/{key}',
+  operationId: 'getStates',
+  summary: 'The states of one key, one a class',
+  ofCatalog: true,
+  answers: { 200: z.strictObject({ states: z.array(ProjectionState) }) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, tenants }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const key = requireName(call.parameter('key'), 'key', MAX_STATE_KEY);
+    const states = await (await tenants.open(call.tenantId)).projections.statesOf(projectionId, key);
+    if (states.length === 0)
+      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
+    call.answer(200, statesJson(states, undefined));
+  },
+});
+
+export const PROJECTIONS = [
+  listProjections,
+  uploadProjection,
+  configureProjection,
+  deleteProjection,
+  getProjection,
+  listStates,
+  getStates,
+];
 
 function uploadMessage(projectionId: string, reached: ProjectionReached | undefined): string {
   const see = `see /projections/${projectionId}/status.`;
@@ -156,7 +297,7 @@ function uploadMessage(projectionId: string, reached: ProjectionReached | undefi
     : 'The projection is compiled, and live.';
 }
 
-function statesJson(states: readonly ProjectionState[], nextCursor: string | undefined): Buffer {
+function statesJson(states: readonly StoredState[], nextCursor: string | undefined): Buffer {
   const writer = new JsonWriter().text('{"states":[');
   writer.list(states, (state) => {
     writer

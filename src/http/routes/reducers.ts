@@ -1,74 +1,134 @@
-import type { Router } from 'express';
+import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
 import { unboundTypes } from '../../deployments/bindings.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { integerParameter, onlyParameters, pageParameters, queryOf } from '../query.js';
+import { upload } from '../bodies.js';
+import { paging } from '../parameters.js';
 import { page, reducerRecord } from '../records.js';
-import { answer, parameter, resource } from '../resource.js';
-import { readUpload, requireFields } from '../upload.js';
-import { MAX_WAIT_SECONDS } from '../waits.js';
+import { aggregateType, compiled, component, faulted, listOf, notCompiled, text } from '../schema.js';
+import { WAITED } from '../waits.js';
+import { route } from './dependencies.js';
 
-export function reducerRoutes(
-  router: Router,
-  { authenticate, catalog, deployments, settings, waits }: RouteDependencies,
-): void {
-  resource(router, '/reducers', {
-    get: (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { items, nextCursor } = page(
-        catalog.list('reducer', tenantId).filter(({ value }) => value.deletedAt === undefined),
-        pageParameters(queryOf(request.url)),
-      );
-      answer(response, 200, {
-        reducers: items.map((reducer) =>
-          reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
-        ),
-        nextCursor,
-      });
-    },
-  });
+export const Reducer = component(
+  'Reducer',
+  z.strictObject({
+    id: text,
+    status: z.enum(['pending_compilation', 'compiled', 'failed']),
+    kind: z.literal('reducer'),
+    ...compiled,
+    unboundTypes: z.array(z.strictObject({ aggregateType, classNames: z.array(text), reason: text })).optional(),
+    faulted: faulted.optional(),
+  }),
+);
+export type Reducer = z.infer<typeof Reducer>;
+export const ReducerUploaded = component(
+  'ReducerUploaded',
+  z.strictObject({
+    reducerId: text,
+    status: z
+      .enum(['pending_compilation', 'compiled', 'failed'])
+      .describe('`pending_compilation`, unless the upload was sent with `waitSeconds`.'),
+    ...notCompiled,
+  }),
+);
+export type ReducerUploaded = z.infer<typeof ReducerUploaded>;
 
-  resource(router, '/reducers/upload', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const query = queryOf(request.url);
-      onlyParameters(query, ['waitSeconds']);
-      const waitSeconds = integerParameter(query, 'waitSeconds', 0, MAX_WAIT_SECONDS) ?? 0;
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, []);
-      const uploaded = await deployments.uploadReducer(tenantId, sources);
-      const reached =
-        waitSeconds === 0
-          ? uploaded
-          : await waits.during(tenantId, response, waitSeconds, (signal) =>
-              deployments.reducerReached(uploaded, signal),
-            );
-      const { reducerId, status, compilationError, diagnostics } = reached;
-      answer(response, 202, { reducerId, status, ...(status === 'failed' ? { compilationError, diagnostics } : {}) });
-    },
-  });
+const common = { tag: 'Reducers', servedBy: 'owner', credentials: 'tenant' } as const;
 
-  resource(router, '/reducers/:id', {
-    delete: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      await deployments.deleteReducer(tenantId, parameter(request, 'id'));
-      response.status(204).end();
-    },
-  });
-
-  resource(router, '/reducers/:id/status', {
-    get: (request, response) => {
-      const { tenantId } = authenticate(request);
-      const id = parameter(request, 'id');
-      const reducer = catalog.get('reducer', id)?.value;
-      if (reducer?.tenantId !== tenantId || reducer.deletedAt !== undefined)
-        throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
-      answer(
-        response,
-        200,
+const listReducers = route({
+  ...common,
+  method: 'GET',
+  path: '/reducers',
+  operationId: 'listReducers',
+  summary: 'List reducers',
+  query: paging,
+  answers: { 200: listOf('reducers', Reducer) },
+  serve: ({ catalog }, call) => {
+    const { items, nextCursor } = page(
+      catalog.list('reducer', call.tenantId).filter(({ value }) => value.deletedAt === undefined),
+      call.query(),
+    );
+    call.answer(200, {
+      reducers: items.map((reducer) =>
         reducerRecord(reducer, unboundTypes(catalog, reducer), artefactFault(catalog, reducer.artefactId)),
-      );
-    },
-  });
-}
+      ),
+      nextCursor,
+    });
+  },
+});
+
+const uploadReducer = route({
+  ...common,
+  method: 'POST',
+  path: '/reducers/upload',
+  operationId: 'uploadReducer',
+  summary: 'Upload the sources of reducers',
+  query: { waitSeconds: WAITED },
+  strictQuery: true,
+  body: upload({}),
+  answers: { 202: ReducerUploaded },
+  errors: ['INVALID_ARCHIVE', 'NOT_FOUND'],
+  serve: async ({ deployments, waits }, call) => {
+    const { tenantId } = call;
+    const { waitSeconds } = call.query();
+    const { sources } = await call.body();
+    const uploaded = await deployments.uploadReducer(tenantId, sources);
+    const reached =
+      waitSeconds === 0
+        ? uploaded
+        : await waits.during(tenantId, call.response, waitSeconds, (signal) =>
+            deployments.reducerReached(uploaded, signal),
+          );
+    const { reducerId, status, compilationError, diagnostics } = reached;
+    call.answer(202, { reducerId, status, ...(status === 'failed' ? { compilationError, diagnostics } : {}) });
+  },
+});
+
+const deleteReducer = route({
+  ...common,
+  method: 'DELETE',
+  path: '/reducers/{id}',
+  operationId: 'deleteReducer',
+  summary: 'Delete a reducer that no type is bound to',
+  answers: { 204: null },
+  errors: ['NOT_FOUND', 'REDUCER_BOUND', 'REDUCER_NOT_COMPILED'],
+  serve: async ({ deployments }, call) => {
+    await deployments.deleteReducer(call.tenantId, call.parameter('id'));
+    call.done();
+  },
+});
+
+const getReducer = route({
+  ...common,
+  method: 'GET',
+  path: '/reducers/{id}/status',
+  operationId: 'getReducer',
+  summary: 'A reducer and its compilation',
+  ofCatalog: true,
+  answers: { 200: Reducer },
+  errors: ['NOT_FOUND'],
+  serve: ({ catalog }, call) => {
+    const id = call.parameter('id');
+    const reducer = catalog.get('reducer', id)?.value;
+    if (reducer?.tenantId !== call.tenantId || reducer.deletedAt !== undefined)
+      throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+    const fault = artefactFault(catalog, reducer.artefactId);
+    call.answer(200, reducerRecord(reducer, unboundTypes(catalog, reducer), fault));
+  },
+});
+
+const reviveReducer = route({
+  ...common,
+  method: 'POST',
+  path: '/reducers/{id}/revive',
+  operationId: 'reviveReducer',
+  summary: 'Let code that was halted for its strikes run again, from where it was',
+  answers: { 200: Reducer },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, deployments }, call) => {
+    const reducer = await deployments.reviveReducer(call.tenantId, call.parameter('id'));
+    call.answer(200, reducerRecord(reducer, [], artefactFault(catalog, reducer.artefactId)));
+  },
+});
+
+export const REDUCERS = [listReducers, uploadReducer, deleteReducer, getReducer, reviveReducer];

@@ -1,56 +1,75 @@
-import type { Request, Response, Router } from 'express';
+import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
-import { adminCheck } from '../admin-auth.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { openapiDocument } from '../openapi/document.js';
+import { health, readiness } from '../probes.js';
 import { tenantRecord } from '../records.js';
-import { answer, resource } from '../resource.js';
+import { route } from './dependencies.js';
+import { Tenant } from './admin.js';
 
-/** Probes and descriptions of the service itself, which hold nothing of any tenant, need no key. */
-export function systemRoutes(
-  router: Router,
-  { authenticate, catalog, probes, metrics, adminKey, draining }: RouteDependencies,
-): void {
-  const requireAdmin = adminCheck(adminKey);
-  const openapi = Buffer.from(JSON.stringify(openapiDocument()));
+// Probes and descriptions of the service itself, which hold nothing of any tenant, need no key.
 
-  resource(router, '/health', { get: (_request, response) => answer(response, 200, { status: 'ok' }) });
+const getHealth = route({
+  ...health,
+  serve: (_dependencies, call) => call.answer(200, { status: 'ok' }),
+});
 
-  resource(router, '/health/ready', {
-    get: async (_request: Request, response: Response) => {
-      const results = await Promise.all(
-        probes.map(async (probe) => ({
-          name: probe.name,
-          required: probe.required,
-          up: await probe.check().catch(() => false),
-        })),
-      );
-      const checks = Object.fromEntries(results.map(({ name, up }) => [name, up ? 'up' : 'down']));
-      if (draining())
-        throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
-      const missing = results.filter(({ required, up }) => required && !up).map(({ name }) => name);
-      if (missing.length > 0)
-        throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
-      answer(response, 200, { status: 'ready', checks });
-    },
-  });
+const getReadiness = route({
+  ...readiness,
+  serve: async ({ probes, draining }, call) => {
+    const results = await Promise.all(
+      probes.map(async (probe) => ({
+        name: probe.name,
+        required: probe.required,
+        up: await probe.check().catch(() => false),
+      })),
+    );
+    const checks = Object.fromEntries(results.map(({ name, up }) => [name, up ? 'up' : 'down']));
+    if (draining())
+      throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
+    const missing = results.filter(({ required, up }) => required && !up).map(({ name }) => name);
+    if (missing.length > 0)
+      throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
+    call.answer(200, { status: 'ready', checks });
+  },
+});
 
-  resource(router, '/openapi.json', { get: (_request, response) => answer(response, 200, openapi) });
+const common = { method: 'GET', tag: 'System', servedBy: 'any' } as const;
 
-  resource(router, '/metrics', {
-    get: async (request, response) => {
-      requireAdmin(request);
-      const { contentType, text } = await metrics();
-      response.status(200).setHeader('Content-Type', contentType).end(text);
-    },
-  });
+const getOpenApi = route({
+  ...common,
+  path: '/openapi.json',
+  operationId: 'getOpenApi',
+  summary: 'This document',
+  credentials: 'none',
+  answers: { 200: z.object({ openapi: z.string() }).loose() },
+  serve: ({ openapi }, call) => call.answer(200, openapi()),
+});
 
-  resource(router, '/auth/whoami', {
-    get: (request, response) => {
-      const { tenantId } = authenticate(request);
-      const tenant = catalog.get('tenant', tenantId)?.value;
-      if (tenant === undefined) throw new StatefoldError('UNAUTHENTICATED', 'The API key is not valid.');
-      answer(response, 200, tenantRecord(tenant));
-    },
-  });
-}
+const getMetrics = route({
+  ...common,
+  path: '/metrics',
+  operationId: 'getMetrics',
+  summary: 'Metrics in the text format of Prometheus',
+  credentials: 'admin',
+  probe: true,
+  answers: { 200: { media: 'text/plain' } },
+  serve: async ({ metrics }, { response }) => {
+    const { contentType, text } = await metrics();
+    response.writeHead(200, { 'Content-Type': contentType }).end(text);
+  },
+});
+
+const whoami = route({
+  ...common,
+  path: '/auth/whoami',
+  operationId: 'whoami',
+  summary: 'The tenant of the API key',
+  credentials: 'tenant',
+  answers: { 200: Tenant },
+  serve: ({ catalog }, call) => {
+    const tenant = catalog.get('tenant', call.tenantId)?.value;
+    if (tenant === undefined) throw new StatefoldError('UNAUTHENTICATED', 'The API key is not valid.');
+    call.answer(200, tenantRecord(tenant));
+  },
+});
+
+export const SYSTEM = [whoami, getHealth, getReadiness, getOpenApi, getMetrics];

@@ -1,69 +1,102 @@
-import type { Router } from 'express';
-import { ConnectionQuota } from '../connection-quota.js';
-import { readBody, requireJson } from '../body.js';
-import type { RouteDependencies } from '../edge-options.js';
-import { readNotificationConfig } from '../notification-config.js';
-import { requireProjection } from '../notification-query.js';
-import { notificationsJson } from '../records.js';
-import { answer, parameter, resource } from '../resource.js';
-import { readUpload, requireFields } from '../upload.js';
+import { z } from 'zod';
+import { upload } from '../bodies.js';
+import { CONFIG_FIELD, readNotificationConfig } from '../notification-config.js';
+import { anyText } from '../parameters.js';
+import { Diagnostic, Discovered, integer, text } from '../schema.js';
+import { route, type RouteDependencies } from './dependencies.js';
 
-const CHECKS_PER_TENANT = 4;
+// What an upload would be refused for, asked without one.
 
-/** What an upload would be refused for, asked without one; and the notifications of a projection, changed without one. */
-export function uploadCheckRoutes(
-  router: Router,
-  { authenticate, catalog, deployments, settings }: RouteDependencies,
-): void {
-  // A check keeps its sources in memory until it is compiled, and no log holds others up behind it.
-  const quota = new ConnectionQuota(CHECKS_PER_TENANT, 'checks under way');
-  const limited = async <T>(tenantId: string, work: () => Promise<T>): Promise<T> => {
-    const release = quota.take(tenantId);
-    try {
-      return await work();
-    } finally {
-      release();
-    }
-  };
+/** An answer of code that was compiled for the question, or was not. */
+export const NOT_COMPILED = z.strictObject({
+  status: z.literal('failed'),
+  compilationError: text,
+  diagnostics: z.array(Diagnostic),
+});
 
-  resource(router, '/reducers/check', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, []);
-      answer(response, 200, await limited(tenantId, () => deployments.checkReducer(tenantId, sources)));
-    },
-  });
+const checkOf = <T extends z.ZodType>(
+  sameAs: T,
+): z.ZodDiscriminatedUnion<
+  [
+    z.ZodObject<
+      {
+        status: z.ZodLiteral<'compiled'>;
+        discovered: z.ZodArray<typeof Discovered>;
+        diagnostics: z.ZodArray<typeof Diagnostic>;
+        sameAs: z.ZodOptional<T>;
+      },
+      z.core.$strict
+    >,
+    typeof NOT_COMPILED,
+  ],
+  'status'
+> =>
+  z.discriminatedUnion('status', [
+    z.strictObject({
+      status: z.literal('compiled'),
+      discovered: z.array(Discovered),
+      diagnostics: z.array(Diagnostic),
+      sameAs: sameAs.optional(),
+    }),
+    NOT_COMPILED,
+  ]);
 
-  resource(router, '/projections/check', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { sources, fields } = await readUpload(request, settings);
-      requireFields(fields, ['config', 'projectionId']);
-      const config = fields.get('config');
-      const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
-      answer(
-        response,
-        200,
-        await limited(tenantId, () =>
-          deployments.checkProjection(tenantId, sources, notifications, fields.get('projectionId')),
-        ),
-      );
-    },
-  });
+/** A check keeps its sources in memory until it is compiled, and no log holds others up behind it. */
+export const CHECKS_PER_TENANT = 4;
+const limited = async <T>({ checks }: RouteDependencies, tenantId: string, work: () => Promise<T>): Promise<T> => {
+  const release = checks.take(tenantId);
+  try {
+    return await work();
+  } finally {
+    release();
+  }
+};
 
-  resource(router, '/projections/:id/config', {
-    put: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      const { projectionId } = requireProjection(catalog, tenantId, parameter(request, 'id'));
-      requireJson(request);
-      const body = await readBody(request, settings.maxBodyBytes);
-      const { projection, secret } = await deployments.configureProjection(
-        tenantId,
-        projectionId,
-        readNotificationConfig(body.toString('utf8'), settings.maxJsonDepth),
-      );
-      answer(response, 200, { projectionId, notifications: notificationsJson(projection, secret) });
-    },
-  });
-}
+const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant' } as const;
+
+const checkReducer = route({
+  ...common,
+  path: '/reducers/check',
+  operationId: 'checkReducer',
+  tag: 'Reducers',
+  summary: 'What an upload would be refused for, and whether it is there already; nothing is kept',
+  body: upload({}),
+  answers: {
+    200: checkOf(text.describe('A compiled reducer with the same sources: one that is bound, else the newest.')),
+  },
+  errors: ['INVALID_ARCHIVE'],
+  serve: async (dependencies, call) => {
+    const { tenantId } = call;
+    const { sources } = await call.body();
+    const check = (): Promise<object> => dependencies.deployments.checkReducer(tenantId, sources);
+    call.answer(200, await limited(dependencies, tenantId, check));
+  },
+});
+
+const checkProjection = route({
+  ...common,
+  path: '/projections/check',
+  operationId: 'checkProjection',
+  tag: 'Projections',
+  summary: 'What an upload would be refused for, and whether it is there already; nothing is kept',
+  body: upload({ config: CONFIG_FIELD, projectionId: anyText }),
+  answers: {
+    200: checkOf(
+      integer.describe(
+        'The revision of projectionId that is live, or on the way to be, where it has the same sources.',
+      ),
+    ),
+  },
+  errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
+  serve: async (dependencies, call) => {
+    const { tenantId } = call;
+    const { deployments, settings } = dependencies;
+    const { sources, fields } = await call.body();
+    const { config, projectionId } = fields;
+    const notifications = config === undefined ? undefined : readNotificationConfig(config, settings.maxJsonDepth);
+    const check = (): Promise<object> => deployments.checkProjection(tenantId, sources, notifications, projectionId);
+    call.answer(200, await limited(dependencies, tenantId, check));
+  },
+});
+
+export const UPLOAD_CHECKS = [checkReducer, checkProjection];

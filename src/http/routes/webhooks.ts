@@ -1,12 +1,37 @@
-import type { Router } from 'express';
-import type { RouteDependencies } from '../edge-options.js';
-import { answer, resource } from '../resource.js';
+import { z } from 'zod';
+import { requireProjection } from '../require-projection.js';
+import { text } from '../schema.js';
+import { route } from './dependencies.js';
 
-export function webhookRoutes(router: Router, { authenticate, deployments }: RouteDependencies): void {
-  resource(router, '/webhooks/rotate', {
-    post: async (request, response) => {
-      const { tenantId } = authenticate(request);
-      answer(response, 200, { webhook: { secret: await deployments.rotateTenantSecret(tenantId) } });
-    },
-  });
-}
+const common = { method: 'POST', tag: 'Webhooks', servedBy: 'owner', credentials: 'tenant' } as const;
+
+const rotateProjectionSecret = route({
+  ...common,
+  path: '/projections/{id}/webhook/rotate',
+  operationId: 'rotateProjectionSecret',
+  summary: 'Rotate the webhook secret of an isolated projection',
+  answers: {
+    200: z.strictObject({
+      projectionId: text,
+      webhook: z.strictObject({ secret: text, isolated: z.literal(true) }),
+    }),
+  },
+  errors: ['NOT_FOUND', 'WEBHOOK_NOT_CONFIGURED', 'WEBHOOK_SECRET_SHARED'],
+  serve: async ({ catalog, deployments }, call) => {
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    const secret = await deployments.rotateProjectionSecret(call.tenantId, projectionId);
+    call.answer(200, { projectionId, webhook: { secret, isolated: true } });
+  },
+});
+
+const rotateTenantSecret = route({
+  ...common,
+  path: '/webhooks/rotate',
+  operationId: 'rotateTenantSecret',
+  summary: 'Rotate the shared webhook secret of the tenant',
+  answers: { 200: z.strictObject({ webhook: z.strictObject({ secret: text }) }) },
+  serve: async ({ deployments }, call) =>
+    call.answer(200, { webhook: { secret: await deployments.rotateTenantSecret(call.tenantId) } }),
+});
+
+export const WEBHOOKS = [rotateProjectionSecret, rotateTenantSecret];

@@ -4,25 +4,26 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import type { ConnectionQuota } from '../connection-quota.js';
+import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { ChangeHub } from '../../feed/hub.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/changes.js';
-import { requestIdOf } from '../answer.js';
 import type { Authenticator, Principal } from '../auth.js';
-import { cursorParameter, keyParameter, queryOf, requireProjection } from '../notification-query.js';
-import { knownError, refuseUpgrade } from '../problem.js';
+import type { Refusals } from '../refusals.js';
+import { requireProjection } from '../require-projection.js';
+import type { Upgrade } from '../route.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
   readonly hub: ChangeHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
-  readonly quota: ConnectionQuota;
+  readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
+  readonly refusals: Refusals;
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
@@ -35,9 +36,16 @@ const DEFAULT_LIMITS: ConnectionLimits = {
   drainDeadlineMs: 30_000,
 };
 const BEAT_MS = 1_000;
-const PATH = /^\/projections\/([^/]+)\/stream$/;
 
-/** `GET /projections/{id}/stream`: everything that can be refused is refused in HTTP, before the upgrade. */
+/** What a stream is asked for. */
+export interface StreamQuery {
+  readonly projectionId: string;
+  /** The last sequence that the client has; undefined: live only. */
+  readonly after: number | undefined;
+  readonly key: string | undefined;
+}
+
+/** Changes over WebSockets: everything that can be refused is refused in HTTP, before the upgrade. */
 export class StreamServer {
   readonly #sockets = new WebSocketServer({
     noServer: true,
@@ -67,13 +75,16 @@ export class StreamServer {
     return this.#connections.size;
   }
 
-  /** For the `upgrade` event of the HTTP server; every path. Never rejects. */
-  async handleUpgrade(request: IncomingMessage, transport: Duplex, head: Buffer): Promise<void> {
+  /** Takes the socket of the upgrade. Never rejects. */
+  async take(
+    { request, socket: transport, head, requestId }: Pick<Upgrade, 'request' | 'socket' | 'head' | 'requestId'>,
+    query: () => StreamQuery,
+  ): Promise<void> {
     const ignore = (): void => undefined;
     transport.on('error', ignore);
     let release: (() => void) | undefined;
     try {
-      const stream = this.#parse(request);
+      const stream = query();
       const { tenantId } = this.options.authenticate(request);
       // Another process may have made it a moment ago.
       if (this.options.catalog.get('projection', stream.projectionId) === undefined)
@@ -104,7 +115,7 @@ export class StreamServer {
       if (!upgraded) release();
     } catch (error) {
       release?.();
-      this.#refuse(request, transport, error);
+      this.options.refusals.upgrade(request, transport, error, requestId);
     }
   }
 
@@ -124,26 +135,12 @@ export class StreamServer {
     clearTimeout(cut);
   }
 
-  #parse(request: IncomingMessage): { projectionId: string; after: number | undefined; key: string | undefined } {
-    const url = request.url ?? '/';
-    const match = PATH.exec(url.split('?', 1)[0] as string);
-    if (match === null) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
-    let projectionId: string;
-    try {
-      projectionId = decodeURIComponent(match[1] as string);
-    } catch {
-      throw new StatefoldError('INVALID_REQUEST', 'the path holds a malformed percent escape');
-    }
-    const query = queryOf(url);
-    return { projectionId, after: cursorParameter(query), key: keyParameter(query) };
-  }
-
   #start(
     socket: WebSocket,
     transport: Duplex,
     keyId: string,
     release: () => void,
-    stream: { tenantId: string; projectionId: string; after: number | undefined; key: string | undefined },
+    stream: StreamQuery & { readonly tenantId: string },
   ): void {
     const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now);
     this.#connections.add(connection);
@@ -170,13 +167,5 @@ export class StreamServer {
     } catch (error) {
       connection.ended(error);
     }
-  }
-
-  #refuse(request: IncomingMessage, transport: Duplex, error: unknown): void {
-    if (transport.destroyed) return;
-    const requestId = requestIdOf(request);
-    if (knownError(error).code === 'INTERNAL')
-      this.options.logger.error({ err: error, requestId }, 'a WebSocket could not be opened');
-    refuseUpgrade(transport, error, requestId);
   }
 }

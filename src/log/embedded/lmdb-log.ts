@@ -1,7 +1,7 @@
-import { mkdirSync } from 'node:fs';
 import { open, type Database, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
+import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
 import {
   AppendIndefiniteError,
   appendBytes,
@@ -16,7 +16,7 @@ import {
   tooLarge,
   type TopicSpec,
 } from '../log.js';
-import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords } from './record-batch.js';
+import { decodeBatch, encodeBatch, endOfBatch, firstOffset, pickRecords, timestampOf } from './record-batch.js';
 
 export interface LmdbLogOptions {
   /** Directory of the log's files; made when missing. */
@@ -57,6 +57,12 @@ interface Lane {
   written: Promise<void>;
 }
 
+/** Before the id of a topic that was deleted and of which something is left; no topic's name has the like. */
+const DELETED = 'deleted/';
+/** So many batches go in one transaction. */
+const REMOVED_AT_ONCE = 250;
+/** Of batches that are gone through one after the other, so much is taken at a time. */
+const PORTION_BYTES = 256 * 1024;
 const KEY_BYTES = 16;
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -79,7 +85,7 @@ export class LmdbLog implements Log {
   #closed = false;
 
   constructor(options: LmdbLogOptions) {
-    mkdirSync(options.path, { recursive: true });
+    makePrivateFolder(options.path);
     this.#path = options.path;
     this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
     this.#now = options.now ?? Date.now;
@@ -94,11 +100,17 @@ export class LmdbLog implements Log {
       maxDbs: 4,
     };
     this.#root = open<Buffer, Buffer>({ path: options.path, encoding: 'binary', keyEncoding: 'binary', ...tuning });
+    makeFilesPrivate(options.path);
     this.#topicsDb = this.#root.openDB<TopicMeta, string>({ name: 'topics', encoding: 'json' });
+    const left: TopicMeta[] = [];
     for (const { key, value } of this.#topicsDb.getRange()) {
-      this.#topics.set(key, value);
+      if (key.startsWith(DELETED)) left.push(value);
+      else this.#topics.set(key, value);
       this.#nextTopicId = Math.max(this.#nextTopicId, value.id + 1);
     }
+    this.#cleaning = this.#inTurn(async () => {
+      for (const meta of left) await this.#remove(meta);
+    });
     this.#cleaner = setInterval(() => void this.clean(), options.cleanEveryMs ?? 60_000).unref();
   }
 
@@ -132,10 +144,18 @@ export class LmdbLog implements Log {
       for (const wake of lane.readers) wake();
       await lane.written; // what lands after the removal would be found by a topic that takes the id after a restart
     }
-    const removed: Promise<unknown>[] = [this.#topicsDb.remove(topic)];
-    for (const key of this.#root.getKeys({ start: batchKey(meta.id, 0, 0), end: batchKey(meta.id + 1, 0, 0) }))
-      removed.push(this.#root.remove(key));
-    await flushed(removed);
+    await flushed([this.#topicsDb.remove(topic), this.#topicsDb.put(`${DELETED}${meta.id}`, meta)]);
+    await this.#remove(meta);
+  }
+
+  /** What is left of a topic that was deleted, a part at a time. Cut off, it is gone on with when the log is opened: until nothing is left its id is taken. */
+  async #remove({ id }: TopicMeta): Promise<void> {
+    const range = { start: batchKey(id, 0, 0), end: batchKey(id + 1, 0, 0), limit: REMOVED_AT_ONCE };
+    for (let keys = [...this.#root.getKeys(range)]; keys.length > 0; keys = [...this.#root.getKeys(range)]) {
+      await flushed(keys.map((key) => this.#root.remove(key)));
+      if (this.#closed) return;
+    }
+    await flushed([this.#topicsDb.remove(`${DELETED}${id}`)]);
   }
 
   append(to: PartitionRef, records: readonly NewRecord[]): Promise<{ baseOffset: number; timestamp: number }> {
@@ -259,50 +279,74 @@ export class LmdbLog implements Log {
 
   /** Drops what the topics' cleanup lets go. Runs by itself; called by tests. */
   clean(): Promise<void> {
-    this.#cleaning = this.#cleaning
-      .then(async () => {
-        for (const [topic, { id, partitions, cleanup }] of this.#topics) {
-          for (let partition = 0; partition < partitions && !this.#closed; partition++) {
-            const lane = this.#lane({ topic, partition });
-            if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
-            else if (cleanup.policy === 'latest' || lane.tombstoned)
-              await this.#compact(lane, id, cleanup.policy === 'latest');
-          }
+    this.#cleaning = this.#inTurn(async () => {
+      for (const [topic, { id, partitions, cleanup }] of this.#topics) {
+        for (let partition = 0; partition < partitions && !this.#closed; partition++) {
+          const lane = this.#lane({ topic, partition });
+          if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
+          else if (cleanup.policy === 'latest' || lane.tombstoned)
+            await this.#compact(lane, id, cleanup.policy === 'latest');
         }
-      })
-      .catch(() => undefined); // a full disk: tried again at the next turn
+      }
+    });
     return this.#cleaning;
   }
 
+  /** What fails on a full disk is tried again at the next turn, or the next start. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    return this.#cleaning.then(work).catch(() => undefined);
+  }
+
   async #expire(lane: Lane, before: number): Promise<void> {
-    const removed: Promise<unknown>[] = [];
-    let last: Buffer | undefined;
-    for (const { key, value } of this.#range(lane, 0)) {
-      if (Number(value.readBigUInt64LE(0)) >= before) break;
+    let last: number | undefined;
+    let expired: number[] = [];
+    const remove = async (): Promise<void> => {
+      await flushed(expired.map((base) => this.#root.remove(batchKey(lane.id, lane.partition, base))));
+      expired = [];
+    };
+    for await (const { base, value } of this.#batches(lane)) {
+      if (timestampOf(value) >= before) break;
       // The last batch stays: it tells where the partition ends.
-      if (last !== undefined) removed.push(this.#root.remove(last));
-      last = Buffer.from(key);
+      if (last !== undefined && expired.push(last) === REMOVED_AT_ONCE) await remove();
+      last = base;
     }
-    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== offsetOf(last))
-      removed.push(this.#root.remove(last));
-    await flushed(removed);
+    if (last !== undefined && this.#baseAtOrBefore(lane, lane.end) !== last) expired.push(last);
+    await remove();
+  }
+
+  /** All of the lane in their order, a portion at a time: others have their turn between, and what they append may come too. */
+  async *#batches(lane: Lane): AsyncGenerator<{ readonly base: number; readonly value: Buffer }, void> {
+    for (let from = 0; !this.#closed && !lane.deleted;) {
+      const portion: { readonly base: number; readonly value: Buffer }[] = [];
+      let bytes = 0;
+      for (const { key, value } of this.#range(lane, from)) {
+        // lmdb hands out a view of its own memory, which lasts only for this step.
+        portion.push({ base: offsetOf(key), value: Buffer.from(value) });
+        bytes += value.length;
+        if (bytes >= PORTION_BYTES) break;
+      }
+      const last = portion.at(-1);
+      if (last === undefined) return;
+      yield* portion;
+      from = last.base + 1;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   async #compact(lane: Lane, topicId: number, latest: boolean): Promise<void> {
     lane.tombstoned = false;
     const end = lane.end;
     const lastOf = new Map<string, number>();
-    for (const { key, value } of this.#range(lane, 0))
-      for (const record of decodeBatch(offsetOf(key), Buffer.from(value)).records)
+    for await (const { base, value } of this.#batches(lane))
+      for (const record of decodeBatch(base, value).records)
         if (record.offset < end && (latest || record.value === null))
           lastOf.set(record.key.toString('latin1'), record.offset);
     const tail = this.#baseAtOrBefore(lane, end);
     const old = this.#now() - DAY_MS;
     const written: Promise<unknown>[] = [];
-    for (const { key, value } of this.#range(lane, 0)) {
-      const base = offsetOf(key);
+    for await (const { base, value } of this.#batches(lane)) {
       if (base >= tail) break;
-      const batch = decodeBatch(base, Buffer.from(value));
+      const batch = decodeBatch(base, value);
       const kept = batch.records.filter((record) => {
         const last = lastOf.get(record.key.toString('latin1'));
         // Tombstones outlive what they erase by a day, so that a slow reader sees them.

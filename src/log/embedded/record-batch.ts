@@ -40,9 +40,12 @@ export function encodeBatch(
   return out;
 }
 
+/** When the batch was written, milliseconds. */
+export const timestampOf = (bytes: Buffer): number => Number(bytes.readBigUInt64LE(0));
+
 /** Keys and values are views of `bytes`. */
 export function decodeBatch(base: number, bytes: Buffer): RecordBatch {
-  const timestamp = Number(bytes.readBigUInt64LE(0));
+  const timestamp = timestampOf(bytes);
   const count = bytes.readUInt32LE(12);
   const records: LogRecord[] = [];
   let at = HEADER;
@@ -72,7 +75,7 @@ export const endOfBatch = (base: number, bytes: Buffer): number => base + bytes.
 
 /** Those of the records at these ascending offsets that are there, as copies: a batch may hold thousands, and the others cost a step each. */
 export function pickRecords(base: number, bytes: Buffer, offsets: readonly number[]): LogRecord[] {
-  const timestamp = Number(bytes.readBigUInt64LE(0));
+  const timestamp = timestampOf(bytes);
   const count = bytes.readUInt32LE(12);
   const records: LogRecord[] = [];
   let wanted = 0;

@@ -84,8 +84,14 @@ internal sealed class DeterminismAnalyzer
             Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.Name}");
         }
 
+        LookAtLayout(type);
         foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
         {
+            if (Has(method, "System.Runtime.CompilerServices.ModuleInitializerAttribute"))
+            {
+                breaches.Add(Rule.Startup, method.Locations.FirstOrDefault(), $"{type.Name}.{method.Name}");
+            }
+
             if (method.IsExtern)
             {
                 breaches.Add(Rule.Native, method.Locations.FirstOrDefault(), $"{type.Name}.{method.Name}");
@@ -96,6 +102,18 @@ internal sealed class DeterminismAnalyzer
             }
         }
     }
+
+    /// <summary>Fields on top of each other read what is an object as another one, or as a number.</summary>
+    private void LookAtLayout(INamedTypeSymbol type)
+    {
+        var fields = type.GetMembers().OfType<IFieldSymbol>().Where(field => !field.IsStatic).ToList();
+        foreach (var field in fields.Where(field => !field.Type.IsUnmanagedType && fields.Any(one => Has(one, "System.Runtime.InteropServices.FieldOffsetAttribute"))))
+        {
+            breaches.Add(Rule.Native, field.Locations.FirstOrDefault(), $"{type.Name}.{field.Name}");
+        }
+    }
+
+    private static bool Has(ISymbol member, string attribute) => member.GetAttributes().Any(a => a.AttributeClass is { } type && FrameworkRules.NameOf(type) == attribute);
 
     private void Visit(IOperation code)
     {
@@ -135,6 +153,9 @@ internal sealed class DeterminismAnalyzer
                 break;
             case IAwaitOperation or IForEachLoopOperation { IsAsynchronous: true } or IUsingOperation { IsAsynchronous: true } or IUsingDeclarationOperation { IsAsynchronous: true }:
                 breaches.Add(Rule.Async, operation.Syntax.GetFirstToken().GetLocation(), "await");
+                break;
+            case ILocalFunctionOperation { Symbol: { IsExtern: true } function }:
+                breaches.Add(Rule.Native, function.Locations.FirstOrDefault(), function.Name);
                 break;
             case ILockOperation:
                 breaches.Add(Rule.Locks, operation.Syntax.GetFirstToken().GetLocation(), "lock");

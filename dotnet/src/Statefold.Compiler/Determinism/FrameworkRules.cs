@@ -11,7 +11,13 @@ internal sealed class FrameworkRules
         "System.Environment.NewLine", "System.Net.IPAddress", "System.Net.IPNetwork", "System.Net.IPEndPoint", "System.Net.EndPoint", "System.Net.WebUtility",
         "System.Net.HttpStatusCode", "System.Net.Http.HttpMethod", "System.Net.Http.HttpRequestException", "System.Net.WebException", "System.Net.CookieException",
         "System.Threading.Interlocked", "System.Threading.Volatile", "System.Threading.CancellationToken", "System.Threading.Timeout", "System.Threading.LazyInitializer",
-        "System.Reflection.Emit.OpCodes",
+        "System.Reflection.Emit.OpCodes", "System.Dynamic.ExpandoObject",
+        "System.Runtime.InteropServices.OSPlatform", "System.Runtime.InteropServices.CollectionsMarshal", "System.Runtime.InteropServices.ImmutableCollectionsMarshal",
+        // Of spans, within their bounds; the others take a length from who calls, and read what lies behind.
+        "System.Runtime.InteropServices.MemoryMarshal.AsBytes", "System.Runtime.InteropServices.MemoryMarshal.Cast", "System.Runtime.InteropServices.MemoryMarshal.Read",
+        "System.Runtime.InteropServices.MemoryMarshal.TryRead", "System.Runtime.InteropServices.MemoryMarshal.Write", "System.Runtime.InteropServices.MemoryMarshal.TryWrite",
+        "System.Runtime.CompilerServices.RuntimeHelpers.EnsureSufficientExecutionStack", "System.Runtime.CompilerServices.RuntimeHelpers.TryEnsureSufficientExecutionStack",
+        "System.Runtime.CompilerServices.RuntimeHelpers.IsReferenceOrContainsReferences", "System.Runtime.CompilerServices.RuntimeHelpers.GetSubArray",
     ];
 
     private static readonly Dictionary<string, Rule> Members = new()
@@ -72,7 +78,25 @@ internal sealed class FrameworkRules
         ["System.Linq.Expressions.LambdaExpression.Compile"] = Rule.Loading,
         ["System.Linq.Expressions.Expression`1.Compile"] = Rule.Loading,
         ["System.Activator.CreateInstanceFrom"] = Rule.Loading,
-        ["System.Activator.CreateInstance"] = Rule.Reflection,
+        ["System.Type.GetTypeFromProgID"] = Rule.Loading,
+        ["System.Type.GetTypeFromCLSID"] = Rule.Loading,
+        ["System.Reflection.DispatchProxy"] = Rule.Loading,
+        ["System.Xml.Serialization.XmlSerializer"] = Rule.Loading,
+        ["System.Activator"] = Rule.Reflection,
+        ["System.Reflection.IReflect"] = Rule.Reflection,
+        ["System.Reflection.EventInfo.AddEventHandler"] = Rule.Reflection,
+        ["System.Reflection.EventInfo.RemoveEventHandler"] = Rule.Reflection,
+        ["System.Reflection.FieldInfo.GetValueDirect"] = Rule.Reflection,
+        ["System.Reflection.FieldInfo.SetValueDirect"] = Rule.Reflection,
+        ["System.ComponentModel.TypeDescriptor"] = Rule.Reflection,
+        ["System.ComponentModel.TypeDescriptionProvider"] = Rule.Reflection,
+        ["System.ComponentModel.PropertyDescriptor"] = Rule.Reflection,
+        ["System.ComponentModel.EventDescriptor"] = Rule.Reflection,
+        ["System.ComponentModel.LicenseManager"] = Rule.Reflection,
+        ["System.Runtime.CompilerServices.RuntimeHelpers"] = Rule.Reflection,
+        ["System.Runtime.CompilerServices.CallSite"] = Rule.Reflection,
+        ["System.Runtime.CompilerServices.CallSite`1"] = Rule.Reflection,
+        ["System.Runtime.CompilerServices.CallSiteBinder"] = Rule.Reflection,
         ["System.Type.InvokeMember"] = Rule.Reflection,
         ["System.Delegate.DynamicInvoke"] = Rule.Reflection,
         ["System.Delegate.CreateDelegate"] = Rule.Reflection,
@@ -139,12 +163,11 @@ internal sealed class FrameworkRules
         ["System.Threading.ReaderWriterLockSlim"] = Rule.Locks,
         ["System.Threading.CancellationTokenSource"] = Rule.Threads,
         ["System.Runtime.CompilerServices.Unsafe"] = Rule.Native,
-        ["System.Runtime.InteropServices.Marshal"] = Rule.Native,
-        ["System.Runtime.InteropServices.NativeMemory"] = Rule.Native,
-        ["System.Runtime.InteropServices.NativeLibrary"] = Rule.Native,
-        ["System.Runtime.InteropServices.GCHandle"] = Rule.Native,
-        ["System.Runtime.InteropServices.GCHandle`1"] = Rule.Native,
-        ["System.Runtime.InteropServices.SafeHandle"] = Rule.Native,
+        ["System.IO.UnmanagedMemoryStream"] = Rule.Native,
+        ["System.IO.UnmanagedMemoryAccessor"] = Rule.Native,
+        ["System.Reflection.Pointer"] = Rule.Native,
+        ["System.RuntimeMethodHandle"] = Rule.Native,
+        ["System.TypedReference"] = Rule.Native,
     };
 
     // With all below them.
@@ -161,6 +184,16 @@ internal sealed class FrameworkRules
         ("System.Threading.Tasks.Dataflow", Rule.Threads),
         ("System.Reflection.Emit", Rule.Loading),
         ("System.Runtime.Loader", Rule.Loading),
+        ("System.Reflection.Metadata", Rule.Loading),
+        ("System.Resources", Rule.Loading),
+        ("System.Xml.Xsl", Rule.Loading),
+        ("System.Runtime.Serialization", Rule.Reflection),
+        ("System.ComponentModel.Design", Rule.Reflection),
+        ("System.Dynamic", Rule.Reflection),
+        ("Microsoft.CSharp.RuntimeBinder", Rule.Reflection),
+        ("Microsoft.VisualBasic", Rule.Reflection),
+        ("System.Runtime.InteropServices", Rule.Native),
+        ("Microsoft.Win32", Rule.Native),
     ];
 
     private readonly Dictionary<ISymbol, Rule?> known = new(SymbolEqualityComparer.Default);
@@ -193,7 +226,7 @@ internal sealed class FrameworkRules
         }
 
         return Members.GetValueOrDefault(full) ?? Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfConstructor(member, name)
-            ?? OfNamespace(type, name);
+            ?? OfKind(member, type, name) ?? OfNamespace(type, name);
     }
 
     private static Rule? OfConstructor(ISymbol member, string type)
@@ -213,6 +246,23 @@ internal sealed class FrameworkRules
         };
     }
 
+    private static Rule? OfKind(ISymbol member, INamedTypeSymbol type, string name)
+    {
+        if (member is not IMethodSymbol { IsStatic: true } method)
+        {
+            return null;
+        }
+
+        // Vector128.LoadUnsafe and its like read and write at any distance from what they are given.
+        if (method.Name.EndsWith("Unsafe", StringComparison.Ordinal) && type.ContainingNamespace.ToDisplayString() is "System.Runtime.Intrinsics" or "System.Numerics")
+        {
+            return Rule.Native;
+        }
+
+        // A tree that is put together names any method; one that the compiler makes of a lambda has only calls that are looked at.
+        return name == "System.Linq.Expressions.Expression" ? Rule.Loading : null;
+    }
+
     private static Rule? OfNamespace(INamedTypeSymbol type, string name)
     {
         var space = type.ContainingNamespace.ToDisplayString();
@@ -222,7 +272,7 @@ internal sealed class FrameworkRules
             return Rule.Threads;
         }
 
-        return Namespaces.FirstOrDefault(n => space == n.Namespace || space.StartsWith($"{n.Namespace}.", StringComparison.Ordinal)).Rule;
+        return name.EndsWith("Exception", StringComparison.Ordinal) ? null : Namespaces.FirstOrDefault(n => space == n.Namespace || space.StartsWith($"{n.Namespace}.", StringComparison.Ordinal)).Rule;
     }
 
     /// <summary>As in metadata: <c>System.Collections.Generic.List`1</c>.</summary>

@@ -18,7 +18,7 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
     public static readonly Rule Locks = Warning("SF1011", "locks where there is nothing to wait for: folds of a tenant run one after the other", "Leave it out");
     public static readonly Rule Native = Error("SF1012", "goes past the managed runtime, where nothing can be known to be the same again", "Use safe C#");
     public static readonly Rule Loading = Error("SF1013", "loads or makes code at run time, which was not compiled with the upload", "Put the code into the upload and call it");
-    public static readonly Rule Reflection = Warning("SF1014", "calls through reflection, where these checks can't follow", "Call the member itself");
+    public static readonly Rule Reflection = Error("SF1014", "calls through reflection, where these checks can't follow", "Call the member itself");
     public static readonly Rule StaticState = Error("SF1015", "is static and can change, so it is shared by all aggregates and lost with the process", "Keep it in the state that Apply returns, or make it const or static readonly");
     public static readonly Rule StaticContent = Error("SF1016", "changes what a static member holds, which is shared by all aggregates and lost with the process", "Keep it in the state that Apply returns");
     public static readonly Rule OwnState = Error("SF1017", "changes the reducer or projection itself, which is shared by all aggregates and lost with the process", "Keep it in the state that Apply returns");
@@ -27,10 +27,12 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
     public static readonly Rule CultureText = Warning("SF1020", "compares or changes text by the culture of the process, which here is the invariant one and elsewhere need not be", "Pass a StringComparison (Ordinal), or use the Invariant method");
     public static readonly Rule Order = Warning("SF1021", "leaves an order that depends on how the collection came to be, which is lost when the state is read back", "Use SortedDictionary or SortedSet, or sort what you give out");
 
+    public static readonly Rule Startup = Error("SF1022", "runs when the code is loaded, before there is an event", "Do it in Apply, or in the initializer of a static readonly member");
+
     private static readonly Rule[] Table =
     [
         Clock, Randomness, NewId, Files, Console, Network, Processes, Environment, Threads, Async, Locks, Native, Loading, Reflection,
-        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order,
+        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order, Startup,
     ];
 
     public static IReadOnlyList<Rule> All => Table;

@@ -1,31 +1,30 @@
-import type { IncomingMessage } from 'node:http';
-import { Router, type Request, type Response } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
-import type { ConnectionQuota } from '../connection-quota.js';
+import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { ChangeHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/changes.js';
-import type { Authenticator, Principal } from '../auth.js';
-import { cursorParameter, integerText, keyParameter, queryOf, requireProjection } from '../notification-query.js';
+import type { Authenticator } from '../auth.js';
+import { integerText } from '../parameters.js';
+import { requireProjection } from '../require-projection.js';
+import type { Call } from '../route.js';
 
-export interface ServerSentEventsOptions {
+export interface EventStreamsOptions {
   readonly hub: ChangeHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
-  readonly quota: ConnectionQuota;
-  /** As the edge authenticates a request; it may refuse one for its rate too. */
-  readonly authenticate: (request: IncomingMessage) => Principal;
+  readonly quota: ConcurrencyQuota;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
-  readonly limits?: Partial<ServerSentEventsLimits>;
+  readonly limits?: Partial<EventStreamsLimits>;
   readonly timers?: Timers;
 }
 
-export interface ServerSentEventsLimits {
+export interface EventStreamsLimits {
   /** Between two keep-alive comments. */
   readonly keepAliveMs: number;
   /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
@@ -36,46 +35,52 @@ export interface ServerSentEventsLimits {
   readonly retryMs: number;
 }
 
-export interface ServerSentEvents {
-  readonly router: Router;
-  /** Ends every stream; clients reconnect with the last id that they have. */
-  close(): void;
-}
-
-const DEFAULT_LIMITS: ServerSentEventsLimits = {
+const DEFAULT_LIMITS: EventStreamsLimits = {
   keepAliveMs: 20_000,
   maxBufferedBytes: 1024 * 1024,
   drainDeadlineMs: 30_000,
   retryMs: 3_000,
 };
 const BEAT_MS = 1_000;
+export const EVENT_STREAM = 'text/event-stream';
 
-/** `GET /projections/{id}/sse`: the same records and the same cursor as every channel. */
-export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEvents {
-  const { hub, tenants, catalog, quota, authenticator } = options;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
-  const streams = new Set<EventStream>();
-  const router = Router({ strict: true, caseSensitive: true });
+/** What a stream of events is asked for. */
+export interface EventStreamQuery {
+  readonly projectionId: string;
+  /** The last sequence that the client has; undefined: live only, unless `Last-Event-ID` says it. */
+  readonly after: number | undefined;
+  readonly key: string | undefined;
+}
 
-  // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
-  const endAll = (which: (stream: EventStream) => boolean): void => {
-    for (const stream of [...streams]) if (which(stream)) stream.end();
-  };
-  authenticator.onRevoked((keyId) => endAll((stream) => stream.keyId === keyId));
-  catalog.onChange((change) => {
-    if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse) {
-      endAll((stream) => stream.projectionId === change.id);
-    }
-  });
+/** Server-sent events: the same records and the same cursor as every channel. */
+export class EventStreams {
+  readonly #options: EventStreamsOptions;
+  readonly #limits: EventStreamsLimits;
+  readonly #pulse: Pulse;
+  readonly #streams = new Set<EventStream>();
 
-  router.get('/projections/:id/sse', async (request: Request<{ id: string }>, response: Response) => {
-    const { tenantId } = options.authenticate(request);
-    const projectionId = request.params.id;
-    const query = queryOf(request.url);
-    const after = lastEventId(request) ?? cursorParameter(query);
-    const key = keyParameter(query);
-    requireEnabled(tenantId, projectionId);
+  constructor(options: EventStreamsOptions) {
+    this.#options = options;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
+    // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
+    options.authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
+    options.catalog.onChange((change) => {
+      if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse)
+        this.#endAll((stream) => stream.projectionId === change.id);
+    });
+  }
+
+  async answer(
+    { request, response, tenantId }: Pick<Call, 'request' | 'response' | 'tenantId'>,
+    query: () => EventStreamQuery,
+  ): Promise<void> {
+    const { hub, tenants, quota, authenticator } = this.#options;
+    const limits = this.#limits;
+    const resumed = lastEventId(request);
+    const { projectionId, key, ...asked } = query();
+    const after = resumed ?? asked.after;
+    this.#requireEnabled(tenantId, projectionId);
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
@@ -85,10 +90,10 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
     else await changes.of(projectionId).read(after + 1, { items: 1 });
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
-    requireEnabled(tenantId, projectionId);
+    this.#requireEnabled(tenantId, projectionId);
     if (response.destroyed) return;
     response.writeHead(200, {
-      'Content-Type': 'text/event-stream; charset=utf-8',
+      'Content-Type': `${EVENT_STREAM}; charset=utf-8`,
       'Cache-Control': 'no-store',
       'X-Accel-Buffering': 'no',
     });
@@ -97,31 +102,38 @@ export function serverSentEvents(options: ServerSentEventsOptions): ServerSentEv
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const stream = new EventStream(response, keyId, projectionId, limits, () => pulse.now);
-    streams.add(stream);
-    pulse.add(stream);
+    const stream = new EventStream(response, keyId, projectionId, limits, () => this.#pulse.now);
+    this.#streams.add(stream);
+    this.#pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
-      streams.delete(stream);
-      pulse.delete(stream);
+      this.#streams.delete(stream);
+      this.#pulse.delete(stream);
     });
     try {
       stream.subscription = hub.subscribe({ tenantId, projectionId, after, key }, stream);
     } catch {
       stream.end();
     }
-  });
+  }
 
-  function requireEnabled(tenantId: string, projectionId: string): void {
-    if (!requireProjection(catalog, tenantId, projectionId).sse) {
+  /** Ends every stream; clients reconnect with the last id that they have. */
+  close(): void {
+    this.#endAll(() => true);
+  }
+
+  #endAll(which: (stream: EventStream) => boolean): void {
+    for (const stream of [...this.#streams]) if (which(stream)) stream.end();
+  }
+
+  #requireEnabled(tenantId: string, projectionId: string): void {
+    if (!requireProjection(this.#options.catalog, tenantId, projectionId).sse) {
       throw new StatefoldError(
         'SSE_DISABLED',
         'this projection was uploaded without "sse": true in its notification configuration',
       );
     }
   }
-
-  return { router, close: () => endAll(() => true) };
 }
 
 /** What a browser sends when it reconnects; it wins over the query, which stays that of the first connect. */
@@ -139,10 +151,10 @@ class EventStream implements Subscriber, Beating {
   #ended = false;
 
   constructor(
-    private readonly response: Response,
+    private readonly response: ServerResponse,
     readonly keyId: string,
     readonly projectionId: string,
-    private readonly limits: ServerSentEventsLimits,
+    private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
   ) {
     this.#nextKeepAlive = now() + limits.keepAliveMs;

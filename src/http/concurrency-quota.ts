@@ -1,7 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 
-/** What is open at one time, counted a tenant, so that none takes all there is: connections that wait (WebSocket, SSE, long polls, uploads), checks. */
-export class ConnectionQuota {
+/** What is under way at one time, counted a tenant, so that none takes all there is: connections that wait (WebSocket, SSE, long polls, uploads), checks. */
+export class ConcurrencyQuota {
   readonly #open = new Map<string, number>();
 
   /** `what`: plural, as the refusal names them. */

@@ -1,0 +1,34 @@
+import { z } from 'zod';
+import { aggregateId, aggregateType, anyObject, component, context, eventType, expectedVersion } from './schema.js';
+
+// `append-body.ts` reads these by hand, since it is the hot path: it takes the names of the members from here.
+
+export const Append = component(
+  'Append',
+  z.strictObject({
+    aggregateId,
+    eventType,
+    data: anyObject,
+    aggregateType: aggregateType.optional(),
+    expectedVersion: expectedVersion.optional(),
+    ...context,
+  }),
+);
+export type Append = z.infer<typeof Append>;
+
+export const BatchEvent = z.strictObject({ eventType, data: anyObject, ...context });
+
+export const AppendBatch = component(
+  'AppendBatch',
+  z.strictObject({
+    aggregateId,
+    events: z
+      .array(BatchEvent)
+      .min(1)
+      .describe('What an event has of its own besides eventType and data goes before what the batch has.'),
+    aggregateType: aggregateType.optional(),
+    expectedVersion: expectedVersion.optional(),
+    ...context,
+  }),
+);
+export type AppendBatch = z.infer<typeof AppendBatch>;

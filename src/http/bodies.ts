@@ -1,0 +1,145 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { StatefoldError, type FieldError } from '../core/errors.js';
+import { scanJson } from '../core/json-scanner.js';
+import { readBody, requireJson } from './body.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
+import type { Parameters, Values } from './parameters.js';
+import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
+
+/** The settings by which bodies are read. */
+export interface BodySettings extends UploadLimits {
+  readonly maxBodyBytes: number;
+  readonly maxJsonDepth: number;
+}
+
+/** The body of a route: what it may be, for the reader of the document, and how it is read. */
+export interface Body<T> {
+  readonly contentType: 'application/json' | 'multipart/form-data';
+  /** False: it may be left out, and is then read as an empty one. */
+  readonly required: boolean;
+  /** Of JSON, by zod; of a form, JSON Schema (2020-12). */
+  readonly schema: z.ZodType | Readonly<Record<string, unknown>>;
+  readonly example?: unknown;
+  /** Most bytes of it. */
+  limit(settings: BodySettings): number;
+  /** @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, INVALID_REQUEST and what the kind has besides; RequestAbortedError */
+  read(request: IncomingMessage, settings: BodySettings): Promise<T>;
+}
+
+/** So many are told at once. */
+const MAX_UNKNOWN = 20;
+const WHAT = 'The body is invalid';
+
+/** A small JSON body; a member that the schema doesn't know is a fault: a misspelt one would be dropped without a word. */
+export const json = <T>(schema: z.ZodType<T>, example?: unknown): Body<T> => ({
+  contentType: 'application/json',
+  required: true,
+  schema,
+  example,
+  limit: ({ maxBodyBytes }) => maxBodyBytes,
+  read: async (request, settings) => {
+    const value: unknown = JSON.parse(await readJsonText(request, settings));
+    if (schema instanceof z.ZodObject) refuse(WHAT, unknownMembers(value, schema).slice(0, MAX_UNKNOWN));
+    return checked(value, schema, WHAT);
+  },
+});
+
+/** As `json`, where the body may be left out: all of its members are optional. */
+export function optionalJson<T>(schema: z.ZodType<T>, example?: unknown): Body<T> {
+  const body = json(schema, example);
+  return {
+    ...body,
+    required: false,
+    read: (request, settings) => (hasBody(request) ? body.read(request, settings) : Promise.resolve(schema.parse({}))),
+  };
+}
+
+/** JSON that `parse` reads, within the limits. */
+export const jsonBy = <T>(
+  schema: z.ZodType,
+  parse: (text: string, settings: BodySettings) => T,
+  example?: unknown,
+): Body<T> => ({
+  contentType: 'application/json',
+  required: true,
+  schema,
+  example,
+  limit: ({ maxBodyBytes }) => maxBodyBytes,
+  read: async (request, settings) => {
+    requireJson(request);
+    return parse((await readBody(request, settings.maxBodyBytes)).toString('utf8'), settings);
+  },
+});
+
+/** Sources of code, and fields beside them; a field that isn't among these is a fault. */
+export const upload = <F extends Parameters>(
+  fields: F,
+): Body<{ readonly sources: Upload['sources']; readonly fields: Values<F> }> => ({
+  contentType: 'multipart/form-data',
+  required: true,
+  schema: {
+    type: 'object',
+    properties: {
+      file: {
+        type: 'string',
+        contentMediaType: 'application/octet-stream',
+        description: 'A zip of .cs files, or .cs files; in a field of any name.',
+      },
+      ...Object.fromEntries(Object.entries(fields).map(([name, { schema }]) => [name, schema])),
+    },
+  },
+  limit: ({ maxUploadBytes }) => maxUploadBytes + MAX_FORM_BYTES,
+  read: async (request, settings) => {
+    const { sources, fields: given } = await readUpload(request, settings);
+    requireFields(given, Object.keys(fields));
+    const values = Object.fromEntries(
+      Object.entries(fields).map(([name, parameter]) => [name, parameter.read(given.get(name), name)]),
+    );
+    return { sources, fields: values as Values<F> };
+  },
+});
+
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+
+async function readJsonText(request: IncomingMessage, settings: BodySettings): Promise<string> {
+  requireJson(request);
+  const body = await readBody(request, settings.maxBodyBytes);
+  scanJson(body, { maxDepth: settings.maxJsonDepth });
+  return body.toString('utf8');
+}
+
+/** Each member that the schema doesn't know, with its place below `pointer`; none where the value is no object. */
+export function unknownMembers(value: unknown, schema: z.ZodObject, pointer = ''): FieldError[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  const known = Object.keys(schema.shape);
+  return Object.keys(value)
+    .filter((name) => !known.includes(name))
+    .map((name) => ({ pointer: `${pointer}/${pointerPart(name)}`, message: unknownMember(name, known) }));
+}
+
+/** @throws StatefoldError INVALID_REQUEST with the errors, unless there are none */
+export function refuse(what: string, errors: readonly FieldError[]): void {
+  const [first] = errors;
+  if (first !== undefined) throw invalid(what, first, errors);
+}
+
+function invalid(what: string, { pointer, message }: FieldError, errors: readonly FieldError[]): StatefoldError {
+  const place = pointer === '' ? '' : `${pointer} `;
+  const end = message.endsWith('?') ? '' : '.';
+  return new StatefoldError('INVALID_REQUEST', `${what}: ${place}${message}${end}`, { errors });
+}
+
+/** @throws StatefoldError INVALID_REQUEST with every fault and its place */
+export function checked<T>(value: unknown, schema: z.ZodType<T>, what: string): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const errors = parsed.error.issues.map((issue): FieldError => ({
+    pointer: issue.path.map((part) => `/${escaped(String(part))}`).join(''),
+    message: issue.message,
+  }));
+  throw invalid(what, errors[0] ?? { pointer: '', message: 'is not as it must be' }, errors);
+}
+
+const escaped = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');

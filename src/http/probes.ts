@@ -1,0 +1,23 @@
+import { z } from 'zod';
+
+// By themselves, since the front door answers them too while the rest of the service is not there yet.
+
+const probe = { method: 'GET', tag: 'System', servedBy: 'any', credentials: 'none', probe: true } as const;
+
+export const health = {
+  ...probe,
+  path: '/health',
+  operationId: 'getHealth',
+  summary: 'Whether the process answers',
+  answers: { 200: z.strictObject({ status: z.literal('ok') }) },
+} as const;
+
+export const readiness = {
+  ...probe,
+  path: '/health/ready',
+  operationId: 'getReadiness',
+  summary: 'Whether the service can do its work',
+  answers: {
+    200: z.strictObject({ status: z.literal('ready'), checks: z.record(z.string(), z.enum(['up', 'down'])) }),
+  },
+} as const;

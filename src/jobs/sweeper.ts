@@ -1,0 +1,50 @@
+import type { Logger } from '../core/logger.js';
+import { SLICE, StorePace } from './sliced-job.js';
+import { Steps, type SteppedWork } from './steps.js';
+
+/** What is given up and not removed yet. */
+export interface Sweepable {
+  onAdded(listener: () => void): void;
+  /** Removes the next rows, at most so many; false: nothing is left to remove. */
+  removeSome(most: number): boolean;
+}
+
+export interface SweeperOptions {
+  readonly drops: Sweepable;
+  /** Resolves when the store has room for more; rejects when it can't be written now. */
+  readonly room: () => Promise<void>;
+  readonly rowsPerSlice?: number | undefined;
+  readonly logger: Logger;
+}
+
+/** Removes what was given up in slices, beside all else, from wherever an earlier process left it. */
+export class Sweeper implements SteppedWork {
+  readonly #options: SweeperOptions;
+  readonly #steps = new Steps(this);
+  readonly #pace: StorePace;
+
+  constructor(options: SweeperOptions) {
+    this.#options = options;
+    this.#pace = new StorePace(options.room);
+    options.drops.onAdded(() => this.#steps.signal());
+  }
+
+  start(): void {
+    this.#steps.start();
+  }
+
+  /** No further slice begins. */
+  close(): void {
+    this.#steps.close();
+  }
+
+  failed(error: unknown): void {
+    this.#options.logger.warn({ err: error }, 'what was dropped could not be removed; trying again');
+  }
+
+  async step(): Promise<boolean> {
+    if (!this.#options.drops.removeSome(this.#options.rowsPerSlice ?? SLICE.rows)) return false;
+    await this.#pace.next();
+    return true;
+  }
+}
