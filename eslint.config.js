@@ -31,7 +31,7 @@ const IMPORTS = {
   placement: ['core'],
   'placement/kafka': ['core', 'placement', 'kafka'],
   store: ['core'],
-  'read-store': ['core'],
+  'read-store': ['core', 'feed'],
   'read-store/embedded': ['core', 'read-store'],
   'read-store/clickhouse': ['core', 'read-store'],
   'code-host': ['core'],
@@ -46,7 +46,7 @@ const IMPORTS = {
   snapshots: ['core', 'log', 'store'],
   // Of the code host's port only types: what a compilation found is part of an artefact's record.
   catalog: ['core', 'log', 'code-host'],
-  deployments: ['core', 'catalog', 'code-host', 'aggregates', 'projections', 'tenancy'],
+  deployments: ['core', 'catalog', 'code-host', 'aggregates', 'projections', 'tenancy', 'webhooks'],
   inspection: [
     'core',
     'catalog',
@@ -71,6 +71,7 @@ const IMPORTS = {
     'projections',
     'tenancy',
     'telemetry',
+    'webhooks',
     ...PORTS,
   ],
   telemetry: ['core', ...PORTS],

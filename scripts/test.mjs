@@ -95,6 +95,8 @@ async function runDotnet() {
     const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], {
       cwd: ROOT,
       stdio: 'inherit',
+      // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
+      env: { ...process.env, DOTNET_TieredPGO: '0' },
     });
     const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve));
     for (const file of readdirSync(results).filter((entry) => entry.endsWith('.trx'))) {

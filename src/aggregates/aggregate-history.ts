@@ -1,12 +1,14 @@
 import { InvariantError } from '../core/errors.js';
 import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
 import type { EventsBody } from '../core/records.js';
-import { commitsOf, type Input } from '../feed/inputs.js';
+import { commitsOf, inputBytes, type Input } from '../feed/inputs.js';
 import type { LogFeed } from '../feed/log-feed.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { EventsPage, EventsQuery } from './aggregates.js';
 
 const COMMITS_PER_READ = 256;
+/** Past it fewer commits are read at a time. */
+const BYTES_PER_READ = 1024 * 1024;
 
 /** What was appended to single aggregates: their commits are found by the index of the local store. */
 export class AggregateHistory {
@@ -46,9 +48,10 @@ export class AggregateHistory {
     for (const [, offset] of this.#tables.commitOffsets(aggregateId, first, to - 1, reverse)) {
       offsets.push(offset);
       if (offsets.length < size) continue;
-      yield await chunk(offsets);
+      const commits = await chunk(offsets);
+      yield commits;
       offsets = [];
-      size = Math.min(size * 2, COMMITS_PER_READ);
+      size = bytesOf(commits) > BYTES_PER_READ ? Math.max(1, size >> 2) : Math.min(size * 2, COMMITS_PER_READ);
     }
     if (offsets.length > 0) yield await chunk(offsets);
   }
@@ -67,10 +70,9 @@ export class AggregateHistory {
     const events: StoredEvent[] = [];
     let bytes = 0;
     for await (const commits of this.commits(aggregateId, from, to)) {
-      for (const commit of commits)
-        for (const event of eventsOf(commit))
-          if (event.version >= from && event.version <= to) bytes += push(events, event);
-      if (bytes > PAGE_BYTES) break;
+      for (const event of commits.flatMap((commit) => [...eventsOf(commit)]))
+        if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      if (bytes >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached < last && from <= last ? reached + 1 : undefined };
@@ -82,10 +84,9 @@ export class AggregateHistory {
     const events: StoredEvent[] = [];
     let bytes = 0;
     for await (const commits of this.commits(aggregateId, to, from, true)) {
-      for (const commit of commits)
-        for (const event of [...eventsOf(commit)].reverse())
-          if (event.version <= from && event.version >= to) bytes += push(events, event);
-      if (bytes > PAGE_BYTES) break;
+      for (const event of commits.flatMap((commit) => [...eventsOf(commit)].reverse()))
+        if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      if (bytes >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
     return { events, nextVersion: reached > Math.max(toVersion, 1) && from >= to ? reached - 1 : undefined };
@@ -93,7 +94,10 @@ export class AggregateHistory {
 }
 
 /** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
-const PAGE_BYTES = 16 * 1024 * 1024;
+export const PAGE_BYTES = 8 * 1024 * 1024;
+
+const bytesOf = (commits: readonly StoredCommit[]): number =>
+  commits.reduce((sum, commit) => sum + inputBytes({ kind: 'commit', commit }), 0);
 
 const push = (events: StoredEvent[], event: StoredEvent): number => (
   events.push(event),

@@ -13,10 +13,10 @@ export interface AggregateHome {
 }
 
 /**
- * The aggregates of one tenant, whatever partitions they lie in. Reads see every append answered before they were asked.
+ * The aggregates of one tenant together, whatever partitions they lie in; a single one is asked for where it lies. Reads see every append answered before they were asked.
  * All calls reject with a `StatefoldError`: `UNAVAILABLE` while the tenant is restored, or where another process serves it.
  */
-export interface Aggregates extends AggregateHome {
+export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   types(): Promise<readonly AggregateTypeSummary[]>;
   /** Of the type's aggregates with the reducer that is bound now; undefined where none is. */

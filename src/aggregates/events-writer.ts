@@ -7,6 +7,7 @@ import {
   type RememberedCommand,
 } from '../core/append-rules.js';
 import type { Clock } from '../core/clock.js';
+import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { hasContext, type AppendCommand, type StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
@@ -29,17 +30,34 @@ export interface Accepted {
   readonly replayed: boolean;
 }
 
-interface PendingAppend {
-  readonly command: AppendCommand;
-  readonly bytes: number;
-  resolve(accepted: Accepted): void;
-  reject(error: Error): void;
+/** An append that waits for its answer. Its bytes are held until it has one, on whatever way it comes to it. */
+class PendingAppend {
+  constructor(
+    readonly command: AppendCommand,
+    readonly bytes: number,
+    private readonly hold: Hold,
+    private readonly answer: (accepted: Accepted) => void,
+    private readonly refuse: (error: Error) => void,
+  ) {}
+
+  resolve(accepted: Accepted): void {
+    this.hold.sub(this.bytes);
+    this.answer(accepted);
+  }
+
+  reject(error: Error): void {
+    this.hold.sub(this.bytes);
+    this.refuse(error);
+  }
 }
 interface PendingControl {
   readonly control: Control;
   resolve(offset: number): void;
   reject(error: Error): void;
 }
+
+/** A fold waits so long for room in the local store at a time. */
+const ROOM_WAIT_MS = 10_000;
 
 class AppendDraft implements Draft<EventsBody> {
   constructor(
@@ -86,12 +104,13 @@ export interface EventsWriterOptions {
   readonly window: number;
   readonly limits: {
     readonly queued: number;
-    readonly queuedBytes: number;
     readonly produceBytes: number;
     readonly produceRecords: number;
   };
   /** Refusals and reads wait for a write of the owner's own. */
   readonly strictReads: boolean;
+  /** Of the tenant; without it nothing is bounded. */
+  readonly budget?: TenantBudget | undefined;
   readonly listener: EventsListener;
   readonly observer?: WriterObserver | undefined;
 }
@@ -110,12 +129,17 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly #options: EventsWriterOptions;
   readonly #partition: FencedPartition<EventsBody>;
   #queue: (PendingAppend | PendingControl)[] = [];
-  #queuedBytes = 0;
+  readonly #hold: Hold;
+  readonly #budget: TenantBudget;
+  /** Appends that wait for room in the local store. */
+  #later = 0;
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
     this.#options = options;
     const { log, ref, codec, owner, logger, from, tables, tailBytes, strictReads: strict } = options;
+    this.#budget = options.budget ?? UNBOUNDED.tenant('');
+    this.#hold = this.#budget.hold('appends');
     this.#partition = new FencedPartition({
       log,
       ref,
@@ -175,21 +199,49 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   /** Resolves when the commit is acknowledged and folded. Rejects with the refusal, or UNAVAILABLE. */
   append(command: AppendCommand): Promise<Accepted> {
-    const { limits } = this.#options;
     if (this.#stopped) return Promise.reject(this.#stopped);
-    if (this.#queue.length >= limits.queued || this.#queuedBytes >= limits.queuedBytes)
-      return Promise.reject(
-        new StatefoldError('UNAVAILABLE', 'too many appends wait for this tenant; send the request again later', {
-          retryAfterSeconds: 1,
-        }),
-      );
     let bytes = 200;
     for (const event of command.events) bytes += event.data.length + (event.metadata?.length ?? 0) + 100;
+    const refusal = this.#refusalOf(bytes);
+    if (refusal !== undefined) return Promise.reject(refusal);
+    if (this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
+    this.#hold.add(bytes);
     return new Promise((resolve, reject) => {
-      this.#queue.push({ command, bytes, resolve, reject });
-      this.#queuedBytes += bytes;
+      this.#queue.push(new PendingAppend(command, bytes, this.#hold, resolve, reject));
       this.#partition.kick();
     });
+  }
+
+  /** Nothing of an append that is refused here is stored. */
+  #refusalOf(bytes: number): StatefoldError | undefined {
+    if (this.#queue.length + this.#later >= this.#options.limits.queued)
+      return this.#budget.refusal('appends', 'tenant');
+    const owner = this.#budget.refuses('appends', bytes);
+    return owner === undefined ? undefined : this.#budget.refusal('appends', owner);
+  }
+
+  /** The local store is being written, which makes room; where it can't be, the append is refused. */
+  async #appendLater(command: AppendCommand, bytes: number): Promise<Accepted> {
+    const { section } = this.#options.tables;
+    this.#later++;
+    this.#hold.add(bytes);
+    try {
+      const runs = (): boolean => this.#stopped === undefined && !section.isFailing;
+      if (!runs()) section.countRefusal();
+      if (!runs() || !(await section.untilRoom(runs, ROOM_WAIT_MS)))
+        throw (
+          this.#stopped ??
+          new StatefoldError(
+            'UNAVAILABLE',
+            'the local store of this process takes no writes now (is its disk full?), and memory holds all that it may; send the request again later',
+            { retryAfterSeconds: 5 },
+          )
+        );
+    } finally {
+      this.#later--;
+      this.#hold.sub(bytes);
+    }
+    return this.append(command);
   }
 
   /** Writes a control record; resolves with its offset. */
@@ -255,7 +307,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         continue;
       } else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
       else refused.push(pending);
-      this.#queuedBytes -= pending.bytes;
     }
     this.#queue = left;
     if (refused.length > 0) void this.#refuse(refused);
@@ -288,7 +339,6 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       for (const one of pending) one.reject(this.#stopped);
       return;
     }
-    for (const one of pending) if ('bytes' in one) this.#queuedBytes += one.bytes;
     this.#queue.unshift(...pending);
     this.#partition.kick();
   }
@@ -318,6 +368,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   restoring(end: number | undefined): void {
     this.#options.tables.section.bulk(end !== undefined);
     this.inputs.restoring(end);
+  }
+
+  untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
+    const { section } = this.#options.tables;
+    return section.isFull ? section.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
   }
 
   fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {
@@ -388,6 +443,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     // What waits here, or comes later, was not written, and won't be by this process.
     this.#stopped = answer instanceof NotOwnerError ? answer : new NotOwnerError(answer.message, { cause: answer });
     for (const pending of this.#queue.splice(0)) pending.reject(this.#stopped);
+    this.#hold.close();
     this.#options.listener.stopped(error);
   }
 }

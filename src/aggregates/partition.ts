@@ -1,5 +1,6 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Head } from '../core/append-rules.js';
+import type { TenantBudget } from '../core/budget.js';
 import type { Clock } from '../core/clock.js';
 import { NotOwnerError } from '../core/errors.js';
 import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
@@ -30,6 +31,7 @@ import { Bindings, type BoundReducer } from './bindings.js';
 import { EventsWriter, type CommitsUnderWay, type EventsListener, type WriterObserver } from './events-writer.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
+import type { DroppedListener } from './reducer-turns.js';
 import { Reducers, type ReducersObserver } from './reducers.js';
 
 export interface AggregateObserver extends ReducersObserver, WriterObserver {
@@ -54,6 +56,8 @@ export interface PartitionSetting {
   /** Of each aggregate's reducers so many former ones keep their states; 1 unless given. */
   readonly keptRevisions?: number;
   readonly tailBytes?: number;
+  /** What may be held of the tenant in memory; without it nothing is bounded. */
+  readonly budget?: TenantBudget;
   readonly observer?: AggregateObserver;
 }
 
@@ -82,7 +86,7 @@ export interface AggregatePartitionOptions {
 export const TAIL_BYTES = 8 * 1024 * 1024;
 /** Of each of several partitions at least. */
 const LEAST_TAIL_BYTES = 512 * 1024;
-const QUEUE = { queued: 20_000, queuedBytes: 64 * 1024 * 1024, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
+const QUEUE = { queued: 20_000, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
 /** An answer to a retry or a skip says what came of it, if that is known by then. */
 export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
@@ -96,6 +100,7 @@ export class AggregatePartition
     OwnedPartition,
     EventsListener,
     CatchUpListener,
+    DroppedListener,
     EpochSource
 {
   readonly ref: PartitionRef;
@@ -130,6 +135,7 @@ export class AggregatePartition
       window: setting.idempotencyWindow,
       limits: QUEUE,
       strictReads: setting.strictReads === true,
+      budget: setting.budget,
       listener: this,
       observer,
     });
@@ -138,7 +144,11 @@ export class AggregatePartition
     const kept = new KeptStates(tables.section, setting.keptRevisions ?? 1);
     const faults = new ReducerFaults({ tables, partition: this, logger });
     const deadlineMs = setting.foldDeadlineMs;
-    const reducers = new Reducers({ tables, kept, code, bindings, history, faults, deadlineMs, logger, observer });
+    const { budget } = setting;
+    const reducers = new Reducers({
+      ...{ tables, kept, code, bindings, history, faults, deadlineMs, budget, logger, observer },
+      listener: this,
+    });
     const reads = new AggregateReads({ tables, history, reducers, bindings, partition: this });
     const waitMs = RELEASE_WAIT_MS;
     this.#kept = kept;
@@ -146,7 +156,7 @@ export class AggregatePartition
     this.#reducers = reducers;
     this.reads = reads;
     this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
-    this.#catchUps = new ReducerCatchUps({ tables, kept, inputs, reducers, code, listener: this, logger });
+    this.#catchUps = new ReducerCatchUps({ tables, kept, inputs, reducers, code, listener: this, budget, logger });
   }
 
   /** How far it is folded, and whose it is. */
@@ -188,6 +198,11 @@ export class AggregatePartition
     return this.#writer.claim();
   }
 
+  /** Resolves when all that was acknowledged before the call is folded here: at once where this process is the owner. */
+  refresh(): Promise<void> {
+    return this.#owned ? Promise.resolve() : this.#writer.caughtUp();
+  }
+
   async caughtUpAsOwner(): Promise<void> {
     if (!this.#owned && !this.#isRead) throw new NotOwnerError();
     return this.#writer.caughtUp();
@@ -220,6 +235,11 @@ export class AggregatePartition
 
   underWay(offset: number, commits: CommitsUnderWay): void {
     this.#options.listener.underWay(offset, commits);
+  }
+
+  /** A catch-up folds it when nothing else waits, or who asks for the state before. */
+  dropped({ aggregateType, offset }: StoredCommit): void {
+    this.#catchUps.behind(aggregateType, offset);
   }
 
   caughtUpFurther(): void {

@@ -1,10 +1,11 @@
 import type { StoredCommit } from '../core/event.js';
+import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { RETRY_MS } from '../jobs/steps.js';
 import { pause } from '../log/journal/retry.js';
 import type { Logger } from '../core/logger.js';
 import { inputBytes, type Input } from '../feed/inputs.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
-import type { Feed } from '../feed/feed.js';
+import type { Feed, Page } from '../feed/feed.js';
 import type { BoundReducer } from './bindings.js';
 import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
@@ -19,6 +20,8 @@ export interface ReducerCatchUpsOptions {
   /** Of a halted artefact the catch-up waits until it is revived. */
   readonly code: TenantCode;
   readonly listener: CatchUpListener;
+  /** Of the tenant; without it nothing is bounded. */
+  readonly budget?: TenantBudget | undefined;
   readonly logger: Logger;
 }
 
@@ -32,13 +35,17 @@ interface Window {
   readonly groups: readonly (readonly StoredCommit[])[];
   readonly events: number;
   readonly next: number;
+  /** Its bytes, until it is folded or dropped. */
+  readonly hold: Hold;
 }
 
 interface Run {
   readonly reducer: BoundReducer;
   progress: CatchUpProgress;
-  readonly startedAt: number;
-  readonly startedFrom: number;
+  startedAt: number;
+  startedFrom: number;
+  /** From here on commits were not folded when they were appended, which the window under way may not know. */
+  behindFrom: number;
   failed: boolean;
   cancelled: boolean;
 }
@@ -90,12 +97,29 @@ export class ReducerCatchUps {
       progress,
       startedAt: performance.now(),
       startedFrom: progress.processed,
+      behindFrom: Infinity,
       failed: false,
       cancelled: false,
     };
     this.#runs.set(reducer.aggregateType, run);
     if (!goesOn) tables.setCatchUp(reducer.aggregateType, progress);
     if (!progress.done) void this.#run(run);
+  }
+
+  /** Commits of the type from this offset on were not folded when they were appended: they are when nothing else waits. */
+  behind(aggregateType: string, offset: number): void {
+    const run = this.#runs.get(aggregateType);
+    if (this.#closed || run === undefined) return;
+    run.behindFrom = Math.min(run.behindFrom, offset);
+    const { progress } = run;
+    if (!progress.done) {
+      run.progress = { ...progress, through: Math.max(progress.through, offset + 1) };
+      return;
+    }
+    run.progress = { ...progress, position: offset, through: offset + 1, done: false };
+    this.#options.tables.setCatchUp(aggregateType, run.progress);
+    [run.startedAt, run.startedFrom] = [performance.now(), progress.processed];
+    void this.#run(run);
   }
 
   /** Aggregates that stood at a fault when another code was bound, and have not been looked at since. */
@@ -145,69 +169,100 @@ export class ReducerCatchUps {
     const { tables, reducers, code, listener, logger } = this.#options;
     const { aggregateType } = run.reducer;
     let ahead: Promise<Window> | undefined;
+    const drop = (): void => {
+      ahead?.then(
+        ({ hold }) => hold.close(),
+        () => undefined,
+      );
+      ahead = undefined;
+    };
     let looked = false;
     const { artefactId } = run.reducer;
-    while (!this.#closed && !run.cancelled && !run.progress.done) {
+    const isOver = (): boolean => this.#closed || run.cancelled;
+    while (!isOver() && !run.progress.done) {
       if (code.isHalted(artefactId)) {
         run.failed = true;
         await pause(RETRY_MS);
         continue;
       }
+      let window: Window | undefined;
       try {
+        if (tables.section.isFull && !(await tables.section.untilRoom(() => !isOver()))) break;
         // These first: an alert on them is to end with what caused it.
         const standing = looked ? [] : this.#standing(run.reducer);
-        for (let at = 0; at < standing.length && !this.#closed && !run.cancelled; at += STANDING_AT_ONCE)
+        for (let at = 0; at < standing.length && !isOver(); at += STANDING_AT_ONCE)
           await Promise.all(
             standing.slice(at, at + STANDING_AT_ONCE).map((aggregateId) => reducers.ensure(aggregateId)),
           );
-        if (this.#closed || run.cancelled) return;
+        if (isOver()) break;
         if (code.isHalted(artefactId)) continue;
         looked = true;
+        if (run.behindFrom < run.progress.position) {
+          run.progress = { ...run.progress, position: run.behindFrom };
+          drop();
+        }
+        run.behindFrom = Infinity;
         const { position, through } = run.progress;
-        const { groups, events, next } = await (ahead ?? this.#window(aggregateType, position, through));
+        window = await (ahead ?? this.#window(aggregateType, position, through));
+        const { groups, events, next } = window;
         // The next one is read while this is folded.
         ahead = next < through && next > position ? this.#window(aggregateType, next, through) : undefined;
         ahead?.catch(() => undefined);
         await reducers.catchUp(groups);
-        if (this.#closed || run.cancelled) return;
+        if (isOver()) break;
         if (code.isHalted(artefactId)) {
           // Not all of it was folded.
-          ahead = undefined;
+          drop();
           continue;
         }
         run.progress = {
           ...run.progress,
           position: next,
           processed: run.progress.processed + events,
-          done: next >= through || next === position,
+          done: run.behindFrom === Infinity && (next >= run.progress.through || next === position),
         };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
         listener.caughtUpFurther();
       } catch (error) {
-        if (this.#closed) return;
-        ahead = undefined;
+        if (this.#closed) break;
+        drop();
         run.failed = true;
         logger.warn({ err: error, aggregateType }, 'a catch-up stopped; it goes on from where it was');
         await pause(RETRY_MS);
+      } finally {
+        window?.hold.close();
       }
     }
+    drop();
   }
 
   /** From an offset on. */
   async #window(aggregateType: string, from: number, through: number): Promise<Window> {
     const { inputs } = this.#options;
     const byAggregate = new Map<string, StoredCommit[]>();
+    const hold = (this.#options.budget ?? UNBOUNDED.tenant('')).hold('catch_ups');
     let next = from;
     let events = 0;
-    for (let bytes = 0, count = 0; next < through && bytes < WINDOW.bytes && count < WINDOW.commits && !this.#closed;) {
-      const page = await inputs.read(next, { bytes: READ_BYTES });
+    const { bytes: most, commits: mostCommits } = WINDOW;
+    for (let bytes = 0, count = 0; next < through && bytes < most && count < mostCommits && !this.#closed;) {
+      // A window is as large as there is room for, and at least one page.
+      if (next > from && hold.full !== undefined) break;
+      let page: Page<Input>;
+      try {
+        page = await inputs.read(next, { bytes: READ_BYTES });
+      } catch (error) {
+        hold.close();
+        throw error;
+      }
       if (page.end === next) break;
       next = page.end;
       for (const input of page.items) {
-        bytes += inputBytes(input);
+        const size = inputBytes(input);
+        bytes += size;
         if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
         count++;
+        hold.add(size);
         events += input.commit.eventCount ?? input.commit.events.length;
         const { aggregateId } = input.commit;
         const commits = byAggregate.get(aggregateId);
@@ -215,7 +270,7 @@ export class ReducerCatchUps {
         else commits.push(input.commit);
       }
     }
-    return { groups: [...byAggregate.values()], events, next };
+    return { groups: [...byAggregate.values()], events, next, hold };
   }
 }
 

@@ -1,3 +1,4 @@
+import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { eventsIn, takeEvents, type StateStatus, type StoredCommit } from '../core/event.js';
 
 /** The state after a commit, or why there is none. */
@@ -11,6 +12,12 @@ export interface Waiter {
 export interface Work {
   readonly commit: StoredCommit;
   readonly waiter: Waiter | undefined;
+  /** That are held for it until it is folded; those of a catch-up are held with all of it. */
+  readonly bytes: number;
+}
+/** Told of work that was dropped since too much waits: the aggregate is behind from this commit on. */
+export interface DroppedListener {
+  dropped(commit: StoredCommit): void;
 }
 /** An aggregate that is to be folded up to its head. */
 export interface Ensure {
@@ -50,6 +57,9 @@ const SCANNED = 4 * COMMITS_PER_TURN;
  */
 export class ReducerTurns {
   readonly #fold: TurnFold;
+  /** Of what waits, and what is under way. */
+  readonly #hold: Hold;
+  readonly #listener: DroppedListener | undefined;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
   readonly #catchUps: CatchUp[] = [];
@@ -59,13 +69,36 @@ export class ReducerTurns {
   #scheduled = false;
   #closed = false;
 
-  constructor(fold: TurnFold) {
+  constructor(fold: TurnFold, budget: TenantBudget = UNBOUNDED.tenant(''), listener?: DroppedListener) {
     this.#fold = fold;
+    this.#hold = budget.hold('folds');
+    this.#listener = listener;
   }
 
+  /** Where memory holds all the work that it may, it is dropped: nothing is lost, since the log has what is to be folded. */
   fold(work: Work): void {
+    if (this.#closed) return;
+    if (!this.#hold.tryAdd(work.bytes)) {
+      this.#dropLate();
+      if (!this.#hold.tryAdd(work.bytes)) return this.#drop(work);
+    }
     this.#works.push(work);
     this.#kick();
+  }
+
+  /** What nobody waits for any more makes room for what somebody does: the oldest, which are the first. */
+  #dropLate(): void {
+    const inTime = this.#works.findIndex(({ waiter }) => waiter?.answer !== undefined);
+    for (const work of this.#works.splice(0, inTime < 0 ? this.#works.length : inTime)) {
+      this.#hold.sub(work.bytes);
+      this.#drop(work);
+    }
+  }
+
+  #drop({ commit, waiter }: Work): void {
+    this.#hold.countRefusal();
+    waiter?.answer?.({ status: 'deadline' });
+    this.#listener?.dropped(commit);
   }
 
   ensure(aggregateId: string): Promise<void> {
@@ -91,6 +124,7 @@ export class ReducerTurns {
     this.#closed = true;
     for (const one of [...this.#ensures.splice(0), ...this.#catchUps.splice(0)]) one.reject(closed());
     this.#works.length = 0;
+    this.#hold.close();
   }
 
   #kick(): void {
@@ -118,7 +152,7 @@ export class ReducerTurns {
     const commits = takeCommits(next, this.#busy);
     if (commits.length === 0) return false;
     next.underWay++;
-    const works = commits.map((commit) => ({ commit, waiter: undefined }));
+    const works = commits.map((commit) => ({ commit, waiter: undefined, bytes: 0 }));
     // Said before the next turn begins.
     const fold = this.#run(works, [], (failed) => (next.failed ??= failed));
     void fold.then(() => {
@@ -139,13 +173,18 @@ export class ReducerTurns {
 
   async #run(works: readonly Work[], ensures: readonly Ensure[], onFailed?: (error: Error) => void): Promise<void> {
     const aggregates = new Set<string>();
-    for (const { commit } of works) aggregates.add(commit.aggregateId);
+    let bytes = 0;
+    for (const work of works) {
+      aggregates.add(work.commit.aggregateId);
+      bytes += work.bytes;
+    }
     for (const { aggregateId } of ensures) aggregates.add(aggregateId);
     this.#turns++;
     for (const aggregateId of aggregates) this.#busy.add(aggregateId);
     const failed = await this.#fold.foldTurn(works, ensures);
     if (failed !== undefined) onFailed?.(failed);
     this.#turns--;
+    this.#hold.sub(bytes);
     for (const aggregateId of aggregates) this.#busy.delete(aggregateId);
     this.#kick();
   }

@@ -7,7 +7,19 @@ import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings, BoundReducer } from './bindings.js';
 import type { ReducerFaults, Stop } from './reducer-faults.js';
 import { eventsIn } from '../core/event.js';
-import { ReducerTurns, type TurnFold, type Ensure, type FoldAnswer, type Waiter, type Work } from './reducer-turns.js';
+import type { TenantBudget } from '../core/budget.js';
+import { StatefoldError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
+import { inputBytes } from '../feed/inputs.js';
+import {
+  ReducerTurns,
+  type DroppedListener,
+  type TurnFold,
+  type Ensure,
+  type FoldAnswer,
+  type Waiter,
+  type Work,
+} from './reducer-turns.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
 
@@ -21,6 +33,10 @@ export interface ReducersOptions {
   readonly faults: ReducerFaults;
   /** An append waits so long for its state, milliseconds. */
   readonly deadlineMs: number;
+  /** Of the tenant; without it nothing is bounded. */
+  readonly budget?: TenantBudget | undefined;
+  /** Told of commits that were not folded, since too much waits: their aggregates are behind. */
+  readonly listener: DroppedListener;
   readonly logger: Logger;
   readonly observer?: ReducersObserver | undefined;
 }
@@ -50,6 +66,7 @@ interface Plan {
 }
 
 const HISTORY_EVENTS = 1000;
+const HISTORY_BYTES = 4 * 1024 * 1024;
 const DEADLINE_TICK_MS = 50;
 
 /**
@@ -65,7 +82,7 @@ export class Reducers implements TurnFold {
 
   constructor(options: ReducersOptions) {
     this.#options = options;
-    this.#turns = new ReducerTurns(this);
+    this.#turns = new ReducerTurns(this, options.budget, options.listener);
   }
 
   /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */
@@ -79,12 +96,23 @@ export class Reducers implements TurnFold {
       };
       this.#waiters.add(waiter);
       this.#timer ??= setInterval(() => this.#expire(), DEADLINE_TICK_MS).unref();
-      this.#turns.fold({ commit, waiter });
+      this.#turns.fold({ commit, waiter, bytes: inputBytes({ kind: 'commit', commit }) });
     });
   }
 
   /** Folds the aggregate up to its head, as of the call. Rejects when the runner is away. */
   ensure(aggregateId: string): Promise<void> {
+    const { section } = this.#options.tables;
+    if (section.isFull) {
+      section.countRefusal();
+      return Promise.reject(
+        new StatefoldError(
+          'UNAVAILABLE',
+          'the state can not be computed now, since the local store takes no writes (is its disk full?); send the request again later',
+          { retryAfterSeconds: 5 },
+        ),
+      );
+    }
     return this.#turns.ensure(aggregateId);
   }
 
@@ -137,10 +165,12 @@ export class Reducers implements TurnFold {
         const started = performance.now();
         const outcomes = await this.#options.code.runner.fold(items.map(({ item }) => item));
         this.#options.observer?.folded?.(events, (performance.now() - started) / 1000);
-        items.forEach((plan, i) => {
-          const outcome = outcomes[i];
-          if (outcome !== undefined) this.#answer(plan.portion, outcome, this.#store(plan, outcome));
-        });
+        eventLoop.slice('reducers', () =>
+          items.forEach((plan, i) => {
+            const outcome = outcomes[i];
+            if (outcome !== undefined) this.#answer(plan.portion, outcome, this.#store(plan, outcome));
+          }),
+        );
       }
       return undefined;
     } catch (error) {
@@ -175,12 +205,16 @@ export class Reducers implements TurnFold {
     const commits: StoredCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
+      let bytes = 0;
       for await (const chunk of this.#options.history.commits(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
         commits.push(...chunk);
-        gathered += chunk.reduce((sum, commit) => sum + commit.events.length, 0);
-        if (gathered < HISTORY_EVENTS) continue;
+        for (const commit of chunk) {
+          gathered += commit.events.length;
+          bytes += inputBytes({ kind: 'commit', commit });
+        }
+        if (gathered < HISTORY_EVENTS && bytes < HISTORY_BYTES) continue;
         row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
-        gathered = 0;
+        gathered = bytes = 0;
         if (row.fault !== undefined) break;
         if (this.#halted(portion, reducer)) return undefined;
       }

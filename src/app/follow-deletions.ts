@@ -1,11 +1,11 @@
 import type { Catalog } from '../catalog/catalog.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
 
-/** Ends the subscriptions to what is deleted: the hub knows of changes alone, and not of the catalog. */
-export function followDeletions(catalog: Pick<Catalog, 'onChange'>, hub: ChangeHub): void {
+/** Ends the subscriptions to what is deleted: the hub knows of feeds alone, and not of the catalog. */
+export function followDeletions(catalog: Pick<Catalog, 'onChange'>, hub: FeedHub): void {
   catalog.onChange(({ kind, id, value, previous }) => {
     if (value !== undefined || previous === undefined) return;
-    if (kind === 'projection') hub.projectionDeleted(id);
+    if (kind === 'projection') hub.sourceDeleted(previous.tenantId, id);
     else if (kind === 'tenant') hub.tenantDeleted(id);
   });
 }

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { findProjectRoot, versionOf } from '../config/project-root.js';
 import type { Settings } from '../config/settings.js';
 import type { CodeHost } from '../code-host/code-host.js';
+import { MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import { LOG_RESERVE_BYTES } from '../core/disk-space.js';
 import type { Logger } from '../core/logger.js';
@@ -12,6 +13,7 @@ import type { ReadStore } from '../read-store/read-store.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
+import { memoryLimits } from './memory-limits.js';
 import type { Shutdown } from './shutdown.js';
 
 export interface ServiceOptions {
@@ -32,6 +34,8 @@ export interface Ground extends Required<ServiceOptions> {
   readonly root: string;
   readonly shutdown: Shutdown;
   readonly clock: Clock;
+  /** What this process may hold in memory for its tenants. */
+  readonly budget: MemoryBudget;
   /** Id of this process in the log, new at each start. */
   readonly owner: string;
   /** The port, taken; it answers 503 until the edge opens. */
@@ -59,12 +63,15 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
     shutdown.add('metrics endpoint', () => scraped.close());
   }
+  const budget = new MemoryBudget(memoryLimits(settings));
+  metrics.watchBudget(budget);
   return {
     ...options,
     decorate: options.decorate ?? {},
     root,
     shutdown,
     clock: systemClock,
+    budget,
     owner: randomUUID(),
     door,
     url,

@@ -59,7 +59,7 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
     clock,
     logger,
   });
-  shutdown.add('strikes', () => health.settled());
+  shutdown.add('strikes', () => health.idle());
   const options: DotnetCodeHostOptions = {
     ...codeHostOptions(settings, ground.root),
     marksDir: join(settings.dataDirectory, 'exchanges'),

@@ -1,6 +1,6 @@
 import { DeploymentService } from '../deployments/deployment-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
-import { assertWebhookUrlAllowed } from '../webhooks/address-guard.js';
+import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -15,18 +15,18 @@ export interface OpenedDeployments {
 
 export function openDeployments(
   { settings, logger, metrics, shutdown, clock }: Ground,
-  { catalog, sealer }: OpenedCatalog,
+  { catalog }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
   { tenants }: OpenedTenancy,
+  { endpoints }: OpenedEndpoints,
 ): OpenedDeployments {
   const deployments = new DeploymentService({
     catalog,
     codeHost,
-    sealer,
-    changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
+    endpoints,
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
-    checkWebhookUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
+    maxPendingUploads: settings.maxPendingUploads,
     clock,
     logger,
     observer: metrics.deployments,

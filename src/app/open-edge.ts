@@ -26,12 +26,16 @@ export interface EdgeParts {
 
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
-  const { settings, logger, metrics, shutdown, door } = ground;
+  const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
   const { catalog, adminKey } = parts.catalog;
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, settings, undefined, {
+    budget,
+    waitMs: settings.answerDeadlineMs,
+    stallMs: settings.answerStallMs,
+  });
   const channels = new Channels({
     hub: parts.notifications.hub,
     tenants: feeds,

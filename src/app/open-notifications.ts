@@ -1,36 +1,40 @@
 import type { Catalog } from '../catalog/catalog.js';
-import { ChangeHub } from '../feed/hub.js';
+import { FeedHub } from '../feed/hub.js';
 import { LogCursorStore } from '../webhooks/log-cursor-store.js';
 import { WebhookDeliverer } from '../webhooks/webhook-deliverer.js';
 import type { Ground } from './ground.js';
 import { followDeletions } from './follow-deletions.js';
 import type { OpenedCatalog } from './open-catalog.js';
+import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 
 /** Who brings changes to those who follow them, here and at webhook endpoints. */
 export interface OpenedNotifications {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly webhooks: WebhookDeliverer;
 }
 
 export async function openNotifications(
-  { settings, logger, metrics, shutdown }: Ground,
+  { settings, logger, metrics, shutdown, budget }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
   { feeds, followed }: OpenedTenancy,
+  { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const hub = new ChangeHub({ tenants: feeds, followed, logger });
+  const hub = new FeedHub({ tenants: feeds, followed });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
   const webhooks = new WebhookDeliverer({
     hub,
     tenants: feeds,
     catalog,
+    endpoints,
     store: cursors,
     serves: (tenantId) => ownership.notifies(tenantId),
     unseal: (sealed) => sealer.unseal(sealed),
     logger,
+    budget,
     allowPrivate: settings.webhookAllowPrivate,
     timeoutMs: settings.webhookTimeoutMs,
     observer: metrics.webhooks,

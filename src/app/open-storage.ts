@@ -15,11 +15,11 @@ export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaId
 }
 
 export async function openStorage(ground: Ground): Promise<Storage> {
-  const { settings, logger, decorate, shutdown, owner, url } = ground;
+  const { settings, logger, decorate, shutdown, owner, url, budget } = ground;
   const setup = await openLog(settings, ground.root, logger);
   shutdown.add('log', () => setup.log.close());
   const log = decorate.log?.(setup.log) ?? setup.log;
-  const store = new LocalStore({ path: join(settings.dataDirectory, 'store'), logger });
+  const store = new LocalStore({ path: join(settings.dataDirectory, 'store'), logger, budget });
   shutdown.add('local store', () => store.close());
   const { ownership, join: joinGroup } = await setup.openOwnership(owner, settings.advertisedUrl ?? url, store);
   shutdown.add('ownership', () => ownership.close());

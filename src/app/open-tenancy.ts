@@ -1,18 +1,13 @@
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
-import { tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
-import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
-import { Snapshots } from '../snapshots/snapshots.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { ChangeFeeds } from '../tenancy/change-feeds.js';
-import { PartitionTask } from '../tenancy/partition-task.js';
-import type { TenantTaskOptions } from '../tenancy/task-options.js';
-import { TenantRegistry } from '../tenancy/tenant-registry.js';
-import { TenantTask } from '../tenancy/tenant-task.js';
+import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 import type { Ground } from './ground.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
+import { openSnapshots, openTasks } from './open-tasks.js';
 
 /** The tenants of this process, and the changes that it tells of. */
 export interface OpenedTenancy {
@@ -33,74 +28,19 @@ export async function openTenancy(
   { codeHost }: OpenedCodeHost,
   { sink }: OpenedReadStore,
 ): Promise<OpenedTenancy> {
-  const { settings, logger, metrics, shutdown, owner, clock } = ground;
-  const { log, codecs, store, ownership, shared } = storage;
-  const snapshots = shared ? openSnapshots(ground, storage, catalog) : undefined;
+  const { settings, logger, metrics, shutdown, budget } = ground;
+  const { log, store, ownership, shared } = storage;
+  const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
-
-  const taskOptions = (tenantId: string): Omit<TenantTaskOptions, 'onStopped'> | undefined =>
-    catalog.get('tenant', tenantId) === undefined
-      ? undefined
-      : {
-          tenantId,
-          log,
-          codecs,
-          store,
-          codeHost,
-          owner,
-          clock,
-          logger,
-          observer: metrics.tasks,
-          definitions: tenantDefinitions(catalog, tenantId),
-          idempotencyWindow: settings.idempotencyWindow,
-          strictReads: settings.strictReads,
-          changesRetentionMs: settings.changesRetentionMs,
-          foldDeadlineMs: settings.foldDeadlineMs,
-          keptRevisions: settings.keptRevisions,
-        };
-  const opened = (task: TenantTask | PartitionTask): void => {
-    snapshots?.watch(task);
-    notes.note(task.slotKey, 'active');
-  };
-  const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
-    void snapshots?.unwatch(slotKey);
-    if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
-  };
-  const tenants = new TenantRegistry({
-    logger,
-    ownership,
-    prepare: async (section) => {
-      // Of a tenant that was deleted here, and made again.
-      await store.dropped(section);
-      // A restore makes the tenant's topics; those of a deleted one stay gone.
-      if (catalog.get('tenant', tenantOfKey(section)) !== undefined) await snapshots?.restore(section);
-    },
-    idleMs: settings.tenantIdleMs,
+  const tenants = openTasks(ground, storage, codeHost, {
+    definitionsOf: (tenantId) =>
+      catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
-    create: (tenantId, onStopped, partitions) => {
-      const options = taskOptions(tenantId);
-      return options && new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) });
-    },
-    partitions: {
-      create: (of) => {
-        const options = taskOptions(of.tenantId);
-        return options && new PartitionTask({ ...options, ...of });
-      },
-      activeElsewhere: (slotKey) => notes.tenants().includes(slotKey),
-      onOpened: opened,
-      onClosed: closed,
-    },
-    onOpened: (task) => {
-      sink.attach(task.sink);
-      opened(task);
-    },
-    onClosed: (task) => {
-      sink.detach(task.tenantId);
-      closed(task);
-    },
+    snapshots,
+    notes,
+    sink,
   });
-  shutdown.add('tenants', () => tenants.close());
   followCatalog(catalog, tenants);
   metrics.watch('active_tenants', () => tenants.size);
   metrics.watch('faulted_aggregates', () => tenants.faulted.aggregates);
@@ -120,6 +60,7 @@ export async function openTenancy(
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
+    budget.forget(id);
     // What an owner has goes with the data of the tenant.
     const tenant = previous as TenantEntity;
     if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);
@@ -127,27 +68,6 @@ export async function openTenancy(
     else void tenants.remove(id, tenant.partitions);
   });
   return { tenants, feeds, followed, activity, removeCopies };
-}
-
-/** What the next owner, on another machine, starts from: where this one is alone it is its own next owner. */
-function openSnapshots(
-  { settings, logger, metrics, shutdown }: Ground,
-  { log, codecs, store }: Storage,
-  catalog: Catalog,
-): Snapshots {
-  const snapshots = new Snapshots({
-    log,
-    codecs,
-    store,
-    archive: new ThreadedSectionArchive(store),
-    logger,
-    changesRetentionMs: settings.changesRetentionMs,
-    partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
-    afterRecords: settings.snapshotAfterRecords,
-    observer: metrics.snapshots,
-  });
-  shutdown.add('snapshots', () => snapshots.close());
-  return snapshots;
 }
 
 const partitionsOf = (catalog: Catalog, tenantId: string): number =>

@@ -7,6 +7,7 @@ import { openCatalog } from './open-catalog.js';
 import { openCodeHost } from './open-code-host.js';
 import { openDeployments } from './open-deployments.js';
 import { openEdge } from './open-edge.js';
+import { openEndpoints } from './open-endpoints.js';
 import { openNotifications } from './open-notifications.js';
 import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
@@ -45,8 +46,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const code = openCodeHost(ground, catalog.catalog);
     const copy = openReadStore(ground);
     const tenancy = await openTenancy(ground, storage, catalog.catalog, code, copy);
-    const notifications = await openNotifications(ground, storage, catalog, tenancy);
-    const deploying = openDeployments(ground, catalog, code, copy, tenancy);
+    const endpoints = openEndpoints(ground, catalog, tenancy);
+    const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
+    const deploying = openDeployments(ground, catalog, code, copy, tenancy, endpoints);
     const edge = openEdge(ground, { storage, catalog, code, copy, tenancy, notifications, deploying });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));

@@ -1,7 +1,7 @@
 import type { Diagnostic, Discovered } from '../code-host/code-host.js';
 
 /**
- * What the service knows besides events: tenants, keys, artefacts, bindings, projections, secrets. Each is an entity with a
+ * What the service knows besides events: tenants, keys, artefacts, bindings, projections, webhook endpoints, secrets. Each is an entity with a
  * version of its own, kept by the fenced log of `statefold.catalog`; the fold of that log is in memory.
  */
 export interface Entities {
@@ -15,6 +15,8 @@ export interface Entities {
   binding: BindingEntity;
   /** id: projectionId */
   projection: ProjectionEntity;
+  /** id: endpointId */
+  endpoint: EndpointEntity;
   /** id: a reducer's artefactId, or `<projectionId>@<revision>`; absent while nothing was held against it */
   artefact: ArtefactEntity;
   /** id: `cluster`; no tenant's */
@@ -98,18 +100,25 @@ export interface ProjectionEntity
   /** The revisions before, oldest first; the last of them. */
   readonly earlier?: readonly RevisionEntity[];
   readonly sse: boolean;
-  /** Of a projection that has a URL, a secret of its own, or both. */
-  readonly webhook?: {
-    /** Undefined: nothing is sent. */
-    readonly url?: string;
-    readonly isolated: boolean;
-    /** Isolated secrets, newest first; empty when shared. */
-    readonly secrets: readonly SealedSecret[];
-    /** It gets the changes past this sequence: the last one when it was added to a projection that was there. All unless given. */
-    readonly since?: number;
-    /** Set when the endpoint answered 410. */
-    readonly disabledAt?: string;
-  };
+  /** As releases before endpoints were entities have stored the first one; it is read, and not written any more. */
+  readonly webhook?: Omit<EndpointEntity, 'tenantId' | 'endpointId' | 'source'>;
+}
+
+/** Where webhooks of a projection go: a URL, a secret of its own, or both. */
+export interface EndpointEntity {
+  readonly tenantId: string;
+  readonly endpointId: string;
+  /** What it is told of. */
+  readonly source: { readonly projectionId: string };
+  /** Undefined: nothing is sent. */
+  readonly url?: string;
+  readonly isolated: boolean;
+  /** Isolated secrets, newest first; empty when shared. */
+  readonly secrets: readonly SealedSecret[];
+  /** It gets the changes past this sequence: the last one when it was added to a projection that was there. All unless given. */
+  readonly since?: number;
+  /** Set when the endpoint answered 410. */
+  readonly disabledAt?: string;
 }
 
 /** What was held against the code of a reducer, or of a revision of a projection. */

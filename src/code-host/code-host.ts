@@ -17,8 +17,14 @@ export interface CompileRequest {
   /** Whose code it is: compilations of a tenant are one after the other, tenants take turns. */
   readonly tenantId?: string;
   readonly kind: 'reducer' | 'projection';
-  /** Paths as in the archive, with `/`; UTF-8 text. */
-  readonly sources: readonly { readonly path: string; readonly text: string }[];
+  /** A function is called when it is their turn, so that what waits takes no memory. Its rejection is that of the compilation. */
+  readonly sources: readonly SourceText[] | (() => Promise<readonly SourceText[]>);
+}
+
+export interface SourceText {
+  /** As in the archive, with `/`. */
+  readonly path: string;
+  readonly text: string;
 }
 
 export interface Diagnostic {

@@ -56,6 +56,9 @@ const roles = z
 const auto = (max: number): z.ZodType<number | 'auto', string> =>
   z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
 
+const autoBytes = (min: number): z.ZodType<number | 'auto', string> =>
+  z.union([z.literal('auto'), count(min)], `must be auto or a whole number of at least ${min}`);
+
 const checks = z.enum(['error', 'warn', 'off'], 'must be error, warn or off');
 
 const MIB = 1024 * 1024;
@@ -323,6 +326,34 @@ const TABLE = {
     'ms',
     'How long an idle connection is kept open.',
     count(0),
+  ),
+  answerStallMs: row(
+    'ANSWER_STALL_MS',
+    '30000',
+    'ms',
+    'A client that takes nothing of a large answer for so long is cut; so is one that reads less than 64 KiB a second beyond that.',
+    count(100),
+  ),
+  memoryBudgetBytes: row(
+    'MEMORY_BUDGET_BYTES',
+    'auto',
+    'bytes',
+    'What this process holds in memory of work for all tenants: appends, folds, changes, answers and so on; past it requests are answered 503. `auto`: half of what the heap may take, at most a quarter of the memory.',
+    autoBytes(16 * MIB),
+  ),
+  tenantMemoryBudgetBytes: row(
+    'TENANT_MEMORY_BUDGET_BYTES',
+    'auto',
+    'bytes',
+    'The same for one tenant, whose requests are answered 429 past it. `auto`: a quarter of that of the process, at most 128 MiB.',
+    autoBytes(4 * MIB),
+  ),
+  maxPendingUploads: row(
+    'MAX_PENDING_UPLOADS',
+    '20',
+    'uploads',
+    'Uploads of one tenant that wait for their compilation; further ones are answered 429.',
+    count(1, 100_000),
   ),
   shutdownDeadlineMs: row(
     'SHUTDOWN_DEADLINE_MS',

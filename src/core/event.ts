@@ -74,6 +74,9 @@ export interface CommitEvent extends NewEvent {
   readonly eventId: string;
 }
 
+/** No commit has more events: the positions of a tenant's events rest on it, so it may never be another number. */
+export const MAX_COMMIT_EVENTS = 2 ** 17;
+
 /** A commit that the fold accepted, with the place in the log that makes it so. */
 export interface StoredCommit {
   readonly offset: number;

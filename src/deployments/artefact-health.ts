@@ -8,7 +8,7 @@ import type { ProjectionLife } from '../projections/projections.js';
 
 export interface ArtefactHealthOptions {
   readonly catalog: Catalog;
-  /** So many strikes within the window fault an artefact; 0: none ever does. */
+  /** So many strikes within the window halt an artefact; 0: none ever does. */
   readonly strikes: number;
   readonly windowMs: number;
   readonly clock: Clock;
@@ -28,7 +28,7 @@ const ATTEMPTS = 10;
 const MAX_MESSAGE = 1000;
 
 /**
- * Counts the strikes of uploaded code where all processes see them: in the catalog. What has too many is faulted: no process runs
+ * Counts the strikes of uploaded code where all processes see them: in the catalog. What has too many is halted: no process runs
  * it from then on, until it is revived. The count is a record of its own, so that it outlives the process that the code ended.
  */
 export class ArtefactHealth {
@@ -47,7 +47,7 @@ export class ArtefactHealth {
     if (this.#options.strikes > 0) this.#writing = this.#writing.then(() => this.#note({ ...strike, unitId }));
   }
 
-  /** Faults an artefact whatever its count; resolves when that is in the catalog. @throws StatefoldError */
+  /** Halts an artefact whatever its count; resolves when that is in the catalog. @throws StatefoldError */
   async halt(strike: ObservedStrike): Promise<void> {
     const unitId = strike.unitId.split('@', 2).join('@');
     const halting = this.#writing.then(() => this.#note({ ...strike, unitId }, true));
@@ -56,7 +56,7 @@ export class ArtefactHealth {
   }
 
   /** Resolves when all strikes that were noted are in the catalog, or could not be written. */
-  async settled(): Promise<void> {
+  async idle(): Promise<void> {
     await this.#writing;
   }
 
@@ -68,7 +68,7 @@ export class ArtefactHealth {
         if (await this.#write(strike, fatal))
           logger.error(
             { tenantId, unitId, className: strike.className },
-            'an artefact is faulted: its code is not run any more until a new upload or a revival',
+            'an artefact is halted: its code is not run any more until a new upload or a revival',
           );
         return;
       } catch (error) {
@@ -81,7 +81,7 @@ export class ArtefactHealth {
     }
   }
 
-  /** True: it is faulted by this one. */
+  /** True: it is halted by this one. */
   async #write({ tenantId, unitId, className, message }: ObservedStrike, fatal: boolean): Promise<boolean> {
     const { catalog, strikes: most, windowMs, clock } = this.#options;
     // Code that runs for a dry run, say, belongs to nobody.
@@ -91,16 +91,16 @@ export class ArtefactHealth {
     if (entry?.value.faultedAt !== undefined) return false;
     const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
     const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
-    const faulted = fatal || strikes.length >= most;
+    const halted = fatal || strikes.length >= most;
     const value: ArtefactEntity = {
       ...entry?.value,
       tenantId,
       unitId,
       strikes,
-      ...(faulted ? { faultedAt: isoTimestamp(now) } : {}),
+      ...(halted ? { faultedAt: isoTimestamp(now) } : {}),
     };
     await catalog.put('artefact', unitId, entry?.version ?? 0, value);
-    return faulted;
+    return halted;
   }
 }
 
@@ -111,7 +111,7 @@ function owned(catalog: Catalog, tenantId: string, unitId: string): boolean {
 }
 
 /** Its code may not be run. */
-export const isFaulted = (catalog: Catalog, unitId: string): boolean =>
+export const isHalted = (catalog: Catalog, unitId: string): boolean =>
   catalog.get('artefact', unitId)?.value.faultedAt !== undefined;
 
 export interface ArtefactFaultRecord {
@@ -125,7 +125,7 @@ export interface ArtefactFaultRecord {
   readonly message: string | undefined;
 }
 
-/** What is shown of an artefact that is faulted. */
+/** What is shown of an artefact that is halted; the interface calls it `faulted`. */
 export function artefactFault(catalog: Catalog, unitId: string): ArtefactFaultRecord | undefined {
   const value = catalog.get('artefact', unitId)?.value;
   if (value?.faultedAt === undefined) return undefined;

@@ -4,13 +4,12 @@ import type {
   ArtefactFields,
   BindingEntity,
   Catalog,
+  EndpointEntity,
   FormerBinding,
   ProjectionEntity,
   ReducerEntity,
   RevisionEntity,
 } from '../catalog/catalog.js';
-import type { Sealer } from '../catalog/sealing.js';
-import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
@@ -18,8 +17,10 @@ import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionLife } from '../projections/projections.js';
+import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
-import type { Deployments, NotificationConfig, RevisionAnswer, SourceFile } from './deployments.js';
+import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
+import type { SourceFile } from './source-file.js';
 import { unambiguous } from './bindings.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
@@ -30,19 +31,18 @@ import { UploadChecks, type ProjectionCheck, type ReducerCheck } from './upload-
 export interface DeploymentServiceOptions {
   readonly catalog: Catalog;
   readonly codeHost: CodeHost;
-  readonly sealer: Sealer;
-  /** @throws StatefoldError WEBHOOK_URL_REFUSED */
-  readonly checkWebhookUrl: (url: string) => Promise<void>;
-  /** The last sequence of a tenant of this process. */
-  readonly changesHead: (tenantId: string) => Promise<number>;
+  readonly endpoints: Endpoints;
   /** The tenant's task; rejects where this process does not serve the tenant. */
   readonly projectionsOf: (tenantId: string) => Promise<LiveProjections>;
+  /** Uploads of a tenant that may wait for their compilation at one time. */
+  readonly maxPendingUploads?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
 }
 
 const RETRY_MS = 2000;
+const UPLOAD_RETRY_SECONDS = 5;
 const zip = promisify(gzip);
 const unzip = promisify(gunzip);
 
@@ -50,6 +50,8 @@ const unzip = promisify(gunzip);
 export class DeploymentService implements Deployments {
   readonly #options: DeploymentServiceOptions;
   readonly #compilations = new Map<string, Promise<void>>();
+  /** Of each tenant, uploads that are being kept, and compilations that wait or are under way. */
+  readonly #pending = new Map<string, number>();
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
@@ -74,11 +76,11 @@ export class DeploymentService implements Deployments {
     const { catalog } = this.#options;
     for (const { id, value } of catalog.list('reducer', undefined))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
-        this.#background(value.artefactId, () => this.#compileReducer(id, value));
+        this.#background(value, () => this.#compileReducer(id, value));
     for (const { id, value } of catalog.list('projection', undefined))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
         if (status === 'compiling')
-          this.#background(artefactId, () => this.#compileProjection(id, { ...value, artefactId }));
+          this.#background({ ...value, artefactId }, () => this.#compileProjection(id, { ...value, artefactId }));
   }
 
   /** Waits for the compilations under way. */
@@ -88,6 +90,10 @@ export class DeploymentService implements Deployments {
   }
 
   async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
+    return this.#counted(tenantId, () => this.#uploadReducer(tenantId, sources));
+  }
+
+  async #uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
     const { catalog } = this.#options;
     const reducerId = uuidv7(this.#options.clock.now());
     await this.#keepSources(reducerId, sources);
@@ -99,7 +105,7 @@ export class DeploymentService implements Deployments {
       createdAt: this.#now(),
     };
     await catalog.put('reducer', reducerId, 0, reducer);
-    this.#background(reducer.artefactId, () => this.#compileReducer(reducerId, reducer, sources));
+    this.#background(reducer, () => this.#compileReducer(reducerId, reducer));
     return reducer;
   }
 
@@ -108,32 +114,41 @@ export class DeploymentService implements Deployments {
     sources: readonly SourceFile[],
     notifications: NotificationConfig | undefined,
     redeployed: string | undefined,
-  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
-    const { catalog, clock } = this.#options;
+  ): Promise<Notified> {
+    return this.#counted(tenantId, () => this.#uploadProjection(tenantId, sources, notifications, redeployed));
+  }
+
+  async #uploadProjection(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    notifications: NotificationConfig | undefined,
+    redeployed: string | undefined,
+  ): Promise<Notified> {
+    const { catalog, clock, endpoints } = this.#options;
     const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
-    if (typeof notifications?.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    const configure =
+      notifications === undefined ? undefined : await endpoints.configuring(tenantId, notifications, before);
     const artefactId = uuidv7(clock.now());
     const projectionId = redeployed ?? artefactId;
     await this.#keepSources(artefactId, sources);
-    const delivers = await this.#delivers(tenantId, notifications, before);
     const uploadedAt = this.#now();
     const newest = { artefactId, status: 'compiling' as const };
     let projection: ProjectionEntity = {
       tenantId,
       projectionId,
       ...newest,
-      ...delivers(undefined),
+      sse: notifications?.sse ?? false,
       revision: 1,
       createdAt: uploadedAt,
     };
     if (before === undefined) await catalog.put('projection', projectionId, 0, projection);
     else
-      projection = await catalog.update('projection', projectionId, (value) => {
-        const { webhook: _, ...kept } = revised(value, { ...newest, uploadedAt }, uploadedAt);
-        return { ...kept, ...delivers(value) };
-      });
-    this.#background(artefactId, () => this.#compileProjection(projectionId, projection, sources));
-    return { projection, secret: this.#activeSecret(projection) };
+      projection = await catalog.update('projection', projectionId, (value) => ({
+        ...revised(value, { ...newest, uploadedAt }, uploadedAt),
+        sse: notifications?.sse ?? value.sse,
+      }));
+    this.#background(projection, () => this.#compileProjection(projectionId, projection));
+    return this.#notified(projection, await configure?.(projectionId));
   }
 
   checkReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerCheck> {
@@ -147,7 +162,7 @@ export class DeploymentService implements Deployments {
     redeployed: string | undefined,
   ): Promise<ProjectionCheck> {
     const before = redeployed === undefined ? undefined : this.#projection(tenantId, redeployed);
-    if (typeof notifications?.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
+    if (notifications !== undefined) await this.#options.endpoints.check(notifications);
     return this.#checks.projection(tenantId, sources, before);
   }
 
@@ -155,82 +170,19 @@ export class DeploymentService implements Deployments {
     tenantId: string,
     projectionId: string,
     notifications: NotificationConfig,
-  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }> {
-    const before = this.#projection(tenantId, projectionId);
-    if (typeof notifications.webhookUrl === 'string') await this.#options.checkWebhookUrl(notifications.webhookUrl);
-    const delivers = await this.#delivers(tenantId, notifications, before);
-    const projection = await this.#options.catalog.update('projection', projectionId, (value) => {
-      const { webhook: _, ...kept } = value;
-      return { ...kept, ...delivers(value) };
-    });
-    return { projection, secret: this.#activeSecret(projection) };
-  }
-
-  /**
-   * What a config makes of the delivery of a projection as it is when it is written: a rotation, or another config, may have come
-   * since the request. What takes time is done before.
-   */
-  async #delivers(
-    tenantId: string,
-    config: NotificationConfig | undefined,
-    before: ProjectionEntity | undefined,
-  ): Promise<(value: ProjectionEntity | undefined) => Pick<ProjectionEntity, 'sse' | 'webhook'>> {
-    if (config === undefined) return deliveryOf;
-    // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
-    if (config.isolateSecret !== true) await this.#sharedSecret(tenantId);
-    const head =
-      before === undefined || typeof config.webhookUrl !== 'string'
+  ): Promise<Notified> {
+    const { catalog, endpoints } = this.#options;
+    const configure = await endpoints.configuring(tenantId, notifications, this.#projection(tenantId, projectionId));
+    const projection = await catalog.update('projection', projectionId, (value) =>
+      notifications.sse === undefined || notifications.sse === value.sse
         ? undefined
-        : await this.#options.changesHead(tenantId);
-    return (value) => this.#delivery(config, value, head);
-  }
-
-  /** @param head of the tenant's changes: an endpoint that is added to a projection is told what comes after */
-  #delivery(
-    config: NotificationConfig,
-    before: ProjectionEntity | undefined,
-    head: number | undefined,
-  ): Pick<ProjectionEntity, 'sse' | 'webhook'> {
-    const had = before?.webhook;
-    const url = config.webhookUrl === undefined ? had?.url : (config.webhookUrl ?? undefined);
-    const isolated = config.isolateSecret ?? had?.isolated ?? false;
-    const sse = config.sse ?? before?.sse ?? false;
-    if (url === undefined && !isolated) return { sse };
-    const kept = isolated ? (had?.secrets ?? []) : [];
-    const secrets = isolated && kept.length === 0 ? this.#rotate([]).secrets : kept;
-    if (url === undefined) return { sse, webhook: { isolated, secrets } };
-    const since = before === undefined ? undefined : had?.url === undefined ? head : had.since;
-    // Naming the URL again enables an endpoint that had answered 410.
-    const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
-    return {
-      sse,
-      webhook: {
-        url,
-        isolated,
-        secrets,
-        ...(since === undefined ? {} : { since }),
-        ...(disabledAt === undefined ? {} : { disabledAt }),
-      },
-    };
-  }
-
-  /** The tenant's first webhook makes its shared secret. */
-  async #sharedSecret(tenantId: string): Promise<void> {
-    await this.#options.catalog.update('tenant', tenantId, (tenant) =>
-      tenant.webhookSecrets.length > 0 ? undefined : { ...tenant, webhookSecrets: this.#rotate([]).secrets },
+        : { ...value, sse: notifications.sse },
     );
+    return this.#notified(projection, await configure(projectionId));
   }
 
-  #rotate(secrets: Parameters<typeof rotateSecrets>[1]): ReturnType<typeof rotateSecrets> {
-    return rotateSecrets(this.#options.sealer, secrets, this.#options.clock.now());
-  }
-
-  #activeSecret({ tenantId, webhook }: ProjectionEntity): string | undefined {
-    const secrets =
-      webhook?.isolated === true
-        ? webhook.secrets
-        : (this.#options.catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
-    return signingSecrets(this.#options.sealer, secrets, this.#options.clock.now())[0];
+  #notified(projection: ProjectionEntity, endpoint: EndpointEntity | undefined): Notified {
+    return { projection, endpoint, secret: this.#options.endpoints.activeSecret(projection) };
   }
 
   reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity> {
@@ -242,9 +194,10 @@ export class DeploymentService implements Deployments {
   }
 
   async deleteProjection(tenantId: string, projectionId: string): Promise<void> {
-    this.#projection(tenantId, projectionId);
+    const projection = this.#projection(tenantId, projectionId);
     // Its compilation may write it meanwhile.
     await this.#options.catalog.remove('projection', projectionId);
+    await this.#options.endpoints.removeOf(projection);
   }
 
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer> {
@@ -352,35 +305,11 @@ export class DeploymentService implements Deployments {
   }
 
   async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
-    const { webhook } = this.#projection(tenantId, projectionId);
-    if (webhook === undefined)
-      throw new StatefoldError(
-        'WEBHOOK_NOT_CONFIGURED',
-        `projection '${projectionId}' has no webhook and no secret of its own; upload it with isolateSecret: true`,
-      );
-    if (!webhook.isolated)
-      throw new StatefoldError(
-        'WEBHOOK_SECRET_SHARED',
-        `projection '${projectionId}' uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or upload with isolateSecret: true`,
-      );
-    let secret = '';
-    await this.#options.catalog.update('projection', projectionId, (projection) => {
-      if (projection.webhook === undefined) return undefined;
-      const rotated = this.#rotate(projection.webhook.secrets);
-      secret = rotated.secret;
-      return { ...projection, webhook: { ...projection.webhook, secrets: rotated.secrets } };
-    });
-    return secret;
+    return this.#options.endpoints.rotateOfProjection(this.#projection(tenantId, projectionId));
   }
 
-  async rotateTenantSecret(tenantId: string): Promise<string> {
-    let secret = '';
-    await this.#options.catalog.update('tenant', tenantId, (tenant) => {
-      const rotated = this.#rotate(tenant.webhookSecrets);
-      secret = rotated.secret;
-      return { ...tenant, webhookSecrets: rotated.secrets };
-    });
-    return secret;
+  rotateTenantSecret(tenantId: string): Promise<string> {
+    return this.#options.endpoints.rotateShared(tenantId);
   }
 
   #projection(tenantId: string, projectionId: string): ProjectionEntity {
@@ -404,9 +333,35 @@ export class DeploymentService implements Deployments {
     return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
   }
 
-  /** Tries until it has an outcome; what is left at the end of the process goes on at the next start. */
-  /** Once an artefact, however often it is asked for. */
-  #background(artefactId: string, work: () => Promise<void>): void {
+  /** @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may */
+  async #counted<T>(tenantId: string, keep: () => Promise<T>): Promise<T> {
+    const most = this.#options.maxPendingUploads ?? Infinity;
+    if ((this.#pending.get(tenantId) ?? 0) >= most)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        `${most} uploads of this tenant wait for their compilation, the most that may (MAX_PENDING_UPLOADS); send this one again when some are compiled`,
+        { retryAfterSeconds: UPLOAD_RETRY_SECONDS },
+      );
+    this.#count(tenantId, 1);
+    try {
+      return await keep();
+    } finally {
+      // What is compiled now counts for itself.
+      this.#count(tenantId, -1);
+    }
+  }
+
+  #count(tenantId: string, by: 1 | -1): void {
+    const count = (this.#pending.get(tenantId) ?? 0) + by;
+    if (count === 0) this.#pending.delete(tenantId);
+    else this.#pending.set(tenantId, count);
+  }
+
+  /**
+   * Tries until it has an outcome; what is left at the end of the process goes on at the next start. Once an artefact, however often
+   * it is asked for.
+   */
+  #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
     if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
       while (!this.#closed) {
@@ -418,19 +373,20 @@ export class DeploymentService implements Deployments {
         }
       }
     };
+    this.#count(tenantId, 1);
     this.#compilations.set(
       artefactId,
-      attempt().finally(() => this.#compilations.delete(artefactId)),
+      attempt().finally(() => {
+        this.#compilations.delete(artefactId);
+        this.#count(tenantId, -1);
+      }),
     );
   }
 
-  async #compile(
-    kind: 'reducer' | 'projection',
-    fields: ArtefactFields,
-    given: readonly SourceFile[] | undefined,
-  ): Promise<CompileResult> {
+  async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields): Promise<CompileResult> {
     const { codeHost, catalog, observer } = this.#options;
-    const sources = given ?? (await this.#sources(fields.artefactId));
+    // Read at their turn: what waits takes no memory.
+    const sources = (): Promise<readonly SourceFile[]> => this.#sources(fields.artefactId);
     const started = performance.now();
     const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
@@ -438,8 +394,8 @@ export class DeploymentService implements Deployments {
     return result;
   }
 
-  async #compileReducer(reducerId: string, reducer: ReducerEntity, sources?: readonly SourceFile[]): Promise<void> {
-    const result = await this.#compile('reducer', reducer, sources);
+  async #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
+    const result = await this.#compile('reducer', reducer);
     const outcome = outcomeOf(result, this.#now());
     await this.#finish(async () => {
       // Bound before it is shown as compiled: who waits for that finds its types bound.
@@ -450,12 +406,8 @@ export class DeploymentService implements Deployments {
     });
   }
 
-  async #compileProjection(
-    projectionId: string,
-    projection: ProjectionEntity,
-    sources?: readonly SourceFile[],
-  ): Promise<void> {
-    const result = await this.#compile('projection', projection, sources);
+  async #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
+    const result = await this.#compile('projection', projection);
     const outcome = outcomeOf(result, this.#now());
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
     const mine = ({ artefactId, status }: RevisionEntity): boolean =>
@@ -488,11 +440,6 @@ const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity):
   className,
   boundAt,
   generation,
-});
-
-const deliveryOf = (projection: ProjectionEntity | undefined): Pick<ProjectionEntity, 'sse' | 'webhook'> => ({
-  sse: projection?.sse ?? false,
-  ...(projection?.webhook === undefined ? {} : { webhook: projection.webhook }),
 });
 
 type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics'> & {

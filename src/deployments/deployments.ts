@@ -1,19 +1,21 @@
-import type { BindingEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { BindingEntity, EndpointEntity, ProjectionEntity, ReducerEntity } from '../catalog/catalog.js';
+import type { EndpointConfig } from '../webhooks/endpoints.js';
+import type { SourceFile } from './source-file.js';
 import type { ProjectionReached } from './upload-waits.js';
 import type { ProjectionCheck, ReducerCheck } from './upload-checks.js';
 
-/** A checked archive: only `.cs` files, paths with `/`, sizes within the limits. */
-export interface SourceFile {
-  readonly path: string;
-  readonly text: string;
+/** What is undefined stays as it was set before; at first there is no webhook, no secret of its own and no SSE. */
+export interface NotificationConfig extends EndpointConfig {
+  readonly sse: boolean | undefined;
 }
 
-/** What is undefined stays as it was set before; at first there is no webhook, no secret of its own and no SSE. */
-export interface NotificationConfig {
-  /** Null removes it. */
-  readonly webhookUrl: string | null | undefined;
-  readonly isolateSecret: boolean | undefined;
-  readonly sse: boolean | undefined;
+/** How a projection notifies. */
+export interface Notified {
+  readonly projection: ProjectionEntity;
+  /** Its first endpoint, as the config that was given has made it; undefined: it has none, or no config was given. */
+  readonly endpoint: EndpointEntity | undefined;
+  /** With which its webhooks are signed, in clear. */
+  readonly secret: string | undefined;
 }
 
 /** The revision that a projection is on the way to; `live`: it is there already. */
@@ -29,13 +31,13 @@ export interface RevisionAnswer {
 /** Uploads, compilation, bindings, the life of a projection. Compilation goes on after the upload has been answered. */
 export interface Deployments {
   uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity>;
-  /** `projectionId`: redeploys that one (`NOT_FOUND` when it isn't the tenant's). `secret` is the active webhook secret, in clear. */
+  /** `projectionId`: redeploys that one (`NOT_FOUND` when it isn't the tenant's). */
   uploadProjection(
     tenantId: string,
     sources: readonly SourceFile[],
     notifications: NotificationConfig | undefined,
     projectionId: string | undefined,
-  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
+  ): Promise<Notified>;
   /** What becomes of an upload: as it is when it is compiled and bound, or has failed, or when `signal` aborts. `NOT_FOUND`: deleted meanwhile. */
   reducerReached(uploaded: ReducerEntity, signal: AbortSignal): Promise<ReducerEntity>;
   /** The same of a projection: as it is when the uploaded revision is live, or can't become so, or when `signal` aborts. */
@@ -50,11 +52,7 @@ export interface Deployments {
     projectionId: string | undefined,
   ): Promise<ProjectionCheck>;
   /** Changes the notifications of a projection, and no code: no revision comes of it. `NOT_FOUND`, `WEBHOOK_URL_REFUSED`. */
-  configureProjection(
-    tenantId: string,
-    projectionId: string,
-    notifications: NotificationConfig,
-  ): Promise<{ projection: ProjectionEntity; secret: string | undefined }>;
+  configureProjection(tenantId: string, projectionId: string, notifications: NotificationConfig): Promise<Notified>;
   deleteProjection(tenantId: string, projectionId: string): Promise<void>;
   /** To the code that was live before, or to that of `revision`. `NO_EARLIER_REVISION`, `NOT_FOUND`, `REVISION_NOT_COMPILED`. */
   rollbackProjection(tenantId: string, projectionId: string, revision: number | undefined): Promise<RevisionAnswer>;

@@ -2,7 +2,7 @@ import type { Catalog, ProjectionEntity, RevisionEntity } from '../catalog/catal
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ProjectionLife } from '../projections/projections.js';
-import { isFaulted, revive } from './artefact-health.js';
+import { isHalted, revive } from './artefact-health.js';
 import type { RevisionAnswer } from './deployments.js';
 import { previousOf, revised, revisionsOf, withRevisions } from './revisions.js';
 
@@ -98,7 +98,7 @@ export class ProjectionRevisions {
     const { tenantId, projectionId } = projection;
     const { live, building } = await this.#options.projectionLife(tenantId, projectionId);
     const faulted = (revision: number | undefined): boolean =>
-      revision !== undefined && isFaulted(catalog, revisionUnit(projectionId, revision));
+      revision !== undefined && isHalted(catalog, revisionUnit(projectionId, revision));
     if (building !== undefined) {
       if (faulted(building.revision)) await revive(catalog, revisionUnit(projectionId, building.revision));
       else if (building.cause !== 'revive' && faulted(live?.revision))

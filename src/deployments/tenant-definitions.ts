@@ -3,7 +3,7 @@ import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
 import type { TenantTask } from '../tenancy/tenant-task.js';
-import { isFaulted } from './artefact-health.js';
+import { isHalted } from './artefact-health.js';
 import { targetOf } from './revisions.js';
 
 /** A tenant's code as its task needs it, read from the catalog. */
@@ -12,7 +12,7 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     bindings: () => catalog.list('binding', tenantId).flatMap(({ value }) => boundReducer(catalog, value) ?? []),
     projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => targetOf(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
-    halted: (unitId) => isFaulted(catalog, unitId),
+    halted: (unitId) => isHalted(catalog, unitId),
     refresh: () => catalog.refresh(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');

@@ -1,6 +1,6 @@
 import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
 import type { CodeHost, Diagnostic, Discovered } from '../code-host/code-host.js';
-import type { SourceFile } from './deployments.js';
+import type { SourceFile } from './source-file.js';
 import { targetOf } from './revisions.js';
 
 interface NotCompiled {

@@ -3,7 +3,7 @@ import type { Diagnostic } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
 import type { Projections } from '../projections/projections.js';
-import { isFaulted } from './artefact-health.js';
+import { isHalted } from './artefact-health.js';
 import { revisionsOf, targetOf } from './revisions.js';
 
 /** What of a tenant tells that a revision went live. */
@@ -85,7 +85,7 @@ export class UploadWaits {
       // A later revision takes its place, it was called off, or it has too many strikes.
       const ended =
         targetOf(projection)?.revision !== revision ||
-        isFaulted(this.#options.catalog, revisionUnit(projectionId, revision));
+        isHalted(this.#options.catalog, revisionUnit(projectionId, revision));
       if (tenant === undefined || ended) return reached;
       const unsubscribe = tenant.onLive(() => this.#wake(projectionId));
       try {

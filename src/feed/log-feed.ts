@@ -3,6 +3,7 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 import type { Budget, Feed, ItemKind, Page } from './feed.js';
+import { Signal, type Advanced } from './signal.js';
 import { Tail } from './tail.js';
 
 export interface LogFeedOptions<B extends { readonly kind: string }, T> {
@@ -37,6 +38,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   readonly #options: LogFeedOptions<B, T>;
   readonly #tail: Tail<T>;
   readonly #voids: Set<number>;
+  readonly #pushed = new Signal();
   #tailFrom = 0;
   /** The last that were read: a reader takes a small part of a page at a time, and would decode the rest again and again. */
   #pages: readonly Read<T>[] = [];
@@ -60,6 +62,11 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   push(item: T): void {
     if (this.#options.kind.positionOf(item) < this.#tailFrom) this.#tail.pass(item);
     else this.#tail.push(item);
+    this.#pushed.raise();
+  }
+
+  subscribe(advanced: Advanced): () => void {
+    return this.#pushed.subscribe(advanced);
   }
 
   /** Bytes of the items pushed so far, about. */

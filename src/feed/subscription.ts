@@ -1,29 +1,33 @@
-import type { Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
-import type { ChangeFeed } from './changes.js';
+import type { FollowedFeed } from './feed.js';
+import type { Source, TenantFeed } from './tenant-feeds.js';
 import type { Timers } from './timers.js';
 
-/** Where a subscription's changes go. */
-export interface Subscriber {
-  /** Takes one change; false: taken, but no more until `Subscription.resume`. */
-  push(change: Change): boolean;
-  /** Called once when it ended by itself: the projection is gone, its cursor expired, or the sink threw. Not after `close`. */
+/** Where a subscription's items go. */
+export interface Subscriber<T> {
+  /** Takes one item; false: taken, but no more until `Subscription.resume`. */
+  push(item: T): boolean;
+  /** Called each time that all there is was pushed or passed over, up to `end`, exclusive. */
+  caughtUp?(end: number): void;
+  /** Called once when it ended by itself: what it follows is gone, its cursor expired, or the subscriber threw. Not after `close`. */
   ended(reason: unknown): void;
 }
 
-export interface SubscriptionOptions {
+export interface SubscriptionOptions<T> {
   readonly tenantId: string;
-  readonly projectionId: string;
-  /** The last sequence that the subscriber has; undefined: live changes only. */
-  readonly after: number | undefined;
-  /** Only changes of this state key. */
-  readonly key?: string | undefined;
+  readonly source: Source<T>;
+  /** The first position that the subscriber does not have; undefined: what comes from now on. */
+  readonly from: number | undefined;
+  /** Items that are not wanted are passed over. */
+  readonly wanted?: ((item: T) => boolean) | undefined;
+  /** While the feed can't be read it waits for it, unless this says that it ends instead. */
+  readonly whenAway?: 'wait' | 'end';
 }
 
 export interface Subscription {
-  /** Everything of the projection up to here was pushed or passed over. */
-  readonly cursor: number;
-  /** The sink has room again. */
+  /** Everything before it was pushed or passed over; -1 while it is not known where "from now on" begins. */
+  readonly end: number;
+  /** The subscriber has room again. */
   resume(): void;
   /** Nothing is pushed after it. */
   close(): void;
@@ -31,9 +35,9 @@ export interface Subscription {
 
 /**
  * ```
- *  OPENING ──► REPLAYING ◄──► LIVE          LIVE: every change up to the feed's head was pushed, the next comes by dispatch
+ *  OPENING ──► REPLAYING ◄──► LIVE          LIVE: every item up to the feed's head was pushed; the feed tells when there is more
  *     │         │     ▲        │
- *     │         ▼     │ resume │            BLOCKED: the sink is full; what comes meanwhile is replayed from the cursor
+ *     │         ▼     │ resume │            BLOCKED: the subscriber is full; what comes meanwhile is read from the end on
  *     │        BLOCKED ◄───────┘            WAITING: the feed is away; a new feed or a timer goes on
  *     └──────► WAITING ──► REPLAYING        any ──► CLOSED
  * ```
@@ -43,72 +47,98 @@ type State = 'OPENING' | 'REPLAYING' | 'LIVE' | 'BLOCKED' | 'WAITING' | 'CLOSED'
 /** What a subscription needs of the hub. */
 export interface SubscriptionHome {
   readonly timers: Timers;
-  feed(): ChangeFeed | undefined;
-  open(): Promise<ChangeFeed>;
-  forget(subscription: ChangeSubscription): void;
+  active(): TenantFeed | undefined;
+  open(): Promise<TenantFeed>;
+  forget(): void;
 }
 
 const PAGE = 256;
+/** What a sink that is full leaves of a page stays in memory. */
+const BUDGET = { items: PAGE, bytes: 1024 * 1024 };
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 
 /**
- * One subscriber's way through the changes of a projection. Replay and live are one loop over one cursor: it turns live
- * only on a turn on which the cursor has reached the feed's head, and a dispatch of that same turn or later finds it live.
+ * One subscriber's way through a feed. Replay and live are one loop over one cursor: the subscription reads from its end up to the
+ * feed's head, and does so again whenever the feed has more. It turns live only on a turn on which it has reached the head.
  */
-export class ChangeSubscription implements Subscription {
-  cursor: number;
+export class FeedSubscription<T> implements Subscription {
+  end: number;
   #state: State = 'OPENING';
+  #tenant: TenantFeed | undefined;
+  #feed: FollowedFeed<T> | undefined;
+  #unsubscribe: (() => void) | undefined;
+  /** The feed has grown since the last read began. */
+  #advancedMeanwhile = false;
+  /** When it turned live all of the feed could be read, as mostly. */
+  #atHead = false;
   #retryMs = FIRST_RETRY_MS;
   #cancelRetry: (() => void) | undefined;
-  /** What follows the cursor without a gap, taken from the feed before the sink was full: it takes one at a time, a page comes as a whole. */
-  #left: readonly Change[] = [];
+  /** What follows without a gap, taken from the feed before the subscriber was full: it takes one at a time, a page comes as a whole. */
+  #left: { readonly feed: FollowedFeed<T>; readonly items: readonly T[]; readonly end: number } | undefined;
   /** Counts the pumps begun, so that one that was overtaken while it waited stops. */
   #pump = 0;
 
   constructor(
-    readonly options: SubscriptionOptions,
-    private readonly sink: Subscriber,
+    private readonly options: SubscriptionOptions<T>,
+    private readonly subscriber: Subscriber<T>,
     private readonly home: SubscriptionHome,
   ) {
-    this.cursor = options.after ?? -1;
+    this.end = options.from ?? -1;
+  }
+
+  get sourceId(): string {
+    return this.options.source.id;
   }
 
   start(): void {
     if (this.#state === 'OPENING') this.#run();
   }
 
-  /** Changes of the projection, on the turn on which they were acknowledged. */
-  dispatch(changes: readonly Change[]): void {
-    if (this.#state === 'LIVE') this.#take(changes);
-  }
-
-  /** The feed was replaced; all before `through` was dispatched by the old one. */
-  renewed(through: number): void {
-    if (this.#state === 'LIVE') this.cursor = Math.max(this.cursor, through);
+  /** The tenant's feeds are others now. */
+  renewed(tenant: TenantFeed): void {
+    if (this.#tenant === tenant) return;
+    // All of the former feed was pushed, also where the items of others were the last ones; the new one may have dropped them.
+    if (this.#state === 'LIVE' && this.#atHead) this.end = Math.max(this.end, this.#feed?.head ?? 0);
     if (this.#state === 'LIVE' || this.#state === 'WAITING' || this.#state === 'REPLAYING') this.#run();
   }
 
   resume(): void {
     if (this.#state !== 'BLOCKED') return;
     const left = this.#left;
-    this.#left = [];
+    this.#left = undefined;
     this.#state = 'REPLAYING';
-    if (this.#take(left)) this.#run();
+    if (left === undefined || this.#take(left.feed, left.items, left.end)) this.#run();
   }
 
   close(): void {
     if (this.#state === 'CLOSED') return;
     this.#state = 'CLOSED';
-    this.#left = [];
+    this.#left = undefined;
     this.#cancelRetry?.();
-    this.home.forget(this);
+    this.#unsubscribe?.();
+    this.home.forget();
   }
 
-  end(reason: unknown): void {
+  fail(reason: unknown): void {
     if (this.#state === 'CLOSED') return;
     this.close();
-    this.sink.ended(reason);
+    this.subscriber.ended(reason);
+  }
+
+  /** On the turn on which there is more, as long as memory has it. */
+  #advanced(first = 0): void {
+    this.#advancedMeanwhile = true;
+    if (this.#state !== 'LIVE' || this.#feed === undefined) return;
+    // What lies between is others' alone, however long that was: it may not be in memory, or be dropped.
+    this.end = Math.max(this.end, first);
+    try {
+      const page = this.#feed.recent(this.end, BUDGET);
+      if (page === undefined || page.items.length >= PAGE) this.#run();
+      else if (this.#take(this.#feed, page.items, page.end)) this.#caughtUp();
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   #run(): void {
@@ -116,61 +146,84 @@ export class ChangeSubscription implements Subscription {
     this.#cancelRetry = undefined;
     this.#state = 'REPLAYING';
     const pump = ++this.#pump;
-    const from = this.home.feed();
-    this.#replay(pump, from).catch((error: unknown) => {
+    const active = this.home.active();
+    this.#replay(pump, active).catch((error: unknown) => {
       if (this.#overtaken(pump)) return;
       const away =
         error instanceof StatefoldError
           ? error.code === 'UNAVAILABLE'
-          : from !== undefined && this.home.feed() !== from;
-      if (away) this.#retryLater();
-      else this.end(error);
+          : active !== undefined && this.home.active() !== active;
+      if (away && this.options.whenAway !== 'end') this.#retryLater();
+      else this.fail(error);
     });
   }
 
   /** Runs on the caller's turn as long as memory has what it needs. */
-  async #replay(pump: number, active: ChangeFeed | undefined): Promise<void> {
-    const changes = active ?? (await this.home.open());
+  async #replay(pump: number, active: TenantFeed | undefined): Promise<void> {
+    const tenant = active ?? (await this.home.open());
     if (this.#overtaken(pump)) return;
-    const feed = changes.of(this.options.projectionId);
-    if (this.cursor < 0) this.cursor = feed.head - 1;
+    const feed = this.#attach(tenant);
+    if (this.end < 0) this.end = feed.head;
     for (;;) {
-      if (this.cursor >= feed.head - 1) {
-        this.#state = 'LIVE';
-        this.#retryMs = FIRST_RETRY_MS;
-        return;
+      const { end } = this;
+      this.#advancedMeanwhile = false;
+      if (end < feed.head) {
+        const page = feed.recent(end, BUDGET) ?? (await feed.read(end, BUDGET));
+        if (this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
+        if (page.items.length >= PAGE) await nextTurn();
+        if (this.#overtaken(pump)) return;
+        // What is there and can't be read yet is told of when it can.
+        if (page.end > end || this.#advancedMeanwhile) continue;
       }
-      const budget = { items: PAGE };
-      const page = feed.recent(this.cursor + 1, budget) ?? (await feed.read(this.cursor + 1, budget));
-      if (this.#overtaken(pump) || !this.#take(page.items)) return;
-      this.cursor = Math.max(this.cursor, page.end - 1);
-      if (page.items.length === PAGE) await nextTurn();
-      if (this.#overtaken(pump)) return;
+      this.#atHead = this.end >= feed.head;
+      this.#state = 'LIVE';
+      this.#retryMs = FIRST_RETRY_MS;
+      this.#caughtUp();
+      return;
     }
   }
 
-  /** False when the sink is full or it all ended. */
-  #take(changes: readonly Change[]): boolean {
-    const { key } = this.options;
-    for (const [i, change] of changes.entries()) {
-      if (change.sequence <= this.cursor) continue;
-      this.cursor = change.sequence;
-      if (change.fault !== undefined || (key !== undefined && change.key !== key)) continue;
+  #attach(tenant: TenantFeed): FollowedFeed<T> {
+    if (this.#tenant === tenant && this.#feed !== undefined) return this.#feed;
+    this.#unsubscribe?.();
+    this.#tenant = tenant;
+    this.#feed = this.options.source.of(tenant);
+    this.#unsubscribe = this.#feed.subscribe((first) => this.#advanced(first));
+    return this.#feed;
+  }
+
+  /** False when the subscriber is full or it all ended. */
+  #take(feed: FollowedFeed<T>, items: readonly T[], end: number): boolean {
+    const { wanted } = this.options;
+    for (const [i, item] of items.entries()) {
+      const position = feed.positionOf(item);
+      if (position < this.end) continue;
+      this.end = position + 1;
+      if (wanted?.(item) === false) continue;
       let room: boolean;
       try {
-        room = this.sink.push(change);
+        room = this.subscriber.push(item);
       } catch (error) {
-        this.end(error);
+        this.fail(error);
         return false;
       }
       if (this.#isClosed()) return false;
       if (!room) {
         this.#state = 'BLOCKED';
-        this.#left = changes.slice(i + 1);
+        this.#left = { feed, items: items.slice(i + 1), end };
         return false;
       }
     }
+    this.end = Math.max(this.end, end);
     return true;
+  }
+
+  #caughtUp(): void {
+    try {
+      this.subscriber.caughtUp?.(this.end);
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   #retryLater(): void {

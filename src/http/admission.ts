@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { Authenticator, type Principal } from './auth.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { RateLimiter } from './rate-limit.js';
+import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
 
@@ -19,6 +20,8 @@ export class Admission {
   readonly rateLimiter: RateLimiter;
   /** Connections that wait for something. */
   readonly connections: ConcurrencyQuota;
+  /** What requests may hold in memory; without it nothing is bounded. */
+  readonly memory: MemoryOfRequests;
   /** A route that is gone through again takes nothing off the rate a second time. */
   readonly #counted = new WeakSet<IncomingMessage>();
 
@@ -26,7 +29,9 @@ export class Admission {
     catalog: KeyCatalog,
     { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits,
     connectionsPerTenant = CONNECTIONS_PER_TENANT,
+    memory = UNBOUNDED_REQUESTS,
   ) {
+    this.memory = memory;
     this.connections = new ConcurrencyQuota(connectionsPerTenant);
     this.authenticator = new Authenticator(catalog);
     this.rateLimiter = new RateLimiter({
@@ -41,6 +46,7 @@ export class Admission {
     const principal = this.authenticator.authenticate(request);
     if (!this.#counted.has(request)) this.rateLimiter.take(principal.tenantId);
     this.#counted.add(request);
+    RequestMemory.begin(request, principal.tenantId, this.memory);
     return principal;
   }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { knownError, problemOf, type Problem } from './problem.js';
+import { COUNTED_BYTES, memoryOf } from './request-memory.js';
 
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 const PROCESS = randomBytes(6).toString('base64url');
@@ -12,10 +13,14 @@ export function requestIdOf(request: IncomingMessage): string {
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : `${PROCESS}-${(requests++).toString(36)}`;
 }
 
-/** Answers with JSON text in one write. A client that has gone is no error. */
+/**
+ * Answers with JSON text in one write. A client that has gone is no error.
+ * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where the answer is large, and memory holds as many as it may that are not read
+ */
 export function answerJson(response: ServerResponse, status: number, requestId: string, body: Buffer | string): void {
   if (response.destroyed || response.headersSent) return;
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+  if (length > COUNTED_BYTES) memoryOf(response.req)?.answer(response, length);
   response.writeHead(status, [
     'Content-Type',
     'application/json; charset=utf-8',

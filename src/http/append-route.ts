@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
+import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
 import { partitionOf } from '../core/murmur2.js';
@@ -10,19 +11,22 @@ import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
 import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
-import { readBody, requireJson } from './body.js';
+import { declaredLength, readBody, requireJson } from './body.js';
 import { eventJson } from './event-json.js';
 import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
 import { flag, onlyParameters, queryOf, readQuery } from './parameters.js';
 import type { RateLimiter } from './rate-limit.js';
+import { COUNTED_BYTES, RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 export interface AppendRouteOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
   readonly rateLimiter: RateLimiter;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
+  /** Without it nothing is bounded. */
+  readonly memory?: MemoryOfRequests;
   readonly limits: BodyLimits & { readonly maxBodyBytes: number };
 }
 
@@ -47,7 +51,23 @@ const MAX_CONFLICTS = 1_000;
  * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, rateLimiter, tenants, gateway, limits } = options;
+  const { authenticator, rateLimiter, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
+  /** A body that is long, or may be, is held of the tenant's budget while it arrives; then the writer holds what it says. */
+  const readHeld = async (request: IncomingMessage, tenantId: string): Promise<Buffer> => {
+    const length = declaredLength(request);
+    if (length <= COUNTED_BYTES || length > limits.maxBodyBytes) return readBody(request, limits.maxBodyBytes);
+    const hold = memory.budget.tenant(tenantId).hold('appends');
+    try {
+      hold.take(Number.isNaN(length) ? limits.maxBodyBytes : length);
+      return await readBody(request, limits.maxBodyBytes);
+    } finally {
+      hold.close();
+    }
+  };
+  const parsed = (body: Buffer, batch: boolean): AppendBody =>
+    body.length > COUNTED_BYTES
+      ? eventLoop.slice('bodies', () => parseAppendBody(body, batch, limits))
+      : parseAppendBody(body, batch, limits);
   const readAppend = async (
     request: IncomingMessage,
     batch: boolean,
@@ -55,8 +75,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
   ): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
     try {
       requireJson(request);
-      const body = await readBody(request, limits.maxBodyBytes);
-      return { body, append: parseAppendBody(body, batch, limits) };
+      const body = await readHeld(request, tenantId);
+      return { body, append: parsed(body, batch) };
     } catch (error) {
       // It goes no further than here, so it counts here.
       rateLimiter.take(tenantId);
@@ -89,8 +109,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
-    const body = read?.body ?? asked?.body ?? (await readBody(request, limits.maxBodyBytes));
-    const append = read?.append ?? parseAppendBody(body, batch, limits);
+    const body = read?.body ?? asked?.body ?? (await readHeld(request, tenantId));
+    const append = read?.append ?? parsed(body, batch);
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
@@ -140,11 +160,21 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
         error.code !== 'VERSION_CONFLICT'
       )
         throw error;
+      const held = RequestMemory.begin(request, tenantId, memory);
+      await held.pageOf(response);
       const conflicts = await eventsSince(tenant, command);
+      held.answer(response, conflicts.length);
       return answerError(response, error, requestId, { conflicts });
     }
+    if ((result.state?.length ?? 0) > COUNTED_BYTES)
+      result = withRoom(RequestMemory.begin(request, tenantId, memory), result);
     answerJson(response, 201, requestId, withState(batch ? batchHead(result) : singleHead(result), result));
   };
+}
+
+/** A state for which there is no room now is left out: the append is stored, and must be answered so. */
+function withRoom(memory: RequestMemory, { state = EMPTY, ...result }: AppendResult): AppendResult {
+  return memory.takes(state.length + 4 * 1024) ? { ...result, state } : { ...result, stateStatus: 'unavailable' };
 }
 
 const singleHead = (result: AppendResult): string =>

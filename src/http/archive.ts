@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { crc32 } from 'node:zlib';
 import { fromBufferPromise, type Entry, type LocalFileHeader, type ZipFile } from 'yauzl';
 import { StatefoldError } from '../core/errors.js';
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 
 export interface ArchiveLimits {
   /** Bytes of all sources together, counted while they are inflated. */
@@ -24,8 +24,8 @@ const FILE_TYPE = 0o170000;
 const REGULAR = 0o100000;
 const DIRECTORY = 0o040000;
 /** An archive is a bomb, not source code, past this many bytes out for one in. Small files compress better than this now and then. */
-const MAX_RATIO = 200;
-const RATIO_FLOOR = 64 * 1024;
+export const MAX_RATIO = 200;
+export const RATIO_FLOOR = 64 * 1024;
 const MAX_PATH = 256;
 
 /** What an archive looks like, wherever its file came from. */

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Catalog } from '../catalog/catalog.js';
 import { findProjectRoot } from '../config/project-root.js';
 import type { Logger } from '../core/logger.js';
-import type { TenantFeeds } from '../feed/changes.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Timers } from '../feed/timers.js';
 import type { Admission } from './admission.js';
 import { Polling } from './polling.js';
@@ -15,10 +15,10 @@ import type { ConnectionLimits } from './websocket/connection.js';
 import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
-  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'>;
+  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> & Partial<Pick<Admission, 'memory'>>;
   readonly logger: Logger;
   /** Told how many WebSockets are open. */
   readonly onConnections?: (open: number) => void;
@@ -44,6 +44,7 @@ export class Channels {
     const options = {
       ...feeds,
       quota: admission.connections,
+      ...(admission.memory && { budget: admission.memory.budget }),
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
       refusals: new Refusals(feeds.logger),

@@ -79,12 +79,13 @@ const FAULTS: Lates<Faults> = { releaseKeys: lateRelease };
  */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
   const home = once((of: AggregateHome) => inTime(of, deadlines, HOME));
-  const timed = once(({ tenantId, aggregates, projections, faults, changes }: Tenant): Tenant => ({
+  const timed = once(({ tenantId, aggregates, projections, faults, changes, events }: Tenant): Tenant => ({
     tenantId,
-    aggregates: inTime<Aggregates>(aggregates, deadlines, HOME),
+    aggregates: inTime<Aggregates>(aggregates, deadlines),
     projections: inTime(projections, deadlines),
     faults: inTime(faults, deadlines, FAULTS),
     changes,
+    events,
   }));
   return {
     active: (tenantId) => {

@@ -63,6 +63,7 @@ export function createEdge(options: EdgeOptions): Edge {
     rateLimiter,
     tenants,
     gateway,
+    memory: admission.memory,
     limits: {
       maxBodyBytes: settings.maxBodyBytes,
       maxDepth: settings.maxJsonDepth,

@@ -1,16 +1,17 @@
-import type { ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Catalog } from '../catalog/catalog.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
 import { notificationBytes } from '../feed/notification-record.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
-import type { ChangeFeed, TenantFeeds } from '../feed/changes.js';
+import { poll } from '../feed/poll.js';
+import { changesOf } from '../feed/sources.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import { memoryOf } from './request-memory.js';
 import { requireProjection } from './require-projection.js';
 import type { Call } from './route.js';
 
 export interface PollingOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get'>;
   readonly quota: ConcurrencyQuota;
@@ -18,7 +19,7 @@ export interface PollingOptions {
 }
 
 /** What a poll asks for. */
-export interface Poll {
+export interface PollQuery {
   readonly projectionId: string;
   /** Undefined: from the oldest that is kept. */
   readonly after: number | undefined;
@@ -28,13 +29,12 @@ export interface Poll {
 
 /** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-const READ_AT_ONCE = 250;
 
 /** Answers what there is after a cursor, or waits for the first of it. */
 export class Polling {
   readonly #options: PollingOptions;
   readonly #timers: Timers;
-  readonly #waits = new Set<() => void>();
+  readonly #polls = new Set<() => void>();
 
   constructor(options: PollingOptions) {
     this.#options = options;
@@ -43,114 +43,69 @@ export class Polling {
 
   async answer(
     call: Pick<Call, 'request' | 'response' | 'tenantId' | 'answer'>,
-    poll: Poll,
+    query: PollQuery,
     waitSeconds: number,
   ): Promise<void> {
-    const { catalog, tenants, quota } = this.#options;
+    const { catalog, hub, tenants, quota } = this.#options;
     const { request, response, tenantId } = call;
-    requireProjection(catalog, tenantId, poll.projectionId);
-    const { changes } = await tenants.open(tenantId);
+    const { projectionId, after, limit, key } = query;
+    requireProjection(catalog, tenantId, projectionId);
+    const source = changesOf(projectionId);
+    const feed = source.of(await tenants.open(tenantId));
     // What was answered elsewhere is in this answer too.
-    await changes.refresh();
-    let page = await readPage(changes, poll, () => response.destroyed);
-    if (page.records.length === 0 && waitSeconds > 0 && request.method === 'GET') {
-      const release = quota.take(tenantId);
-      try {
-        await this.#nextChange(tenantId, { ...poll, after: page.cursor }, waitSeconds * 1000, response);
-      } finally {
-        release();
-      }
+    await feed.refresh();
+    const memory = memoryOf(request);
+    await memory?.pageOf(response);
+    const records: Buffer[] = [];
+    let bytes = 0;
+    const ended = new AbortController();
+    const stop = (): void => ended.abort();
+    this.#polls.add(stop);
+    response.on('close', stop);
+    try {
+      const end = await poll(hub, {
+        tenantId,
+        source,
+        from: after === undefined ? await feed.start() : after + 1,
+        wanted: key === undefined ? undefined : (change) => change.key === key,
+        take: (change) => {
+          const { record } = notificationBytes(change);
+          bytes += record.length;
+          return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
+        },
+        waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
+        waiting: () => {
+          memory?.noPage();
+          return quota.take(tenantId);
+        },
+        timers: this.#timers,
+        signal: ended.signal,
+      });
       if (response.destroyed) return;
-      requireProjection(catalog, tenantId, poll.projectionId);
-      page = await readPage(
-        (await tenants.open(tenantId)).changes,
-        { ...poll, after: page.cursor },
-        () => response.destroyed,
-      );
+      response.setHeader('Cache-Control', 'no-store');
+      call.answer(200, pageJson(records, key === undefined ? undefined : end - 1));
+    } finally {
+      this.#polls.delete(stop);
+      response.off('close', stop);
     }
-    if (response.destroyed) return;
-    response.setHeader('Cache-Control', 'no-store');
-    call.answer(200, pageJson(page, poll.key !== undefined));
   }
 
   /** Answers the long polls that wait, with what there is. */
   close(): void {
-    for (const stop of [...this.#waits]) stop();
+    for (const stop of [...this.#polls]) stop();
   }
-
-  /** Resolves when there is a change past the cursor, when the time is up, or when nobody waits any more. */
-  #nextChange(tenantId: string, poll: Poll, milliseconds: number, response: ServerResponse): Promise<void> {
-    return new Promise((resolve, reject) => {
-      let pushed = false;
-      const subscription = this.#options.hub.subscribe(
-        { tenantId, projectionId: poll.projectionId, after: poll.after, key: poll.key },
-        {
-          push: () => {
-            // The change is read again with its page, so that a batch comes whole.
-            if (!pushed) queueMicrotask(stop);
-            pushed = true;
-            return false;
-          },
-          ended: (reason) => {
-            reject(reason instanceof Error ? reason : new Error(String(reason)));
-            stop();
-          },
-        },
-      );
-      const waits = this.#waits;
-      const cancel = this.#timers.after(milliseconds, stop);
-      waits.add(stop);
-      response.on('close', stop);
-      function stop(): void {
-        subscription.close();
-        cancel();
-        waits.delete(stop);
-        response.off('close', stop);
-        resolve();
-      }
-    });
-  }
-}
-
-interface Page {
-  readonly records: readonly Buffer[];
-  /** How far was read: the sequence to ask from next, also where a key filter passed over everything. */
-  readonly cursor: number;
-}
-
-async function readPage(changes: ChangeFeed, poll: Poll, gone: () => boolean): Promise<Page> {
-  const feed = changes.of(poll.projectionId);
-  const records: Buffer[] = [];
-  let cursor = poll.after ?? (await changes.oldest(poll.projectionId));
-  for (let bytes = 0; !gone();) {
-    const items = poll.key === undefined ? Math.min(READ_AT_ONCE, poll.limit - records.length) : READ_AT_ONCE;
-    const page = await feed.read(cursor + 1, { items });
-    for (const change of page.items) {
-      if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) return { records, cursor };
-      cursor = change.sequence;
-      if (poll.key !== undefined && change.key !== poll.key) continue;
-      const { record } = notificationBytes(change);
-      records.push(record);
-      bytes += record.length;
-    }
-    if (records.length >= poll.limit || bytes >= MAX_PAGE_BYTES) break;
-    cursor = page.end - 1;
-    if (page.items.length < items) break;
-    // A filter may pass over much that is in memory: others have their turn between pages.
-    if (poll.key !== undefined) await nextTurn();
-  }
-  return { records, cursor };
 }
 
 const OPEN = Buffer.from('{"notifications":[');
 const COMMA = Buffer.from(',');
 
-function pageJson(page: Page, filtered: boolean): Buffer {
+/** `cursor`: how far was read, told where a filter may have passed over what lies between. */
+function pageJson(records: readonly Buffer[], cursor: number | undefined): Buffer {
   const parts: Buffer[] = [OPEN];
-  page.records.forEach((record, i) => {
+  records.forEach((record, i) => {
     if (i > 0) parts.push(COMMA);
     parts.push(record);
   });
-  parts.push(Buffer.from(filtered ? `],"cursor":${page.cursor}}` : ']}'));
+  parts.push(Buffer.from(cursor === undefined ? ']}' : `],"cursor":${cursor}}`));
   return Buffer.concat(parts);
 }

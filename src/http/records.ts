@@ -1,5 +1,6 @@
 import type {
   ArtefactFields,
+  EndpointEntity,
   Entities,
   Entry,
   KeyEntity,
@@ -9,18 +10,16 @@ import type {
 } from '../catalog/catalog.js';
 import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/bindings.js';
+import type { Notified } from '../deployments/deployments.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
+import { isActive } from '../webhooks/endpoint-entities.js';
 import { badCursor } from './parameters.js';
 
-/** The block `notifications` of an answer. @param secret with which its webhooks are signed, in clear */
-export const notificationsJson = ({ webhook, sse }: ProjectionEntity, secret: string | undefined): object => ({
-  webhook: {
-    enabled: webhook?.url !== undefined && webhook.disabledAt === undefined,
-    secret,
-    isolated: webhook?.isolated ?? false,
-  },
-  sse,
+/** The block `notifications` of an answer. */
+export const notificationsJson = ({ projection, endpoint, secret }: Notified): object => ({
+  webhook: { enabled: isActive(endpoint), secret, isolated: endpoint?.isolated ?? false },
+  sse: projection.sse,
 });
 
 /** Answers' shapes of what the catalog holds. A member that is undefined is left out by JSON. */
@@ -39,6 +38,7 @@ export const reducerRecord = (
 
 export const projectionRecord = (
   projection: ProjectionEntity,
+  endpoint: EndpointEntity | undefined,
   live?: {
     readonly build: Progress | undefined;
     readonly life: ProjectionLife;
@@ -53,14 +53,7 @@ export const projectionRecord = (
   ...compiled(projection),
   revision: projection.revision,
   sse: projection.sse,
-  webhook:
-    projection.webhook === undefined
-      ? undefined
-      : {
-          url: projection.webhook.url,
-          isolated: projection.webhook.isolated,
-          disabledAt: projection.webhook.disabledAt,
-        },
+  webhook: endpoint && { url: endpoint.url, isolated: endpoint.isolated, disabledAt: endpoint.disabledAt },
   cancelledAt: projection.cancelledAt,
   live:
     live?.life.live === undefined

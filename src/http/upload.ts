@@ -1,10 +1,11 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Writable } from 'node:stream';
 import formidable, { errors as formidableErrors, multipart } from 'formidable';
 import { StatefoldError } from '../core/errors.js';
-import type { SourceFile } from '../deployments/deployments.js';
-import { isZip, PathSet, readArchive, sourceFile, type ArchiveLimits } from './archive.js';
+import type { SourceFile } from '../deployments/source-file.js';
+import { isZip, MAX_RATIO, PathSet, RATIO_FLOOR, readArchive, sourceFile, type ArchiveLimits } from './archive.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
+import { memoryOf } from './request-memory.js';
 
 export interface UploadLimits extends ArchiveLimits {
   /** Bytes of all files, as sent. */
@@ -28,9 +29,16 @@ const MAX_FIELD_BYTES = 64 * 1024;
 /** What the boundaries and headers of the parts, and its fields, may add to the files. */
 export const MAX_FORM_BYTES = 256 * 1024;
 
+/** The most that an upload of so many bytes takes in memory: as it was sent, and inflated. NaN: it does not say how long it is. */
+function memoryFor(length: number, { maxUploadBytes, maxInflatedBytes }: UploadLimits): number {
+  const sent = Number.isNaN(length) ? maxUploadBytes : length;
+  return sent + Math.min(maxInflatedBytes, Math.max(RATIO_FLOOR, sent * MAX_RATIO));
+}
+
 /**
- * Reads an upload of sources: one zip in any file field, or `.cs` files in any. All of it stays in memory, within the limits.
- * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, INVALID_ARCHIVE, INVALID_REQUEST
+ * Reads an upload of sources: one zip in any file field, or `.cs` files in any. All of it is in memory, within the limits, and is
+ * held of the tenant's budget until the request is answered.
+ * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, INVALID_ARCHIVE, INVALID_REQUEST, RATE_LIMITED, UNAVAILABLE
  */
 export async function readUpload(request: IncomingMessage, limits: UploadLimits): Promise<Upload> {
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
@@ -40,8 +48,13 @@ export async function readUpload(request: IncomingMessage, limits: UploadLimits)
     );
   }
   if (declaredLength(request) > limits.maxUploadBytes + MAX_FORM_BYTES) throw tooLarge(limits.maxUploadBytes);
+  // express has the response beside the request.
+  const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
+  const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
   const { files, fields } = await receive(request, limits);
-  return { sources: await sourcesOf(files, limits), fields };
+  const sources = await sourcesOf(files, limits);
+  hold?.set(sources.reduce((sum, { text }) => sum + text.length, 0));
+  return { sources, fields };
 }
 
 /** @throws StatefoldError INVALID_REQUEST where the form has a field other than these */

@@ -2,8 +2,8 @@ import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
-import type { SourceFile } from '../deployments/deployments.js';
-import { isFaulted } from '../deployments/artefact-health.js';
+import type { SourceFile } from '../deployments/source-file.js';
+import { isHalted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
@@ -194,7 +194,7 @@ export class InspectionService implements Inspections {
           'PROJECTION_NOT_LIVE',
           `projection '${projectionId}' has no live revision yet; verify it when its build is done`,
         );
-      if (isFaulted(this.#options.catalog, revisionUnit(projectionId, live.revision)))
+      if (isHalted(this.#options.catalog, revisionUnit(projectionId, live.revision)))
         throw new StatefoldError(
           'PROJECTION_NOT_LIVE',
           `the code of projection '${projectionId}' is faulted, so that its states are not followed; revive it first`,

@@ -1,4 +1,4 @@
-import type { SourceFile } from '../deployments/deployments.js';
+import type { SourceFile } from '../deployments/source-file.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
 import type { StateAt, StateAtQuery } from './state-at.js';
 import type { AggregatesVerified, AggregatesToVerify, KeysToVerify, KeysVerified } from './verification.js';

@@ -18,7 +18,7 @@ export interface TopicLayout {
   readonly replicas: number;
 }
 
-const TOPICS_A_REQUEST = 500;
+const TOPICS_PER_REQUEST = 500;
 /** An election takes some hundred milliseconds: reads wait for it. */
 const MOVE_DELAYS_MS = [20, 50, 100, 200, 400];
 /** A connection that was reset is made again, past the first pause of its broker. */
@@ -92,7 +92,7 @@ export class Cluster {
   }
 
   async #gather(topic: string): Promise<TopicLayout | undefined> {
-    if (this.#gathering === undefined || this.#gathering.topics.length >= TOPICS_A_REQUEST) {
+    if (this.#gathering === undefined || this.#gathering.topics.length >= TOPICS_PER_REQUEST) {
       const topics: string[] = [];
       const metadata = new Promise((resolve) => setImmediate(resolve)).then(() => {
         if (this.#gathering?.topics === topics) this.#gathering = undefined;

@@ -6,10 +6,10 @@
 export interface Ownership {
   /** How many slots there are, fixed for the life of the cluster. */
   readonly slots: number;
-  /** Who serves the tenant now. */
-  ownerOf(tenantId: string): Owner;
-  /** This process keeps a standby of the tenant, to take it over within milliseconds. */
-  standsBy(tenantId: string): boolean;
+  /** Who serves what has the slot key now: a tenant's id, or a partition of one. */
+  ownerOf(slotKey: string): Owner;
+  /** This process keeps a standby of it, to take it over within milliseconds. */
+  standsBy(slotKey: string): boolean;
   /** This process tells clients of the tenant's changes: it sends its webhooks. False where another does, none is known, or none has the role. */
   notifies(tenantId: string): boolean;
   /** Who serves the tenant's polls, WebSockets and SSE: who notifies, or the owner where no process has the role. */

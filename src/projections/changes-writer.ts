@@ -1,4 +1,5 @@
 import { changeBytes, type Change } from '../core/change.js';
+import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
@@ -22,8 +23,9 @@ import { RecordedChanges } from '../store/recorded-changes.js';
 /** Changes that go in one produce: of whole inputs, or a part of those of one input. */
 interface Group {
   drafts: ChangeDraft[];
-  bytes: number;
   open: number;
+  /** That are held for it. */
+  readonly bytes: number;
   readonly acked: (changes: readonly Change[]) => void;
   readonly done: Change[];
 }
@@ -68,6 +70,8 @@ export interface ChangesWriterOptions {
   readonly epochs: EpochSource;
   readonly tailBytes: number;
   readonly listener: ChangesListener;
+  /** Of the tenant; without it nothing is bounded. */
+  readonly budget?: TenantBudget | undefined;
   readonly observer?: ChangesObserver | undefined;
 }
 
@@ -75,6 +79,9 @@ export interface ChangesWriterOptions {
 export const PRODUCE_BYTES = 4 * 1024 * 1024;
 /** Likewise, so many: to encode them, and to fold them, is done in one go. */
 export const PRODUCE_CHANGES = 500;
+
+/** A fold waits so long for room in the local store at a time. */
+const ROOM_WAIT_MS = 10_000;
 
 export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
@@ -86,10 +93,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   readonly #options: ChangesWriterOptions;
   readonly #partition: FencedPartition<ChangesBody>;
   readonly #recorded: RecordedChanges;
-  readonly #listeners = new Set<(changes: readonly Change[]) => void>();
-  readonly #quiet = new Set<() => void>();
+  /** Feeds of projections that somebody follows. */
+  readonly #followed = new Map<string, Set<ProjectionChanges>>();
+  /** Changes that are not in the log yet. */
+  readonly #hold: Hold;
   #queue: Group[] = [];
-  #fresh: Change[] = [];
+  /** The first change of each projection that its followers were not told of yet. */
+  readonly #fresh = new Map<string, number>();
   #head = 0;
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
@@ -106,6 +116,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const { log, ref, codec, owner, logger, tables, tailBytes, epochs } = options;
     const { changes: from, trimmed } = options.from;
     this.ref = ref;
+    this.#hold = (options.budget ?? UNBOUNDED.tenant('')).hold('changes');
     this.#partition = new FencedPartition({
       log,
       ref,
@@ -166,11 +177,18 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
   write(values: readonly ChangeValue[], acked: (changes: readonly Change[]) => void): void {
-    const bytes = values.reduce((sum, value) => sum + changeBytes(value), 0);
-    const group: Group = { drafts: [], bytes, open: values.length, acked, done: [] };
+    let bytes = 0;
+    for (const value of values) bytes += changeBytes(value);
+    this.#hold.add(bytes);
+    const group: Group = { drafts: [], open: values.length, bytes, acked, done: [] };
     group.drafts = values.map((value) => new ChangeDraft({ kind: 'Change', value }, group));
     this.#queue.push(group);
     this.#partition.kick();
+  }
+
+  /** No more are to be made until some of those under way are in the log. */
+  get isFull(): boolean {
+    return this.#hold.full !== undefined;
   }
 
   judge(body: ChangesBody): boolean {
@@ -204,6 +222,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#options.tables.section.bulk(end !== undefined);
   }
 
+  untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
+    const { section } = this.#options.tables;
+    return section.isFull ? section.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
+  }
+
   fold(record: Folded<ChangesBody>, draft: Draft<ChangesBody> | undefined): void {
     const { tables } = this.#options;
     if (!record.accepted) {
@@ -222,7 +245,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#head = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
-    if (this.#fresh.push(change) === 1) queueMicrotask(() => this.#publish());
+    if (this.#fresh.size === 0) queueMicrotask(() => this.#publish());
+    if (!this.#fresh.has(value.projectionId)) this.#fresh.set(value.projectionId, record.offset);
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
     this.#options.listener.recorded(change, value.inputOffset);
     if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
@@ -317,20 +341,16 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   #ack(group: Group, change: Change): void {
     group.done.push(change);
-    if (--group.open === 0) group.acked(group.done);
+    if (--group.open > 0) return;
+    this.#hold.sub(group.bytes);
+    group.acked(group.done);
   }
 
   #publish(): void {
-    const changes = this.#fresh;
-    this.#fresh = [];
-    for (const listener of this.#quiet) listener();
-    for (const listener of this.#listeners) {
-      try {
-        listener(changes);
-      } catch (error) {
-        this.#options.logger.error({ err: error }, 'a listener of changes threw');
-      }
-    }
+    const fresh = [...this.#fresh];
+    this.#fresh.clear();
+    for (const [projectionId, first] of fresh)
+      for (const feed of [...(this.#followed.get(projectionId) ?? [])]) feed.tell(first);
   }
 
   produced(records: number, seconds: number): void {
@@ -369,6 +389,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   stopped(error: Error): void {
     this.#stopped = error;
     this.#queue = [];
+    this.#hold.close();
     this.#options.listener.stopped(error);
   }
 
@@ -381,7 +402,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   of(projectionId: string): ProjectionChanges {
-    return new ProjectionChanges(this, this.#options.tables, projectionId);
+    const [followed] = this.#followed.get(projectionId) ?? [];
+    return followed ?? new ProjectionChanges(this, this.#options.tables, projectionId);
   }
 
   mustRun(): void {
@@ -394,19 +416,19 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
-  subscribe(listener: (changes: readonly Change[]) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  follow(projectionId: string, feed: ProjectionChanges): () => void {
+    const feeds = this.#followed.get(projectionId) ?? new Set();
+    this.#followed.set(projectionId, feeds.add(feed));
+    return () => {
+      if (feeds.delete(feed) && feeds.size === 0) this.#followed.delete(projectionId);
+    };
   }
 
-  /** As `subscribe`, for listeners that do not keep the tenant active. */
-  subscribeQuietly(listener: () => void): () => void {
-    this.#quiet.add(listener);
-    return () => this.#quiet.delete(listener);
-  }
-
+  /** How many are told of changes of projections. */
   get subscribers(): number {
-    return this.#listeners.size;
+    let count = 0;
+    for (const feeds of this.#followed.values()) for (const feed of feeds) count += feed.subscribers;
+    return count;
   }
 }
 

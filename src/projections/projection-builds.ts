@@ -213,6 +213,9 @@ export class ProjectionBuilds {
         continue;
       }
       try {
+        const { section } = this.#options.tables;
+        if (section.isFull && !(await section.untilRoom(() => !this.#closed && !one.cancelled && !one.swapping)))
+          continue;
         one.step = this.#step(one);
         if (!(await one.step)) return;
       } catch (error) {

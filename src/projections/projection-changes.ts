@@ -1,8 +1,9 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import { StatefoldError } from '../core/errors.js';
 import type { ChangesBody } from '../core/records.js';
-import type { Budget, Feed, Page } from '../feed/feed.js';
+import type { Budget, FollowedFeed, Page } from '../feed/feed.js';
 import type { LogFeed } from '../feed/log-feed.js';
+import { Signal, type Advanced } from '../feed/signal.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 /** All changes of a tenant that were accepted. */
@@ -12,17 +13,29 @@ export interface AcceptedChanges {
   head(): number;
   /** The highest sequence of the projection that retention has taken. */
   oldest(projectionId: string): Promise<number>;
+  /** Resolves when all that was acknowledged before the call has come here. */
+  refresh(): Promise<void>;
+  /** The feed is to be told of its changes, until the result is called. */
+  follow(projectionId: string, feed: ProjectionChanges): () => void;
   /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
   mustRun(): void;
 }
 
 const CHANGES_PER_READ = 1000;
+const READ_BYTES = 4 * 1024 * 1024;
+/** More where they turn out to be small. */
+const FIRST_READ = 32;
 
 /** The changes of one projection, faults left out, by sequence: from memory, and from the log by the index of the local store. */
-export class ProjectionChanges implements Feed<Change> {
+export class ProjectionChanges implements FollowedFeed<Change> {
   readonly #changes: AcceptedChanges;
   readonly #tables: PartitionTables;
   readonly #projectionId: string;
+  readonly #signal = new Signal();
+  #unfollow: (() => void) | undefined;
+  /** What all are given who ask for the same while they are told of changes. */
+  #shared: { readonly from: number; readonly most: number; readonly page: Page<Change> | undefined } | undefined;
+  #telling = false;
 
   constructor(changes: AcceptedChanges, tables: PartitionTables, projectionId: string) {
     this.#changes = changes;
@@ -34,7 +47,52 @@ export class ProjectionChanges implements Feed<Change> {
     return this.#changes.head() + 1;
   }
 
+  positionOf({ sequence }: Change): number {
+    return sequence;
+  }
+
+  async start(): Promise<number> {
+    return (await this.#changes.oldest(this.#projectionId)) + 1;
+  }
+
+  refresh(): Promise<void> {
+    return this.#changes.refresh();
+  }
+
+  get subscribers(): number {
+    return this.#signal.listeners;
+  }
+
+  subscribe(advanced: Advanced): () => void {
+    const unsubscribe = this.#signal.subscribe(advanced);
+    this.#unfollow ??= this.#changes.follow(this.#projectionId, this);
+    return () => {
+      unsubscribe();
+      if (this.#signal.listeners > 0) return;
+      this.#unfollow?.();
+      this.#unfollow = undefined;
+    };
+  }
+
+  /** There are changes from that sequence on, and none since it was told last. */
+  tell(first: number): void {
+    this.#telling = true;
+    try {
+      this.#signal.tell(first);
+    } finally {
+      this.#telling = false;
+      this.#shared = undefined;
+    }
+  }
+
   recent(from: number, { items: most = CHANGES_PER_READ }: Budget): Page<Change> | undefined {
+    if (!this.#telling) return this.#recent(from, most);
+    if (this.#shared?.from !== from || this.#shared.most !== most)
+      this.#shared = { from, most, page: this.#recent(from, most) };
+    return this.#shared.page;
+  }
+
+  #recent(from: number, most: number): Page<Change> | undefined {
     const items = this.#changes.all.picked(
       from,
       most,
@@ -50,15 +108,23 @@ export class ProjectionChanges implements Feed<Change> {
     if (recent !== undefined) return recent;
     // What comes while this is read is left to the next read.
     const { head } = this;
-    const { items: most = CHANGES_PER_READ } = budget;
+    const { items: most = CHANGES_PER_READ, bytes: mostBytes = READ_BYTES } = budget;
     const trimmed = await this.#changes.oldest(this.#projectionId);
     if (from <= trimmed) throw this.#expired(trimmed);
     const items: Change[] = [];
-    for (let after = from - 1; items.length < most;) {
-      const sequences = this.#tables.changes.after(this.#projectionId, after, most - items.length);
+    let size = FIRST_READ;
+    for (let [after, bytes] = [from - 1, 0]; items.length < most;) {
+      const sequences = this.#tables.changes.after(this.#projectionId, after, Math.min(size, most - items.length));
       if (sequences.length === 0) break;
-      for (const change of await this.#changes.all.at(sequences)) if (change.fault === undefined) items.push(change);
+      let read = 0;
+      for (const change of await this.#changes.all.at(sequences)) {
+        read += changeBytes(change);
+        if (change.fault === undefined) items.push(change);
+      }
       after = sequences.at(-1) ?? after;
+      bytes += read;
+      if (bytes >= mostBytes && items.length > 0) return { items, end: after + 1 };
+      size = read > mostBytes / 4 ? Math.max(1, size >> 2) : size * 2;
     }
     return { items, end: endOf(items, most, Math.max(from, head)) };
   }

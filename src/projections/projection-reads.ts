@@ -1,3 +1,4 @@
+import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -22,6 +23,11 @@ export interface ProjectionReadsOptions {
   readonly projections: ServedProjections;
 }
 
+/** A page of states ends past so many bytes, whatever its limit: an answer is built in memory. */
+const PAGE_BYTES = 8 * 1024 * 1024;
+/** What is around a state in an answer, about. */
+const STATE_BYTES = 150;
+
 /** What a tenant answers of its projections, from its local store. */
 export class ProjectionReads implements Projections {
   readonly #options: ProjectionReadsOptions;
@@ -41,17 +47,23 @@ export class ProjectionReads implements Projections {
     for (const listener of this.#listeners) listener();
   }
 
-  async states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
+  async states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage> {
     await Promise.resolve();
+    return eventLoop.slice('pages', () => this.#states(query));
+  }
+
+  #states({ projectionId, prefix, limit, cursor }: ProjectionStatesQuery): ProjectionStatesPage {
     this.#options.projections.mustServe();
     const live = this.#options.tables.liveProjection(projectionId);
     const states: ProjectionState[] = [];
     if (live === undefined) return { states, nextCursor: undefined };
     const after = cursor === undefined ? undefined : decodeCursor(cursor, ['string', 'number']);
     let last: readonly [string, number] = ['', 0];
+    let bytes = 0;
     for (const [key, classIndex, row] of this.#options.tables.keyStates(projectionId, live.revision, prefix, after)) {
-      if (states.length === limit) return { states, nextCursor: encodeCursor(last) };
+      if (states.length === limit || bytes >= PAGE_BYTES) return { states, nextCursor: encodeCursor(last) };
       last = [key, classIndex];
+      bytes += STATE_BYTES + key.length + (row.state?.length ?? 0);
       states.push(projectionStateOf(key, live.classNames[classIndex] ?? '', row));
     }
     return { states, nextCursor: undefined };

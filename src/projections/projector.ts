@@ -2,6 +2,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
@@ -176,7 +177,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   async step(): Promise<boolean> {
     if (this.#interrupted) await this.#allAcked();
     this.#interrupted = false;
-    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
+    while (this.#isBehind && !this.#steps.closed) await this.#oneAcked();
+    const { section } = this.#options.tables;
+    if (section.isFull) await section.untilRoom(() => !this.#steps.closed);
+    if (this.#steps.closed) return false;
     if (this.#units.length === 0 && this.#pass()) return true;
     const { cursor } = this.#options;
     const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: READ_BYTES });
@@ -217,6 +221,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       );
     }
     return true;
+  }
+
+  /** As much is on its way into the log as may be. What is folded next would only wait behind it. */
+  get #isBehind(): boolean {
+    return this.#flights.length >= BATCHES_IN_FLIGHT || (this.#flights.length > 0 && this.#options.changes.isFull);
   }
 
   /** Without projections, and with no change left of one, commits are passed unread. */
@@ -378,7 +387,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       portion = portions.next().value;
       const end = portion?.values[0]?.inputOffset;
       const through = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
-      this.#emit(values, end ?? upTo, commits.slice(flown, through), part);
+      const from = flown;
+      eventLoop.slice('projections', () => this.#emit(values, end ?? upTo, commits.slice(from, through), part));
       flown = through;
     }
   }
@@ -386,7 +396,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   /** Others have their turn, and what was written before comes through. */
   async #room(): Promise<void> {
     await nextTurn();
-    while (this.#flights.length >= BATCHES_IN_FLIGHT && !this.#steps.closed) await this.#oneAcked();
+    while (this.#isBehind && !this.#steps.closed) await this.#oneAcked();
     await this.#options.tables.section.room();
   }
 

@@ -1,4 +1,5 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
+import type { TenantBudget } from '../core/budget.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { NotOwnerError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
@@ -54,6 +55,8 @@ export interface ProjectionSetting {
   /** Of each projection so many former revisions keep their states; 1 unless given. */
   readonly keptRevisions?: number;
   readonly tailBytes?: number;
+  /** What may be held of the tenant in memory; without it nothing is bounded. */
+  readonly budget?: TenantBudget;
   /** Of a swap, or a release: so many changes go in one produce. */
   readonly changesPerProduce?: number;
   /** Of work over all rows of a projection, so much at a time. */
@@ -127,6 +130,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       epochs,
       tailBytes: setting.tailBytes ?? TAIL_BYTES,
       listener: this,
+      budget: setting.budget,
       observer,
     });
     const builds = new ProjectionBuilds({ tables, inputs, code, controls, cursor, slice, logger });

@@ -1,30 +1,24 @@
 import type { Change } from '../core/change.js';
-import type { StoredCommit } from '../core/event.js';
+import type { Feed } from '../feed/feed.js';
+import type { Input } from '../feed/inputs.js';
 
-/** `released`: aggregates whose states are other ones from there on, without a commit. `dropped`: projections that are deleted, of which no changes are given any more. */
-export interface CommitsPage {
-  readonly commits: readonly StoredCommit[];
-  readonly released?: readonly string[];
-  readonly dropped?: readonly string[];
-  readonly next: number;
-}
-
-/**
- * What the sink of one tenant reads: accepted records of the log by position, from memory where the tail reaches back.
- * `next` is the offset to read from next: it moves past void records too, and equals `from` at the end.
- */
+/** What the sink of one tenant reads: what was accepted, from memory where the tail reaches back, and states. */
 export interface SinkSource {
   readonly tenantId: string;
-  readCommits(from: number, maxBytes: number): Promise<CommitsPage>;
-  readChanges(from: number, maxBytes: number): Promise<{ readonly changes: readonly Change[]; readonly next: number }>;
+  /** All inputs in the tenant's one order. */
+  readonly inputs: Pick<Feed<Input>, 'read'>;
+  /** The changes of all projections, faults too. */
+  readonly changes: Pick<Feed<Change>, 'read'>;
+  /** Changes of others are left out: they are deleted. */
+  projectionExists(projectionId: string): boolean;
   /**
-   * Current states of those of the aggregates whose type is bound, folded through at least `through` (exclusive offset): so that
+   * Current states of those of the aggregates whose type is bound, folded to at least `end` (an exclusive offset): so that
    * rows of all commits below it are covered. `logOffset` orders rows of one aggregate (binding generation and commit offset).
    * `lastOnly`: without those that have a commit past it too, with whose page they come.
    */
   aggregateStates(
     aggregateIds: readonly string[],
-    through: number,
+    end: number,
     lastOnly?: boolean,
   ): Promise<
     readonly {

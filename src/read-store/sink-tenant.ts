@@ -1,7 +1,10 @@
+import type { StoredCommit } from '../core/event.js';
 import { within } from '../core/within.js';
+import type { Page } from '../feed/feed.js';
+import { commitsOf, type Input } from '../feed/inputs.js';
 import type { SinkStream, Watermark } from './read-store.js';
 import { Rows } from './sink-rows.js';
-import type { CommitsPage, SinkSource } from './sink-source.js';
+import type { SinkSource } from './sink-source.js';
 
 const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
@@ -117,38 +120,46 @@ export class SinkTenant {
       shared =
         shared?.from === from
           ? shared
-          : { from, page: answered(this.source.readCommits(from, maxBytes), this.#deadlineMs, 'readCommits') };
+          : {
+              from,
+              page: answered(this.source.inputs.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the inputs').then(
+                commitsIn,
+              ),
+            };
       return shared.page;
     };
     const { tenantId } = this.source;
     await attempt('events', async (from) => {
       const page = await commitsFrom(from);
       rows.addCommits(tenantId, page.commits);
-      gathered.dropped.push(...(page.dropped ?? []));
-      return page.next;
+      gathered.dropped.push(...page.dropped);
+      return page.end;
     });
     await attempt('states', async (from) => {
       // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
       const through = this.source.statesThrough();
       if (from >= through) return from;
       const page = await commitsFrom(from);
-      if (page.next > through) return from;
-      const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...(page.released ?? [])])];
+      if (page.end > through) return from;
+      const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...page.released])];
       if (ids.length > 0)
         rows.addStates(
           tenantId,
           await answered(
-            this.source.aggregateStates(ids, page.next, page.next < this.#statesAnewTo),
+            this.source.aggregateStates(ids, page.end, page.end < this.#statesAnewTo),
             this.#deadlineMs,
             'aggregateStates',
           ),
         );
-      return page.next;
+      return page.end;
     });
     await attempt('changes', async (from) => {
-      const page = await answered(this.source.readChanges(from, maxBytes), this.#deadlineMs, 'readChanges');
-      rows.addChanges(tenantId, page.changes);
-      return page.next;
+      const page = await answered(this.source.changes.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the changes');
+      rows.addChanges(
+        tenantId,
+        page.items.filter(({ projectionId }) => this.source.projectionExists(projectionId)),
+      );
+      return page.end;
     });
     return gathered;
   }
@@ -183,6 +194,26 @@ export class SinkTenant {
     );
     return failed.length === 0 ? undefined : Math.min(...failed);
   }
+}
+
+interface CommitsPage {
+  readonly commits: readonly StoredCommit[];
+  /** Aggregates whose states are other ones from there on, without a commit. */
+  readonly released: readonly string[];
+  /** Projections that are deleted, of which no changes are given any more. */
+  readonly dropped: readonly string[];
+  readonly end: number;
+}
+
+function commitsIn({ items, end }: Page<Input>): CommitsPage {
+  const released: string[] = [];
+  const dropped: string[] = [];
+  for (const input of items) {
+    if (input.kind === 'release') released.push(input.aggregateId);
+    else if (input.kind === 'control' && input.control.kind === 'ProjectionDrop')
+      dropped.push(input.control.value.projectionId);
+  }
+  return { commits: commitsOf(items), released, dropped, end };
 }
 
 /** A source that doesn't answer is given up on; its late answer is dropped. */

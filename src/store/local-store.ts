@@ -1,8 +1,12 @@
 import { open, type RootDatabase } from 'lmdb';
+import { UNBOUNDED, type Hold, type MemoryBudget } from '../core/budget.js';
+import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
+import { tenantOfKey } from '../core/slots.js';
+import { within } from '../core/within.js';
 
 export interface LocalStoreOptions {
   readonly path: string;
@@ -12,6 +16,8 @@ export interface LocalStoreOptions {
   readonly flushAfterMs?: number;
   /** Raise it when the meaning of what is stored changes: an older store is dropped and folded again from the log. */
   readonly format?: number;
+  /** What is not written yet is held of it; without it nothing is bounded. */
+  readonly budget?: MemoryBudget;
 }
 
 /** Between the name of a section and its keys; what follows is past all of them. */
@@ -23,8 +29,16 @@ const ENTRY_BYTES = 4096;
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
 export const STORE_FORMAT = 4;
+/** A section is written when what changed is about so large, however few entries it is. */
+const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */
-const BULK = { entries: 20_000, flushAfterMs: 5000 };
+const BULK = { entries: 20_000, flushBytes: 16 * 1024 * 1024, flushAfterMs: 5000 };
+/** Whoever fills a section goes on below this, whatever else is held: so each of them comes to an end of what it began. */
+const LEAST_BYTES = 256 * 1024;
+/** How long it is before one who waits for room looks whether it is still wanted. */
+const ROOM_POLL_MS = 500;
+/** What an entry takes in memory beside its key and value, about: its places in a map, and the objects around them. */
+const ENTRY_OVERHEAD = 120;
 // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
 export const STORE_TUNING = {
   overlappingSync: false,
@@ -82,7 +96,7 @@ export class LocalStore {
 
   /** The section of one partition's task. */
   section(name: string): StoreSection {
-    const { path, logger, flushEntries = 2000, flushAfterMs = 250 } = this.#options;
+    const { path, logger, flushEntries = 2000, flushAfterMs = 250, budget = UNBOUNDED } = this.#options;
     return new StoreSection(
       this.#db,
       name + SECTION,
@@ -90,6 +104,7 @@ export class LocalStore {
       flushEntries,
       () => untilNext(flushAfterMs),
       (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
+      budget.tenant(tenantOfKey(name)).hold('entries'),
     );
   }
 
@@ -164,11 +179,19 @@ export class StoreSection {
   readonly #untilFlush: () => number;
   /** Throws when the disk has no room for so many bytes. */
   readonly #requireRoom: (bytes: number) => void;
+  /** All that is in memory: what is not written yet, and what was written last. */
+  readonly #hold: Hold;
   #dirty = new Map<string, unknown>();
+  #dirtyBytes = 0;
   #flushing: Map<string, unknown> | undefined;
+  #flushingBytes = 0;
   /** What the last two writes wrote: busy aggregates are read again and again, and a look-up in lmdb decodes each time. */
   #written: Map<string, unknown> | undefined;
+  #writtenBytes = 0;
   #writtenBefore: Map<string, unknown> | undefined;
+  #writtenBeforeBytes = 0;
+  /** Who waits until something was written. */
+  readonly #awaiting: (() => void)[] = [];
   #running: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
@@ -186,7 +209,9 @@ export class StoreSection {
     flushEntries: number,
     untilFlush: () => number,
     requireRoom: (bytes: number) => void = () => undefined,
+    hold: Hold = UNBOUNDED.tenant('').hold('entries'),
   ) {
+    this.#hold = hold;
     this.#db = db;
     this.#requireRoom = requireRoom;
     this.#prefix = prefix;
@@ -226,16 +251,18 @@ export class StoreSection {
 
   set(key: string, value: unknown): void {
     if (this.#closed) return;
+    const before = this.#dirty.get(key);
+    const bytes =
+      before === undefined && !this.#dirty.has(key)
+        ? ENTRY_OVERHEAD + key.length + bytesOf(value)
+        : bytesOf(value) - bytesOf(before);
+    this.#dirtyBytes += bytes;
+    if (bytes >= 0) this.#hold.add(bytes);
+    else this.#hold.sub(-bytes);
     this.#dirty.set(key, value);
     if (this.#timer === undefined)
       this.#timer = setTimeout(() => void this.flush(), this.#bulk ? BULK.flushAfterMs : this.#untilFlush()).unref();
-    if (
-      this.#dirty.size < (this.#bulk ? BULK.entries : this.#flushEntries) ||
-      this.#running !== undefined ||
-      this.#scheduled ||
-      this.#failed
-    )
-      return;
+    if (!this.#isDue || this.#running !== undefined || this.#scheduled || this.#failed) return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
     queueMicrotask(() => {
@@ -246,6 +273,56 @@ export class StoreSection {
 
   delete(key: string): void {
     this.set(key, undefined);
+  }
+
+  /** So much changed that it is written now. */
+  get #isDue(): boolean {
+    return this.#bulk
+      ? this.#dirty.size >= BULK.entries || this.#dirtyBytes >= BULK.flushBytes
+      : this.#dirty.size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES;
+  }
+
+  /** Bytes of what is not written yet, about. */
+  get unwrittenBytes(): number {
+    return this.#dirtyBytes + this.#flushingBytes;
+  }
+
+  /**
+   * No more is to be put in here: what waits to be written takes all the memory that it may, as it does when the disk is full.
+   * Below a small amount there is always room.
+   */
+  get isFull(): boolean {
+    if (this.#closed || this.unwrittenBytes < LEAST_BYTES || this.#hold.full === undefined) return false;
+    this.#forgetWritten();
+    return this.#hold.full !== undefined;
+  }
+
+  /** The last write failed. */
+  get isFailing(): boolean {
+    return this.#failed;
+  }
+
+  /** Something was refused since it is full. */
+  countRefusal(): void {
+    this.#hold.countRefusal();
+  }
+
+  /** For work that can wait: resolves when there is room, with false when `wanted` says no more, or the time is up. */
+  async untilRoom(wanted: () => boolean, milliseconds = Infinity): Promise<boolean> {
+    if (!this.isFull) return true;
+    this.countRefusal();
+    for (const until = performance.now() + milliseconds; this.isFull;) {
+      if (!wanted() || performance.now() > until) return false;
+      if (this.#running === undefined && !this.#failed) void this.flush();
+      await within(new Promise<void>((resolve) => this.#awaiting.push(resolve)), ROOM_POLL_MS);
+    }
+    return wanted();
+  }
+
+  #forgetWritten(): void {
+    this.#hold.sub(this.#writtenBytes + this.#writtenBeforeBytes);
+    this.#written = this.#writtenBefore = undefined;
+    this.#writtenBytes = this.#writtenBeforeBytes = 0;
   }
 
   /** Entries with `from` <= key < `to`, ascending (or descending), those not yet written too. */
@@ -334,7 +411,7 @@ export class StoreSection {
     if (this.#dirty.size === 0) return;
     this.#running = this.#write().finally(() => (this.#running = undefined));
     await this.#running;
-    if (this.#dirty.size >= (this.#bulk ? BULK.entries : this.#flushEntries) && !this.#failed) void this.flush();
+    if (this.#isDue && !this.#failed) void this.flush();
   }
 
   /** Writes what there is; later changes are dropped, so that a straggler can't write over the next one to open the section. */
@@ -343,42 +420,91 @@ export class StoreSection {
     this.#closed = true;
     this.#writes++;
     this.#dirty = new Map();
-    this.#written = this.#writtenBefore = undefined;
+    this.#dirtyBytes = 0;
+    this.#forgetWritten();
     clearTimeout(this.#timer);
     while (this.#running !== undefined) await this.#running;
+    this.#hold.close();
+    this.#wake();
+  }
+
+  /** What was written stays to be read, where that leaves enough to what is not written yet. */
+  #remember(entries: Map<string, unknown>, bytes: number): void {
+    this.#hold.sub(this.#writtenBeforeBytes);
+    [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
+    const kept = !this.#closed && bytes <= FLUSH_BYTES && this.#hold.full === undefined;
+    [this.#written, this.#writtenBytes] = kept ? [entries, bytes] : [undefined, 0];
+    if (!kept) this.#hold.sub(bytes);
+  }
+
+  #wake(): void {
+    for (const resolve of this.#awaiting.splice(0)) resolve();
   }
 
   async #write(): Promise<void> {
-    this.#checkpoint?.();
+    if (this.#checkpoint !== undefined) eventLoop.slice('store', this.#checkpoint);
     const entries = this.#dirty;
     this.#writes++;
     this.#flushing = entries;
     this.#dirty = new Map();
+    const bytes = this.#dirtyBytes;
+    [this.#dirtyBytes, this.#flushingBytes] = [0, bytes];
     clearTimeout(this.#timer);
     this.#timer = undefined;
     try {
       this.#requireRoom(entries.size * ENTRY_BYTES);
-      await this.#db.batch(() => {
-        for (const [key, value] of entries) {
-          if (value === undefined) void this.#db.remove(this.#prefix + key);
-          else void this.#db.put(this.#prefix + key, value);
-        }
-      });
+      await this.#db.batch(() =>
+        eventLoop.slice('store', () => {
+          for (const [key, value] of entries) {
+            if (value === undefined) void this.#db.remove(this.#prefix + key);
+            else void this.#db.put(this.#prefix + key, value);
+          }
+        }),
+      );
       this.#flushing = undefined;
+      this.#flushingBytes = 0;
       this.#failed = false;
-      this.#writtenBefore = this.#written;
-      this.#written = entries;
+      this.#remember(entries, bytes);
+      this.#wake();
     } catch (error) {
       // A full disk: the log has it all, so nothing is lost; what was to be written stays in memory for the next try.
       this.#flushing = undefined;
+      this.#flushingBytes = 0;
       this.#failed = true;
-      for (const [key, value] of entries) if (!this.#dirty.has(key)) this.#dirty.set(key, value);
+      let kept = 0;
+      for (const [key, value] of entries) {
+        if (this.#dirty.has(key)) continue;
+        kept += ENTRY_OVERHEAD + key.length + bytesOf(value);
+        this.#dirty.set(key, value);
+      }
+      this.#dirtyBytes += kept;
+      this.#hold.sub(bytes);
+      this.#hold.add(kept);
       if (!this.#closed) this.#timer ??= setTimeout(() => void this.flush(), 1000).unref();
       this.#logger.error(
         { err: await lmdbFailure(error), section: this.#prefix },
         'the local store could not be written; it will be tried again',
       );
     }
+  }
+}
+
+/** About what a value of an entry takes in memory: rows are lists of numbers, short texts and bytes. */
+function bytesOf(value: unknown): number {
+  switch (typeof value) {
+    case 'string':
+      return 24 + value.length;
+    case 'object':
+      if (value === null) return 0;
+      if (Array.isArray(value)) {
+        let bytes = 24 + 8 * value.length;
+        for (const one of value) if (typeof one !== 'number') bytes += bytesOf(one);
+        return bytes;
+      }
+      if (ArrayBuffer.isView(value)) return 100 + value.byteLength;
+      return bytesOf(Object.values(value)) + 32;
+    default:
+      return 8;
   }
 }
 

@@ -13,13 +13,13 @@ const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
 /** Inputs are come to in their order, so what the store has is read by the page. */
 const PAGE_ROWS = 512;
 
-/** All that the store had of the inputs from `from` through `through` when it was read; what was recorded later is held, until the next spill. */
+/** All that the store had of the inputs from `from` up to `end`, exclusive, when it was read; what was recorded later is held, until the next spill. */
 interface Page {
   readonly from: number;
-  readonly through: number;
+  readonly end: number;
   readonly changes: ReadonlyMap<number, ReadonlyMap<string, Change>>;
 }
-const NO_PAGE: Page = { from: 0, through: -1, changes: new Map() };
+const NO_PAGE: Page = { from: 0, end: 0, changes: new Map() };
 
 /**
  * Accepted changes of inputs that the projections have not passed, by input: after a restart, or a takeover, they come to those
@@ -32,8 +32,8 @@ export class RecordedChanges {
   #bytes = 0;
   /** Highest input that was recorded; -1: none. */
   #last: number;
-  /** Changes of inputs up to here may be in the store alone. */
-  #spilledThrough: number;
+  /** Changes of inputs before it may be in the store alone. */
+  #spilledEnd: number;
   #unsaved: (readonly [input: number, name: string])[] = [];
   readonly #saved = new Set<number>();
   #page: Page = NO_PAGE;
@@ -43,7 +43,8 @@ export class RecordedChanges {
   constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
     this.#tables = tables;
     this.#heldBytes = heldBytes;
-    this.#last = this.#spilledThrough = tables.lastRecordedInput() ?? -1;
+    this.#last = tables.lastRecordedInput() ?? -1;
+    this.#spilledEnd = this.#last + 1;
     this.#parted = new Map(tables.parted());
   }
 
@@ -74,13 +75,13 @@ export class RecordedChanges {
   get(input: number, name: string): Change | undefined {
     return (
       this.#held.get(input)?.changes.get(name) ??
-      (input <= this.#spilledThrough ? this.#tables.recordedChange(input, name) : undefined)
+      (input < this.#spilledEnd ? this.#tables.recordedChange(input, name) : undefined)
     );
   }
 
   /** In no order. */
   of(input: number): Iterable<Change> {
-    if (input <= this.#spilledThrough) return this.#both(input);
+    if (input < this.#spilledEnd) return this.#both(input);
     return this.#held.get(input)?.changes.values() ?? NONE;
   }
 
@@ -92,8 +93,8 @@ export class RecordedChanges {
 
   /** What the store has of an input, of a large one as it is read. */
   #stored(input: number): Iterable<readonly [name: string, change: Change]> {
-    if (input < this.#page.from || input > this.#page.through) this.#turnTo(input);
-    if (input > this.#page.through) return this.#tables.recordedChanges(input);
+    if (input < this.#page.from || input >= this.#page.end) this.#turnTo(input);
+    if (input >= this.#page.end) return this.#tables.recordedChanges(input);
     return this.#page.changes.get(input) ?? NOTHING;
   }
 
@@ -109,7 +110,7 @@ export class RecordedChanges {
       last = at;
     }
     // A full page may have cut its last input off.
-    this.#page = { from: input, through: rows === PAGE_ROWS ? last - 1 : this.#spilledThrough, changes };
+    this.#page = { from: input, end: rows === PAGE_ROWS ? last : this.#spilledEnd, changes };
   }
 
   /** Those behind the name, by name: as many as are wanted are read. */
@@ -129,7 +130,7 @@ export class RecordedChanges {
     const saved = this.#saved.delete(input);
     if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
     if (saved) for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
-    if (input > this.#spilledThrough) return;
+    if (input >= this.#spilledEnd) return;
     const names: string[] = [];
     for (const [name] of this.#stored(input))
       if (names.push(name) > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
@@ -158,7 +159,7 @@ export class RecordedChanges {
     this.#held.clear();
     this.#saved.clear();
     this.#bytes = 0;
-    this.#spilledThrough = this.#last;
+    this.#spilledEnd = this.#last + 1;
     this.#page = NO_PAGE;
   }
 }

@@ -1,4 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
+import { BUDGET_KINDS, type MemoryBudget } from '../core/budget.js';
+import { eventLoop, WORK_KINDS } from '../core/event-loop.js';
 import { Distribution, type Series } from './distribution.js';
 
 const PREFIX = 'statefold_';
@@ -172,14 +174,70 @@ export class Metrics {
   );
   readonly #webhookParked = this.#count(
     'webhook_parked_total',
-    'Deliveries that were given up after the last attempt.',
+    'Webhook messages that became dead letters: given up after the last attempt.',
   );
   readonly #webhookDisabled = this.#count('webhook_disabled_total', 'Endpoints that answered 410 and were disabled.');
+  #budget: MemoryBudget | undefined;
+  readonly #budgetLimits = this.#gauges(
+    'budget_limit_bytes',
+    'Bytes that may be held in memory of work under way, by budget: process is that of all tenants together, tenant that of each.',
+    ['budget'],
+  );
+  readonly #budgetHeld: Gauge<'kind'> = this.#gauges(
+    'budget_held_bytes',
+    'Bytes that are held of it for all tenants together, by kind of work.',
+    ['kind'],
+    () => {
+      for (const kind of this.#budget === undefined ? [] : BUDGET_KINDS)
+        this.#budgetHeld.set({ kind }, this.#budget?.held(kind) ?? 0);
+    },
+  );
+  readonly #budgetLargest: Gauge = this.#gauge(
+    'budget_largest_tenant_bytes',
+    'Bytes that are held for the tenant that holds most.',
+    () => this.#budgetLargest.set(this.#budget?.largestTenant ?? 0),
+  );
+  readonly #budgetRefusals: Counter<'kind' | 'budget'> = this.#labelled(
+    'budget_refusals_total',
+    'Times that work was refused, dropped or held up since a budget was spent, by kind of work and by budget.',
+    ['kind', 'budget'],
+    () => {
+      this.#budgetRefusals.reset();
+      for (const kind of this.#budget === undefined ? [] : BUDGET_KINDS)
+        for (const budget of ['tenant', 'process'] as const)
+          this.#budgetRefusals.inc({ kind, budget }, this.#budget?.refusals(kind, budget) ?? 0);
+    },
+  );
+  readonly #longestHolds: Gauge<'work'> = this.#gauges(
+    'event_loop_longest_hold_seconds',
+    'The longest time that one slice of work held the event loop in the last one to two minutes, by kind of work.',
+    ['work'],
+    () => {
+      for (const work of WORK_KINDS) this.#longestHolds.set({ work }, eventLoop.longest(work));
+    },
+  );
+  readonly #longHolds: Counter<'work'> = this.#labelled(
+    'event_loop_long_holds_total',
+    'Slices of work that held the event loop for more than 50 ms, by kind of work.',
+    ['work'],
+    () => {
+      this.#longHolds.reset();
+      for (const work of WORK_KINDS) this.#longHolds.inc({ work }, eventLoop.long(work));
+    },
+  );
   readonly #websockets = this.#gauge('websocket_connections', 'Open WebSocket streams.');
   readonly #tunnels = this.#gauge(
     'websocket_tunnels',
     'WebSockets that are passed on to the processes that serve their tenants.',
   );
+
+  /** What of it is held is read at each scrape. */
+  watchBudget(budget: MemoryBudget): void {
+    const { processBytes, tenantBytes } = budget.limits;
+    this.#budgetLimits.set({ budget: 'process' }, processBytes);
+    this.#budgetLimits.set({ budget: 'tenant' }, tenantBytes);
+    this.#budget = budget;
+  }
 
   constructor() {
     for (const name of Object.keys(WATCHED) as Watched[]) {
@@ -279,7 +337,7 @@ export class Metrics {
       readonly outcome: { readonly kind: string };
       readonly durationMs: number;
     }): void => this.#webhookSeconds.series(outcome.kind).observe(durationMs / 1000),
-    parked: (): void => void this.#webhookParked.value++,
+    buried: (): void => void this.#webhookParked.value++,
     disabled: (): void => void this.#webhookDisabled.value++,
   };
 
@@ -319,8 +377,22 @@ export class Metrics {
     return count;
   }
 
-  #labelled<L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter<L>({ name: PREFIX + name, help, labelNames, registers: [this.#registry] });
+  #labelled<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    collect: () => void = () => undefined,
+  ): Counter<L> {
+    return new Counter<L>({ name: PREFIX + name, help, labelNames, registers: [this.#registry], collect });
+  }
+
+  #gauges<L extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly L[],
+    collect: () => void = () => undefined,
+  ): Gauge<L> {
+    return new Gauge<L>({ name: PREFIX + name, help, labelNames, registers: [this.#registry], collect });
   }
 
   #gauge(name: string, help: string, collect: () => void = () => undefined): Gauge {

@@ -21,7 +21,7 @@ export interface ActivityOptions {
 
 /** Notes of what is active in the cluster, as those take them who only write some, or look. */
 export interface ActivityNotes {
-  note(tenantId: string, note: Note): void;
+  note(slotKey: string, note: Note): void;
   /** Tenants that are active somewhere, as far as is known. */
   tenants(): readonly string[];
 }
@@ -36,7 +36,7 @@ export interface ActivityFollowing {
   /** Tenants of other processes whose changes are awaited here. */
   readonly feeds: { readonly wanted: readonly string[] };
   /** A tenant became active somewhere, or is wanted (still). */
-  readonly listener: { consider(tenantId: string): void };
+  readonly listener: { consider(slotKey: string): void };
 }
 
 /**
@@ -77,8 +77,8 @@ export class Activity implements ActivityNotes {
   follow(following: ActivityFollowing): void {
     this.#following = following;
     this.#repeater = setInterval(() => {
-      for (const tenantId of following.feeds.wanted) this.note(tenantId, 'wanted');
-      for (const tenantId of following.active.activeIds) this.note(tenantId, 'active');
+      for (const slotKey of following.feeds.wanted) this.note(slotKey, 'wanted');
+      for (const slotKey of following.active.activeIds) this.note(slotKey, 'active');
     }, REPEAT_MS).unref();
     void this.#follow();
   }
@@ -86,12 +86,12 @@ export class Activity implements ActivityNotes {
   /** Tenants that are active somewhere, as far as is known. */
   tenants(): readonly string[] {
     const since = Date.now() - 2 * REPEAT_MS;
-    return [...this.#noted].filter(([, at]) => at >= since).map(([tenantId]) => tenantId);
+    return [...this.#noted].filter(([, at]) => at >= since).map(([slotKey]) => slotKey);
   }
 
   /** Gathered; lost when the log takes no writes, until it is noted again. */
-  note(tenantId: string, note: Note): void {
-    this.#pending.set(tenantId, note);
+  note(slotKey: string, note: Note): void {
+    this.#pending.set(slotKey, note);
     if (!this.#writing && !this.#closed) void this.#write();
   }
 
@@ -108,7 +108,7 @@ export class Activity implements ActivityNotes {
         this.#pending.clear();
         await this.#options.log.append(
           PARTITION,
-          notes.map(([tenantId, note]) => ({ key: Buffer.from(tenantId), value: Buffer.from(note) })),
+          notes.map(([slotKey, note]) => ({ key: Buffer.from(slotKey), value: Buffer.from(note) })),
         );
       }
     } catch (error) {
@@ -134,15 +134,15 @@ export class Activity implements ActivityNotes {
 
   #take(records: readonly LogRecord[]): void {
     for (const { key, value, timestamp } of records) {
-      const tenantId = key.toString();
+      const slotKey = key.toString();
       const note = value?.toString();
       if (note !== 'active' && note !== 'wanted') {
-        this.#noted.delete(tenantId);
+        this.#noted.delete(slotKey);
         continue;
       }
-      const known = note === 'active' && this.#noted.has(tenantId);
-      this.#noted.set(tenantId, timestamp);
-      if (!known && timestamp > Date.now() - 2 * REPEAT_MS) this.#following?.listener.consider(tenantId);
+      const known = note === 'active' && this.#noted.has(slotKey);
+      this.#noted.set(slotKey, timestamp);
+      if (!known && timestamp > Date.now() - 2 * REPEAT_MS) this.#following?.listener.consider(slotKey);
     }
   }
 }

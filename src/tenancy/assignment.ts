@@ -7,10 +7,10 @@ export interface AssignmentOptions {
   readonly tenants: {
     readonly activeIds: readonly string[];
     readonly standbyIds: readonly string[];
-    open(tenantId: string): Promise<unknown>;
-    standBy(tenantId: string): Promise<void>;
-    passivate(tenantId: string): Promise<void>;
-    onStopped(listener: (tenantId: string) => void): void;
+    open(slotKey: string): Promise<unknown>;
+    standBy(slotKey: string): Promise<void>;
+    passivate(slotKey: string): Promise<void>;
+    onStopped(listener: (slotKey: string) => void): void;
   };
   /** Tenants that are active somewhere in the cluster. */
   readonly activity: { tenants(): readonly string[] };
@@ -18,8 +18,8 @@ export interface AssignmentOptions {
   /** Tenants whose changes are wanted here, whoever owns them. */
   readonly feeds: {
     readonly wanted: readonly string[];
-    wants(tenantId: string): boolean;
-    onUnwanted(listener: (tenantId: string) => void): void;
+    wants(slotKey: string): boolean;
+    onUnwanted(listener: (slotKey: string) => void): void;
   };
   readonly logger: Logger;
   /** The slots of this process changed, and its tasks are being brought in line. */
@@ -41,72 +41,72 @@ export class Assignment {
   constructor(options: AssignmentOptions) {
     this.#options = options;
     options.ownership.onChange(() => this.reassign());
-    options.tenants.onStopped((tenantId) => this.#again(tenantId));
-    options.feeds.onUnwanted((tenantId) => this.consider(tenantId));
+    options.tenants.onStopped((slotKey) => this.#again(slotKey));
+    options.feeds.onUnwanted((slotKey) => this.consider(slotKey));
   }
 
   reassign(): void {
     if (this.#closed) return;
     const { tenants, activity, ownership, feeds, onReassigned } = this.#options;
-    for (const tenantId of tenants.activeIds) if (ownership.ownerOf(tenantId) !== 'self') this.consider(tenantId);
-    for (const tenantId of tenants.standbyIds) this.consider(tenantId);
-    for (const tenantId of activity.tenants()) this.consider(tenantId);
-    for (const tenantId of feeds.wanted) this.consider(tenantId);
+    for (const slotKey of tenants.activeIds) if (ownership.ownerOf(slotKey) !== 'self') this.consider(slotKey);
+    for (const slotKey of tenants.standbyIds) this.consider(slotKey);
+    for (const slotKey of activity.tenants()) this.consider(slotKey);
+    for (const slotKey of feeds.wanted) this.consider(slotKey);
     onReassigned();
   }
 
   /** The tenant is active somewhere, or may be another's by now. */
-  consider(tenantId: string): void {
+  consider(slotKey: string): void {
     if (this.#closed) return;
-    this.#queue.add(tenantId);
+    this.#queue.add(slotKey);
     // A partition that is active somewhere is for its tenant's own task too.
-    this.#queue.add(tenantOfKey(tenantId));
+    this.#queue.add(tenantOfKey(slotKey));
     while (this.#running < AT_ONCE && this.#queue.size > 0) void this.#run();
   }
 
   async #run(): Promise<void> {
     this.#running++;
-    for (const tenantId of this.#queue) {
-      this.#queue.delete(tenantId);
+    for (const slotKey of this.#queue) {
+      this.#queue.delete(slotKey);
       try {
-        await this.#align(tenantId);
+        await this.#align(slotKey);
       } catch (error) {
         this.#options.logger.debug(
-          { err: error, tenantId },
+          { err: error, slotKey },
           'a tenant was not brought in line with its slot; its next use does it',
         );
       }
-      if (this.#isMissed(tenantId)) this.#again(tenantId);
+      if (this.#isMissed(slotKey)) this.#again(slotKey);
     }
     this.#running--;
   }
 
-  async #align(tenantId: string): Promise<void> {
+  async #align(slotKey: string): Promise<void> {
     const { tenants, ownership, standbys, feeds } = this.#options;
-    const owner = ownership.ownerOf(tenantId);
+    const owner = ownership.ownerOf(slotKey);
     if (this.#closed || owner === undefined) return;
     if (owner === 'self') {
-      await tenants.open(tenantId);
+      await tenants.open(slotKey);
       return;
     }
-    if (tenants.activeIds.includes(tenantId)) await tenants.passivate(tenantId);
-    if ((standbys && ownership.standsBy(tenantId)) || feeds.wants(tenantId)) await tenants.standBy(tenantId);
-    else await tenants.passivate(tenantId);
+    if (tenants.activeIds.includes(slotKey)) await tenants.passivate(slotKey);
+    if ((standbys && ownership.standsBy(slotKey)) || feeds.wants(slotKey)) await tenants.standBy(slotKey);
+    else await tenants.passivate(slotKey);
   }
 
   /** It may be another's by then, or be had again. */
-  #again(tenantId: string): void {
-    setTimeout(() => void (this.#isMissed(tenantId) ? this.consider(tenantId) : undefined), RETRY_MS).unref();
+  #again(slotKey: string): void {
+    setTimeout(() => void (this.#isMissed(slotKey) ? this.consider(slotKey) : undefined), RETRY_MS).unref();
   }
 
   /** Its changes are awaited here, and there is nothing that they would come from. */
-  #isMissed(tenantId: string): boolean {
+  #isMissed(slotKey: string): boolean {
     const { tenants, feeds } = this.#options;
     return (
       !this.#closed &&
-      feeds.wants(tenantId) &&
-      !tenants.activeIds.includes(tenantId) &&
-      !tenants.standbyIds.includes(tenantId)
+      feeds.wants(slotKey) &&
+      !tenants.activeIds.includes(slotKey) &&
+      !tenants.standbyIds.includes(slotKey)
     );
   }
 

@@ -1,5 +1,6 @@
 import type { AggregatePartition } from '../aggregates/partition.js';
 import type { Budget, Page } from '../feed/feed.js';
+import { Signal, type Advanced } from '../feed/signal.js';
 import { inputBytes, inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { commitAt } from '../log/codec/commit-of-view.js';
 import type { TenantOrder } from './tenant-order.js';
@@ -20,6 +21,7 @@ const READ_BYTES = 1024 * 1024;
 export class MergedFeed implements InputFeed {
   readonly #order: Pick<TenantOrder, 'spanAt' | 'end'>;
   readonly #partitions: PartitionsHere;
+  readonly #signal = new Signal();
 
   constructor(order: Pick<TenantOrder, 'spanAt' | 'end'>, partitions: PartitionsHere) {
     this.#order = order;
@@ -33,6 +35,15 @@ export class MergedFeed implements InputFeed {
   /** What is in memory of several partitions is seldom all that is asked for. */
   recent(): undefined {
     return undefined;
+  }
+
+  subscribe(advanced: Advanced): () => void {
+    return this.#signal.subscribe(advanced);
+  }
+
+  /** The order has grown, or what it places has come here. */
+  advanced(): void {
+    this.#signal.raise();
   }
 
   async read(from: number, { bytes: maxBytes = READ_BYTES }: Budget): Promise<Page<Input>> {

@@ -112,7 +112,7 @@ export class TaskRegistry<T extends Activation> {
       else await task.promote();
     } catch (error) {
       if (!(error instanceof NotOwnerError))
-        this.#options.logger.error({ err: error, tenantId: key }, 'a tenant could not be restored');
+        this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
       throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
@@ -154,7 +154,7 @@ export class TaskRegistry<T extends Activation> {
       this.#standbys.set(key, task);
       for (const listener of this.#followers) listener(task);
     } catch (error) {
-      this.#options.logger.warn({ err: error, tenantId: key }, 'no standby of the tenant is kept');
+      this.#options.logger.warn({ err: error, slotKey: key }, 'no standby of the tenant is kept');
       await task.close();
     }
   }
@@ -198,9 +198,9 @@ export class TaskRegistry<T extends Activation> {
   #stopped(key: string, error: Error): void {
     const deposed = error instanceof NotOwnerError;
     if (deposed) this.#deposed.set(key, performance.now());
-    if (deposed) this.#options.logger.info({ tenantId: key }, 'another process has claimed the tenant');
+    if (deposed) this.#options.logger.info({ slotKey: key }, 'another process has claimed the tenant');
     else if (this.#active.has(key) || this.#standbys.has(key))
-      this.#options.logger.error({ err: error, tenantId: key }, 'a tenant stopped; it is restored at its next use');
+      this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
     void this.passivate(key);
     this.#options.onStopped?.(key);
   }

@@ -1,42 +1,15 @@
-import type {
-  AggregateRelease,
-  AggregateReleaseQuery,
-  Aggregates,
-  AggregatesPage,
-  AggregatesQuery,
-  AggregateState,
-  AggregateTypeSummary,
-  EventsPage,
-  EventsQuery,
-} from '../aggregates/aggregates.js';
+import type { Aggregates, AggregatesPage, AggregatesQuery, AggregateTypeSummary } from '../aggregates/aggregates.js';
 import { encodeCursor } from '../core/cursor.js';
-import type { AppendCommand, AppendResult } from '../core/event.js';
 import type { Progress } from '../core/progress.js';
 import { compareKeys } from '../store/local-store.js';
 import type { TenantInput } from './tenant-input.js';
 
-/** A tenant's aggregates: each is asked for where it lies, and what the partitions answer is put together. */
+/** A tenant's aggregates together: what the partitions answer is put together. */
 export class TenantAggregates implements Aggregates {
   readonly #input: TenantInput;
 
   constructor(input: TenantInput) {
     this.#input = input;
-  }
-
-  async append(command: AppendCommand): Promise<AppendResult> {
-    return this.#input.home(command.aggregateId).append(command);
-  }
-
-  async events(query: EventsQuery): Promise<EventsPage> {
-    return this.#input.home(query.aggregateId).events(query);
-  }
-
-  async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
-    return this.#input.home(aggregateId).state(aggregateType, aggregateId);
-  }
-
-  async release(query: AggregateReleaseQuery): Promise<AggregateRelease> {
-    return this.#input.home(query.aggregateId).release(query);
   }
 
   async list(query: AggregatesQuery): Promise<AggregatesPage> {

@@ -1,4 +1,3 @@
-import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
@@ -8,7 +7,7 @@ import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
 import type { HeldPartition, PartitionReader, PartitionSource, TenantTaskOptions } from './task-options.js';
-import { TenantOrder, type OrderedPartitions } from './tenant-order.js';
+import { TenantOrder, type OrderedPartitions, type OrderListener } from './tenant-order.js';
 
 /** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
 export interface TenantInput {
@@ -19,6 +18,8 @@ export interface TenantInput {
   readonly sole: boolean;
   /** Past the last place. */
   readonly end: number;
+  /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
+  refresh(): Promise<void>;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -27,8 +28,6 @@ export interface TenantInput {
   open(): Promise<void>;
   /** This process serves the tenant from now on. */
   lead(): Promise<void>;
-  /** What serves the aggregate. @throws NotOwnerError where another process does */
-  home(aggregateId: string): AggregateHome;
   /** The aggregates by the partitions that they lie in. */
   spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]>;
   /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
@@ -70,16 +69,16 @@ export class SoleInput implements TenantInput {
     return this.first.position;
   }
 
+  refresh(): Promise<void> {
+    return this.first.refresh();
+  }
+
   open(): Promise<void> {
     return Promise.resolve();
   }
 
   lead(): Promise<void> {
     return Promise.resolve();
-  }
-
-  home(): AggregateHome {
-    return this.first;
   }
 
   spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
@@ -109,9 +108,9 @@ export interface MergedInputOptions {
 }
 
 /** Several partitions, of which this process owns some and has standbys of the others, in the order that their tenant's own task gives them. */
-export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReader {
+export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReader, OrderListener {
   readonly sole = false;
-  readonly inputs: InputFeed;
+  readonly inputs: MergedFeed;
   readonly first: AggregatePartition;
   readonly count: number;
   readonly #options: MergedInputOptions;
@@ -125,13 +124,13 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
 
   constructor(options: MergedInputOptions) {
     this.#options = options;
-    const { setting, tables, first, from, partitions, listener } = options;
+    const { setting, tables, first, from, partitions } = options;
     const { tenantId, log, codecs, owner, logger } = setting;
     this.first = first;
     this.count = partitions.count;
     const ref = { topic: orderTopic(tenantId), partition: 0 };
     const codec = codecs.order;
-    this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener });
+    this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener: this });
     this.inputs = new MergedFeed(this.#order, this);
   }
 
@@ -144,6 +143,22 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     for (let partition = 0; partition < this.count; partition++)
       offsets += Math.max(0, (this.foldedTo(partition) ?? 0) - this.#order.placedTo(partition));
     return offsets;
+  }
+
+  async refresh(): Promise<void> {
+    await Promise.all(this.here.map((partition) => partition.refresh()));
+    await this.#order.refresh();
+  }
+
+  /** There may be more to read. */
+  advanced(): void {
+    this.inputs.advanced();
+    this.#options.listener.advanced();
+  }
+
+  /** The order is broken. */
+  stopped(error: Error): void {
+    this.#options.listener.stopped(error);
   }
 
   get checkpoint(): OrderCheckpoint {
@@ -165,14 +180,6 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
 
   lead(): Promise<void> {
     return this.#order.lead();
-  }
-
-  home(aggregateId: string): AggregateHome {
-    const partition = partitionOf(aggregateId, this.count);
-    if (partition === 0) return this.first;
-    const task = this.#tasks.get(partition);
-    if (task?.owned !== true) throw new NotOwnerError();
-    return task.core;
   }
 
   async spread(
@@ -207,7 +214,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   folded(partition: number): void {
     this.#order.advance();
     // It was placed before it came here: now it can be read. Mostly it is the other way round, and its place tells.
-    if ((this.foldedTo(partition) ?? 0) <= this.#order.placedTo(partition)) this.#options.listener.advanced();
+    if ((this.foldedTo(partition) ?? 0) <= this.#order.placedTo(partition)) this.advanced();
   }
 
   close(): void {
@@ -229,7 +236,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         this.#tasks.set(partition, task);
         for (const resolve of this.#awaited.splice(0)) resolve();
         this.#order.advance();
-        this.#options.listener.advanced();
+        this.advanced();
         await task.ended;
         this.#tasks.delete(partition);
         this.#ends.splice(this.#ends.indexOf(release), 1);

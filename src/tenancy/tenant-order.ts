@@ -111,6 +111,11 @@ export class TenantOrder {
     void this.#follow();
   }
 
+  /** Resolves when all that was placed before the call is read here. */
+  async refresh(): Promise<void> {
+    if (!this.#leading) await this.#readTo(await this.#options.log.endOffset(this.#options.ref));
+  }
+
   /** From now on this process writes the order. */
   async lead(): Promise<void> {
     this.#following = false;

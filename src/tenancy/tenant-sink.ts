@@ -1,6 +1,8 @@
+import type { Change } from '../core/change.js';
+import type { Feed } from '../feed/feed.js';
+import type { InputFeed } from '../feed/inputs.js';
 import type { ChangesWriter } from '../projections/changes-writer.js';
-import type { CommitsPage, SinkSource } from '../read-store/sink-source.js';
-import { commitsOf } from '../feed/inputs.js';
+import type { SinkSource } from '../read-store/sink-source.js';
 import type { TenantInput } from './tenant-input.js';
 import type { TenantDefinitions } from './task-options.js';
 
@@ -24,30 +26,25 @@ export class TenantSink implements SinkSource {
     this.#definitions = definitions;
   }
 
-  async readCommits(from: number, maxBytes: number): Promise<CommitsPage> {
-    const { items: inputs, end: next } = await this.#input.inputs.read(from, { bytes: maxBytes });
-    const released: string[] = [];
-    const dropped: string[] = [];
-    for (const input of inputs) {
-      if (input.kind === 'release') released.push(input.aggregateId);
-      else if (input.kind === 'control' && input.control.kind === 'ProjectionDrop')
-        dropped.push(input.control.value.projectionId);
-    }
-    return { commits: commitsOf(inputs), released, dropped, next };
+  get inputs(): InputFeed {
+    return this.#input.inputs;
   }
 
-  async readChanges(from: number, maxBytes: number): ReturnType<SinkSource['readChanges']> {
-    const { items: changes, end: next } = await this.#changes.all.read(from, { bytes: maxBytes });
-    return { changes: changes.filter(({ projectionId }) => this.#definitions.projectionExists(projectionId)), next };
+  get changes(): Feed<Change> {
+    return this.#changes.all;
+  }
+
+  projectionExists(projectionId: string): boolean {
+    return this.#definitions.projectionExists(projectionId);
   }
 
   async aggregateStates(
     aggregateIds: readonly string[],
-    through: number,
+    end: number,
     lastOnly?: boolean,
   ): ReturnType<SinkSource['aggregateStates']> {
     // Aggregates of several partitions are folded as far as there is anything.
-    const offset = this.#input.sole ? through : Infinity;
+    const offset = this.#input.sole ? end : Infinity;
     const spread = await this.#input.spread(aggregateIds);
     return (await Promise.all(spread.map(([{ reads }, ids]) => reads.aggregateStates(ids, offset, lastOnly)))).flat();
   }
@@ -67,7 +64,7 @@ export class TenantSink implements SinkSource {
 
   onAdvance(listener: () => void): () => void {
     this.#listeners.add(listener);
-    const unsubscribe = this.#changes.subscribeQuietly(listener);
+    const unsubscribe = this.#changes.all.subscribe(listener);
     return () => {
       this.#listeners.delete(listener);
       unsubscribe();

@@ -4,6 +4,7 @@ import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import type { ChangeFeed } from '../feed/changes.js';
+import { EventFeed } from '../feed/events.js';
 import { tenantTopics } from '../log/topics.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
 import type { Projections } from '../projections/projections.js';
@@ -34,6 +35,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly tenantId: string;
   readonly aggregates: TenantAggregates;
   readonly faults: TenantFaults;
+  readonly events: EventFeed;
   /** What the read store's sink reads. */
   readonly sink: TenantSink;
   readonly #options: TenantTaskOptions;
@@ -84,6 +86,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
       from,
       listener: this,
     });
+    this.events = new EventFeed(this.#input);
     this.aggregates = new TenantAggregates(this.#input);
     this.faults = new TenantFaults({ tables, code, input: this.#input, projections: this.#projections });
     this.sink = new TenantSink(tenantId, this.#input, this.#projections.changes, definitions);
@@ -128,7 +131,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   }
 
   get idle(): boolean {
-    return this.projectionLag === 0 && !this.#projections.busy;
+    return this.projectionLag === 0 && !this.#projections.busy && this.events.subscribers === 0;
   }
 
   /** Aggregates and keys that stand at a fault, of what this process owns. */

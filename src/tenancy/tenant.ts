@@ -1,15 +1,13 @@
 import type { AggregateHome, Aggregates } from '../aggregates/aggregates.js';
-import type { ChangeFeed } from '../feed/changes.js';
+import type { TenantFeed } from '../feed/tenant-feeds.js';
 import type { Projections } from '../projections/projections.js';
 import type { Faults } from './faults.js';
 
 /** What a process has of a tenant that it serves, by the roles in which others use it. */
-export interface Tenant {
-  readonly tenantId: string;
+export interface Tenant extends TenantFeed {
   readonly aggregates: Aggregates;
   readonly projections: Projections;
   readonly faults: Faults;
-  readonly changes: ChangeFeed;
 }
 
 /** The tenants whose slots this process owns. A tenant is activated on first use and passivated when idle. */

@@ -1,8 +1,9 @@
 import type { WindowCheckpoint } from './delivery-window.js';
 
-/** A change that was given up after its last attempt. */
-export interface ParkedChange {
-  readonly sequence: number;
+/** A message that was given up after its last attempt. */
+export interface DeadLetter {
+  /** Of the item in its feed. */
+  readonly position: number;
   readonly key: string;
   /** ISO 8601 UTC. */
   readonly at: string;
@@ -13,7 +14,7 @@ export interface ParkedChange {
 /** What is kept of an endpoint across restarts. */
 export interface EndpointCheckpoint extends WindowCheckpoint {
   /** The latest only; oldest first. */
-  readonly parked: readonly ParkedChange[];
+  readonly deadLetters: readonly DeadLetter[];
 }
 
 /**

@@ -1,14 +1,15 @@
-/** What has to be known of a change to deliver it in order. */
+/** What has to be known of a message to deliver it in order. */
 export interface Deliverable {
-  readonly sequence: number;
+  /** Of its item in the feed. */
+  readonly position: number;
   readonly key: string;
 }
 
-/** How far an endpoint has got: all up to `through` is settled, but for `pending`. */
+/** How far an endpoint has got: all before `end` is done with, but for `pending`. */
 export interface WindowCheckpoint {
-  readonly through: number;
-  /** Ascending by sequence, with the failed attempts of each. */
-  readonly pending: readonly (readonly [sequence: number, attempts: number])[];
+  readonly end: number;
+  /** Ascending by position, with the failed attempts of each. */
+  readonly pending: readonly (readonly [position: number, attempts: number])[];
 }
 
 interface Entry<T> {
@@ -21,14 +22,14 @@ interface Entry<T> {
 }
 
 /**
- * The changes of one endpoint that are taken but not yet settled (delivered or given up). Order is kept a key: only the oldest of
+ * The messages of one endpoint that are taken and not yet done with (delivered, or given up). Order is kept a key: only the oldest of
  * a key is ever offered, so one that fails holds back its own key alone, until the window is full of what waits behind it.
  * Pure: time comes as an argument, in any unit that only grows.
  */
 export class DeliveryWindow<T extends Deliverable> {
-  #through: number;
+  #end: number;
   #bytes = 0;
-  /** In the order of sequence. */
+  /** In the order of position. */
   readonly #pending = new Map<number, Entry<T>>();
   /** Oldest first; never empty. */
   readonly #keys = new Map<string, Entry<T>[]>();
@@ -36,10 +37,10 @@ export class DeliveryWindow<T extends Deliverable> {
   readonly #waiting = new Set<Entry<T>>();
 
   constructor(
-    through: number,
+    end: number,
     private readonly capacity: { readonly count: number; readonly bytes: number },
   ) {
-    this.#through = through;
+    this.#end = end;
   }
 
   get size(): number {
@@ -50,22 +51,27 @@ export class DeliveryWindow<T extends Deliverable> {
     return this.#pending.size < this.capacity.count && this.#bytes < this.capacity.bytes;
   }
 
-  /** The highest sequence taken. */
-  get through(): number {
-    return this.#through;
+  /** Of what it holds. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  /** Everything up to here is settled. */
+  /** Past the highest position taken. */
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Everything before it is done with. */
   get cursor(): number {
     const [first] = this.#pending.keys();
-    return first === undefined ? this.#through : first - 1;
+    return first ?? this.#end;
   }
 
-  /** Takes the next change. Sequences ascend; only `restored` ones lie below `through`, and come before all others. */
+  /** Takes the next message. Positions ascend; only `restored` ones lie before `end`, and come before all others. */
   add(item: T, bytes: number, restored?: { readonly attempts: number }): void {
     if (restored === undefined) {
-      if (item.sequence <= this.#through) throw new RangeError(`change ${item.sequence} comes after ${this.#through}`);
-      this.#through = item.sequence;
+      if (item.position < this.#end) throw new RangeError(`message ${item.position} comes before ${this.#end}`);
+      this.#end = item.position + 1;
     }
     const entry: Entry<T> = {
       item,
@@ -74,7 +80,7 @@ export class DeliveryWindow<T extends Deliverable> {
       dueAt: Number.NEGATIVE_INFINITY,
       inFlight: false,
     };
-    this.#pending.set(item.sequence, entry);
+    this.#pending.set(item.position, entry);
     this.#bytes += bytes;
     const ofKey = this.#keys.get(item.key);
     if (ofKey === undefined) {
@@ -83,7 +89,7 @@ export class DeliveryWindow<T extends Deliverable> {
     } else ofKey.push(entry);
   }
 
-  /** A change to attempt now, marked as in flight; undefined: none is due. */
+  /** A message to attempt now, marked as in flight; undefined: none is due. */
   take(now: number): T | undefined {
     for (const entry of this.#waiting) {
       if (entry.dueAt > now) continue;
@@ -101,14 +107,14 @@ export class DeliveryWindow<T extends Deliverable> {
     return next;
   }
 
-  /** Failed attempts so far of a change in the window. */
-  attempts(sequence: number): number {
-    return this.#inFlight(sequence).attempts;
+  /** Failed attempts so far of a message in the window. */
+  attempts(position: number): number {
+    return this.#inFlight(position).attempts;
   }
 
   /** The attempt failed; another may begin at `dueAt`. */
-  failed(sequence: number, dueAt: number): void {
-    const entry = this.#inFlight(sequence);
+  failed(position: number, dueAt: number): void {
+    const entry = this.#inFlight(position);
     entry.inFlight = false;
     entry.attempts++;
     entry.dueAt = dueAt;
@@ -116,16 +122,16 @@ export class DeliveryWindow<T extends Deliverable> {
   }
 
   /** The attempt was called off before it told anything. */
-  released(sequence: number): void {
-    const entry = this.#inFlight(sequence);
+  released(position: number): void {
+    const entry = this.#inFlight(position);
     entry.inFlight = false;
     this.#waiting.add(entry);
   }
 
   /** Delivered or given up: the key goes on with its next. */
-  settled(sequence: number): void {
-    const entry = this.#inFlight(sequence);
-    this.#pending.delete(sequence);
+  finish(position: number): void {
+    const entry = this.#inFlight(position);
+    this.#pending.delete(position);
     this.#bytes -= entry.bytes;
     const ofKey = this.#keys.get(entry.item.key) as Entry<T>[];
     ofKey.shift();
@@ -141,14 +147,14 @@ export class DeliveryWindow<T extends Deliverable> {
 
   checkpoint(): WindowCheckpoint {
     return {
-      through: this.#through,
-      pending: Array.from(this.#pending, ([sequence, { attempts }]) => [sequence, attempts] as const),
+      end: this.#end,
+      pending: Array.from(this.#pending, ([position, { attempts }]) => [position, attempts] as const),
     };
   }
 
-  #inFlight(sequence: number): Entry<T> {
-    const entry = this.#pending.get(sequence);
-    if (entry === undefined || !entry.inFlight) throw new RangeError(`change ${sequence} is not in flight`);
+  #inFlight(position: number): Entry<T> {
+    const entry = this.#pending.get(position);
+    if (entry === undefined || !entry.inFlight) throw new RangeError(`message ${position} is not in flight`);
     return entry;
   }
 }

@@ -1,25 +1,26 @@
 import { setImmediate } from 'node:timers';
-import type { Change } from '../core/change.js';
+import type { Hold, MemoryBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { ChangeFeed } from '../feed/changes.js';
-import type { CursorStore, EndpointCheckpoint, ParkedChange } from './cursor-store.js';
+import type { TenantFeed } from '../feed/tenant-feeds.js';
+import type { CursorStore, DeadLetter, EndpointCheckpoint } from './cursor-store.js';
 import type { Subscription, Subscriber } from '../feed/subscription.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
 import type { Timers } from '../feed/timers.js';
 import { DeliveryWindow } from './delivery-window.js';
 import type { FairSlots } from './fair-slots.js';
 import { retryDelay } from './retry-schedule.js';
 import type { AttemptOutcome } from './webhook-client.js';
+import type { Message, MessageFeed } from './webhook-message.js';
 
 export interface EndpointLimits {
-  /** Changes taken and not settled, past which no more are taken. */
-  readonly windowChanges: number;
-  /** The same by the bytes of their states. */
+  /** Messages taken and not done with, past which no more are taken. */
+  readonly windowMessages: number;
+  /** The same by the bytes of their items. */
   readonly windowBytes: number;
   /** Requests at once while the endpoint answers; one while it fails. */
   readonly concurrency: number;
-  /** Waits before the second attempt and on; after the last the change is parked. */
+  /** Waits before the second attempt and on; after the last the message is a dead letter. */
   readonly retryDelaysMs: readonly number[];
   /** Failures in a row after which the endpoint counts as failing. */
   readonly failuresToOpen: number;
@@ -30,46 +31,58 @@ export interface EndpointLimits {
 
 /** What an endpoint is given by its deliverer. */
 export interface EndpointContext {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly store: CursorStore;
   readonly logger: Logger;
   readonly timers: Timers;
   readonly random: () => number;
   readonly wallClock: () => number;
   readonly limits: EndpointLimits;
+  /** What is taken and not delivered is held of it. */
+  readonly budget: MemoryBudget;
   /** Slots for endpoints that answer, and those apart for the ones that fail, so that these can't hold up the others. */
   readonly slots: FairSlots;
   readonly probationSlots: FairSlots;
-  feed(tenantId: string): Promise<ChangeFeed>;
+  /** The feeds of the tenant, when what others saved of its endpoints is known too. */
+  open(tenantId: string): Promise<TenantFeed>;
   /** One attempt; never rejects. Undefined: the catalog has no such endpoint now. */
   attempt(
-    endpoint: Endpoint,
-    change: Change,
+    endpoint: EndpointIdentity,
+    message: Message,
     attempt: number,
     signal: AbortSignal,
   ): Promise<AttemptOutcome | undefined>;
-  parked(endpoint: Endpoint, parked: ParkedChange): void;
-  gone(endpoint: Endpoint): void;
+  /** A message was given up. */
+  buried(endpoint: EndpointIdentity, letter: DeadLetter): void;
+  gone(endpoint: EndpointIdentity): void;
+}
+
+/** An endpoint, for those who are told of it. */
+export interface EndpointIdentity {
+  readonly tenantId: string;
+  readonly endpointId: string;
 }
 
 export interface EndpointStatus {
   /** `failing`: one attempt at a time, with pauses. */
   readonly state: 'delivering' | 'failing' | 'stopped';
-  /** Everything up to here is delivered or parked. */
+  /** Everything before it is delivered, or a dead letter. */
   readonly cursor: number;
   readonly pending: number;
-  readonly parked: readonly ParkedChange[];
+  readonly deadLetters: readonly DeadLetter[];
   readonly lastFailure: string | undefined;
 }
 
-const MAX_PARKED = 100;
+const MAX_DEAD_LETTERS = 100;
 const RESTART_MS = 5_000;
 
-/** Deliveries of one projection to its endpoint: order kept a key, at least once, from a cursor that outlives the process. */
-export class Endpoint implements Subscriber {
+/** Deliveries of a feed to an endpoint: order kept a key, at least once, from a cursor that outlives the process. */
+export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
+  /** Of its checkpoint. */
   readonly id: string;
-  #window: DeliveryWindow<Change>;
-  #parked: readonly ParkedChange[];
+  #window: DeliveryWindow<Message>;
+  readonly #hold: Hold;
+  #deadLetters: readonly DeadLetter[];
   #subscription: Subscription | undefined;
   #active = 0;
   #failures = 0;
@@ -82,19 +95,21 @@ export class Endpoint implements Subscriber {
   #started = false;
   #stopped = false;
   #stopping: Promise<void> | undefined;
-  /** Changes that wait for a slot, and how to withdraw them. */
+  /** Positions of messages that wait for a slot, and how to withdraw them. */
   readonly #queued = new Map<number, () => void>();
   readonly #abort = new AbortController();
   readonly #running = new Set<Promise<void>>();
 
   constructor(
     readonly tenantId: string,
-    readonly projectionId: string,
+    readonly endpointId: string,
+    private readonly messages: MessageFeed<T>,
     private readonly context: EndpointContext,
   ) {
-    this.id = endpointId(tenantId, projectionId);
+    this.id = checkpointId(tenantId, endpointId);
     this.#window = this.#emptyWindow(0);
-    this.#parked = [];
+    this.#hold = context.budget.tenant(tenantId).hold('webhooks');
+    this.#deadLetters = [];
     this.#pauseMs = context.limits.firstPauseMs;
   }
 
@@ -102,15 +117,16 @@ export class Endpoint implements Subscriber {
   async start(from: number): Promise<void> {
     if (this.#stopped) return;
     try {
-      const feed = await this.context.feed(this.tenantId);
-      const checkpoint = this.context.store.load(this.id) ?? { through: from, pending: [], parked: [] };
-      const window = await this.#restore(feed, checkpoint);
+      const tenant = await this.context.open(this.tenantId);
+      const checkpoint = this.context.store.load(this.id) ?? { end: from, pending: [], deadLetters: [] };
+      const window = await this.#restore(tenant, checkpoint);
       if (this.#isStopped()) return;
       this.#window = window;
-      this.#parked = checkpoint.parked;
+      this.#hold.set(window.bytes);
+      this.#deadLetters = checkpoint.deadLetters;
       this.#started = true;
       this.#save();
-      this.#follow(window.through);
+      this.#follow(window.end);
       this.#pump();
     } catch (error) {
       if (this.#isStopped()) return;
@@ -119,9 +135,10 @@ export class Endpoint implements Subscriber {
     }
   }
 
-  push(change: Change): boolean {
-    this.#window.add(change, bytesOf(change));
-    // Signing and sending wait for the next turn: this one belongs to the append that made the change.
+  push(item: T): boolean {
+    const message = this.messages.messageOf(item);
+    this.#window.add(message, message.bytes);
+    // Signing and sending wait for the next turn: this one belongs to the append that made the item.
     if (!this.#pumpDue) {
       this.#pumpDue = true;
       setImmediate(() => {
@@ -129,25 +146,32 @@ export class Endpoint implements Subscriber {
         this.#pump();
       });
     }
-    return this.#window.hasRoom;
+    this.#hold.set(this.#window.bytes);
+    if (this.#window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
+    return this.#hasRoom;
+  }
+
+  /** Each endpoint goes on with one change at a time, whatever is held. */
+  get #hasRoom(): boolean {
+    return this.#window.hasRoom && (this.#window.size === 0 || this.#hold.full === undefined);
   }
 
   ended(reason: unknown): void {
     if (this.#stopped) return;
     const code = reason instanceof StatefoldError ? reason.code : undefined;
-    // The projection's end is the catalog's to tell, the hub's is the process's.
+    // The end of what it follows is the catalog's to tell, the hub's is the process's.
     if (code === 'NOT_FOUND' || code === 'UNAVAILABLE') return;
-    const { through } = this.#window;
+    const { end } = this.#window;
     const oldest = code === 'CURSOR_EXPIRED' ? (reason as StatefoldError).details?.['oldestSequence'] : undefined;
-    if (typeof oldest === 'number' && oldest - 1 > through) {
+    if (typeof oldest === 'number' && oldest > end) {
       this.context.logger.warn(
-        { endpoint: this.id, after: through, oldest },
+        { endpoint: this.id, from: end, oldest },
         'changes were trimmed before they could be delivered; going on with the oldest',
       );
-      this.#followAgain(0, oldest - 1);
+      this.#followAgain(0, oldest);
     } else {
       this.context.logger.error({ err: reason, endpoint: this.id }, 'deliveries were interrupted; trying again');
-      this.#followAgain(RESTART_MS, through);
+      this.#followAgain(RESTART_MS, end);
     }
   }
 
@@ -156,7 +180,7 @@ export class Endpoint implements Subscriber {
       state: this.#stopped ? 'stopped' : this.#failing ? 'failing' : 'delivering',
       cursor: this.#window.cursor,
       pending: this.#window.size,
-      parked: this.#parked,
+      deadLetters: this.#deadLetters,
       lastFailure: this.#lastFailure,
     };
   }
@@ -182,6 +206,7 @@ export class Endpoint implements Subscriber {
     this.#queued.clear();
     this.#abort.abort();
     await Promise.all(this.#running);
+    this.#hold.close();
     if (this.#started) this.#saveNow();
   }
 
@@ -193,39 +218,39 @@ export class Endpoint implements Subscriber {
     return this.#stopped;
   }
 
-  #emptyWindow(through: number): DeliveryWindow<Change> {
-    const { windowChanges, windowBytes } = this.context.limits;
-    return new DeliveryWindow<Change>(through, { count: windowChanges, bytes: windowBytes });
+  #emptyWindow(end: number): DeliveryWindow<Message> {
+    const { windowMessages, windowBytes } = this.context.limits;
+    return new DeliveryWindow<Message>(end, { count: windowMessages, bytes: windowBytes });
   }
 
-  async #restore(feed: ChangeFeed, checkpoint: EndpointCheckpoint): Promise<DeliveryWindow<Change>> {
-    const window = this.#emptyWindow(checkpoint.through);
-    for (const [sequence, attempts] of checkpoint.pending) {
-      let change: Change | undefined;
+  async #restore(tenant: TenantFeed, checkpoint: EndpointCheckpoint): Promise<DeliveryWindow<Message>> {
+    const window = this.#emptyWindow(checkpoint.end);
+    const feed = this.messages.source.of(tenant);
+    for (const [position, attempts] of checkpoint.pending) {
+      let item: T | undefined;
       try {
-        [change] = (await feed.of(this.projectionId).read(sequence, { items: 1 })).items;
+        [item] = (await feed.read(position, { items: 1 })).items;
       } catch (error) {
         if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
       }
-      if (change?.sequence === sequence) window.add(change, bytesOf(change), { attempts });
+      const message = item === undefined ? undefined : this.messages.messageOf(item);
+      if (message?.position === position) window.add(message, message.bytes, { attempts });
       else
-        this.context.logger.warn({ endpoint: this.id, sequence }, 'a change was trimmed before it could be delivered');
+        this.context.logger.warn({ endpoint: this.id, position }, 'a change was trimmed before it could be delivered');
     }
     return window;
   }
 
-  #follow(after: number): void {
-    this.#subscription = this.context.hub.subscribe(
-      { tenantId: this.tenantId, projectionId: this.projectionId, after },
-      this,
-    );
+  #follow(from: number): void {
+    const { tenantId, messages } = this;
+    this.#subscription = this.context.hub.subscribe({ tenantId, source: messages.source, from }, this);
   }
 
-  #followAgain(waitMs: number, after: number): void {
+  #followAgain(waitMs: number, from: number): void {
     this.context.timers.after(waitMs, () => {
       if (this.#stopped) return;
       try {
-        this.#follow(after);
+        this.#follow(from);
       } catch (error) {
         this.context.logger.debug({ err: error, endpoint: this.id }, 'no more changes are followed');
       }
@@ -240,9 +265,9 @@ export class Endpoint implements Subscriber {
     if (now >= this.#pausedUntil) {
       const limit = this.#failing ? 1 : this.context.limits.concurrency;
       while (this.#active < limit) {
-        const change = this.#window.take(now);
-        if (change === undefined) break;
-        this.#enqueue(change);
+        const message = this.#window.take(now);
+        if (message === undefined) break;
+        this.#enqueue(message);
       }
       if (this.#active >= limit) return;
     }
@@ -252,14 +277,14 @@ export class Endpoint implements Subscriber {
     this.#cancelTimer = this.context.timers.after(Math.max(wait, 0), () => this.#pump());
   }
 
-  #enqueue(change: Change): void {
+  #enqueue(message: Message): void {
     const slots = this.#failing ? this.context.probationSlots : this.context.slots;
     this.#active++;
     let started = false;
     const withdraw = slots.acquire(this.tenantId, () => {
       started = true;
-      this.#queued.delete(change.sequence);
-      const run = this.#deliver(change).finally(() => {
+      this.#queued.delete(message.position);
+      const run = this.#deliver(message).finally(() => {
         this.#running.delete(run);
         slots.release(this.tenantId);
         this.#active--;
@@ -267,36 +292,37 @@ export class Endpoint implements Subscriber {
       });
       this.#running.add(run);
     });
-    if (!started) this.#queued.set(change.sequence, withdraw);
+    if (!started) this.#queued.set(message.position, withdraw);
   }
 
-  async #deliver(change: Change): Promise<void> {
-    const { sequence } = change;
-    const attempt = this.#window.attempts(sequence) + 1;
-    const outcome = await this.context.attempt(this, change, attempt, this.#abort.signal);
+  async #deliver(message: Message): Promise<void> {
+    const { position } = message;
+    const attempt = this.#window.attempts(position) + 1;
+    const outcome = await this.context.attempt(this, message, attempt, this.#abort.signal);
     if (this.#stopped) {
       // An answer that came while stopping counts where it is a delivery; what was called off is pending still.
-      if (outcome?.kind === 'delivered') this.#window.settled(sequence);
+      if (outcome?.kind === 'delivered') this.#window.finish(position);
       return;
     }
     if (outcome === undefined) {
       // The catalog has no endpoint any more, and is about to say so.
-      this.#window.released(sequence);
+      this.#window.released(position);
       this.#pausedUntil = this.context.timers.now() + RESTART_MS;
       return;
     }
-    if (outcome.kind === 'delivered') this.#delivered(sequence);
-    else if (outcome.kind === 'failed') this.#failed(change, attempt, outcome);
+    if (outcome.kind === 'delivered') this.#delivered(position);
+    else if (outcome.kind === 'failed') this.#failed(message, attempt, outcome);
     else {
-      this.#window.released(sequence);
+      this.#window.released(position);
       this.context.gone(this);
     }
+    this.#hold.set(this.#window.bytes);
     this.#save();
-    if (this.#window.hasRoom) this.#subscription?.resume();
+    if (this.#hasRoom) this.#subscription?.resume();
   }
 
-  #delivered(sequence: number): void {
-    this.#window.settled(sequence);
+  #delivered(position: number): void {
+    this.#window.finish(position);
     const wasFailing = this.#failing;
     this.#recovered();
     if (wasFailing) this.#window.hurry();
@@ -308,7 +334,7 @@ export class Endpoint implements Subscriber {
     this.#pausedUntil = Number.NEGATIVE_INFINITY;
   }
 
-  #failed(change: Change, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
+  #failed(message: Message, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
     const { limits, timers, random, wallClock } = this.context;
     const now = timers.now();
     this.#failures++;
@@ -321,22 +347,22 @@ export class Endpoint implements Subscriber {
     }
     const delay = retryDelay(attempt, random(), asked, limits.retryDelaysMs);
     if (delay !== undefined) {
-      this.#window.failed(change.sequence, now + delay);
+      this.#window.failed(message.position, now + delay);
       return;
     }
-    const parked = {
-      sequence: change.sequence,
-      key: change.key,
+    const letter = {
+      position: message.position,
+      key: message.key,
       at: new Date(wallClock()).toISOString(),
       attempts: attempt,
       reason: outcome.reason,
     };
-    this.#parked = [...this.#parked, parked].slice(-MAX_PARKED);
-    this.#window.settled(change.sequence);
-    this.context.parked(this, parked);
+    this.#deadLetters = [...this.#deadLetters, letter].slice(-MAX_DEAD_LETTERS);
+    this.#window.finish(message.position);
+    this.context.buried(this, letter);
   }
 
-  /** Once a turn, however much was settled on it. */
+  /** Once a turn, however much was done with on it. */
   #save(): void {
     if (this.#saveDue) return;
     this.#saveDue = true;
@@ -347,11 +373,9 @@ export class Endpoint implements Subscriber {
   }
 
   #saveNow(): void {
-    this.context.store.save(this.id, { ...this.#window.checkpoint(), parked: this.#parked });
+    this.context.store.save(this.id, { ...this.#window.checkpoint(), deadLetters: this.#deadLetters });
   }
 }
 
-export const endpointId = (tenantId: string, projectionId: string): string => `${tenantId}/${projectionId}`;
-
-const RECORD_BYTES = 512;
-const bytesOf = (change: Change): number => RECORD_BYTES + (change.state?.length ?? 0);
+/** Of what is kept of an endpoint in the cursor store. */
+export const checkpointId = (tenantId: string, endpointId: string): string => `${tenantId}/${endpointId}`;

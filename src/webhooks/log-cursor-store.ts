@@ -2,7 +2,7 @@ import type { Logger } from '../core/logger.js';
 import { readBelow } from '../log/journal/known-end.js';
 import { Retries } from '../log/journal/retry.js';
 import { appendsOf, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
-import type { CursorStore, EndpointCheckpoint } from './cursor-store.js';
+import type { CursorStore, DeadLetter, EndpointCheckpoint } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 
 const TOPIC = 'statefold.cursors';
@@ -10,6 +10,25 @@ const PARTITION: PartitionRef = { topic: TOPIC, partition: 0 };
 const READ_BYTES = 1024 * 1024;
 /** Saves of this long go into one append: a cursor is worth no fsync of its own. */
 const GATHER_MS = 250;
+
+/** A checkpoint as it lies in the log, where it keeps the words of the first release: `through` is inclusive. */
+interface StoredCheckpoint {
+  readonly through: number;
+  readonly pending: EndpointCheckpoint['pending'];
+  readonly parked: readonly (Omit<DeadLetter, 'position'> & { readonly sequence: number })[];
+}
+
+const storedOf = ({ end, pending, deadLetters }: EndpointCheckpoint): StoredCheckpoint => ({
+  through: end - 1,
+  pending,
+  parked: deadLetters.map(({ position, ...letter }) => ({ sequence: position, ...letter })),
+});
+
+const checkpointOf = ({ through, pending, parked }: StoredCheckpoint): EndpointCheckpoint => ({
+  end: through + 1,
+  pending,
+  deadLetters: parked.map(({ sequence, ...letter }) => ({ position: sequence, ...letter })),
+});
 
 /** Cursors as the last record of each id in the topic `statefold.cursors`; values are JSON, a tombstone deletes. */
 export class LogCursorStore implements CursorStore {
@@ -83,7 +102,7 @@ export class LogCursorStore implements CursorStore {
   #restore(id: string, value: Buffer | null): void {
     if (this.#dirty.has(id)) return; // ours is newer
     if (value === null) this.#checkpoints.delete(id);
-    else this.#checkpoints.set(id, JSON.parse(value.toString('utf8')) as EndpointCheckpoint);
+    else this.#checkpoints.set(id, checkpointOf(JSON.parse(value.toString('utf8')) as StoredCheckpoint));
   }
 
   #touch(id: string): void {
@@ -110,7 +129,10 @@ export class LogCursorStore implements CursorStore {
     this.#dirty.clear();
     const records = ids.map((id): NewRecord => {
       const checkpoint = this.#checkpoints.get(id);
-      return { key: Buffer.from(id), value: checkpoint === undefined ? null : Buffer.from(JSON.stringify(checkpoint)) };
+      return {
+        key: Buffer.from(id),
+        value: checkpoint === undefined ? null : Buffer.from(JSON.stringify(storedOf(checkpoint))),
+      };
     });
     let failure: unknown;
     for (const part of appendsOf(records, this.log.maxAppendBytes))

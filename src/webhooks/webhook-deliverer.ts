@@ -1,29 +1,48 @@
-import type { Catalog, CatalogChange, ProjectionEntity } from '../catalog/catalog.js';
+import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
-import type { Change } from '../core/change.js';
+import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import type { Logger } from '../core/logger.js';
-import type { TenantFeeds } from '../feed/changes.js';
-import type { CursorStore, ParkedChange } from './cursor-store.js';
-import type { ChangeHub } from '../feed/hub.js';
+import type { FeedHub } from '../feed/hub.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import type { CursorStore, DeadLetter } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import type { ResolveHost } from './address-guard.js';
-import { Endpoint, endpointId, type EndpointContext, type EndpointLimits, type EndpointStatus } from './endpoint.js';
+import {
+  allEndpoints,
+  endpointIdsOf,
+  endpointOf,
+  isActive,
+  legacyEndpoint,
+  type ActiveEndpoint,
+} from './endpoint-entities.js';
+import {
+  checkpointId,
+  Endpoint,
+  type EndpointContext,
+  type EndpointIdentity,
+  type EndpointLimits,
+  type EndpointStatus,
+} from './endpoint.js';
+import { secretsOf, type Endpoints } from './endpoints.js';
 import { FairSlots } from './fair-slots.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
-import { webhookBody, webhookHeaders, webhookId } from './webhook-message.js';
+import { changeMessages, webhookHeaders, type Message } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get' | 'list' | 'update' | 'onChange'>;
+  readonly catalog: Pick<Catalog, 'get' | 'list' | 'onChange'>;
+  readonly endpoints: Pick<Endpoints, 'disable'>;
   readonly store: CursorStore;
   /** The tenant's webhooks are sent by this process. */
   readonly serves?: (tenantId: string) => boolean;
   /** Opens a sealed secret: `whsec_…`. */
   readonly unseal: (sealed: string) => string;
   readonly logger: Logger;
+  /** What is taken and not delivered is held of it; without it an endpoint has its window, however many there are. */
+  readonly budget?: MemoryBudget;
   readonly allowPrivate: boolean;
   /** Of one attempt. */
   readonly timeoutMs: number;
@@ -46,8 +65,9 @@ export interface WebhookLimits extends EndpointLimits {
 
 export interface WebhookAttempt {
   readonly tenantId: string;
-  readonly projectionId: string;
-  readonly sequence: number;
+  readonly endpointId: string;
+  /** Of the item in its feed. */
+  readonly position: number;
   /** From 1 on. */
   readonly attempt: number;
   readonly outcome: AttemptOutcome;
@@ -56,12 +76,13 @@ export interface WebhookAttempt {
 
 export interface WebhookObserver {
   attempted?(attempt: WebhookAttempt): void;
-  parked?(tenantId: string, projectionId: string, parked: ParkedChange): void;
-  disabled?(tenantId: string, projectionId: string): void;
+  /** A message was given up after its last attempt. */
+  buried?(tenantId: string, endpointId: string, letter: DeadLetter): void;
+  disabled?(tenantId: string, endpointId: string): void;
 }
 
 const DEFAULT_LIMITS: WebhookLimits = {
-  windowChanges: 256,
+  windowMessages: 256,
   windowBytes: 4 * 1024 * 1024,
   concurrency: 8,
   retryDelaysMs: RETRY_DELAYS_MS,
@@ -76,9 +97,10 @@ const DEFAULT_LIMITS: WebhookLimits = {
 /** Tenants that are opened at once at a start, to deliver what the last run left. */
 const OPEN_AT_ONCE = 4;
 
-/** Keeps one endpoint for every projection that has a webhook, as the catalog has it at every moment. */
+/** Delivers to every endpoint that the catalog has, as it has it at every moment. */
 export class WebhookDeliverer {
-  readonly #endpoints = new Map<string, Endpoint>();
+  /** By endpoint id. */
+  readonly #endpoints = new Map<string, Endpoint<unknown>>();
   readonly #stopping = new Set<Promise<void>>();
   readonly #client: WebhookClient;
   readonly #clock: Clock;
@@ -104,18 +126,19 @@ export class WebhookDeliverer {
       random: options.random ?? Math.random,
       wallClock: () => clock.now(),
       limits,
+      budget: options.budget ?? UNBOUNDED,
       slots: new FairSlots(limits.concurrencyOfAll, limits.concurrencyOfTenant),
       probationSlots: new FairSlots(limits.probesOfAll, limits.probesOfTenant),
-      feed: async (tenantId) => {
-        const { changes } = await tenants.open(tenantId);
-        // When its changes are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
+      open: async (tenantId) => {
+        const tenant = await tenants.open(tenantId);
+        // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
         await store.refresh();
-        return changes;
+        return tenant;
       },
-      attempt: (endpoint, change, attempt, signal) => this.#attempt(endpoint, change, attempt, signal),
-      parked: (endpoint, parked) => {
-        logger.warn({ endpoint: endpoint.id, ...parked }, 'a webhook was given up after its last attempt');
-        options.observer?.parked?.(endpoint.tenantId, endpoint.projectionId, parked);
+      attempt: (endpoint, message, attempt, signal) => this.#attempt(endpoint, message, attempt, signal),
+      buried: ({ tenantId, endpointId }, letter) => {
+        logger.warn({ tenantId, endpointId, ...letter }, 'a webhook was given up after its last attempt');
+        options.observer?.buried?.(tenantId, endpointId, letter);
       },
       gone: (endpoint) => this.#disable(endpoint),
     };
@@ -124,7 +147,9 @@ export class WebhookDeliverer {
   /** Follows the catalog from now on and takes up what is there. Resolves when every endpoint was begun. */
   async start(): Promise<void> {
     this.options.catalog.onChange((change) => {
-      if (change.kind === 'projection' && !this.#closed) this.#configure(change as CatalogChange<'projection'>);
+      if (this.#closed) return;
+      if (change.kind === 'endpoint') this.#endpointChanged(change as CatalogChange<'endpoint'>);
+      else if (change.kind === 'projection') this.#projectionChanged(change as CatalogChange<'projection'>);
     });
     await this.reassign();
   }
@@ -132,12 +157,11 @@ export class WebhookDeliverer {
   /** The tenants that this process serves may be others now: ends what is another's, and goes on with what came to it. */
   async reassign(): Promise<void> {
     for (const endpoint of [...this.#endpoints.values()]) if (!this.#serves(endpoint.tenantId)) this.#stop(endpoint);
-    const begun = this.options.catalog
-      .list('projection', undefined)
-      .flatMap(({ value }) => (isEnabled(value) && this.#serves(value.tenantId) ? [value] : []));
-    const next = begun.values();
+    const next = allEndpoints(this.options.catalog)
+      .filter((endpoint) => isActive(endpoint) && this.#serves(endpoint.tenantId))
+      .values();
     const open = async (): Promise<void> => {
-      for (const projection of next) await this.#begin(projection);
+      for (const endpoint of next) if (isActive(endpoint)) await this.#begin(endpoint);
     };
     await Promise.all(Array.from({ length: OPEN_AT_ONCE }, open));
   }
@@ -146,9 +170,9 @@ export class WebhookDeliverer {
     return this.options.serves?.(tenantId) ?? true;
   }
 
-  /** Undefined where the projection has no endpoint in operation. */
-  status(tenantId: string, projectionId: string): EndpointStatus | undefined {
-    return this.#endpoints.get(endpointId(tenantId, projectionId))?.status();
+  /** Undefined where there is no such endpoint in operation here. */
+  status(endpointId: string): EndpointStatus | undefined {
+    return this.#endpoints.get(endpointId)?.status();
   }
 
   /** Calls off what is in flight. The cursor store stays open: it has saves to write. */
@@ -158,59 +182,66 @@ export class WebhookDeliverer {
     await this.#client.close();
   }
 
-  #configure({ id, value, previous }: CatalogChange<'projection'>): void {
-    const tenantId = (value ?? previous)?.tenantId;
-    if (tenantId === undefined) return;
-    const endpoint = this.#endpoints.get(endpointId(tenantId, id));
-    if (value === undefined || !isEnabled(value)) {
+  #endpointChanged({ id, previous }: CatalogChange<'endpoint'>): void {
+    this.#configure(id, previous ?? legacyEndpoint(this.options.catalog.get('projection', id)?.value));
+  }
+
+  /** It may be deleted, or of a release that kept its first endpoint in it. */
+  #projectionChanged({ value, previous }: CatalogChange<'projection'>): void {
+    const projection = value ?? previous;
+    if (projection === undefined || (value !== undefined && value.webhook === previous?.webhook)) return;
+    for (const endpointId of endpointIdsOf(this.options.catalog, projection)) {
+      const had = this.options.catalog.get('endpoint', endpointId)?.value;
+      this.#configure(endpointId, had ?? legacyEndpoint(previous));
+    }
+  }
+
+  #configure(endpointId: string, previous: EndpointEntity | undefined): void {
+    const endpoint = this.#endpoints.get(endpointId);
+    const value = endpointOf(this.options.catalog, endpointId);
+    if (!isActive(value)) {
       if (endpoint !== undefined) this.#stop(endpoint);
       // A disabled endpoint keeps its place; one that was taken away begins anew if it is ever given again.
-      if (value?.webhook?.url === undefined && previous?.webhook?.url !== undefined)
-        this.#forget(endpoint, endpointId(tenantId, id));
-      return;
-    }
-    if (endpoint === undefined) {
-      if (this.#serves(tenantId)) void this.#begin(value);
-    } else if (previous?.webhook?.url !== value.webhook.url) endpoint.hurry();
+      if (value?.url === undefined && previous?.url !== undefined)
+        this.#forget(endpoint, checkpointId(previous.tenantId, endpointId));
+    } else if (endpoint === undefined) {
+      if (this.#serves(value.tenantId)) void this.#begin(value);
+    } else if (previous !== undefined && previous.url !== value.url) endpoint.hurry();
   }
 
-  async #begin({ tenantId, projectionId, webhook }: WithWebhook): Promise<void> {
-    const id = endpointId(tenantId, projectionId);
-    if (this.#closed || this.#endpoints.has(id)) return;
-    const endpoint = new Endpoint(tenantId, projectionId, this.#context);
-    this.#endpoints.set(id, endpoint);
+  async #begin({ tenantId, endpointId, source, since }: ActiveEndpoint): Promise<void> {
+    if (this.#closed || this.#endpoints.has(endpointId)) return;
+    const endpoint = new Endpoint(tenantId, endpointId, changeMessages(source.projectionId), this.#context);
+    this.#endpoints.set(endpointId, endpoint);
     // With the projection itself: all its changes, the build's too. Added later: from there on.
-    await endpoint.start(webhook.since ?? 0);
+    await endpoint.start((since ?? 0) + 1);
   }
 
-  #stop(endpoint: Endpoint): void {
-    this.#endpoints.delete(endpoint.id);
+  #stop(endpoint: Endpoint<unknown>): void {
+    this.#endpoints.delete(endpoint.endpointId);
     const stopped = endpoint.stop().finally(() => this.#stopping.delete(stopped));
     this.#stopping.add(stopped);
   }
 
-  #forget(endpoint: Endpoint | undefined, id: string): void {
+  #forget(endpoint: Endpoint<unknown> | undefined, id: string): void {
     const forget = (): void => {
-      if (!this.#endpoints.has(id)) this.options.store.delete(id);
+      if (![...this.#endpoints.values()].some((one) => one.id === id)) this.options.store.delete(id);
     };
     // What is called off saves once more.
     if (endpoint === undefined) forget();
     else void endpoint.stop().then(forget);
   }
 
-  #disable(endpoint: Endpoint): void {
-    const { tenantId, projectionId } = endpoint;
-    this.#stop(endpoint);
-    this.options.logger.warn({ endpoint: endpoint.id }, 'the endpoint answered 410: no more webhooks are sent to it');
-    this.options.observer?.disabled?.(tenantId, projectionId);
-    const disabledAt = new Date(this.#clock.now()).toISOString();
-    this.options.catalog
-      .update('projection', projectionId, (value) =>
-        value.webhook === undefined ? undefined : { ...value, webhook: { ...value.webhook, disabledAt } },
-      )
+  #disable({ tenantId, endpointId }: EndpointIdentity): void {
+    const endpoint = this.#endpoints.get(endpointId);
+    if (endpoint !== undefined) this.#stop(endpoint);
+    this.options.logger.warn({ tenantId, endpointId }, 'the endpoint answered 410: no more webhooks are sent to it');
+    this.options.observer?.disabled?.(tenantId, endpointId);
+    this.options.endpoints
+      .disable(endpointId)
       .catch((error: unknown) =>
         this.options.logger.warn(
-          { err: error, endpoint: endpoint.id },
+          { err: error, tenantId, endpointId },
           'that the endpoint is disabled could not be written down',
         ),
       );
@@ -218,34 +249,30 @@ export class WebhookDeliverer {
 
   /** Address and secrets are those of the moment: a rotation that was answered counts from the next attempt on. */
   async #attempt(
-    endpoint: Endpoint,
-    change: Change,
+    { tenantId, endpointId }: EndpointIdentity,
+    message: Message,
     attempt: number,
     signal: AbortSignal,
   ): Promise<AttemptOutcome | undefined> {
     const { catalog, unseal, observer } = this.options;
-    const { tenantId, projectionId } = endpoint;
-    const webhook = catalog.get('projection', projectionId)?.value.webhook;
-    if (webhook?.url === undefined || webhook.disabledAt !== undefined) return undefined;
+    const endpoint = endpointOf(catalog, endpointId);
+    if (!isActive(endpoint)) return undefined;
     const begun = this.#context.timers.now();
     let outcome: AttemptOutcome;
     try {
-      const secrets = webhook.isolated
-        ? webhook.secrets
-        : (catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
       const at = this.#clock.now();
-      const signing = signingSecrets({ unseal }, secrets, at);
+      const signing = signingSecrets({ unseal }, secretsOf(catalog, tenantId, endpoint), at);
       if (signing.length === 0) throw new Error('the endpoint has no signing secret');
-      const body = webhookBody(change);
+      const body = message.body();
       outcome = await this.#client.post(
-        webhook.url,
-        webhookHeaders(webhookId(change), new Date(at), body, signing),
+        endpoint.url,
+        webhookHeaders(message.id, new Date(at), body, signing),
         body,
         signal,
       );
     } catch (error) {
       this.options.logger.error(
-        { err: error, endpoint: endpoint.id, sequence: change.sequence },
+        { err: error, tenantId, endpointId, position: message.position },
         'a webhook could not be signed',
       );
       outcome = { kind: 'failed', status: undefined, reason: 'it could not be signed', retryAfterMs: undefined };
@@ -253,8 +280,8 @@ export class WebhookDeliverer {
     if (!signal.aborted) {
       observer?.attempted?.({
         tenantId,
-        projectionId,
-        sequence: change.sequence,
+        endpointId,
+        position: message.position,
         attempt,
         outcome,
         durationMs: this.#context.timers.now() - begun,
@@ -263,10 +290,3 @@ export class WebhookDeliverer {
     return outcome;
   }
 }
-
-type WithWebhook = ProjectionEntity & {
-  readonly webhook: NonNullable<ProjectionEntity['webhook']> & { readonly url: string };
-};
-
-const isEnabled = (projection: ProjectionEntity): projection is WithWebhook =>
-  projection.webhook?.url !== undefined && projection.webhook.disabledAt === undefined;

@@ -49,7 +49,7 @@ try {
   });
   await measured('a trim', async () => {
     await world.expire();
-    await seat.task.changes.oldest(PROJECTION);
+    await seat.task.changes.of(PROJECTION).start();
     await seat.isSwept();
   });
   await measured('a drop', async () => {

@@ -101,7 +101,7 @@ test('kill -9 between two slices', async (t) => {
     const world = await killed('trim', 1);
     world.deployed(2, 2);
     const seat = await world.open('store');
-    await seat.task.changes.oldest('p');
+    await seat.task.changes.of('p').start();
     await seat.isSwept();
     assert.deepEqual(await seat.told(), []);
     assert.ok(seat.rows('n') <= 1, 'all but the last block');

@@ -218,7 +218,7 @@ public sealed class NastyReducer : IReducer<Nasty>
             case "Mapped":
                 while (true) { var one = Libc.mmap(0, 16 << 20, 3, 0x22, -1, 0); if (one == -1) return new($"errno {Marshal.GetLastPInvokeError()}", null); for (var i = 0; i < 16 << 20; i += 4096) Marshal.WriteByte(one, i, 1); }
             case "Shared":
-                // Not counted as data, and given back from what is resident: only the addresses are a bound.
+                // Not counted as data, and given back from what is resident.
                 for (var n = 0L; ; n += 16)
                 {
                     var one = Libc.mmap(0, 16 << 20, 3, 0x21, -1, 0);
@@ -284,6 +284,23 @@ public sealed class NastyReducer : IReducer<Nasty>
                 stream.Flush();
                 Thread.Sleep(-1);
                 break;
+            case "SafeHandle":
+                // A handle by its number, through a constructor that only reflection finds.
+                var made = (Microsoft.Win32.SafeHandles.SafeFileHandle)Activator.CreateInstance(typeof(Microsoft.Win32.SafeHandles.SafeFileHandle), [(nint)3, false])!;
+                using (var raw = new FileStream(made, FileAccess.Write, 0)) raw.Write([13, 0, 0, 0, 2, 0, 0, 0, 133, 0, 0, 0, 0, 0, 0, 0, 0]);
+                Thread.Sleep(-1);
+                break;
+            case "Flood":
+                // Half a million equal changes, as an answer to whatever was asked.
+                var many = new byte[9 + 4 + (500_000 * 6) + 8];
+                BitConverter.TryWriteBytes(many.AsSpan(0), many.Length - 4);
+                BitConverter.TryWriteBytes(many.AsSpan(4), 2);
+                many[8] = 133;
+                BitConverter.TryWriteBytes(many.AsSpan(9), 500_000);
+                for (var i = 0; i < 500_000; i++) { many[13 + (i * 6) + 2] = 1; many[13 + (i * 6) + 3] = (byte)'k'; }
+                Libc.write(3, many, many.Length);
+                Thread.Sleep(-1);
+                break;
             case "Trickle":
                 Libc.write(3, [0, 0, 0, 4], 4);
                 while (true) Libc.write(3, [0], 1);
@@ -306,6 +323,9 @@ public sealed class NastyReducer : IReducer<Nasty>
                 break;
             case "LeaveThreads":
                 for (var i = 0; i < 16; i++) new Thread(() => { while (true) { } }) { IsBackground = true }.Start();
+                break;
+            case "LeaveHundred":
+                for (var i = 0; i < 100; i++) new Thread(() => { while (true) { } }, 256 * 1024) { IsBackground = true }.Start();
                 break;
             case "Finalizers":
                 for (var i = 0; i < 100_000; i++) _ = new Hanging();

@@ -16,6 +16,9 @@ export const CALLS: Readonly<Record<string, readonly [number, number]>> = {
   getpeername: [52, 205],
   shutdown: [48, 210],
   close: [3, 57],
+  mmap: [9, 222],
+  fcntl: [72, 25],
+  flock: [73, 32],
   execveat: [322, 281],
   kill: [62, 129],
   tgkill: [234, 131],
@@ -119,6 +122,9 @@ export const CALLS: Readonly<Record<string, readonly [number, number]>> = {
 /** Calls that are let through for some arguments, or are tried elsewhere. */
 export const AFTER_EXEC: ReadonlySet<string> = new Set([
   'close',
+  'mmap',
+  'fcntl',
+  'flock',
   'execveat',
   'kill',
   'tgkill',
@@ -177,6 +183,15 @@ export function refusedCalls(parent: number): Call[] {
     ['another filter', 'prctl', 22, 2],
     ['keep capabilities', 'prctl', 8, 1],
     ['execveat of another', 'execveat', 3, 0, 0, 0, 0x1000],
+    ['lock a file', 'flock', 0, 2],
+    ['share a lock of a file', 'flock', 0, 1],
+    ['lock a range', 'fcntl', 0, 6],
+    ['wait for a lock', 'fcntl', 0, 7],
+    ['ask for a lock', 'fcntl', 0, 5],
+    ['lock as the open file', 'fcntl', 0, 37],
+    ['anonymous shared memory', 'mmap', 0, 4096, 3, 0x21, -1],
+    ['shared memory, reserved', 'mmap', 0, 4096, 0, 0x4021, -1],
+    ['shared memory, validated', 'mmap', 0, 4096, 3, 0x23, -1],
     ['execveat by path', 'execveat', 200, 0, 0, 0, 0],
   ];
   const plain = Object.keys(CALLS)

@@ -10,7 +10,7 @@ import { pathOfForgedRunners } from './forged-world.js';
 import { Neighbour } from './neighbour.js';
 
 const MIB = 1024 * 1024;
-const QUIET_WINDOWS = 3;
+const QUIET_WINDOWS = 1;
 const APPENDS_A_WINDOW = 60;
 /** Below this a ratio says more of the machine than of the service. */
 const FLOOR_MS = 50;
@@ -41,6 +41,17 @@ const ATTACKS: Readonly<Record<string, RegExp>> = {
   'more than too large': /a frame goes on after its fields/,
   'a wrong seal': /a frame has a wrong seal/,
 };
+/** What takes time or memory where it is believed: the neighbour is measured beside these. */
+const HEAVY = new Set([
+  'equal',
+  'million',
+  'distinct',
+  'empty',
+  'asking',
+  'claim',
+  'state too large',
+  'a long message',
+]);
 /** After these the service is started again, and must serve at once. */
 const RESTARTED = new Set(['million', 'distinct', 'empty']);
 
@@ -58,6 +69,9 @@ class World {
       UNSAFE_NO_SANDBOX: 'true',
       FOLD_DEADLINE_MS: '60000',
       ANSWER_DEADLINE_MS: '60000',
+      // What is forged is to be read, however slow the machine is.
+      RUNNER_EVENT_DEADLINE_MS: '20000',
+      RUNNER_BATCH_DEADLINE_MS: '20000',
       ...env,
     };
   }
@@ -114,13 +128,17 @@ test('forged answers', async (t) => {
     await t.test(name, async () => {
       const struck = await world.strikes();
       const told = world.service.output.length;
-      other.measure('nasty');
+      other.measure(HEAVY.has(name) ? 'nasty' : 'between');
       await new Tenant(world.service, API_KEY).append(`victim-${name.replaceAll(' ', '-')}`, `attack:${name}`);
       await until(async () => (await world.strikes()) > struck, 120_000);
       await until(() => reason.test(world.service.output.slice(told)), 60_000);
       largest = Math.max(largest, world.residentBytes());
-      await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
-      other.measure('between');
+      if (HEAVY.has(name))
+        for (const kind of ['quiet', 'between'] as const) {
+          // Windows alternate: a machine that is busy with something else is so in both.
+          await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
+          other.measure(kind);
+        }
       if (!RESTARTED.has(name)) return;
       await other.stop();
       await world.service.stop();

@@ -6,7 +6,7 @@ import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant, deleteTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { ArtefactHealth, artefactFault, isFaulted, revive } from '../../src/deployments/artefact-health.js';
+import { ArtefactHealth, artefactFault, isHalted, revive } from '../../src/deployments/artefact-health.js';
 import { tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
@@ -88,8 +88,8 @@ for (const { name, skip, open } of LOGS) {
             logger: silentLogger,
           }),
       );
-      const settled = async (): Promise<void> => {
-        for (const one of health) await one.settled();
+      const idle = async (): Promise<void> => {
+        for (const one of health) await one.idle();
         for (const catalog of catalogs) await catalog.refresh();
       };
 
@@ -102,12 +102,12 @@ for (const { name, skip, open } of LOGS) {
         strike('p1@3', 'x', 'other'),
       ])
         health[1]?.struck(foreign);
-      await settled();
+      await idle();
       now += 61_000;
       for (let i = 0; i < 3; i++) health[i % 2]?.struck(strike('art1', `recent ${i}`));
-      await settled();
+      await idle();
       assert.deepEqual(
-        catalogs.map((catalog) => isFaulted(catalog, 'art1')),
+        catalogs.map((catalog) => isHalted(catalog, 'art1')),
         [false, false],
       );
       assert.deepEqual(
@@ -117,7 +117,7 @@ for (const { name, skip, open } of LOGS) {
 
       // Two at once from two processes: none is lost, and one of them is the last.
       for (const one of health) one.struck(strike('art1', 'the last'));
-      await settled();
+      await idle();
       const fault = artefactFault(b, 'art1');
       assert.deepEqual([fault?.strikes, fault?.className, fault?.message], [4, 'C', 'the last']);
       assert.deepEqual(artefactFault(a, 'art1'), fault);
@@ -129,17 +129,17 @@ for (const { name, skip, open } of LOGS) {
       await revive(b, 'art1');
       await a.refresh();
       assert.deepEqual(
-        [isFaulted(a, 'art1'), artefactFault(a, 'art1'), tenantDefinitions(a, 'acme').bindings()[0]?.revivals],
+        [isHalted(a, 'art1'), artefactFault(a, 'art1'), tenantDefinitions(a, 'acme').bindings()[0]?.revivals],
         [false, undefined, 1],
       );
       for (let i = 0; i < 3; i++) health[0]?.struck(strike('art1'));
-      await settled();
-      assert.equal(isFaulted(b, 'art1'), false);
+      await idle();
+      assert.equal(isHalted(b, 'art1'), false);
 
       // Of a projection the revision is struck, also by what is run for a release of one of its keys.
       for (const unitId of ['p1@3', 'p1@3@release', 'p1@3', 'p1@2', 'p1@3@release']) health[1]?.struck(strike(unitId));
-      await settled();
-      assert.deepEqual([isFaulted(a, 'p1@3'), isFaulted(a, 'p1@2')], [true, false]);
+      await idle();
+      assert.deepEqual([isHalted(a, 'p1@3'), isHalted(a, 'p1@2')], [true, false]);
 
       await deleteTenant(a, 'acme', () => Promise.resolve());
       assert.deepEqual(a.list('artefact', undefined), []);
@@ -165,7 +165,7 @@ for (const { name, skip, open } of LOGS) {
       logger: silentLogger,
     });
     for (let i = 0; i < 50; i++) health.struck(strike('art1'));
-    await health.settled();
+    await health.idle();
     assert.equal(catalog.get('artefact', 'art1'), undefined);
   });
 }

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { CompileRequest, FoldItem, HostEvent, ProjectionUnit, State } from '../../src/code-host/code-host.js';
+import type {
+  CompileRequest,
+  FoldItem,
+  HostEvent,
+  ProjectionUnit,
+  SourceText,
+  State,
+} from '../../src/code-host/code-host.js';
 import { decodeCompiled, encodeCompile } from '../../src/code-host/dotnet/compile-codec.js';
 import { FrameReader } from '../../src/code-host/dotnet/frame-reader.js';
 import { FrameSplitter } from '../../src/code-host/dotnet/frame-splitter.js';
@@ -92,7 +99,9 @@ describe('golden frames', () => {
   it('compile', () => {
     const { requestId, request, answer, frames } = golden.compile;
     assert.equal(
-      written(() => encodeCompile(writer, requestId, request, 'error')),
+      written(() =>
+        encodeCompile(writer, requestId, { kind: request.kind, sources: request.sources as SourceText[] }, 'error'),
+      ),
       frames[0]?.hex,
     );
     assert.deepEqual(decodeCompiled(payload(frames[1]), request.kind), answer);

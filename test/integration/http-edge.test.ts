@@ -15,7 +15,8 @@ import { StatefoldError } from '../../src/core/errors.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { inferAggregateType } from '../../src/core/names.js';
-import type { Deployments, NotificationConfig, SourceFile } from '../../src/deployments/deployments.js';
+import type { Deployments, NotificationConfig } from '../../src/deployments/deployments.js';
+import type { SourceFile } from '../../src/deployments/source-file.js';
 import { Admission } from '../../src/http/admission.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
@@ -99,7 +100,7 @@ class MemoryAggregates implements Aggregates {
   }
 }
 
-class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes'> {
+class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
   readonly aggregates = new MemoryAggregates();
   readonly projections = {
     states: unasked,
@@ -209,7 +210,10 @@ before(async () => {
   };
   const registry: Tenants & AggregateHomes = {
     open: (tenantId) => Promise.resolve(open(tenantId)),
-    home: (tenantId) => Promise.resolve(open(tenantId).aggregates),
+    home: (tenantId) => {
+      open(tenantId);
+      return tenants.get(tenantId)?.aggregates ?? assert.fail(`no tenant ${tenantId}`);
+    },
     partitionsOf: () => 1,
     active: (tenantId) => tenants.get(tenantId) as unknown as Tenant,
     onActivated: () => undefined,
@@ -221,10 +225,8 @@ before(async () => {
     },
     uploadProjection: (_tenantId, sources, config, projectionId) => {
       uploads.push({ sources, config, projectionId });
-      const webhook =
-        typeof config?.webhookUrl !== 'string'
-          ? {}
-          : { webhook: { url: config.webhookUrl, isolated: config.isolateSecret ?? false, secrets: [] } };
+      const { webhookUrl: url, isolateSecret: isolated = false } = config ?? {};
+      const of = { tenantId: artefact.tenantId, endpointId: 'p9', source: { projectionId: 'p9' } };
       return Promise.resolve({
         projection: {
           ...artefact,
@@ -232,8 +234,8 @@ before(async () => {
           status: 'compiling',
           revision: 1,
           sse: config?.sse ?? false,
-          ...webhook,
         },
+        endpoint: typeof url === 'string' ? { ...of, url, isolated: isolated ?? false, secrets: [] } : undefined,
         secret: 'whsec_x',
       });
     },

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { taskOptions } from '../../src/app/open-tasks.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { uuidv7 } from '../../src/core/ids.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { ROOT, temporaryDirectory, until } from '../support/service.js';
+import { codecs, compiled, openRunners, testGround } from '../support/ground.js';
+import { temporaryDirectory, until } from '../support/service.js';
 
 const TALLY = `public record Tally(long Total);
 public class TallyProjection : IProjection<Tally>
@@ -26,37 +26,26 @@ async function world(t: TestContext) {
   const directory = temporaryDirectory(t);
   const clock = { at: Date.parse('2026-01-01T00:00:00Z'), now: (): number => clock.at };
   const log = new LmdbLog({ path: join(directory, 'log'), now: () => clock.at });
-  const codeHost = new DotnetCodeHost({
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(ROOT, 'dist', 'dotnet'),
-    workDir: join(directory, 'work'),
-    logger: silentLogger,
+  const ground = testGround({
+    directory,
+    clock,
+    env: { IDEMPOTENCY_WINDOW: '1000', CHANGES_RETENTION_MS: String(RETENTION) },
   });
-  t.after(() => Promise.all([log.close(), codeHost.close()]));
-  const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: TALLY }] });
-  assert.ok(compiled.ok);
+  ground.shutdown.add('log', () => log.close());
+  const codeHost = openRunners(ground);
+  t.after(() => ground.close());
+  const [assembly] = await compiled(t, ['projection', TALLY]);
+  assert.ok(assembly !== undefined);
   const definitions = {
     bindings: () => [],
     projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'a', classNames: ['TallyProjection'] }],
     projectionExists: () => true,
-    assembly: () => Promise.resolve(compiled.assembly),
+    assembly: () => Promise.resolve(assembly),
   };
   const open = async (): Promise<{ task: TenantTask; close(): Promise<void> }> => {
     const store = new LocalStore({ path: join(directory, 'store'), logger: silentLogger });
     const task = new TenantTask({
-      tenantId: 'acme',
-      log,
-      codecs: loadCodecs(join(ROOT, 'schemas', 'avro')),
-      store,
-      codeHost,
-      definitions,
-      owner: uuidv7(),
-      clock,
-      logger: silentLogger,
-      idempotencyWindow: 1000,
-      changesRetentionMs: RETENTION,
-      foldDeadlineMs: 1000,
+      ...taskOptions({ ...ground, owner: uuidv7() }, { log, codecs, store }, codeHost, 'acme', definitions),
       onStopped: () => undefined,
     });
     await task.open();
@@ -66,7 +55,7 @@ async function world(t: TestContext) {
 }
 
 const append = (task: TenantTask, aggregateId: string): Promise<unknown> =>
-  task.aggregates.append({
+  task.first.append({
     commandId: uuidv7(),
     keyed: false,
     requestHash: Buffer.alloc(0),

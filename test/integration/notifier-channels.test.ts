@@ -12,7 +12,7 @@ import { createRouter, upgradesOf } from '../../src/http/router.js';
 import type { Route, RouteDependencies } from '../../src/http/routes/dependencies.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
 import {
   change,
   ListFeed,
@@ -40,7 +40,7 @@ async function world(
   catalog.addProjection('t1', 'p1', { sse: true });
   catalog.addProjection('t2', 'foreign', { sse: true });
   const timers = new ManualTimers();
-  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
   const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);

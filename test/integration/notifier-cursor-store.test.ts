@@ -19,10 +19,10 @@ test('the latest save of each endpoint is there after a restart, in few appends,
   const partition = { topic: 'statefold.cursors', partition: 0 };
   const timers = new ManualTimers();
   let store = await LogCursorStore.open(log, silentLogger, timers);
-  const parked = [{ sequence: 3, key: 'ä', at: '2026-01-01T00:00:00.000Z', attempts: 11, reason: 'answered 500' }];
-  for (let i = 1; i <= 1_000; i++) store.save('t1/p1', { through: i, pending: [[i, 2]], parked });
-  store.save('t1/p2', { through: 5, pending: [], parked: [] });
-  assert.equal(store.load('t1/p1')?.through, 1_000, 'a save is seen at once');
+  const deadLetters = [{ position: 3, key: 'ä', at: '2026-01-01T00:00:00.000Z', attempts: 11, reason: 'answered 500' }];
+  for (let i = 1; i <= 1_000; i++) store.save('t1/p1', { end: i + 1, pending: [[i, 2]], deadLetters });
+  store.save('t1/p2', { end: 6, pending: [], deadLetters: [] });
+  assert.equal(store.load('t1/p1')?.end, 1_001, 'a save is seen at once');
   timers.advance(250);
   await until(() => timers.nextAt === undefined, 'nothing more to write');
   while ((await log.endOffset(partition)) < 2) await new Promise((resolve) => setImmediate(resolve));
@@ -30,7 +30,7 @@ test('the latest save of each endpoint is there after a restart, in few appends,
 
   const append = log.append.bind(log);
   log.append = () => Promise.reject(new AppendRefusedError('the disk is full'));
-  store.save('t1/p1', { through: 1_001, pending: [], parked });
+  store.save('t1/p1', { end: 1_002, pending: [], deadLetters });
   store.delete('t1/p2');
   timers.advance(250);
   await until(() => timers.nextAt !== undefined, 'it is tried again');
@@ -40,7 +40,28 @@ test('the latest save of each endpoint is there after a restart, in few appends,
 
   log = new LmdbLog({ path });
   store = await LogCursorStore.open(log, silentLogger, timers);
-  assert.deepEqual(store.load('t1/p1'), { through: 1_001, pending: [], parked });
+  assert.deepEqual(store.load('t1/p1'), { end: 1_002, pending: [], deadLetters });
   assert.equal(store.load('t1/p2'), undefined);
   await store.close();
+});
+
+test('what lies in the log keeps the words of the first release: records of it are read, and it reads ours', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const partition = { topic: 'statefold.cursors', partition: 0 };
+  const letter = { key: 'k', at: '2026-01-01T00:00:00.000Z', attempts: 11, reason: 'answered 500' };
+  const stored = { through: 7, pending: [[5, 1]], parked: [{ sequence: 3, ...letter }] };
+  await log.ensureTopics([{ topic: 'statefold.cursors', partitions: 1, cleanup: { policy: 'latest' } }]);
+  await log.append(partition, [{ key: Buffer.from('t1/p1'), value: Buffer.from(JSON.stringify(stored)) }]);
+  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const checkpoint = store.load('t1/p1');
+  assert.deepEqual(checkpoint, { end: 8, pending: [[5, 1]], deadLetters: [{ position: 3, ...letter }] });
+  store.save('t1/p2', checkpoint);
+  await store.close();
+  const [, written] = (await log.read(partition, 0, 1024 * 1024, 0)).records;
+  assert.deepEqual(JSON.parse(written?.value?.toString() ?? ''), stored);
 });

@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Change } from '../../src/core/change.js';
 import type { StoredCommit } from '../../src/core/event.js';
+import { commitsOf, type Input } from '../../src/feed/inputs.js';
 import type { SinkSource } from '../../src/read-store/sink-source.js';
 
 /** A tenant's accepted log as a list: what the sink reads in these tests. States are the count of the aggregate's events. */
 export class ListedLog implements SinkSource {
   readonly tenantId: string;
   readonly commits: StoredCommit[] = [];
-  readonly changes: Change[] = [];
+  /** Changes. */
+  readonly written: Change[] = [];
   readonly reads = { commits: [] as number[], changes: [] as number[] };
   /** Rejects, or never answers, the reads of states. */
   statesFault: 'reject' | 'hang' | undefined;
@@ -28,7 +30,7 @@ export class ListedLog implements SinkSource {
   }
 
   get changesEnd(): number {
-    return (this.changes.at(-1)?.sequence ?? 0) + 1;
+    return (this.written.at(-1)?.sequence ?? 0) + 1;
   }
 
   append(aggregateId: string, payloads: readonly string[], metadata?: string): void {
@@ -52,7 +54,7 @@ export class ListedLog implements SinkSource {
 
   change(key: string, state: string, fault = false): void {
     const sequence = this.changesEnd;
-    this.changes.push({
+    this.written.push({
       sequence,
       projectionId: 'p',
       revision: 1,
@@ -84,29 +86,35 @@ export class ListedLog implements SinkSource {
     this.#listener?.();
   }
 
-  readCommits(from: number, maxBytes: number): ReturnType<SinkSource['readCommits']> {
-    this.reads.commits.push(from);
-    const commits: StoredCommit[] = [];
-    let bytes = 0;
-    for (const commit of this.commits) {
-      if (commit.offset < from) continue;
-      if (bytes >= maxBytes) break;
-      commits.push(commit);
-      bytes += commit.events.reduce((sum, event) => sum + event.data.length + 64, 64);
-    }
-    const last = commits.at(-1);
-    return Promise.resolve({
-      commits,
-      next: last === undefined || last === this.commits.at(-1) ? Math.max(from, this.#offset) : last.offset + 1,
-    });
-  }
+  readonly inputs: SinkSource['inputs'] = {
+    read: (from, { bytes: maxBytes = Infinity }) => {
+      this.reads.commits.push(from);
+      const items: Input[] = [];
+      let bytes = 0;
+      for (const commit of this.commits) {
+        if (commit.offset < from) continue;
+        if (bytes >= maxBytes) break;
+        items.push({ kind: 'commit', commit });
+        bytes += commit.events.reduce((sum, event) => sum + event.data.length + 64, 64);
+      }
+      const [last] = commitsOf(items).slice(-1);
+      const end = last === undefined || last === this.commits.at(-1) ? Math.max(from, this.#offset) : last.offset + 1;
+      return Promise.resolve({ items, end });
+    },
+  };
 
-  readChanges(from: number): ReturnType<SinkSource['readChanges']> {
-    this.reads.changes.push(from);
-    return Promise.resolve({
-      changes: this.changes.filter(({ sequence }) => sequence >= from),
-      next: Math.max(from, this.changes.length === 0 ? 0 : this.changesEnd),
-    });
+  readonly changes: SinkSource['changes'] = {
+    read: (from) => {
+      this.reads.changes.push(from);
+      return Promise.resolve({
+        items: this.written.filter(({ sequence }) => sequence >= from),
+        end: Math.max(from, this.written.length === 0 ? 0 : this.changesEnd),
+      });
+    },
+  };
+
+  projectionExists(): boolean {
+    return true;
   }
 
   aggregateStates(

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Change } from '../../src/core/change.js';
+import { pushedInto } from '../support/all-changes.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
@@ -75,7 +76,7 @@ describe('a machine without a local store', () => {
       const former = new Machine(t, definitions);
       const before = await former.open(log);
       const pushed: Change[] = [];
-      before.changes.subscribe((changes) => void pushed.push(...changes));
+      pushedInto(before, pushed);
       const written: number[] = [];
       const snapshots = former.snapshots(log, {
         afterRecords: 40_000,
@@ -103,7 +104,7 @@ describe('a machine without a local store', () => {
       );
       const after = await next.open(log);
       const repeated: Change[] = [];
-      after.changes.subscribe((changes) => void repeated.push(...changes));
+      pushedInto(after, repeated);
       await folded(after);
       assert.deepEqual(await statesOf(after), left);
       assert.ok((await after.faults.countOfProjection('p')) > 0, 'faults are part of it');
@@ -215,7 +216,7 @@ describe('what is odd about a snapshot', () => {
     const entries = [...machine.store.section(TENANT).range('', '\u{10ffff}')].length;
     if (position === undefined) assert.equal(entries, 0, 'what could not be used left nothing');
     const task = await machine.open(log);
-    const { events } = await task.aggregates.events({
+    const { events } = await task.first.events({
       aggregateId: 'account-7',
       fromVersion: undefined,
       toVersion: undefined,

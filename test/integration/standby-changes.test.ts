@@ -1,6 +1,8 @@
 // The changes of a tenant where it is followed, for whoever notifies of it: those of the owner, through takeovers in both directions.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Change } from '../../src/core/change.js';
+import { pushedInto } from '../support/all-changes.js';
 import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { LOGS } from '../support/two-logs.js';
 import { appendAll, bank, Machine } from '../support/snapshot-world.js';
@@ -14,7 +16,7 @@ async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise
   await standby.changes.refresh();
   const head = owner.changes.head();
   assert.equal(standby.changes.head(), head);
-  assert.equal(await standby.changes.oldest('p'), await owner.changes.oldest('p'));
+  assert.equal(await standby.changes.of('p').start(), await owner.changes.of('p').start());
   for (const after of [0, 1, Math.floor(head / 2), head - 1, head, head + 100]) {
     const asked = [after + 1, { items: 60 }] as const;
     const [its, said] = [await standby.changes.of('p').read(...asked), await owner.changes.of('p').read(...asked)];
@@ -28,20 +30,26 @@ async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise
   assert.deepEqual((await standby.changes.of('another').read(1, { items: 10 })).items, []);
 }
 
-function heardBy(task: TenantTask): { readonly since: number; readonly sequences: number[] } {
-  const heard = { since: task.changes.head(), sequences: [] as number[] };
-  task.changes.subscribe((changes) => heard.sequences.push(...changes.map(({ sequence }) => sequence)));
-  return heard;
+function heardBy(task: TenantTask): { readonly since: number; readonly sequences: readonly number[] } {
+  const changes: Change[] = [];
+  const since = task.changes.head();
+  pushedInto(task, changes);
+  return {
+    since,
+    get sequences() {
+      return changes.map(({ sequence }) => sequence);
+    },
+  };
 }
 
 /** All sequences past a cursor, of every projection and with its faults. */
 async function accepted(task: TenantTask, after: number): Promise<readonly number[]> {
   const sequences: number[] = [];
   for (let next = after + 1; ;) {
-    const page = await task.sink.readChanges(next, 1024 * 1024);
-    sequences.push(...page.changes.map(({ sequence }) => sequence));
-    if (page.next === next) return sequences;
-    next = page.next;
+    const page = await task.sink.changes.read(next, { bytes: 1024 * 1024 });
+    sequences.push(...page.items.map(({ sequence }) => sequence));
+    if (page.end === next) return sequences;
+    next = page.end;
   }
 }
 

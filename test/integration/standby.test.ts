@@ -1,15 +1,13 @@
 // Two machines over one log: one owns the tenant, the other follows it without running its code, and takes it over.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult } from '../../src/core/event.js';
-import { silentLogger } from '../../src/core/logger.js';
 import type { Log } from '../../src/log/log.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import type { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { ROOT, temporaryDirectory, until } from '../support/service.js';
+import { until } from '../support/service.js';
+import { compiled } from '../support/ground.js';
 import { LOGS } from '../support/two-logs.js';
 import { append, appendAll, bank, changesRef, eventsRef, Machine, statesOf } from '../support/snapshot-world.js';
 
@@ -48,24 +46,15 @@ public class TallyProjection : IProjection<Tally>
 /** As the tenant's code, with a second revision of the projection that can be released. */
 async function redeployable(t: TestContext): Promise<TenantDefinitions & { release(): void }> {
   const base = await bank(t);
-  const directory = temporaryDirectory(t);
-  const codeHost = new DotnetCodeHost({
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(ROOT, 'dist', 'dotnet'),
-    workDir: join(directory, 'work'),
-    logger: silentLogger,
-  });
-  const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: SECOND }] });
-  await codeHost.close();
-  assert.ok(compiled.ok);
+  const [assembly] = await compiled(t, ['projection', SECOND]);
+  assert.ok(assembly !== undefined);
   const second = { projectionId: 'p', revision: 2, artefactId: 'projection-2', classNames: ['TallyProjection'] };
   let released = false;
   return {
     ...base,
     projections: () => (released ? [second] : base.projections()),
     assembly: (artefactId) =>
-      artefactId === second.artefactId ? Promise.resolve(compiled.assembly) : base.assembly(artefactId),
+      artefactId === second.artefactId ? Promise.resolve(assembly) : base.assembly(artefactId),
     release: () => (released = true),
   };
 }
@@ -93,7 +82,7 @@ for (const { name, skip, open } of LOGS) {
 
       const refusals = await Promise.allSettled<unknown>([
         append(standby, 1),
-        standby.aggregates.events({
+        standby.first.events({
           aggregateId: 'account-1',
           fromVersion: undefined,
           toVersion: undefined,
@@ -102,7 +91,7 @@ for (const { name, skip, open } of LOGS) {
         }),
         standby.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
         standby.aggregates.types(),
-        standby.aggregates.state('account', 'account-1'),
+        standby.first.state('account', 'account-1'),
         standby.projections.states({ projectionId: 'p', prefix: '', limit: 10, cursor: undefined }),
         standby.projections.statesOf('p', 'city 1'),
         standby.faults.ofProjection('p', { limit: 1, cursor: undefined }),

@@ -13,11 +13,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Webhook } from 'standardwebhooks';
+import type { ProjectionEntity } from '../../src/catalog/catalog.js';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
+import { systemClock } from '../../src/core/clock.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
+import { Endpoints } from '../../src/webhooks/endpoints.js';
 import { WebhookDeliverer, type WebhookDelivererOptions } from '../../src/webhooks/webhook-deliverer.js';
 import {
   change,
@@ -66,7 +69,8 @@ const stopServer = (server: Server): Promise<void> =>
   });
 
 const sealer = new Sealer('a master key for tests');
-const ISOLATED = rotateSecrets(sealer, [], Date.now());
+const { secret: SECRET, secrets } = rotateSecrets(sealer, [], Date.now());
+const ISOLATED = { isolated: true, secrets };
 
 function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   const feed = new ListFeed();
@@ -76,13 +80,21 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
   catalog.addTenant('t1');
   const timers = new ManualTimers();
   const store = new MapCursorStore();
-  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
+  const endpoints = new Endpoints({
+    catalog,
+    sealer,
+    checkUrl: () => Promise.resolve(),
+    changesHead: () => Promise.resolve(feed.head()),
+    clock: systemClock,
+  });
   const deliverer = (): WebhookDeliverer => {
     const one = new WebhookDeliverer({
       hub,
       tenants,
       catalog,
+      endpoints,
       store,
       unseal: (sealed) => sealer.unseal(sealed),
       logger: silentLogger,
@@ -96,9 +108,10 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
     return one;
   };
   const configure = (url: string, fields: object = {}): void => {
-    catalog.addProjection('t1', 'p1', { webhook: { url, isolated: true, secrets: ISOLATED.secrets, ...fields } });
+    if (catalog.get('projection', 'p1') === undefined) catalog.addProjection('t1', 'p1');
+    catalog.addEndpoint('t1', 'p1', { url, ...ISOLATED, ...fields });
   };
-  return { feed, tenants, catalog, timers, store, hub, deliverer, configure };
+  return { feed, tenants, catalog, timers, store, hub, endpoints, deliverer, configure };
 }
 
 test('12, 14: every change arrives signed, with a stable id, in order a key; the record is the one of every channel', async (t) => {
@@ -112,7 +125,7 @@ test('12, 14: every change arrives signed, with a stable id, in order a key; the
   w.feed.accept(...Array.from({ length: 300 }, (_, i) => change(10 + i, { key: `k${i % 7}`, aggregateId: 'ä-"ü"' })));
   await until(() => to.received.length === 303, 'the live changes');
   for (const { headers, body, sequence } of to.received) {
-    const verified = new Webhook(ISOLATED.secret).verify(body, headers as Record<string, string>) as {
+    const verified = new Webhook(SECRET).verify(body, headers as Record<string, string>) as {
       type: string;
       timestamp: string;
       data: { sequence: number; timestamp: string };
@@ -131,12 +144,12 @@ test('12, 14: every change arrives signed, with a stable id, in order a key; the
     );
   }
   await until(
-    () => w.store.load('t1/p1')?.through === 309 && w.store.load('t1/p1')?.pending.length === 0,
+    () => w.store.load('t1/p1')?.end === 310 && w.store.load('t1/p1')?.pending.length === 0,
     'the checkpoint',
   );
 });
 
-test('14: a failing key waits, others go on; attempts follow the schedule, then the change is parked and its key goes on', async (t) => {
+test('14: a failing key waits, others go on; attempts follow the schedule, then the message is a dead letter and its key goes on', async (t) => {
   const w = world(t);
   const to = await receiver(t, (one, response) => void response.writeHead(one.sequence === 2 ? 500 : 200).end());
   const deliverer = w.deliverer();
@@ -148,12 +161,9 @@ test('14: a failing key waits, others go on; attempts follow the schedule, then 
     change(4, { key: 'good' }),
     change(5, { key: 'good' }),
   );
-  await until(
-    () => to.received.length === 3 && deliverer.status('t1', 'p1')?.pending === 2,
-    'all but the key that fails',
-  );
+  await until(() => to.received.length === 3 && deliverer.status('p1')?.pending === 2, 'all but the key that fails');
   assert.deepEqual(to.sequences().sort(), [2, 4, 5]);
-  assert.equal(deliverer.status('t1', 'p1')?.cursor, 1);
+  assert.equal(deliverer.status('p1')?.cursor, 2);
   assert.deepEqual(w.store.load('t1/p1')?.pending, [
     [2, 1],
     [3, 0],
@@ -166,26 +176,26 @@ test('14: a failing key waits, others go on; attempts follow the schedule, then 
     hours += (w.timers.now() - before) / 3_600_000;
     await until(() => to.sequences().filter((s) => s === 2).length === attempt, `attempt ${attempt}`);
     await until(
-      () => deliverer.status('t1', 'p1')?.pending === (attempt < 11 ? 2 : 1) && w.timers.nextAt !== undefined,
+      () => deliverer.status('p1')?.pending === (attempt < 11 ? 2 : 1) && w.timers.nextAt !== undefined,
       'its end',
     );
   }
   assert.ok(hours > 70 && hours < 72, `three days, not ${hours} hours`);
   // An endpoint that failed that often has its next attempt after a pause.
   w.timers.advance(60_000);
-  await until(() => deliverer.status('t1', 'p1')?.pending === 0, 'the key goes on');
-  const parked = (deliverer.status('t1', 'p1')?.parked ?? []).map(({ sequence, key, attempts, reason }) => ({
-    sequence,
+  await until(() => deliverer.status('p1')?.pending === 0, 'the key goes on');
+  const letters = (deliverer.status('p1')?.deadLetters ?? []).map(({ position, key, attempts, reason }) => ({
+    position,
     key,
     attempts,
     reason,
   }));
-  assert.deepEqual(parked, [{ sequence: 2, key: 'bad', attempts: 11, reason: 'answered 500' }]);
+  assert.deepEqual(letters, [{ position: 2, key: 'bad', attempts: 11, reason: 'answered 500' }]);
   const ids = new Set(to.received.filter((r) => r.sequence === 2).map((r) => r.headers['webhook-id']));
   assert.equal(ids.size, 1, 'the id is that of the change, whatever the attempt');
 });
 
-test('14: a restart goes on at the cursor, delivers what was pending again, and nothing that was settled', async (t) => {
+test('14: a restart goes on at the cursor, delivers what was pending again, and nothing that was delivered', async (t) => {
   const w = world(t);
   let broken = true;
   const to = await receiver(
@@ -196,7 +206,7 @@ test('14: a restart goes on at the cursor, delivers what was pending again, and 
   await first.start();
   w.configure(to.url);
   w.feed.accept(change(1), change(2), change(3), change(4));
-  await until(() => first.status('t1', 'p1')?.pending === 1, 'all but one delivered');
+  await until(() => first.status('p1')?.pending === 1, 'all but one delivered');
   await first.close();
   w.feed.accept(change(6), change(7));
   broken = false;
@@ -214,11 +224,11 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   await deliverer.start();
   w.configure(to.url);
   w.feed.accept(change(1, { key: 'a' }));
-  await until(() => w.catalog.get('projection', 'p1')?.value.webhook?.disabledAt !== undefined, 'the catalog knows');
+  await until(() => w.catalog.get('endpoint', 'p1')?.value.disabledAt !== undefined, 'the catalog knows');
   w.feed.accept(change(2, { key: 'b' }));
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(to.received.length, 1);
-  assert.equal(deliverer.status('t1', 'p1'), undefined);
+  assert.equal(deliverer.status('p1'), undefined);
 });
 
 test('redirects are refused and count as failures; a huge answer is not read; 429 pauses the whole endpoint', async (t) => {
@@ -240,14 +250,14 @@ test('redirects are refused and count as failures; a huge answer is not read; 42
   await deliverer.start();
   w.configure(to.url);
   w.feed.accept(change(1, { key: 'a' }));
-  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the redirect fails');
-  assert.equal(deliverer.status('t1', 'p1')?.lastFailure, 'answered 307: redirects are not followed');
+  await until(() => deliverer.status('p1')?.lastFailure !== undefined, 'the redirect fails');
+  assert.equal(deliverer.status('p1')?.lastFailure, 'answered 307: redirects are not followed');
   assert.equal(elsewhere.received.length, 0);
   w.feed.accept(change(2, { key: 'b' }));
-  await until(() => deliverer.status('t1', 'p1')?.pending === 1, 'an endless answer of 200 is a delivery');
+  await until(() => deliverer.status('p1')?.pending === 1, 'an endless answer of 200 is a delivery');
   assert.ok(sent < 32 * 1024 * 1024, `${sent} bytes were taken`);
   w.feed.accept(change(3, { key: 'c' }));
-  await until(() => deliverer.status('t1', 'p1')?.lastFailure === 'answered 429', 'the limit');
+  await until(() => deliverer.status('p1')?.lastFailure === 'answered 429', 'the limit');
   w.feed.accept(change(4, { key: 'd' }));
   w.timers.advance(59_000);
   await new Promise((resolve) => setImmediate(resolve));
@@ -314,12 +324,12 @@ test('a name that turns private after the upload is not dialled', async (t) => {
   await deliverer.start();
   w.configure(`http://rebind.example.com:${port}/hook`);
   w.feed.accept(change(1));
-  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the refusal');
-  assert.match(deliverer.status('t1', 'p1')?.lastFailure ?? '', /not public \(loopback\)/);
+  await until(() => deliverer.status('p1')?.lastFailure !== undefined, 'the refusal');
+  assert.match(deliverer.status('p1')?.lastFailure ?? '', /not public \(loopback\)/);
   assert.deepEqual(asked, ['rebind.example.com']);
   w.configure(to.url);
   await until(
-    () => w.timers.nextAt !== undefined && deliverer.status('t1', 'p1')?.state === 'delivering',
+    () => w.timers.nextAt !== undefined && deliverer.status('p1')?.state === 'delivering',
     'the literal address',
   );
   w.timers.advance(5_000);
@@ -369,8 +379,8 @@ test('a certificate that nobody vouches for is a failure', async (t) => {
   await deliverer.start();
   w.configure(`https://localhost:${port}/hook`);
   w.feed.accept(change(1));
-  await until(() => deliverer.status('t1', 'p1')?.lastFailure !== undefined, 'the refusal');
-  assert.match(deliverer.status('t1', 'p1')?.lastFailure ?? '', /self[- ]signed/);
+  await until(() => deliverer.status('p1')?.lastFailure !== undefined, 'the refusal');
+  assert.match(deliverer.status('p1')?.lastFailure ?? '', /self[- ]signed/);
   assert.equal(requests, 0);
 });
 
@@ -386,11 +396,11 @@ test('14: dead endpoints of one tenant delay nothing of another, hold few connec
   await deliverer.start();
   for (let i = 0; i < 5; i++)
     w.catalog.addProjection('t1', `dead${i}`, {
-      webhook: { url: never.url, isolated: true, secrets: ISOLATED.secrets },
+      webhook: { url: never.url, ...ISOLATED },
     });
   w.catalog.addProjection('t2', 'alive', {
     tenantId: 't2',
-    webhook: { url: alive.url, isolated: true, secrets: ISOLATED.secrets },
+    webhook: { url: alive.url, ...ISOLATED },
   });
   w.feed.accept(...Array.from({ length: 50 }, (_, i) => change(i + 1, { projectionId: `dead${i % 5}`, key: `k${i}` })));
   await until(() => hanging.length === 2, 'the tenant has its share of the connections');
@@ -398,17 +408,17 @@ test('14: dead endpoints of one tenant delay nothing of another, hold few connec
   await until(() => alive.received.length === 20, 'the other tenant');
   assert.equal(never.received.length, 2);
   // Failing, each endpoint is tried by one request at a time, with pauses.
-  for (let i = 0; i < 100 && deliverer.status('t1', 'dead0')?.state !== 'failing'; i++) {
+  for (let i = 0; i < 100 && deliverer.status('dead0')?.state !== 'failing'; i++) {
     for (const response of hanging.splice(0)) response.writeHead(500).end();
     await until(() => hanging.length > 0 || w.timers.nextAt !== undefined, 'a next attempt');
     if (hanging.length === 0) w.timers.advance(1_000);
   }
-  assert.equal(deliverer.status('t1', 'dead0')?.state, 'failing');
+  assert.equal(deliverer.status('dead0')?.state, 'failing');
   dead = false;
   for (
     let i = 0;
     i < 500 &&
-    Array.from({ length: 5 }, (_, n) => deliverer.status('t1', `dead${n}`)?.pending).some((pending) => pending !== 0);
+    Array.from({ length: 5 }, (_, n) => deliverer.status(`dead${n}`)?.pending).some((pending) => pending !== 0);
     i++
   ) {
     for (const response of hanging.splice(0)) response.end();
@@ -416,7 +426,7 @@ test('14: dead endpoints of one tenant delay nothing of another, hold few connec
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
   assert.equal(new Set(never.received.filter((r) => r.path === '/hook').map((r) => r.headers['webhook-id'])).size, 50);
-  assert.equal(deliverer.status('t1', 'dead0')?.state, 'delivering');
+  assert.equal(deliverer.status('dead0')?.state, 'delivering');
 });
 
 test('an endpoint that is added later begins with what comes then; one that was taken away is forgotten', async (t) => {
@@ -433,3 +443,76 @@ test('an endpoint that is added later begins with what comes then; one that was 
   w.catalog.set('projection', 'p1', undefined);
   await until(() => w.store.load('t1/p1') === undefined, 'the cursor is deleted');
 });
+
+test('14, 15: two endpoints of one projection are two: each with its own secret, place, and failures', async (t) => {
+  const w = world(t);
+  const [one, two] = [await receiver(t), await receiver(t, (_, response) => void response.writeHead(500).end())];
+  const other = rotateSecrets(sealer, [], Date.now());
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(one.url);
+  const second = { tenantId: 't1', endpointId: 'e2', source: { projectionId: 'p1' }, isolated: true };
+  w.catalog.set('endpoint', 'e2', { ...second, url: two.url, secrets: other.secrets, since: 1 });
+  w.feed.accept(change(1, { key: 'a' }), change(2, { key: 'b' }));
+  await until(() => one.received.length === 2 && two.received.length === 1, 'each is told');
+  await until(
+    () => deliverer.status('e2')?.lastFailure !== undefined && deliverer.status('p1')?.pending === 0,
+    'one of them fails',
+  );
+  assert.deepEqual([deliverer.status('p1')?.pending, deliverer.status('e2')?.pending], [0, 1]);
+  assert.deepEqual(two.sequences(), [2], 'from where it was added');
+  const [{ headers, body }] = two.received as [Received];
+  assert.ok(new Webhook(other.secret).verify(body, headers as Record<string, string>));
+  assert.throws(() => new Webhook(SECRET).verify(body, headers as Record<string, string>));
+  // With the projection both end, and what was kept of them.
+  w.catalog.set('projection', 'p1', undefined);
+  await until(() => w.store.saved.size === 0, 'both are forgotten');
+  assert.deepEqual([deliverer.status('p1'), deliverer.status('e2')], [undefined, undefined]);
+});
+
+test('a webhook that an older release stored in the projection goes on, and is an entity from its first change on', async (t) => {
+  const w = world(t);
+  let answer = 200;
+  const to = await receiver(t, (_, response) => void response.writeHead(answer).end());
+  const moved = await receiver(t);
+  w.catalog.addProjection('t1', 'p1', { webhook: { url: to.url, ...ISOLATED, since: 1 } });
+  w.feed.accept(change(1), change(2));
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  await until(() => to.received.length === 1, 'it goes on from where it was added');
+  const { headers, body } = to.received[0] as Received;
+  const rotated = await w.endpoints.rotateOfProjection(projectionOf(w));
+  assert.equal(projectionOf(w).webhook, undefined);
+  const entity = w.catalog.get('endpoint', 'p1')?.value;
+  assert.deepEqual([entity?.url, entity?.since, entity?.secrets.length], [to.url, 1, 2]);
+  w.feed.accept(change(3));
+  await until(() => to.received.length === 2, 'it is the same endpoint still');
+  for (const secret of [SECRET, rotated])
+    assert.ok(
+      new Webhook(secret).verify(to.received[1]?.body ?? '', to.received[1]?.headers as Record<string, string>),
+    );
+  assert.throws(() => new Webhook(rotated).verify(body, headers as Record<string, string>));
+
+  // 410 finds another that is as it was stored.
+  answer = 410;
+  w.catalog.addProjection('t1', 'p2', { webhook: { url: to.url, ...ISOLATED } });
+  w.feed.accept(change(4, { projectionId: 'p2' }));
+  await until(() => w.catalog.get('endpoint', 'p2')?.value.disabledAt !== undefined, 'it is disabled');
+  assert.equal(w.catalog.get('projection', 'p2')?.value.webhook, undefined);
+  const config = { webhookUrl: moved.url, isolateSecret: undefined };
+  await (
+    await w.endpoints.configuring('t1', config, projectionOf(w, 'p2'))
+  )('p2');
+  await until(() => moved.received.length === 1, 'naming a URL enables it, and what was pending goes there');
+  await (
+    await w.endpoints.configuring('t1', { ...config, webhookUrl: null, isolateSecret: false }, undefined)
+  )('p2');
+  assert.equal(w.catalog.get('endpoint', 'p2'), undefined);
+  await until(() => w.store.load('t1/p2') === undefined, 'one that is taken away is forgotten');
+});
+
+const projectionOf = (w: ReturnType<typeof world>, projectionId = 'p1'): ProjectionEntity => {
+  const projection = w.catalog.get('projection', projectionId)?.value;
+  assert.ok(projection);
+  return projection;
+};

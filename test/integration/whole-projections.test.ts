@@ -41,7 +41,7 @@ test('a swap, a rollback, a trim and a drop of many keys hold the event loop for
   assert.equal(state?.state?.toString(), stateOf(1, keyOf(KEYS - 1)));
   await measured('a trim', async () => {
     await world.expire();
-    await seat.task.changes.oldest(PROJECTION);
+    await seat.task.changes.of(PROJECTION).start();
     await seat.isSwept();
   });
   await measured('a drop', async () => {

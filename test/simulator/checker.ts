@@ -265,7 +265,7 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
   if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
   for (const [aggregateId, commits] of truth.byAggregate) {
     const page = await settled(
-      task.aggregates.events({
+      task.first.events({
         aggregateId,
         fromVersion: 1,
         toVersion: undefined,
@@ -276,7 +276,7 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     const want = commits.flatMap(({ eventIds }) => eventIds).join();
     if (page !== undefined && page.events.map(({ eventId }) => eventId).join() !== want)
       bad(`9: ${who} lists other events of ${aggregateId} than the log has`);
-    const state = await settled(task.aggregates.state(AGGREGATE_TYPE, aggregateId));
+    const state = await settled(task.first.state(AGGREGATE_TYPE, aggregateId));
     const stand = standing(truth, aggregateId);
     if (
       state !== undefined &&
@@ -311,8 +311,9 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     for (const { key, sequence } of page?.states ?? [])
       if (sequence !== last.get(key) && (last.get(key) ?? 0) >= anchor)
         bad(`12: ${who} has sequence ${sequence} for ${key} of ${projectionId}, its last change is ${last.get(key)}`);
-    const oldest = await settled(task.changes.oldest(projectionId));
-    if (oldest === undefined) continue;
+    const from = await settled(task.changes.of(projectionId).start());
+    if (from === undefined) continue;
+    const oldest = from - 1;
     if (oldest > anchor)
       bad(`12: ${who} lets cursors of ${projectionId} up to ${oldest} expire, the log has all from ${anchor} on`);
     const feed = await settled(task.changes.of(projectionId).read(oldest + 1, { items: 100_000 }));

@@ -55,7 +55,7 @@ function send(
   const identity = { commandId: key ?? `command-${number}`, keyed: key !== undefined, requestHash: Buffer.from(body) };
   const rest = { aggregateType: undefined, correlationId: undefined, causationId: undefined, metadata: undefined };
   post(world, process, `append ${number}`, () => {
-    task.aggregates.append({ ...identity, ...rest, aggregateId, expectedVersion: expected, events }).then(
+    task.first.append({ ...identity, ...rest, aggregateId, expectedVersion: expected, events }).then(
       (result) => (outcome.answer = result),
       (error: unknown) => (outcome.answer = error as StatefoldError),
     );
@@ -345,7 +345,7 @@ describe('cases of the model', () => {
         world.log.fate = (process, to) => (process === former.process && to.topic === EVENTS ? 'dropped' : undefined);
         let seen: number | string | undefined;
         post(world, former.process, 'a read', () => {
-          former.task.aggregates
+          former.task.first
             .events({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
             .then(
               ({ events }) => (seen = events.length),
@@ -438,7 +438,7 @@ describe('cases of the model', () => {
     let read: unknown;
     const refused = send(world, former, { expected: 2 });
     post(world, former.process, 'read', () => {
-      former.task.aggregates
+      former.task.first
         .events({ aggregateId: 'acc-0', fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' })
         .catch((error: unknown) => (read = error));
     });

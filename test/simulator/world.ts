@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import type { Change } from '../../src/core/change.js';
+import { pushedInto } from '../support/all-changes.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -304,7 +305,7 @@ export class World {
       label: standby ? 'stands by' : 'opens',
       weight: 1,
       run: () => {
-        task.changes.subscribe((changes) => pushed.push(...changes));
+        pushedInto(task, pushed);
         task.open({ standby }).then(
           () => (running.open = true),
           (error: unknown) => {
@@ -539,7 +540,7 @@ export class World {
     };
     const any = { mode, eventId: undefined, version: undefined };
     if (random.chance(0.5))
-      return void task.aggregates
+      return void task.first
         .release({
           ...any,
           aggregateType: AGGREGATE_TYPE,
@@ -637,7 +638,7 @@ export class World {
     const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
     const { standby } = running;
     const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
-    running.task.aggregates
+    running.task.first
       .append({
         aggregateId,
         commandId,
@@ -691,7 +692,7 @@ export class World {
     });
     const direction = scheduler.random.pick(['forward', 'backward'] as const);
     const { standby } = running;
-    running.task.aggregates
+    running.task.first
       .events({ aggregateId, fromVersion: undefined, toVersion: undefined, limit: 10_000, direction })
       .then(
         ({ events }) => {

@@ -7,31 +7,31 @@ import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import type { Owner, Ownership } from '../../src/placement/ownership.js';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
+import { taskOptions, type TaskGround } from '../../src/app/open-tasks.js';
+import type { CodeHost } from '../../src/code-host/code-host.js';
 import { readSettings } from '../../src/config/settings.js';
-import { systemClock } from '../../src/core/clock.js';
-import type { AppendCommand, AppendResult } from '../../src/core/event.js';
 import { silentLogger } from '../../src/core/logger.js';
-import type { Deployments, SourceFile } from '../../src/deployments/deployments.js';
+import type { Deployments } from '../../src/deployments/deployments.js';
+import type { SourceFile } from '../../src/deployments/source-file.js';
 import { Admission } from '../../src/http/admission.js';
 import { Channels } from '../../src/http/channels.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
 import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
 import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
 import { LocalStore } from '../../src/store/local-store.js';
-import type { Aggregates } from '../../src/aggregates/aggregates.js';
-import type { AggregateHomes, Tenant, Tenants } from '../../src/tenancy/tenant.js';
-import type { TenantFeed } from '../../src/feed/changes.js';
+import type { AggregateHome } from '../../src/aggregates/aggregates.js';
+import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
+import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
-import { ROOT, temporaryDirectory } from './service.js';
+import { codecs, compiled, openRunners, testGround } from './ground.js';
+import { temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
 
@@ -113,7 +113,7 @@ export interface EdgeNode {
   /** As if the tenant's last task had stopped by itself. */
   readonly fail: { with: ((error: Error) => void) | undefined };
   readonly catalog: FencedCatalog;
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   /** Sources of the uploads that came to this process. */
   readonly uploads: (readonly SourceFile[])[];
   /** Tenants whose data this process was told to remove. */
@@ -152,31 +152,14 @@ export interface EdgePairOptions {
 export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairOptions = {}): Promise<EdgePair> {
   const directory = temporaryDirectory(t);
   const log = new LmdbLog({ path: join(directory, 'log') });
-  const timing = {
-    batchDeadlineMs: 5_000,
-    eventDeadlineMs: 1_000,
-    compileDeadlineMs: 60_000,
-    heapLimitBytes: 128 * 1024 * 1024,
-    idleMs: 60_000,
-  };
-  const codeHost = new DotnetCodeHost({
-    ...timing,
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(ROOT, 'dist', 'dotnet'),
-    workDir: join(directory, 'work'),
-    logger: silentLogger,
-  });
-  const closers: (() => Promise<unknown> | void)[] = [() => log.close(), () => codeHost.close()];
+  const ground = testGround({ directory, env: { FOLD_DEADLINE_MS: '1000' } });
+  ground.shutdown.add('log', () => log.close());
+  const codeHost = openRunners(ground);
+  const closers: (() => Promise<unknown> | void)[] = [() => ground.close()];
   t.after(async () => {
     for (const close of closers.reverse()) await close();
   });
-  let assembly: Buffer | undefined;
-  if (options.projection === true) {
-    const compiled = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: TALLY }] });
-    if (!compiled.ok) throw new Error('the projection does not compile');
-    assembly = compiled.assembly;
-  }
+  const [assembly] = options.projection === true ? await compiled(t, ['projection', TALLY]) : [];
   const definitions: TenantDefinitions = {
     bindings: () => [],
     projections: () =>
@@ -189,6 +172,7 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
   };
   const node = async (name: 'a' | 'b'): Promise<EdgeNode> => {
     const made = await edgeNode(name, {
+      ground,
       directory,
       log,
       codeHost,
@@ -219,9 +203,10 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
 }
 
 interface Shared {
+  readonly ground: TaskGround;
   readonly directory: string;
   readonly log: Log;
-  readonly codeHost: DotnetCodeHost;
+  readonly codeHost: CodeHost;
   readonly definitions: TenantDefinitions;
   readonly env: Readonly<Record<string, string>>;
   readonly aligned: boolean;
@@ -229,9 +214,8 @@ interface Shared {
 
 async function edgeNode(
   name: string,
-  { directory, log, codeHost, definitions, env, aligned }: Shared,
+  { ground, directory, log, codeHost, definitions, env, aligned }: Shared,
 ): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
-  const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   const counts = { tunnels: 0, appends: 0, catalogQueries: 0 };
   const hold: EdgeNode['hold'] = { queries: undefined, following: undefined };
   const counted = new Proxy(log, {
@@ -273,52 +257,40 @@ async function edgeNode(
     create: (tenantId, onStopped) => {
       fail.with = onStopped;
       return new TenantTask({
-        ...{
-          tenantId,
-          log: held,
-          codecs,
-          store,
+        ...taskOptions(
+          { ...ground, owner: `${name}-${opened++}` },
+          { log: held, codecs, store },
           codeHost,
+          tenantId,
           definitions,
-          owner: `${name}-${opened++}`,
-          clock: systemClock,
-          logger: silentLogger,
-          onStopped,
-        },
-        ...{ idempotencyWindow: 100_000, changesRetentionMs: 3_600_000, foldDeadlineMs: 1_000 },
+        ),
+        onStopped,
       });
     },
   });
   const tenants: Tenants & AggregateHomes = {
-    open: async (tenantId) => watched(await registry.open(tenantId)),
-    active: (tenantId) => {
-      const tenant = registry.active(tenantId);
-      return tenant === undefined ? undefined : watched(tenant);
-    },
-    onActivated: (listener) => registry.onActivated((tenant) => listener(watched(tenant))),
+    open: (tenantId) => registry.open(tenantId),
+    active: (tenantId) => registry.active(tenantId),
+    onActivated: (listener) => registry.onActivated(listener),
     partitionsOf: () => 1,
-    home: async (tenantId) => watched(await registry.open(tenantId)).aggregates,
+    home: async (tenantId) => watchedHome((await registry.open(tenantId)).first),
   };
-  const watchedTenants = new WeakMap<Tenant, Tenant>();
-  const watched = (tenant: Tenant): Tenant => {
-    let seen = watchedTenants.get(tenant);
+  const homes = new WeakMap<AggregateHome, AggregateHome>();
+  const watchedHome = (home: AggregateHome): AggregateHome => {
+    let seen = homes.get(home);
     if (seen === undefined) {
-      const append = async (command: AppendCommand): Promise<AppendResult> => {
-        const result = await tenant.aggregates.append(command);
-        counts.appends++;
-        await node.afterAppend?.();
-        return result;
-      };
-      const aggregates = new Proxy(tenant.aggregates, {
-        get: (target, property: keyof Aggregates) => {
-          if (property === 'append') return append;
-          const value: unknown = Reflect.get(target, property);
-          return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
+      seen = {
+        append: async (command) => {
+          const result = await home.append(command);
+          counts.appends++;
+          await node.afterAppend?.();
+          return result;
         },
-      });
-      const { projections, faults, changes } = tenant;
-      seen = { tenantId: tenant.tenantId, aggregates, projections, faults, changes };
-      watchedTenants.set(tenant, seen);
+        events: (query) => home.events(query),
+        state: (aggregateType, aggregateId) => home.state(aggregateType, aggregateId),
+        release: (query) => home.release(query),
+      };
+      homes.set(home, seen);
     }
     return seen;
   };
@@ -335,7 +307,7 @@ async function edgeNode(
     activity: NO_ACTIVITY,
     idleMs: 600_000,
   });
-  const hub = new ChangeHub({ tenants: feeds, followed, logger: silentLogger });
+  const hub = new FeedHub({ tenants: feeds, followed });
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
   const assignment = aligned

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Catalog } from '../../src/catalog/catalog.js';
 import type { Settings } from '../../src/config/settings.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
 import type { Admission } from '../../src/http/admission.js';
 import { Channels } from '../../src/http/channels.js';
 import { SchemaRegistry } from '../../src/http/schema-registry.js';
@@ -27,7 +27,7 @@ export const schemaRegistryOf = (catalog: Catalog, admission: Admission, limits:
 export function quietChannels(catalog: Catalog, admission: Admission): Channels {
   const tenants = new ListTenants();
   return new Channels({
-    hub: new ChangeHub({ tenants, logger: silentLogger }),
+    hub: new FeedHub({ tenants }),
     tenants,
     catalog,
     admission,

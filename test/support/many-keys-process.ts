@@ -56,7 +56,7 @@ async function run(directory: string, operation: Operation, slices: number): Pro
   else if (operation === 'rebuild') world.deploy(seat, 3, 2, 'rebuild');
   else if (operation === 'rollback') world.deploy(seat, 3, 1, 'rollback');
   else if (operation === 'drop') world.drop(seat);
-  else await seat.task.changes.oldest(PROJECTION);
+  else await seat.task.changes.of(PROJECTION).start();
   await new Promise((resolve) => setTimeout(resolve, 600_000));
 }
 

@@ -131,7 +131,7 @@ export class ManyKeysWorld {
   /** One event of each of so many keys. */
   async append({ task }: Seat, keys: number): Promise<void> {
     for (let at = 0; at < keys; at += EVENTS_PER_APPEND) {
-      await task.aggregates.append({
+      await task.first.append({
         commandId: uuidv7(),
         keyed: false,
         requestHash: Buffer.alloc(0),
@@ -220,7 +220,7 @@ export class Seat {
   async told(): Promise<Change[]> {
     const all: Change[] = [];
     const feed = this.task.changes.of(PROJECTION);
-    for (let from = (await this.task.changes.oldest(PROJECTION)) + 1; ;) {
+    for (let from = await this.task.changes.of(PROJECTION).start(); ;) {
       const { items } = await feed.read(from, { items: 1000 });
       if (items.length === 0) return all;
       all.push(...items);

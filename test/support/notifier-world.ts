@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type {
   Catalog,
   CatalogChange,
+  EndpointEntity,
   Entities,
   EntityKind,
   Entry,
@@ -12,7 +13,8 @@ import type {
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
-import type { Feed, Page } from '../../src/feed/feed.js';
+import type { FollowedFeed, Page } from '../../src/feed/feed.js';
+import { Signal } from '../../src/feed/signal.js';
 import type { Timers } from '../../src/feed/timers.js';
 import type { ChangeFeed } from '../../src/feed/changes.js';
 import type { Tenant, Tenants } from '../../src/tenancy/tenant.js';
@@ -43,7 +45,7 @@ export class ListFeed implements ChangeFeed {
   trimmed = 0;
   reads = 0;
   unavailable = false;
-  readonly listeners = new Set<(changes: readonly Change[]) => void>();
+  readonly #signals = new Map<string, Signal>();
 
   /** `deferred`: listeners are told in a microtask, after the head and the tail have moved. */
   constructor(
@@ -59,18 +61,33 @@ export class ListFeed implements ChangeFeed {
   }
 
   #tell(changes: readonly Change[]): void {
-    for (const listener of [...this.listeners]) listener(changes);
+    const first = new Map<string, number>();
+    for (const { projectionId, sequence } of changes) if (!first.has(projectionId)) first.set(projectionId, sequence);
+    for (const [projectionId, sequence] of first) this.#signals.get(projectionId)?.tell(sequence);
   }
 
   head(): number {
     return this.#head;
   }
 
-  of(projectionId: string): Feed<Change> {
+  /** How many are told of changes. */
+  get listeners(): number {
+    return [...this.#signals.values()].reduce((sum, { listeners }) => sum + listeners, 0);
+  }
+
+  of(projectionId: string): FollowedFeed<Change> {
     const listed = (): number => this.#head + 1;
     return {
       get head() {
         return listed();
+      },
+      positionOf: ({ sequence }) => sequence,
+      start: () => Promise.resolve(this.trimmed + 1),
+      refresh: () => this.refresh(),
+      subscribe: (advanced) => {
+        const signal = this.#signals.get(projectionId) ?? new Signal();
+        this.#signals.set(projectionId, signal);
+        return signal.subscribe(advanced);
       },
       recent: (from, { items = Infinity }) => {
         const first = this.changes.length - this.tailSize;
@@ -98,17 +115,8 @@ export class ListFeed implements ChangeFeed {
     return { items, end: items.length === most ? behind : Math.max(behind, from, head + 1) };
   }
 
-  oldest(): Promise<number> {
-    return Promise.resolve(this.trimmed);
-  }
-
   refresh(): Promise<void> {
     return Promise.resolve();
-  }
-
-  subscribe(listener: (changes: readonly Change[]) => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
   }
 
   #past(projectionId: string, after: number, limit: number): Change[] {
@@ -157,7 +165,7 @@ export class ListTenants implements Tenants {
   }
 }
 
-export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'onChange' | 'keyByHash' | 'refresh'> {
+export class MapCatalog implements Catalog {
   readonly #entries = new Map<string, Entry<EntityKind>>();
   readonly #listeners: ((change: CatalogChange) => void)[] = [];
 
@@ -173,8 +181,28 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
     return this.#entries.get(`${kind}/${id}`) as Entry<K> | undefined;
   }
 
-  list<K extends EntityKind>(kind: K): readonly Entry<K>[] {
-    return [...this.#entries].flatMap(([at, entry]) => (at.startsWith(`${kind}/`) ? [entry as Entry<K>] : []));
+  list<K extends EntityKind>(kind: K, tenantId?: string): readonly Entry<K>[] {
+    return [...this.#entries].flatMap(([at, entry]) =>
+      at.startsWith(`${kind}/`) && (tenantId === undefined || entry.value.tenantId === tenantId)
+        ? [entry as Entry<K>]
+        : [],
+    );
+  }
+
+  put<K extends EntityKind>(kind: K, id: string, expected: number, value: Entities[K]): Promise<void> {
+    if ((this.get(kind, id)?.version ?? 0) !== expected)
+      return Promise.reject(new StatefoldError('ALREADY_EXISTS', `${kind} ${id} is not at version ${expected}`));
+    this.set(kind, id, value);
+    return Promise.resolve();
+  }
+
+  delete(kind: EntityKind, id: string): Promise<void> {
+    return this.remove(kind, id);
+  }
+
+  remove(kind: EntityKind, id: string): Promise<void> {
+    if (this.get(kind, id) !== undefined) this.set(kind, id, undefined);
+    return Promise.resolve();
   }
 
   update<K extends EntityKind>(
@@ -197,6 +225,14 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
     return Promise.resolve();
   }
 
+  get artefacts(): never {
+    throw new Error('this catalog has no artefacts');
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
   keyByHash(hash: string): Entities['key'] | undefined {
     return this.list('key').find(({ value }) => value.hash === hash)?.value;
   }
@@ -207,6 +243,14 @@ export class MapCatalog implements Pick<Catalog, 'get' | 'list' | 'update' | 'on
     this.set('tenant', tenantId, { tenantId, name: tenantId, createdAt, partitions: 1, webhookSecrets: secrets });
     const hash = createHash('sha256').update(`key-of-${tenantId}`).digest('hex');
     this.set('key', `id-${tenantId}`, { keyId: `id-${tenantId}`, tenantId, hash, prefix: 'key', createdAt });
+  }
+
+  /** The first endpoint of the projection. */
+  addEndpoint(tenantId: string, projectionId: string, fields: Partial<EndpointEntity> = {}): void {
+    this.set('endpoint', projectionId, {
+      ...{ tenantId, endpointId: projectionId, source: { projectionId } },
+      ...{ isolated: false, secrets: [], ...fields },
+    });
   }
 
   addProjection(tenantId: string, projectionId: string, fields: Partial<ProjectionEntity> = {}): void {
@@ -278,7 +322,7 @@ export class ManualTimers implements Timers {
 }
 
 /** Waits until `condition` holds, turn by turn. */
-export async function until(condition: () => boolean, what: string, deadlineMs = 5_000): Promise<void> {
+export async function until(condition: () => boolean, what: string, deadlineMs = 20_000): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!condition()) {
     if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);

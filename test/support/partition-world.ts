@@ -1,37 +1,30 @@
 // Processes that share the partitions of one tenant over one log: each with its own disk, its tasks, and the slots that the test gives it.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { openSnapshots, openTasks } from '../../src/app/open-tasks.js';
 import { partitionKey, partitionOfKey } from '../../src/core/slots.js';
-import type { CompileRequest } from '../../src/code-host/code-host.js';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
-import { systemClock } from '../../src/core/clock.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger, type Logger } from '../../src/core/logger.js';
 import { partitionOf } from '../../src/core/murmur2.js';
 import type { CommitValue, EventsBody } from '../../src/core/records.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../../src/log/log.js';
-import { PartitionTask } from '../../src/tenancy/partition-task.js';
 import { ThreadedSectionArchive } from '../../src/snapshots/section-archive.js';
-import { Snapshots } from '../../src/snapshots/snapshots.js';
-import { LocalStore } from '../../src/store/local-store.js';
-import type { TenantDefinitions, TenantTaskOptions } from '../../src/tenancy/task-options.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import type { AggregateHome } from '../../src/aggregates/aggregates.js';
-import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
-import { TenantTask } from '../../src/tenancy/tenant-task.js';
+import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
+import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { eventsTopic, orderTopic } from '../../src/log/topics.js';
 import { ToldOwnership } from './edge-pair.js';
-import { ROOT, temporaryDirectory } from './service.js';
+import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { temporaryDirectory } from './service.js';
 
 export const TENANT = 'acme';
 export const PARTITIONS = 4;
 export const orderRef: PartitionRef = { topic: orderTopic(TENANT), partition: 0 };
-export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
-const HOUR_MS = 3_600_000;
+export { codecs };
 
 const REDUCER = `public record Count(int Events, long Sum);
 [AggregateType("account")]
@@ -52,32 +45,14 @@ public class ChainProjection : IMultiKeyProjection<Link>
     }
 }`;
 
-const dotnet = (directory: string): DotnetCodeHost =>
-  new DotnetCodeHost({
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(ROOT, 'dist', 'dotnet'),
-    workDir: join(directory, 'work'),
-    logger: silentLogger,
-  });
-
 /** The tenant's code: a reducer, and the projection `p`, whose revision may be raised. */
 export interface ChainCode extends TenantDefinitions {
   revision: number;
 }
 
 export async function chainCode(t: Pick<TestContext, 'after'>): Promise<ChainCode> {
-  const codeHost = dotnet(temporaryDirectory(t));
-  const compile = async (kind: CompileRequest['kind'], text: string): Promise<Buffer> => {
-    const compiled = await codeHost.compile({ kind, sources: [{ path: 'Code.cs', text }] });
-    assert.ok(compiled.ok);
-    return compiled.assembly;
-  };
-  const assemblies: Readonly<Record<string, Buffer>> = {
-    reducer: await compile('reducer', REDUCER),
-    projection: await compile('projection', CHAIN),
-  };
-  await codeHost.close();
+  const [reducer, projection] = await compiled(t, ['reducer', REDUCER], ['projection', CHAIN]);
+  const assemblies: Readonly<Record<string, Buffer | undefined>> = { reducer, projection };
   const code: ChainCode = {
     revision: 1,
     bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'CountReducer', generation: 1 }],
@@ -99,52 +74,26 @@ export class Node {
   /** Of each of its sections that was loaded from a snapshot, how many entries. */
   readonly loaded: number[] = [];
   readonly archive: ThreadedSectionArchive;
-  readonly #store: LocalStore;
-  readonly #codeHost: DotnetCodeHost;
-  #closed = false;
+  readonly #ground: TestGround;
 
   constructor(t: Pick<TestContext, 'after'>, log: Log, definitions: TenantDefinitions, path = temporaryDirectory(t)) {
     const warn = (...[, message]: Parameters<Logger['warn']>): void => void this.warnings.push(message ?? '');
-    const logger: Logger = { ...silentLogger, warn, error: warn };
-    this.#store = new LocalStore({ path: join(path, 'store'), logger });
-    this.#codeHost = dotnet(path);
-    this.archive = new ThreadedSectionArchive(this.#store);
-    const snapshots = new Snapshots({
-      ...{
-        log,
-        codecs,
-        store: this.#store,
-        archive: this.archive,
-        logger,
-        changesRetentionMs: HOUR_MS,
-        partitionsOf: () => PARTITIONS,
-      },
-      ...{ afterRecords: 1_000_000, observer: { loaded: (entries) => void this.loaded.push(entries) } },
+    this.#ground = testGround({
+      directory: path,
+      // A snapshot is written when the test says.
+      env: { SNAPSHOT_AFTER_RECORDS: '1000000' },
+      logger: { ...silentLogger, warn, error: warn },
+      metrics: { tasks: {}, snapshots: { loaded: (entries) => void this.loaded.push(entries) } },
     });
-    t.after(() => snapshots.close());
-    const options: Omit<TenantTaskOptions, 'onStopped'> = {
-      ...{
-        tenantId: TENANT,
-        log,
-        codecs,
-        store: this.#store,
-        codeHost: this.#codeHost,
-        definitions,
-        owner: uuidv7(),
-        clock: systemClock,
-        logger,
-      },
-      ...{ idempotencyWindow: 100_000, changesRetentionMs: HOUR_MS, foldDeadlineMs: 10_000 },
-    };
-    this.registry = new TenantRegistry({
-      ownership: this.ownership,
-      logger,
-      idleMs: 600_000,
-      partitionsOf: () => PARTITIONS,
-      prepare: (section) => snapshots.restore(section),
-      create: (_, onStopped, partitions) =>
-        new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) }),
-      partitions: { create: (of) => new PartitionTask({ ...options, ...of }) },
+    const store = openStore(this.#ground);
+    const codeHost = openRunners(this.#ground);
+    this.archive = new ThreadedSectionArchive(store);
+    const storage = { log, codecs, store, ownership: this.ownership };
+    const partitionsOf = (): number => PARTITIONS;
+    this.registry = openTasks(this.#ground, storage, codeHost, {
+      definitionsOf: (tenantId) => (tenantId === TENANT ? definitions : undefined),
+      partitionsOf,
+      snapshots: openSnapshots(this.#ground, storage, partitionsOf),
     });
     t.after(() => this.close());
   }
@@ -157,12 +106,8 @@ export class Node {
     return this.registry.open(TENANT);
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.registry.close();
-    await this.#codeHost.close();
-    await this.#store.close();
+  close(): Promise<void> {
+    return this.#ground.close();
   }
 }
 

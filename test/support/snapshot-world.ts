@@ -1,22 +1,22 @@
 // A tenant's task on machines that share a log and no disk: what one has folded another has from a snapshot, or not at all.
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
-import { systemClock } from '../../src/core/clock.js';
+import { taskOptions } from '../../src/app/open-tasks.js';
+import type { CodeHost } from '../../src/code-host/code-host.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
 import { ThreadedSectionArchive, type Saved, type SectionArchive } from '../../src/snapshots/section-archive.js';
 import { Snapshots, type SnapshotsOptions } from '../../src/snapshots/snapshots.js';
-import { LocalStore } from '../../src/store/local-store.js';
+import type { LocalStore } from '../../src/store/local-store.js';
 import { PartitionTables, type Checkpoint } from '../../src/store/partition-tables.js';
 import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
 import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/log/topics.js';
-import { ROOT, temporaryDirectory } from './service.js';
+import { codecs, compiled, NO_CODE, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { temporaryDirectory } from './service.js';
 
 const REDUCER = `public record Account(long Cents, int Entries);
 [AggregateType("account")]
@@ -36,26 +36,29 @@ const HOUR_MS = 3_600_000;
 export const eventsRef = { topic: eventsTopic(TENANT), partition: 0 };
 export const changesRef = { topic: changesTopic(TENANT), partition: 0 };
 export const snapshotsRef = { topic: snapshotsTopic(TENANT), partition: 0 };
-export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
+export { codecs };
 
 /** A machine with a disk of its own. */
 export class Machine {
   readonly path: string;
   readonly store: LocalStore;
   readonly archive: ThreadedSectionArchive;
-  readonly #codeHost: DotnetCodeHost;
+  readonly #ground: TestGround;
+  readonly #codeHost: CodeHost;
   readonly #definitions: TenantDefinitions;
   #task: TenantTask | undefined;
   #snapshots: Snapshots | undefined;
-  #closed = false;
 
   constructor(t: Pick<TestContext, 'after'>, definitions: TenantDefinitions = NO_CODE) {
     const directory = temporaryDirectory(t);
     this.path = join(directory, 'store');
-    this.store = new LocalStore({ path: this.path, logger: silentLogger });
+    this.#ground = testGround({ directory });
+    this.store = openStore(this.#ground);
     this.archive = new ThreadedSectionArchive(this.store);
-    this.#codeHost = dotnet(directory);
+    this.#codeHost = openRunners(this.#ground);
     this.#definitions = definitions;
+    this.#ground.shutdown.add('task', () => this.closeTask());
+    this.#ground.shutdown.add('snapshots', () => this.#snapshots?.close());
     t.after(() => this.close());
   }
 
@@ -83,19 +86,11 @@ export class Machine {
     idempotencyWindow = 100_000,
     { standby = false, onStopped = (error: Error): void => assert.fail(error) } = {},
   ): Promise<TenantTask> {
+    const settings = { ...this.#ground.settings, idempotencyWindow };
+    const ground = { ...this.#ground, settings, owner: randomUUID() };
+    const storage = { log, codecs, store: this.store };
     const task = new TenantTask({
-      tenantId: TENANT,
-      log,
-      codecs,
-      store: this.store,
-      codeHost: this.#codeHost,
-      definitions: this.#definitions,
-      owner: uuidv7(),
-      clock: systemClock,
-      logger: silentLogger,
-      idempotencyWindow,
-      changesRetentionMs: HOUR_MS,
-      foldDeadlineMs: 5000,
+      ...taskOptions(ground, storage, this.#codeHost, TENANT, this.#definitions),
       onStopped,
     });
     this.#task = task;
@@ -108,44 +103,20 @@ export class Machine {
     this.#task = undefined;
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.#snapshots?.close();
-    await this.closeTask();
-    await this.#codeHost.close();
-    await this.store.close();
+  close(): Promise<void> {
+    return this.#ground.close();
   }
 }
 
-const NO_CODE: TenantDefinitions = {
-  bindings: () => [],
-  projections: () => [],
-  projectionExists: () => false,
-  assembly: () => Promise.reject(new Error('there is no code')),
-};
-
-const dotnet = (directory: string): DotnetCodeHost =>
-  new DotnetCodeHost({
-    dotnet: 'dotnet',
-    searchPath: process.env['PATH'] ?? '',
-    assembliesDir: join(ROOT, 'dist', 'dotnet'),
-    workDir: join(directory, 'work'),
-    logger: silentLogger,
-  });
-
 /** A reducer that folds accounts, and the projection `p`: what was paid in each city. 13 cents stop a city. */
 export async function bank(t: Pick<TestContext, 'after'>): Promise<TenantDefinitions> {
-  const codeHost = dotnet(temporaryDirectory(t));
-  const reducer = await codeHost.compile({ kind: 'reducer', sources: [{ path: 'Account.cs', text: REDUCER }] });
-  const projection = await codeHost.compile({ kind: 'projection', sources: [{ path: 'Tally.cs', text: PROJECTION }] });
-  await codeHost.close();
-  assert.ok(reducer.ok && projection.ok);
+  const [reducer, projection] = await compiled(t, ['reducer', REDUCER], ['projection', PROJECTION]);
+  assert.ok(reducer !== undefined && projection !== undefined);
   return {
     bindings: () => [{ aggregateType: 'account', artefactId: 'reducer', className: 'AccountReducer', generation: 1 }],
     projections: () => [{ projectionId: 'p', revision: 1, artefactId: 'projection', classNames: ['TallyProjection'] }],
     projectionExists: () => true,
-    assembly: (artefactId) => Promise.resolve(artefactId === 'reducer' ? reducer.assembly : projection.assembly),
+    assembly: (artefactId) => Promise.resolve(artefactId === 'reducer' ? reducer : projection),
   };
 }
 
@@ -159,7 +130,7 @@ export function append(task: TenantTask, i: number, commandId?: string): Promise
       JSON.stringify({ cents: i % 4999 === 13 && n === 0 ? 13 : 100 + (i % 50), city: `city ${(i + n) % CITIES}` }),
     ),
   });
-  return task.aggregates.append({
+  return task.first.append({
     commandId: commandId ?? uuidv7(),
     keyed: commandId !== undefined,
     requestHash: Buffer.from(commandId ?? ''),
@@ -173,7 +144,7 @@ export function append(task: TenantTask, i: number, commandId?: string): Promise
   });
 }
 
-/** Appends `from` to `to`, 200 at a time; every tenth under a key. */
+/** Appends `from` to `to`, 200 at a time; every other one under a key. */
 export async function appendAll(task: TenantTask, from: number, to: number): Promise<AppendResult[]> {
   const results: AppendResult[] = [];
   for (let at = from; at < to; at += 200)
@@ -184,7 +155,7 @@ export async function appendAll(task: TenantTask, from: number, to: number): Pro
     );
   return results;
 }
-export const keyOf = (i: number): string | undefined => (i % 10 === 0 ? `key-${i}` : undefined);
+export const keyOf = (i: number): string | undefined => (i % 2 === 0 ? `key-${i}` : undefined);
 
 /** A hash of all that the task answers: aggregates, states, faults, and the events of some. */
 export async function statesOf(task: TenantTask): Promise<Record<string, string>> {
@@ -192,12 +163,12 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
   const states = await Promise.all(
     aggregates
       .filter(({ aggregateType }) => aggregateType === 'account')
-      .map(({ aggregateId, aggregateType }) => task.aggregates.state(aggregateType, aggregateId)),
+      .map(({ aggregateId, aggregateType }) => task.first.state(aggregateType, aggregateId)),
   );
   const projection = await task.projections.states({ projectionId: 'p', prefix: '', limit: 1000, cursor: undefined });
   const events = await Promise.all(
     [0, 13, 499].map((n) =>
-      task.aggregates.events({
+      task.first.events({
         aggregateId: `account-${n}`,
         fromVersion: undefined,
         toVersion: undefined,

@@ -4,34 +4,24 @@ import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
-import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
-import { systemClock } from '../../src/core/clock.js';
+import { taskOptions } from '../../src/app/open-tasks.js';
+import type { CodeHost } from '../../src/code-host/code-host.js';
 import { InvariantError, StatefoldError } from '../../src/core/errors.js';
-import { silentLogger, type Logger } from '../../src/core/logger.js';
+import type { Logger } from '../../src/core/logger.js';
 import { parseAppendBody } from '../../src/http/append-body.js';
 import { knownError, problemOf } from '../../src/http/problem.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
-import { LocalStore } from '../../src/store/local-store.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
+import type { LocalStore } from '../../src/store/local-store.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import type { Served } from './load-world.js';
-import { ROOT, temporaryDirectory } from './service.js';
+import { codecs, NO_CODE, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { temporaryDirectory } from './service.js';
 
 /** After this long a request is answered 503, whatever became of it, milliseconds. */
 const DEADLINE_MS = 3_000;
-const HOUR_MS = 3_600_000;
 const LIMITS = { maxDepth: 64, maxEvents: 1000 };
-/** A tenant that uploaded no code. */
-const NO_CODE: TenantDefinitions = {
-  bindings: () => [],
-  projections: () => [],
-  projectionExists: () => false,
-  assembly: () => Promise.reject(new Error('there is no code')),
-};
-
 export interface TaskWorldOptions {
   readonly log: Log;
   readonly tenantId: string;
@@ -41,10 +31,10 @@ export interface TaskWorldOptions {
 export class TaskWorld implements Served {
   url = '';
   readonly #options: TaskWorldOptions;
+  readonly #ground: TestGround;
   readonly #store: LocalStore;
-  readonly #codeHost: DotnetCodeHost;
+  readonly #codeHost: CodeHost;
   readonly #server: Server;
-  readonly #owner = randomUUID();
   #task: Promise<TenantTask> | undefined;
   #closing: Promise<void> | undefined;
   #ended = false;
@@ -54,23 +44,14 @@ export class TaskWorld implements Served {
 
   private constructor(options: TaskWorldOptions, directory: string) {
     this.#options = options;
-    const logger = options.logger ?? silentLogger;
-    this.#store = new LocalStore({ path: join(directory, 'store'), logger });
-    const timing = {
-      batchDeadlineMs: 5_000,
-      eventDeadlineMs: 1_000,
-      compileDeadlineMs: 30_000,
-      heapLimitBytes: 128 * 1024 * 1024,
-      idleMs: 60_000,
-    };
-    this.#codeHost = new DotnetCodeHost({
-      ...timing,
-      dotnet: 'dotnet',
-      searchPath: process.env['PATH'] ?? '',
-      assembliesDir: join(ROOT, 'dist', 'dotnet'),
-      workDir: join(directory, 'work'),
-      logger,
+    this.#ground = testGround({
+      directory,
+      ...(options.logger && { logger: options.logger }),
+      metrics: { tasks: { voided: () => this.#voided++ }, snapshots: {} },
     });
+    this.#ground.shutdown.add('log', () => options.log.close());
+    this.#store = openStore(this.#ground);
+    this.#codeHost = openRunners(this.#ground);
     this.#server = createServer((request, response) => void this.#serve(request, response));
   }
 
@@ -122,35 +103,21 @@ export class TaskWorld implements Served {
     this.#server.closeAllConnections();
     await (await this.#task?.catch(() => undefined))?.close();
     await this.#closing;
-    await this.#codeHost.close();
-    await this.#store.close();
-    await this.#options.log.close();
+    await this.#ground.close();
   }
 
   async #open(): Promise<TenantTask> {
     if (this.#ended) throw new StatefoldError('UNAVAILABLE', 'the test is over');
     await this.#closing;
-    const { log, tenantId, logger = silentLogger } = this.#options;
-    this.#opened++;
+    const { log, tenantId } = this.#options;
+    const ground = { ...this.#ground, owner: `${this.#ground.owner}.${++this.#opened}` };
     const task = new TenantTask({
-      tenantId,
-      log,
-      codecs: loadCodecs(join(ROOT, 'schemas', 'avro')),
-      store: this.#store,
-      codeHost: this.#codeHost,
-      definitions: NO_CODE,
-      owner: `${this.#owner}.${this.#opened}`,
-      clock: systemClock,
-      logger,
-      idempotencyWindow: 100_000,
-      changesRetentionMs: HOUR_MS,
-      foldDeadlineMs: 1_000,
+      ...taskOptions(ground, { log, codecs, store: this.#store }, this.#codeHost, tenantId, NO_CODE),
       onStopped: (error) => {
         this.#stops.push(error);
         this.#task = undefined;
         this.#closing = task.close();
       },
-      observer: { voided: () => this.#voided++ },
     });
     try {
       await task.open();
@@ -184,7 +151,7 @@ export class TaskWorld implements Served {
     if (folder !== 'events') throw new StatefoldError('NO_REDUCER_BOUND', 'this tenant has no code');
     const { events } = await (
       await this.task()
-    ).aggregates.events({
+    ).first.events({
       aggregateId,
       fromVersion: undefined,
       toVersion: undefined,
@@ -212,7 +179,7 @@ export class TaskWorld implements Served {
       keyed: key !== undefined,
       requestHash: key === undefined ? Buffer.alloc(0) : createHash('sha256').update(body).digest(),
     };
-    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).aggregates.append(command);
+    const { eventIds, startVersion, endVersion, ...result } = await (await this.task()).first.append(command);
     return {
       status: 201,
       body: batch

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
+import { MemoryBudget } from '../../src/core/budget.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { LocalStore, type LocalStoreOptions, type StoreSection } from '../../src/store/local-store.js';
 import { until } from '../support/service.js';
@@ -149,6 +150,38 @@ describe('a section of the local store', () => {
     }
     await until(() => checkpoints.length > 0);
     assert.deepEqual(checkpoints, [3]);
+  });
+
+  it('is full when what is not written takes all it may, has room again when it is, and holds nothing when it is closed', async (t) => {
+    const budget = new MemoryBudget({ processBytes: 64e6, tenantBytes: 2e6 });
+    const store = storeOf(t).open({ budget });
+    const section = store.section('tenant');
+    const state = Buffer.alloc(10_000, 1);
+    let count = 0;
+    while (!section.isFull) section.set(`k${count++}`, [1, state]);
+    assert.ok(count > 80 && count <= 100, `half of 2 MB is ${count} times 10 KB`);
+    assert.equal(budget.held('entries'), section.unwrittenBytes);
+    const held = budget.held();
+    section.set('k0', [1, state]);
+    assert.equal(budget.held(), held, 'an entry in the place of another one takes no more');
+    let room = false;
+    const waiting = section.untilRoom(() => true).then((given) => (room = given));
+    assert.equal(room, false);
+    await waiting;
+    assert.deepEqual([room, section.isFull, section.unwrittenBytes], [true, false, 0], 'who waits has it written');
+    assert.equal(budget.refusals('entries', 'tenant'), 1);
+    while (!section.isFull) section.set(`k${count++}`, [1, state]);
+    await section.close();
+    assert.deepEqual([budget.held(), section.isFull], [0, false]);
+    assert.equal(range(store.section('tenant'), 'k', 'l').length, count);
+  });
+
+  it('is written when what changed is large, however little it is', async (t) => {
+    const section = storeOf(t).open().section('tenant');
+    const writes = section.writes;
+    for (let i = 0; i < 5; i++) section.set(`k${i}`, Buffer.alloc(1024 * 1024));
+    await until(() => section.writes > writes && section.unwrittenBytes === 0);
+    assert.equal(section.unwrittenBytes, 0);
   });
 
   it('takes nothing once it is closed, so that the next owner of the section is alone', async (t) => {

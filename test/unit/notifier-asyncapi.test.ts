@@ -7,7 +7,7 @@ import addFormats from 'ajv-formats';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { CLOSE } from '../../src/http/websocket/connection.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
-import { webhookBody } from '../../src/webhooks/webhook-message.js';
+import { changeMessages } from '../../src/webhooks/webhook-message.js';
 import { change } from '../support/notifier-world.js';
 
 const document = JSON.parse(readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'), 'utf8')) as {
@@ -27,7 +27,7 @@ test('what the channels carry is what the AsyncAPI document says, field by field
   for (const one of [change(1), change(2, { cause: 'redeploy', state: null })]) {
     validate('state_changed', notificationBytes(one).message);
     validate('event', notificationBytes(one).record);
-    validate('delivery', webhookBody(one));
+    validate('delivery', changeMessages(one.projectionId).messageOf(one).body());
   }
   validate('ping', Buffer.from('{"type":"ping"}'));
   assert.throws(() => validate('state_changed', notificationBytes(change(3)).record), /type/);

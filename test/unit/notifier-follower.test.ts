@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StatefoldError } from '../../src/core/errors.js';
-import { silentLogger } from '../../src/core/logger.js';
 import type { Subscription } from '../../src/feed/subscription.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import { ChangeHub } from '../../src/feed/hub.js';
+import { FeedHub } from '../../src/feed/hub.js';
+import { changesOf } from '../../src/feed/sources.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
 import { change, ListFeed, ListTenants, ManualTimers, MapCatalog, until } from '../support/notifier-world.js';
 
@@ -15,17 +15,22 @@ function world(tailSize?: number, deferred = false) {
   tenants.activate('t1', feed);
   const catalog = new MapCatalog();
   const timers = new ManualTimers();
-  const hub = new ChangeHub({ tenants, logger: silentLogger, timers });
+  const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
   return { feed, tenants, catalog, timers, hub };
 }
 
 /** Follows into a list; full after every `room` changes until it is resumed. */
-function into(hub: ChangeHub, after: number | undefined, options: { room?: number; key?: string } = {}) {
+function into(hub: FeedHub, after: number | undefined, options: { room?: number; key?: string } = {}) {
   const got: number[] = [];
   const ends: unknown[] = [];
   const follower: Subscription = hub.subscribe(
-    { tenantId: 't1', projectionId: 'p1', after, key: options.key },
+    {
+      tenantId: 't1',
+      source: changesOf('p1'),
+      from: after === undefined ? undefined : after + 1,
+      wanted: options.key === undefined ? undefined : ({ key }) => key === options.key,
+    },
     {
       push: ({ sequence }) => {
         got.push(sequence);
@@ -135,11 +140,11 @@ test('followers end with the projection, the tenant, an expired cursor and the h
   await until(() => third.ends.length === 1, 'the cursor expires');
   assert.equal(code(third.ends), 'CURSOR_EXPIRED');
   const fourth = into(hub, undefined);
-  assert.equal(feed.listeners.size, 1);
+  assert.equal(feed.listeners, 1);
   hub.close();
   assert.equal(code(fourth.ends), 'UNAVAILABLE');
   assert.equal(hub.subscriptions, 0);
-  assert.equal(feed.listeners.size, 0);
+  assert.equal(feed.listeners, 0);
   assert.throws(() => into(hub, 0), { code: 'UNAVAILABLE' });
 });
 
@@ -147,7 +152,7 @@ test('a sink that throws ends its own follower only', () => {
   const { feed, hub } = world();
   const ends: unknown[] = [];
   hub.subscribe(
-    { tenantId: 't1', projectionId: 'p1', after: undefined },
+    { tenantId: 't1', source: changesOf('p1'), from: undefined },
     {
       push: () => {
         throw new Error('broken');

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
+import { MemoryBudget, UNBOUNDED, type TenantBudget } from '../../src/core/budget.js';
 import type { StoredCommit } from '../../src/core/event.js';
 import { eventsIn } from '../../src/core/event.js';
-import { ReducerTurns, type Ensure, type TurnFold, type Work } from '../../src/aggregates/reducer-turns.js';
+import {
+  ReducerTurns,
+  type Ensure,
+  type TurnFold,
+  type Waiter,
+  type Work,
+} from '../../src/aggregates/reducer-turns.js';
 import { seeded } from '../support/load.js';
 
 const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit =>
@@ -11,6 +18,7 @@ const commit = (aggregateId: string, baseVersion: number, eventCount = 1): Store
 const work = (aggregateId: string, baseVersion: number): Work => ({
   commit: commit(aggregateId, baseVersion),
   waiter: undefined,
+  bytes: 100,
 });
 /** Commits of one aggregate, one behind the other. */
 const group = (aggregateId: string, count: number, eventCount = 1): StoredCommit[] =>
@@ -31,10 +39,13 @@ interface Turn {
 class Folds implements TurnFold {
   readonly all: Turn[] = [];
   readonly underWay = new Set<Turn>();
-  readonly turns = new ReducerTurns(this);
+  /** Of work that was dropped, in its order. */
+  readonly dropped: string[] = [];
+  readonly turns: ReducerTurns;
   readonly #onBegin: ((turn: Turn) => void) | undefined;
 
-  constructor(onBegin?: (turn: Turn) => void) {
+  constructor(onBegin?: (turn: Turn) => void, budget: TenantBudget = UNBOUNDED.tenant('t')) {
+    this.turns = new ReducerTurns(this, budget, { dropped: (one) => void this.dropped.push(named(one)) });
     this.#onBegin = onBegin;
   }
 
@@ -100,6 +111,41 @@ describe('turns of reducers', () => {
     assert.deepEqual(await folds.begun(), [['d0', '?e']]);
     await turn(folds, 1).done();
     assert.deepEqual(await folds.begun(), [['f0']]);
+  });
+
+  it('drop what comes past the budget, first what nobody waits for any more, and hold nothing in the end', async () => {
+    // Of the work that waits or is under way a quarter: four commits.
+    const budget = new MemoryBudget({ processBytes: 1e6, tenantBytes: 1600 });
+    const folds = new Folds(undefined, budget.tenant('t'));
+    const answers: string[] = [];
+    const awaited = (aggregateId: string): Work => {
+      const waiter: Waiter = { deadline: 0, answer: undefined };
+      waiter.answer = (answer) => {
+        waiter.answer = undefined;
+        answers.push(`${aggregateId} ${'status' in answer ? answer.status : 'folded'}`);
+      };
+      return { ...work(aggregateId, 0), waiter };
+    };
+    folds.turns.fold(awaited('a'));
+    assert.deepEqual(await folds.begun(), [['a0']]);
+    const late = awaited('a');
+    for (const one of [late, awaited('a'), awaited('a')]) folds.turns.fold(one);
+    assert.equal(budget.held('folds'), 400);
+    folds.turns.fold(awaited('b'));
+    assert.deepEqual([folds.dropped, answers], [['b0'], ['b deadline']], 'somebody waits for all of them');
+    late.waiter?.answer?.({ status: 'deadline' });
+    folds.turns.fold(awaited('c'));
+    assert.deepEqual([folds.dropped, answers.at(-1)], [['b0', 'a0'], 'a deadline']);
+    assert.deepEqual(await folds.begun(), [['c0']]);
+    await turn(folds, 0).done();
+    await turn(folds, 1).done();
+    assert.deepEqual(await folds.begun(), [['a0', 'a0']]);
+    assert.equal(budget.held('folds'), 200);
+    await turn(folds, 2).done();
+    assert.deepEqual([budget.held(), budget.refusals('folds', 'tenant')], [0, 2]);
+    folds.turns.fold(awaited('a'));
+    folds.turns.close();
+    assert.equal(budget.held(), 0);
   });
 
   it('are never two with the same aggregate, whoever asks for it', async () => {

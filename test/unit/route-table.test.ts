@@ -43,7 +43,7 @@ test('every entry has one name and one place, and what it says of its path is th
   for (const { path, servedBy, parameters, credentials, answers, errors = [], body, method } of ROUTES) {
     const named = [...path.matchAll(PATH_PARAMETER)].map(([, name = '']) => name);
     if (typeof servedBy === 'object') {
-      const [name = ''] = Object.values(servedBy) as string[];
+      const [name = ''] = Object.values<string>(servedBy);
       assert.ok(named.includes(name) || parameters?.[name] !== undefined, `${path} names ${name}`);
     }
     if (credentials === 'none') assert.equal(servedBy, 'any', path);

@@ -7,22 +7,22 @@ import { MAX_RETRY_AFTER_MS, RETRY_DELAYS_MS, retryAfterMs, retryDelay } from '.
 
 const CAPACITY = { count: 6, bytes: 1_000 };
 
-test('14: whatever fails, is given up or is cut by a restart, each change is delivered or parked, in order a key, within the window', () => {
+test('14: whatever fails, is given up or is cut by a restart, each message is delivered or a dead letter, in order a key, within the window', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 0, max: 2 }), { minLength: 1, maxLength: 30 }),
       fc.infiniteStream(fc.nat(99)),
       (keys, choices) => {
         const next = (): number => choices.next().value as number;
-        const items = keys.map((key, i) => ({ sequence: 1 + 3 * i, key: `k${key}` }));
-        const settled: number[] = [];
+        const items = keys.map((key, i) => ({ position: 1 + 3 * i, key: `k${key}` }));
+        const done: number[] = [];
         const inFlight: Deliverable[] = [];
-        let window = new DeliveryWindow<Deliverable>(0, CAPACITY);
+        let window = new DeliveryWindow<Deliverable>(1, CAPACITY);
         let now = 0;
-        for (let steps = 0; settled.length < items.length; steps++) {
+        for (let steps = 0; done.length < items.length; steps++) {
           assert.ok(steps < 5_000, 'it comes to an end');
           const choice = next();
-          const upcoming = items.find(({ sequence }) => sequence > window.through);
+          const upcoming = items.find(({ position }) => position >= window.end);
           if (choice < 30 && upcoming !== undefined && window.hasRoom) window.add(upcoming, 10);
           else if (choice < 60) {
             const item = window.take(now);
@@ -31,31 +31,31 @@ test('14: whatever fails, is given up or is cut by a restart, each change is del
           } else if (choice < 90 && inFlight.length > 0) {
             const [item] = inFlight.splice(choice % inFlight.length, 1) as [Deliverable];
             if (choice < 75) {
-              window.settled(item.sequence);
-              settled.push(item.sequence);
-            } else if (choice < 85) window.failed(item.sequence, now + 5);
-            else window.released(item.sequence);
+              window.finish(item.position);
+              done.push(item.position);
+            } else if (choice < 85) window.failed(item.position, now + 5);
+            else window.released(item.position);
           } else if (choice >= 97) {
             // A restart: what was in flight has an unknown end and comes again.
-            const { through, pending } = window.checkpoint();
+            const { end, pending } = window.checkpoint();
             inFlight.length = 0;
-            window = new DeliveryWindow<Deliverable>(through, CAPACITY);
-            for (const [sequence, attempts] of pending)
-              window.add(items.find((item) => item.sequence === sequence) as Deliverable, 10, { attempts });
+            window = new DeliveryWindow<Deliverable>(end, CAPACITY);
+            for (const [position, attempts] of pending)
+              window.add(items.find((item) => item.position === position) as Deliverable, 10, { attempts });
           }
           assert.ok(window.size <= CAPACITY.count);
-          const open = items.filter(({ sequence }) => sequence <= window.through && !settled.includes(sequence));
+          const open = items.filter(({ position }) => position < window.end && !done.includes(position));
           assert.deepEqual(
-            window.checkpoint().pending.map(([sequence]) => sequence),
-            open.map(({ sequence }) => sequence),
+            window.checkpoint().pending.map(([position]) => position),
+            open.map(({ position }) => position),
           );
           // The cursor stops before the first gap and nowhere else.
-          assert.equal(window.cursor, open.length === 0 ? window.through : (open[0] as Deliverable).sequence - 1);
+          assert.equal(window.cursor, open.length === 0 ? window.end : (open[0] as Deliverable).position);
         }
         for (const key of new Set(items.map((item) => item.key))) {
-          const ofKey = items.filter((item) => item.key === key).map(({ sequence }) => sequence);
+          const ofKey = items.filter((item) => item.key === key).map(({ position }) => position);
           assert.deepEqual(
-            settled.filter((sequence) => ofKey.includes(sequence)),
+            done.filter((position) => ofKey.includes(position)),
             ofKey,
             `order of ${key}`,
           );
@@ -67,28 +67,28 @@ test('14: whatever fails, is given up or is cut by a restart, each change is del
 });
 
 test('a failing key waits for its time and holds back nothing but itself; once the endpoint answers it is due at once', () => {
-  const window = new DeliveryWindow<Deliverable>(10, CAPACITY);
-  for (const [sequence, key] of [
+  const window = new DeliveryWindow<Deliverable>(11, CAPACITY);
+  for (const [position, key] of [
     [11, 'a'],
     [12, 'a'],
     [13, 'b'],
   ] as const)
-    window.add({ sequence, key }, 10);
-  assert.equal(window.take(0)?.sequence, 11);
-  assert.equal(window.take(0)?.sequence, 13);
+    window.add({ position, key }, 10);
+  assert.equal(window.take(0)?.position, 11);
+  assert.equal(window.take(0)?.position, 13);
   assert.equal(window.take(0), undefined);
   window.failed(11, 500);
-  window.settled(13);
-  assert.deepEqual([window.cursor, window.through, window.nextDue()], [10, 13, 500]);
+  window.finish(13);
+  assert.deepEqual([window.cursor, window.end, window.nextDue()], [11, 14, 500]);
   assert.equal(window.take(499), undefined);
   window.hurry();
-  assert.equal(window.take(0)?.sequence, 11);
+  assert.equal(window.take(0)?.position, 11);
   assert.equal(window.attempts(11), 1);
-  window.settled(11);
-  assert.equal(window.take(0)?.sequence, 12);
-  assert.throws(() => window.settled(11), RangeError);
-  assert.throws(() => window.add({ sequence: 13, key: 'b' }, 10), RangeError);
-  window.add({ sequence: 14, key: 'c' }, 2_000);
+  window.finish(11);
+  assert.equal(window.take(0)?.position, 12);
+  assert.throws(() => window.finish(11), RangeError);
+  assert.throws(() => window.add({ position: 13, key: 'b' }, 10), RangeError);
+  window.add({ position: 14, key: 'c' }, 2_000);
   assert.equal(window.hasRoom, false, 'bytes bound it too');
 });
 

@@ -1,4 +1,4 @@
-import type { CompileRequest, CompileResult, Diagnostic, Discovered } from '../code-host.js';
+import type { CompileRequest, CompileResult, Diagnostic, Discovered, SourceText } from '../code-host.js';
 import { FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MAX_FRAME, Tag, WireError } from './wire.js';
@@ -15,7 +15,7 @@ const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
 export function encodeCompile(
   writer: FrameWriter,
   requestId: number,
-  request: CompileRequest,
+  request: Pick<CompileRequest, 'kind'> & { readonly sources: readonly SourceText[] },
   checks: DeterminismChecks,
 ): void {
   writer.begin(requestId, Tag.Compile);

@@ -1,5 +1,5 @@
 import { StatefoldError } from '../../core/errors.js';
-import type { CompileRequest, CompileResult } from '../code-host.js';
+import type { CompileRequest, CompileResult, SourceText } from '../code-host.js';
 import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
@@ -63,7 +63,7 @@ export class CompilerProcess {
   /** What it was at is left unanswered. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#settled();
+    this.#idle();
     this.#process?.kill('closed');
     await this.#process?.ended;
   }
@@ -71,9 +71,22 @@ export class CompilerProcess {
   async #send(job: Job): Promise<void> {
     const process = this.#running();
     this.#arm(this.#options.startDeadlineMs, 'it did not start in time');
-    if (!(await process.ready) || this.#job !== job || process !== this.#process) return;
+    const isAt = (): boolean => this.#job === job && process === this.#process;
+    if (!(await process.ready) || !isAt()) return;
+    clearTimeout(this.#deadline);
+    let sources: readonly SourceText[];
     try {
-      encodeCompile(this.#writer, ++this.#requestId, job.request, this.#options.determinismChecks);
+      const { sources: given } = job.request;
+      sources = typeof given === 'function' ? await given() : given;
+    } catch (error) {
+      if (this.#job !== job) return;
+      this.#idle();
+      job.reject(error as Error);
+      return;
+    }
+    if (!isAt()) return;
+    try {
+      encodeCompile(this.#writer, ++this.#requestId, { ...job.request, sources }, this.#options.determinismChecks);
     } catch (error) {
       if (!(error instanceof FrameTooLargeError)) throw error;
       this.#finish({ result: gaveUp('the sources are too large'), gaveUp: false });
@@ -128,11 +141,11 @@ export class CompilerProcess {
     if (job === undefined) return;
     if (end.killedFromOutside && !job.retried) {
       job.retried = true;
-      this.#settled();
+      this.#idle();
       this.#job = job;
       void this.#send(job);
     } else if (end.neverReady) {
-      this.#settled();
+      this.#idle();
       job.reject(
         new StatefoldError('UNAVAILABLE', `The compiler of tenants' code could not be started (${end.reason}).`),
       );
@@ -163,11 +176,11 @@ export class CompilerProcess {
 
   #finish(compilation: Compilation): void {
     const job = this.#job;
-    this.#settled();
+    this.#idle();
     job?.resolve(compilation);
   }
 
-  #settled(): void {
+  #idle(): void {
     clearTimeout(this.#deadline);
     clearInterval(this.#watch);
     this.#killedFor = undefined;

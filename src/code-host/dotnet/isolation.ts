@@ -144,9 +144,9 @@ export class Isolation {
     failure: RunnerFailure,
   ): ProjectedChange {
     const { state, faulted } = keys.stateOf(unit, key);
-    // Without a key the code is asked again for every event; only the first is its fault.
-    if (faulted) return { event, unit, key, outcome: 'parked', state };
     this.#strike(request.units[unit] as ProjectionUnit, failure);
+    // Without a key the code is asked again for every event, and each that ends the process is a strike; only the first is the fault.
+    if (faulted) return { event, unit, key, outcome: 'parked', state };
     return {
       event,
       unit,

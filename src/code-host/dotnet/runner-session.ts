@@ -1,3 +1,4 @@
+import { eventLoop } from '../../core/event-loop.js';
 import type { HostEvent, Unit } from '../code-host.js';
 import { unitIdOf } from './unit-id.js';
 import { FrameWriter } from './frame-writer.js';
@@ -91,7 +92,7 @@ export class RunnerSession {
     this.#tenantId = tenantId;
     const { observer, logger } = options;
     this.#process = new HostProcess(runnerLaunch(options), options.workDir, {
-      onFrame: (frame) => this.#receive(frame),
+      onFrame: (frame) => eventLoop.slice('runner_frames', () => this.#receive(frame)),
       expects: () => this.#pending.length > 0,
       mostBytes: () => this.#pending[0]?.exchange.mostBytes ?? 0,
       onUnexpected: (err) => logger.error({ err, tenantId }, 'what a runner said could not be read'),

@@ -7,6 +7,7 @@ import { json } from '../bodies.js';
 import { eventJson } from '../event-json.js';
 import { JsonWriter } from '../json-writer.js';
 import { described, integerFrom, oneOf, only, requireName } from '../parameters.js';
+import { memoryOf } from '../request-memory.js';
 import {
   aggregateId,
   aggregateType,
@@ -122,6 +123,7 @@ const listEvents = route({
   serve: async ({ tenants }, call) => {
     const aggregateId = requireName(call.parameter('aggregateId'), 'aggregateId', MAX_AGGREGATE_ID);
     const { include, ...asked } = call.query();
+    await memoryOf(call.request)?.pageOf(call.response);
     const page = await (await tenants.home(call.tenantId, aggregateId)).events({ aggregateId, ...asked });
     const writer = new JsonWriter().text('{"events":[');
     writer.list(page.events, (event) => eventJson(writer, event, include === 'metadata')).text(']');

@@ -2,9 +2,12 @@ import { z } from 'zod';
 import { projectionFault } from '../../deployments/artefact-health.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
+import { eventLoop } from '../../core/event-loop.js';
+import { memoryOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
+import { firstEndpointOf } from '../../webhooks/endpoint-entities.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
@@ -110,7 +113,12 @@ const listProjections = route({
     const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query());
     call.answer(200, {
       projections: items.map((projection) =>
-        projectionRecord(projection, undefined, projectionFault(catalog, projection)),
+        projectionRecord(
+          projection,
+          firstEndpointOf(catalog, projection),
+          undefined,
+          projectionFault(catalog, projection),
+        ),
       ),
       nextCursor,
     });
@@ -134,12 +142,8 @@ const uploadProjection = route({
     const { sources, fields } = await call.body();
     const notifications =
       fields.config === undefined ? undefined : readNotificationConfig(fields.config, settings.maxJsonDepth);
-    const { projection, secret } = await deployments.uploadProjection(
-      tenantId,
-      sources,
-      notifications,
-      fields.projectionId,
-    );
+    const notified = await deployments.uploadProjection(tenantId, sources, notifications, fields.projectionId);
+    const { projection } = notified;
     const reached =
       waitSeconds === 0
         ? undefined
@@ -155,7 +159,7 @@ const uploadProjection = route({
         ? { compilationError: reached.compilationError, diagnostics: reached.diagnostics }
         : {}),
       live: reached?.live,
-      notifications: notifications === undefined ? undefined : notificationsJson(projection, secret),
+      notifications: notifications === undefined ? undefined : notificationsJson(notified),
     });
   },
 });
@@ -188,8 +192,8 @@ const configureProjection = route({
   serve: async ({ catalog, deployments }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const config = await call.body();
-    const { projection, secret } = await deployments.configureProjection(call.tenantId, projectionId, config);
-    call.answer(200, { projectionId, notifications: notificationsJson(projection, secret) });
+    const notified = await deployments.configureProjection(call.tenantId, projectionId, config);
+    call.answer(200, { projectionId, notifications: notificationsJson(notified) });
   },
 });
 
@@ -221,7 +225,7 @@ const getProjection = route({
     const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
     // The first upload has nothing live beside it until it is compiled.
     if (projection.status !== 'compiled' && projection.revision === 1)
-      return call.answer(200, projectionRecord(projection));
+      return call.answer(200, projectionRecord(projection, firstEndpointOf(catalog, projection)));
     const tenant = await tenants.open(call.tenantId);
     const [{ faults }, faultCount] = await Promise.all([
       tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
@@ -234,7 +238,15 @@ const getProjection = route({
       faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
       faultCount,
     };
-    call.answer(200, projectionRecord(projection, live, projectionFault(catalog, projection, life)));
+    call.answer(
+      200,
+      projectionRecord(
+        projection,
+        firstEndpointOf(catalog, projection),
+        live,
+        projectionFault(catalog, projection, life),
+      ),
+    );
   },
 });
 
@@ -251,10 +263,14 @@ const listStates = route({
   serve: async ({ catalog, tenants }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const { prefix = '', ...asked } = call.query();
+    await memoryOf(call.request)?.pageOf(call.response);
     const { states, nextCursor } = await (
       await tenants.open(call.tenantId)
     ).projections.states({ projectionId, prefix, ...asked });
-    call.answer(200, statesJson(states, nextCursor));
+    call.answer(
+      200,
+      eventLoop.slice('pages', () => statesJson(states, nextCursor)),
+    );
   },
 });
 

@@ -1,27 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog } from '../../catalog/catalog.js';
+import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
-import type { ChangeHub } from '../../feed/hub.js';
+import type { FeedHub } from '../../feed/hub.js';
 import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { TenantFeeds } from '../../feed/changes.js';
+import { changesOf } from '../../feed/sources.js';
+import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator } from '../auth.js';
 import { integerText } from '../parameters.js';
 import { requireProjection } from '../require-projection.js';
 import type { Call } from '../route.js';
 
 export interface EventStreamsOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
   readonly quota: ConcurrencyQuota;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<EventStreamsLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
 }
 
 export interface EventStreamsLimits {
@@ -57,7 +61,7 @@ export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #limits: EventStreamsLimits;
   readonly #pulse: Pulse;
-  readonly #streams = new Set<EventStream>();
+  readonly #streams = new Set<EventStream<Change>>();
 
   constructor(options: EventStreamsOptions) {
     this.#options = options;
@@ -67,7 +71,7 @@ export class EventStreams {
     options.authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
     options.catalog.onChange((change) => {
       if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse)
-        this.#endAll((stream) => stream.projectionId === change.id);
+        this.#endAll((stream) => stream.sourceId === change.id);
     });
   }
 
@@ -84,10 +88,12 @@ export class EventStreams {
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
-    const { changes } = await tenants.open(tenantId);
+    const source = changesOf(projectionId);
+    const feed = source.of(await tenants.open(tenantId));
+    const from = after === undefined ? undefined : after + 1;
     // What was answered before the stream began is not in it.
-    if (after === undefined) await changes.refresh();
-    else await changes.of(projectionId).read(after + 1, { items: 1 });
+    if (from === undefined) await feed.refresh();
+    else await feed.read(from, { items: 1 });
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
     this.#requireEnabled(tenantId, projectionId);
@@ -102,16 +108,19 @@ export class EventStreams {
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const stream = new EventStream(response, keyId, projectionId, limits, () => this.#pulse.now);
+    const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const stream = new EventStream(response, keyId, source.id, serverSentEvent, limits, () => this.#pulse.now, hold);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
+      hold.close();
       this.#streams.delete(stream);
       this.#pulse.delete(stream);
     });
     try {
-      stream.subscription = hub.subscribe({ tenantId, projectionId, after, key }, stream);
+      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
+      stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
     } catch {
       stream.end();
     }
@@ -122,7 +131,7 @@ export class EventStreams {
     this.#endAll(() => true);
   }
 
-  #endAll(which: (stream: EventStream) => boolean): void {
+  #endAll(which: (stream: EventStream<Change>) => boolean): void {
     for (const stream of [...this.#streams]) if (which(stream)) stream.end();
   }
 
@@ -144,7 +153,10 @@ function lastEventId(request: IncomingMessage): number | undefined {
   return integerText(values[0] as string, 'Last-Event-ID', 0, Number.MAX_SAFE_INTEGER);
 }
 
-class EventStream implements Subscriber, Beating {
+const serverSentEvent = (change: Change): Buffer => notificationBytes(change).serverSentEvent;
+
+/** One open stream of whatever items: `encode` makes the whole event of one. */
+class EventStream<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
   #fullSince: number | undefined;
@@ -153,24 +165,27 @@ class EventStream implements Subscriber, Beating {
   constructor(
     private readonly response: ServerResponse,
     readonly keyId: string,
-    readonly projectionId: string,
+    readonly sourceId: string,
+    private readonly encode: (item: T) => Buffer,
     private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
+    private readonly hold: Hold,
   ) {
     this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
+      hold.set(0);
       if (this.#fullSince === undefined || this.#ended) return;
       this.#fullSince = undefined;
       this.subscription?.resume();
     });
   }
 
-  push(change: Change): boolean {
-    if (
-      this.response.write(notificationBytes(change).serverSentEvent) ||
-      this.response.writableLength <= this.limits.maxBufferedBytes
-    )
-      return true;
+  push(item: T): boolean {
+    if (this.response.write(this.encode(item))) return true;
+    const { writableLength } = this.response;
+    this.hold.set(writableLength);
+    if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;
+    if (writableLength <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     return false;
   }

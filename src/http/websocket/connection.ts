@@ -1,9 +1,8 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { Change } from '../../core/change.js';
+import type { Hold } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
-import { notificationBytes } from '../../feed/notification-record.js';
 import type { Beating } from '../../feed/pulse.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
@@ -29,14 +28,16 @@ export interface ConnectionLimits {
 
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
-const MAX_FRAMES_A_PING = 32;
+const MAX_FRAMES_PER_PING = 32;
+/** Less is not counted: it is what the messages of one turn take until they are written. */
+const COUNTED_BYTES = 64 * 1024;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
-/** One open WebSocket: pushes changes, pings, and gives up on a client that is gone, too slow or out of line. */
-export class StreamConnection implements Subscriber, Beating {
+/** One open WebSocket: pushes items, each a message that `encode` makes, pings, and gives up on a client that is gone, too slow or out of line. */
+export class StreamConnection<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
@@ -49,23 +50,30 @@ export class StreamConnection implements Subscriber, Beating {
     private readonly socket: WebSocket,
     private readonly transport: Duplex,
     readonly keyId: string,
+    private readonly encode: (item: T) => Buffer,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
+    private readonly hold: Hold,
   ) {
     this.#nextPing = now() + limits.pingIntervalMs;
+    transport.on('drain', () => hold.set(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
   }
 
-  push(change: Change): boolean {
+  push(item: T): boolean {
     if (this.socket.readyState !== this.socket.OPEN) return false;
-    const { message } = notificationBytes(change);
+    const message = this.encode(item);
     this.#cork();
-    if (this.socket.bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
+    const buffered = this.socket.bufferedAmount + message.length;
+    const counted = buffered > COUNTED_BYTES;
+    if (counted || this.hold.bytes > 0) this.hold.set(buffered);
+    if (buffered <= this.limits.maxBufferedBytes && (!counted || this.hold.full === undefined)) {
       this.socket.send(message, TEXT);
       return true;
     }
+    if (buffered <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
@@ -87,6 +95,7 @@ export class StreamConnection implements Subscriber, Beating {
   }
 
   beat(now: number): void {
+    if (this.hold.bytes > 0) this.hold.set(this.socket.bufferedAmount);
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
       return;
@@ -127,10 +136,10 @@ export class StreamConnection implements Subscriber, Beating {
   }
 
   #frame(): void {
-    if (++this.#framesSincePing > MAX_FRAMES_A_PING)
-      this.close(CLOSE.policy, `more than ${MAX_FRAMES_A_PING} messages between two pings`);
+    if (++this.#framesSincePing > MAX_FRAMES_PER_PING)
+      this.close(CLOSE.policy, `more than ${MAX_FRAMES_PER_PING} messages between two pings`);
     // A flood goes on while the closing handshake waits behind it: it isn't read any more.
-    if (this.#framesSincePing > 4 * MAX_FRAMES_A_PING) this.socket.terminate();
+    if (this.#framesSincePing > 4 * MAX_FRAMES_PER_PING) this.socket.terminate();
   }
 
   /** What is pushed on one turn goes out in one write. */

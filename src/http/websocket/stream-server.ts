@@ -1,14 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
+import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
+import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
-import type { ChangeHub } from '../../feed/hub.js';
+import type { FeedHub } from '../../feed/hub.js';
+import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import type { TenantFeeds } from '../../feed/changes.js';
+import { changesOf } from '../../feed/sources.js';
+import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator, Principal } from '../auth.js';
 import type { Refusals } from '../refusals.js';
 import { requireProjection } from '../require-projection.js';
@@ -16,7 +20,7 @@ import type { Upgrade } from '../route.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
-  readonly hub: ChangeHub;
+  readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
   readonly quota: ConcurrencyQuota;
@@ -27,6 +31,8 @@ export interface StreamServerOptions {
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
+  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
+  readonly budget?: MemoryBudget;
   readonly onConnections?: (open: number) => void;
 }
 
@@ -36,6 +42,8 @@ const DEFAULT_LIMITS: ConnectionLimits = {
   drainDeadlineMs: 30_000,
 };
 const BEAT_MS = 1_000;
+
+const message = (change: Change): Buffer => notificationBytes(change).message;
 
 /** What a stream is asked for. */
 export interface StreamQuery {
@@ -57,8 +65,8 @@ export class StreamServer {
   });
   readonly #limits: ConnectionLimits;
   readonly #pulse: Pulse;
-  readonly #connections = new Set<StreamConnection>();
-  readonly #byKey = new Map<string, Set<StreamConnection>>();
+  readonly #connections = new Set<StreamConnection<Change>>();
+  readonly #byKey = new Map<string, Set<StreamConnection<Change>>>();
   #closing = false;
   #onEmpty: (() => void) | undefined;
 
@@ -91,11 +99,11 @@ export class StreamServer {
         await this.options.catalog.refresh();
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
-      const { changes } = await this.options.tenants.open(tenantId);
+      const feed = changesOf(stream.projectionId).of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (stream.after === undefined) await changes.refresh();
+      if (stream.after === undefined) await feed.refresh();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else await changes.of(stream.projectionId).read(stream.after + 1, { items: 1 });
+      else await feed.read(stream.after + 1, { items: 1 });
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
@@ -140,20 +148,28 @@ export class StreamServer {
     transport: Duplex,
     keyId: string,
     release: () => void,
-    stream: StreamQuery & { readonly tenantId: string },
+    { tenantId, projectionId, after, key }: StreamQuery & { readonly tenantId: string },
   ): void {
-    const connection = new StreamConnection(socket, transport, keyId, this.#limits, () => this.#pulse.now);
+    const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const connection = new StreamConnection(
+      socket,
+      transport,
+      keyId,
+      message,
+      this.#limits,
+      () => this.#pulse.now,
+      hold,
+    );
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
     if (ofKey === undefined) this.#byKey.set(keyId, (ofKey = new Set()));
     ofKey.add(connection);
     this.options.onConnections?.(this.#connections.size);
-    socket.on('error', (error) =>
-      this.options.logger.debug({ err: error, tenantId: stream.tenantId }, 'a WebSocket failed'),
-    );
+    socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId }, 'a WebSocket failed'));
     socket.once('close', () => {
       connection.subscription?.close();
+      hold.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);
@@ -163,7 +179,12 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
-      connection.subscription = this.options.hub.subscribe(stream, connection);
+      const from = after === undefined ? undefined : after + 1;
+      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
+      connection.subscription = this.options.hub.subscribe(
+        { tenantId, source: changesOf(projectionId), from, wanted },
+        connection,
+      );
     } catch (error) {
       connection.ended(error);
     }

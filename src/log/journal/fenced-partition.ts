@@ -1,3 +1,4 @@
+import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { FenceState, Verdict } from '../../core/fence.js';
 import type { Logger } from '../../core/logger.js';
@@ -239,6 +240,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     while (this.#follows()) {
       try {
         const records = await this.#reader.ahead(FOLLOW_WAIT_MS);
+        while (this.#follows() && (await this.#options.handler.untilRoom?.(() => this.#follows())) === false);
         // What this process writes is folded by its acknowledgement, or by the claim past it.
         while (this.#busy && this.#follows()) await this.#whenIdle();
         if (!this.#follows()) return;
@@ -311,7 +313,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
     const claimDue = this.#claimDue && this.#status === 'RUNNING';
     let drafts: Draft<B>[] = [];
     try {
-      if (!claimDue) drafts = this.#options.handler.gather();
+      if (!claimDue) drafts = eventLoop.slice('gather', () => this.#options.handler.gather());
     } catch (error) {
       this.#stop(error as Error);
       return;
@@ -379,8 +381,10 @@ export class FencedPartition<B extends { readonly kind: string }> {
     }
     if (drafts.length === 0) this.#take(base, ids[0] ?? '', this.#claimBody, undefined);
     const again: Draft<B>[] = [];
-    drafts.forEach((draft, i) => {
-      if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+    eventLoop.slice('log_fold', () => {
+      drafts.forEach((draft, i) => {
+        if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+      });
     });
     this.#inFlight = again;
     this.#mustOwn();

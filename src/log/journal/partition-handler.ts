@@ -24,6 +24,11 @@ export interface PartitionHandler<B> {
   anchored?(start: number): void;
   /** All up to this offset is folded next; undefined: it is. Nothing is asked of the partition between. */
   restoring?(end: number | undefined): void;
+  /**
+   * Asked before much is folded that others wrote: resolves when there is room for what the fold keeps; false when there is none in
+   * time, or nobody wants it any more. Undefined: there is room.
+   */
+  untilRoom?(wanted: () => boolean): Promise<boolean> | undefined;
   /** The partition is idle and ours, or shared: what to write next, in one produce; none when nothing waits. */
   gather(): Draft<B>[];
   /** They are on their way into the log. If nothing of others lies between, the first of them will have this offset, and they count. */

@@ -1,3 +1,4 @@
+import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
 import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
@@ -10,7 +11,7 @@ export interface PartitionReaderOptions<B> {
   readonly log: Log;
   readonly ref: PartitionRef;
   readonly codec: RecordCodec<B>;
-  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'dropped' | 'anchored'>;
+  readonly handler: Pick<PartitionHandler<B>, 'judge' | 'fold' | 'restoring' | 'untilRoom' | 'dropped' | 'anchored'>;
   /** 'counted' unless given. */
   readonly epochs?: Epochs | undefined;
   /** Where to go on: a checkpoint, else the start. */
@@ -67,7 +68,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
     const { handler } = this.#options;
     handler.restoring?.(end);
     try {
-      await this.readTo(end);
+      await this.readTo(end, undefined, () => this.#mustHaveRoom());
     } finally {
       handler.restoring?.(undefined);
     }
@@ -146,7 +147,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
    * @throws StatefoldError UNAVAILABLE when the reader was closed meanwhile, or the log dropped records that were not read
    * @throws InvariantError when the log does not come up with it
    */
-  async readTo(end: number, open?: OpenDrafts<B>): Promise<void> {
+  async readTo(end: number, open?: OpenDrafts<B>, before?: () => Promise<void> | undefined): Promise<void> {
     const read = (from: number): Promise<KnownRead> =>
       readBelow(this.#options.log, this.#options.ref, from, end, READ_BYTES, () => this.#closed);
     // What comes next is read while this is folded.
@@ -156,6 +157,8 @@ export class PartitionReader<B extends { readonly kind: string }> {
       if (this.#options.epochs === 'given') await this.#mustHaveAll(records[0]?.offset ?? next);
       reading = next < end ? read(next) : undefined;
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
+      const room = before?.();
+      if (room !== undefined) await room;
       this.take(records, end, open);
       // Erased records leave gaps: what was not read up to here is gone.
       if (next >= end && this.#fence.position < end)
@@ -173,6 +176,20 @@ export class PartitionReader<B extends { readonly kind: string }> {
     const { records } = await log.read(ref, from, READ_BYTES, waitMs);
     await this.#mustHaveAll(records[0]?.offset ?? from);
     return records;
+  }
+
+  /** What is folded is kept on the local disk: where that takes nothing, memory would have to. */
+  #mustHaveRoom(): Promise<void> | undefined {
+    return this.#options.handler
+      .untilRoom?.(() => !this.#closed)
+      ?.then((room) => {
+        if (!room)
+          throw new StatefoldError(
+            'UNAVAILABLE',
+            'the tenant can not be restored, since the local store takes no writes now (is its disk full?); send the request again',
+            { retryAfterSeconds: 5 },
+          );
+      });
   }
 
   /** Erased records leave gaps that mean nothing; what retention took may have been claims, and changes that were never told here. */
@@ -193,6 +210,10 @@ export class PartitionReader<B extends { readonly kind: string }> {
         'UNAVAILABLE',
         'this process does not serve the tenant any more; send the request again',
       );
+    eventLoop.slice('log_fold', () => this.#foldRead(records, end, open));
+  }
+
+  #foldRead(records: readonly LogRecord[], end: number, open: OpenDrafts<B> | undefined): void {
     for (const record of records) {
       if (record.offset < this.#fence.position || record.offset >= end) continue;
       const decoded = record.value === null ? undefined : this.#options.codec.decode(record.value);

@@ -7,7 +7,7 @@ import type { Broker } from '../../kafka/broker.js';
 import { Cluster } from '../../kafka/cluster.js';
 import { UnsentError } from '../../kafka/kafka-error.js';
 import { Fetcher } from './fetcher.js';
-import { Follower } from './follower.js';
+import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
 import { Positions } from './positions.js';
 import type { TopicConfigs } from './topic-configs.js';
@@ -49,7 +49,7 @@ export class KafkaLog implements Log {
   readonly #fetcher: Fetcher;
   readonly #topics: Topics;
   readonly #positions: Positions;
-  readonly #followers = new Map<Broker, Follower>();
+  readonly #longFetches = new Map<Broker, LongFetch>();
   #closing: Promise<void> | undefined;
 
   constructor(options: KafkaLogOptions) {
@@ -107,17 +107,17 @@ export class KafkaLog implements Log {
     const named = this.#of(of);
     const until = performance.now() + waitMs;
     for (let round = 0; ; round++) {
-      let follower = this.#follower(named);
+      let longFetch = this.#longFetch(named);
       let checked: number | undefined;
-      if (waitMs === 0 || follower?.covers(named, from) !== true) {
-        checked = follower?.position(named);
+      if (waitMs === 0 || longFetch?.covers(named, from) !== true) {
+        checked = longFetch?.position(named);
         const page = await this.#fetcher.read(named, from, maxBytes);
         if (page.records.length > 0 || performance.now() >= until) return page;
-        follower = this.#follower(named);
+        longFetch = this.#longFetch(named);
       }
-      if (follower !== undefined) {
+      if (longFetch !== undefined) {
         if (this.#closing !== undefined) throw new UnsentError('the log is closed');
-        const page = await follower.wait(named, from, Math.max(1, until - performance.now()), checked);
+        const page = await longFetch.wait(named, from, Math.max(1, until - performance.now()), checked);
         if (page !== undefined) return page;
       }
       // The leader moved, or the place is not one to wait at.
@@ -125,12 +125,12 @@ export class KafkaLog implements Log {
     }
   }
 
-  #follower(of: PartitionRef): Follower | undefined {
+  #longFetch(of: PartitionRef): LongFetch | undefined {
     const leader = this.#cluster.leader(of);
     if (leader === undefined) return undefined;
-    let follower = this.#followers.get(leader);
-    if (follower === undefined) this.#followers.set(leader, (follower = new Follower(leader, this.#timeoutMs)));
-    return follower;
+    let longFetch = this.#longFetches.get(leader);
+    if (longFetch === undefined) this.#longFetches.set(leader, (longFetch = new LongFetch(leader, this.#timeoutMs)));
+    return longFetch;
   }
 
   readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
@@ -152,7 +152,7 @@ export class KafkaLog implements Log {
 
   async #close(): Promise<void> {
     this.#positions.close();
-    for (const follower of this.#followers.values()) follower.close(new UnsentError('the log is closed'));
+    for (const longFetch of this.#longFetches.values()) longFetch.close(new UnsentError('the log is closed'));
     await this.#appender.close();
     this.#cluster.close();
   }

@@ -11,7 +11,7 @@ interface Asked extends PartitionRef {
 
 /** Queries under way at a time: what is asked meanwhile shares the next one. A query must begin after it was asked. */
 const UNDER_WAY = 2;
-const PARTITIONS_A_REQUEST = 2000;
+const PARTITIONS_PER_REQUEST = 2000;
 
 /** Where partitions start and end, by queries to their leaders that gather. */
 export class OffsetQuery {
@@ -49,7 +49,7 @@ export class OffsetQuery {
     setImmediate(() => {
       queue.scheduled = false;
       queue.underWay++;
-      void this.#send(leader, kind, queue.waiting.splice(0, PARTITIONS_A_REQUEST)).finally(() => {
+      void this.#send(leader, kind, queue.waiting.splice(0, PARTITIONS_PER_REQUEST)).finally(() => {
         queue.underWay--;
         this.#schedule(leader, kind, queue);
       });

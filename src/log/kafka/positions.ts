@@ -8,7 +8,7 @@ import { byTopic } from '../../kafka/wire.js';
 
 const API = { OffsetCommit: 8, FindCoordinator: 10 };
 const EVERY_MS = 3000;
-const PARTITIONS_A_COMMIT = 1000;
+const PARTITIONS_PER_COMMIT = 1000;
 
 /** Commits how far partitions are folded as offsets of a consumer group without members, so that Kafka's own tools show the lag. */
 export class Positions {
@@ -42,7 +42,7 @@ export class Positions {
   }
 
   async #commit(): Promise<void> {
-    const batch = [...this.#waiting].slice(0, PARTITIONS_A_COMMIT);
+    const batch = [...this.#waiting].slice(0, PARTITIONS_PER_COMMIT);
     for (const [name] of batch) this.#waiting.delete(name);
     try {
       this.#coordinator ??= await this.#find();

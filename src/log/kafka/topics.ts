@@ -25,8 +25,8 @@ const API = { CreateTopics: 19, DeleteTopics: 20, DescribeConfigs: 32 };
 const TOPIC = 2;
 /** A broker under load takes its time for a thousand new partitions. */
 const READY_MS = 60_000;
-const CREATED_A_REQUEST = 100;
-const DESCRIBED_A_REQUEST = 500;
+const CREATED_PER_REQUEST = 100;
+const DESCRIBED_PER_REQUEST = 500;
 
 const chunks = <T>(all: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
@@ -50,7 +50,7 @@ export class Topics {
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
     const created: TopicSpec[] = [];
-    for (const chunk of chunks(missing, CREATED_A_REQUEST)) created.push(...(await this.#create(chunk)));
+    for (const chunk of chunks(missing, CREATED_PER_REQUEST)) created.push(...(await this.#create(chunk)));
     await this.#ready(missing);
     // Those that another process made meanwhile are looked at as well.
     await this.#verify(unknown.filter((spec) => !created.includes(spec)));
@@ -121,7 +121,7 @@ export class Topics {
   }
 
   async #verify(specs: readonly TopicSpec[]): Promise<void> {
-    for (const chunk of chunks(specs, DESCRIBED_A_REQUEST)) {
+    for (const chunk of chunks(specs, DESCRIBED_PER_REQUEST)) {
       const resources = chunk.map(({ topic }) => ({ type: TOPIC, name: topic, configNames: VERIFIED }));
       const [layouts, described] = await Promise.all([
         Promise.all(chunk.map(({ topic }) => this.#cluster.layout(topic))),

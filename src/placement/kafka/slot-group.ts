@@ -129,14 +129,14 @@ export class SlotGroup implements Ownership {
     return this.#member.join();
   }
 
-  ownerOf(tenantId: string): Owner {
-    const owner = this.#placed('owners', tenantId);
-    if (owner === undefined) return this.#kept.has(slotOf(tenantId, this.slots)) ? 'self' : undefined;
+  ownerOf(slotKey: string): Owner {
+    const owner = this.#placed('owners', slotKey);
+    if (owner === undefined) return this.#kept.has(slotOf(slotKey, this.slots)) ? 'self' : undefined;
     return this.#asOwner(owner);
   }
 
-  standsBy(tenantId: string): boolean {
-    const standby = this.#placed('standbys', tenantId);
+  standsBy(slotKey: string): boolean {
+    const standby = this.#placed('standbys', slotKey);
     return standby !== undefined && this.#asOwner(standby) === 'self';
   }
 
@@ -150,8 +150,8 @@ export class SlotGroup implements Ownership {
     return notifier === undefined ? this.ownerOf(tenantId) : this.#asOwner(notifier);
   }
 
-  #placed(places: Places, tenantId: string): SlotProcess | undefined {
-    return this.#map?.processes[this.#map[places][slotOf(tenantId, this.slots)] ?? NOBODY];
+  #placed(places: Places, slotKey: string): SlotProcess | undefined {
+    return this.#map?.processes[this.#map[places][slotOf(slotKey, this.slots)] ?? NOBODY];
   }
 
   /** What is said of this process counts as far as the group has confirmed it. */

@@ -34,7 +34,7 @@ interface Waiting {
 
 const HOT_MS = 10_000;
 /** A broker takes some microseconds for each partition of a request: large ones are not sent again at once, so that they gather. */
-const PAUSE_MS_A_PARTITION = 0.01;
+const PAUSE_MS_PER_PARTITION = 0.01;
 const PARTITION_BYTES = 256 * 1024;
 const REQUEST_BYTES = 4 * 1024 * 1024;
 /** Fetched ahead of readers that are not back yet, of all partitions together. */
@@ -47,7 +47,7 @@ const GRACE_MS = 10_000;
  * something: one for the many that are silent, one for those that are not, one for what comes while both are under way.
  * A reader that comes back for more finds its partition still asked for, at the right position: it joins nothing.
  */
-export class Follower {
+export class LongFetch {
   readonly #broker: Broker;
   readonly #timeoutMs: number;
   readonly #followed = new Map<string, Followed>();
@@ -165,7 +165,7 @@ export class Follower {
     }
     const chosen = choose();
     if (chosen.length === 0) return;
-    request.due = now + chosen.length * PAUSE_MS_A_PARTITION;
+    request.due = now + chosen.length * PAUSE_MS_PER_PARTITION;
     void this.#fetch(request, chosen);
   }
 

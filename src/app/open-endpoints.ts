@@ -1,0 +1,25 @@
+import { assertWebhookUrlAllowed } from '../webhooks/address-guard.js';
+import { Endpoints } from '../webhooks/endpoints.js';
+import type { Ground } from './ground.js';
+import type { OpenedCatalog } from './open-catalog.js';
+import type { OpenedTenancy } from './open-tenancy.js';
+
+/** Where webhooks go: what the catalog has of it, and the secrets that sign them. */
+export interface OpenedEndpoints {
+  readonly endpoints: Endpoints;
+}
+
+export function openEndpoints(
+  { settings, clock }: Ground,
+  { catalog, sealer }: OpenedCatalog,
+  { tenants }: OpenedTenancy,
+): OpenedEndpoints {
+  const endpoints = new Endpoints({
+    catalog,
+    sealer,
+    checkUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
+    changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
+    clock,
+  });
+  return { endpoints };
+}

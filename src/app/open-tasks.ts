@@ -1,0 +1,139 @@
+import type { MemoryBudget } from '../core/budget.js';
+import type { CodeHost } from '../code-host/code-host.js';
+import { tenantOfKey } from '../core/slots.js';
+import type { Sink } from '../read-store/sink.js';
+import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
+import { Snapshots, type SnapshotsOptions } from '../snapshots/snapshots.js';
+import { NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
+import { PartitionTask } from '../tenancy/partition-task.js';
+import type { TaskObserver, TenantDefinitions, TenantTaskOptions } from '../tenancy/task-options.js';
+import { TenantRegistry } from '../tenancy/tenant-registry.js';
+import { TenantTask } from '../tenancy/tenant-task.js';
+import type { Ground } from './ground.js';
+import type { Storage } from './open-storage.js';
+
+/** What tasks need of the ground, so that tests have them without a port and a folder's lock. */
+export interface TaskGround extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'> {
+  /** What tenants may hold in memory; without it nothing is bounded. */
+  readonly budget?: MemoryBudget;
+  readonly metrics: { readonly tasks: TaskObserver; readonly snapshots: NonNullable<SnapshotsOptions['observer']> };
+}
+export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
+
+/** All that a tenant's tasks are given but whom they tell that they stopped. */
+export type TaskOptions = Omit<TenantTaskOptions, 'onStopped'>;
+
+export interface TasksOptions {
+  /** What the catalog says of the tenant's code; undefined: there is no such tenant. */
+  readonly definitionsOf: (tenantId: string) => TenantDefinitions | undefined;
+  readonly partitionsOf: (tenantId: string) => number;
+  /** Undefined where this process is its own next owner. */
+  readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
+  readonly notes?: ActivityNotes;
+  readonly sink?: Pick<Sink, 'attach' | 'detach'>;
+}
+
+/** The tasks of the tenants that this process serves or follows, opened on first use. */
+export function openTasks(
+  ground: TaskGround,
+  storage: TaskStorage & Pick<Storage, 'ownership'>,
+  codeHost: CodeHost,
+  { definitionsOf, partitionsOf, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
+): TenantRegistry {
+  const { settings, logger, shutdown } = ground;
+  const { ownership, store } = storage;
+  const optionsOf = (tenantId: string): TaskOptions | undefined => {
+    const definitions = definitionsOf(tenantId);
+    return definitions && taskOptions(ground, storage, codeHost, tenantId, definitions);
+  };
+  const opened = (task: TenantTask | PartitionTask): void => {
+    snapshots?.watch(task);
+    notes.note(task.slotKey, 'active');
+  };
+  const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
+    void snapshots?.unwatch(slotKey);
+    if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
+  };
+  const tenants = new TenantRegistry({
+    logger,
+    ownership,
+    prepare: async (section) => {
+      // Of a tenant that was deleted here, and made again.
+      await store.dropped(section);
+      // A restore makes the tenant's topics; those of a deleted one stay gone.
+      if (definitionsOf(tenantOfKey(section)) !== undefined) await snapshots?.restore(section);
+    },
+    idleMs: settings.tenantIdleMs,
+    partitionsOf,
+    create: (tenantId, onStopped, partitions) => {
+      const options = optionsOf(tenantId);
+      return options && new TenantTask({ ...options, onStopped, ...(partitions && { partitions }) });
+    },
+    partitions: {
+      create: (of) => {
+        const options = optionsOf(of.tenantId);
+        return options && new PartitionTask({ ...options, ...of });
+      },
+      activeElsewhere: (slotKey) => notes.tenants().includes(slotKey),
+      onOpened: opened,
+      onClosed: closed,
+    },
+    onOpened: (task) => {
+      sink?.attach(task.sink);
+      opened(task);
+    },
+    onClosed: (task) => {
+      sink?.detach(task.tenantId);
+      closed(task);
+    },
+  });
+  shutdown.add('tenants', () => tenants.close());
+  return tenants;
+}
+
+/** Of one tenant's tasks, with code as `definitions` say. */
+export const taskOptions = (
+  { settings, logger, metrics, owner, clock, budget }: TaskGround,
+  { log, codecs, store }: TaskStorage,
+  codeHost: CodeHost,
+  tenantId: string,
+  definitions: TenantDefinitions,
+): TaskOptions => ({
+  tenantId,
+  log,
+  codecs,
+  store,
+  codeHost,
+  definitions,
+  owner,
+  clock,
+  logger,
+  observer: metrics.tasks,
+  ...(budget && { budget: budget.tenant(tenantId) }),
+  idempotencyWindow: settings.idempotencyWindow,
+  strictReads: settings.strictReads,
+  changesRetentionMs: settings.changesRetentionMs,
+  foldDeadlineMs: settings.foldDeadlineMs,
+  keptRevisions: settings.keptRevisions,
+});
+
+/** What the next owner, on another machine, starts from: where this one is alone it is its own next owner. */
+export function openSnapshots(
+  { settings, logger, metrics, shutdown }: TaskGround,
+  { log, codecs, store }: TaskStorage,
+  partitionsOf: (tenantId: string) => number,
+): Snapshots {
+  const snapshots = new Snapshots({
+    log,
+    codecs,
+    store,
+    archive: new ThreadedSectionArchive(store),
+    logger,
+    changesRetentionMs: settings.changesRetentionMs,
+    partitionsOf,
+    afterRecords: settings.snapshotAfterRecords,
+    observer: metrics.snapshots,
+  });
+  shutdown.add('snapshots', () => snapshots.close());
+  return snapshots;
+}

@@ -1,0 +1,12 @@
+import type { Change } from '../core/change.js';
+import type { PositionedEvent } from './events.js';
+import type { Source } from './tenant-feeds.js';
+
+/** The changes of one projection. */
+export const changesOf = (projectionId: string): Source<Change> => ({
+  id: projectionId,
+  of: ({ changes }) => changes.of(projectionId),
+});
+
+/** All events of a tenant. */
+export const ALL_EVENTS: Source<PositionedEvent> = { id: 'events', of: ({ events }) => events };

@@ -1,0 +1,100 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
+import { RequestAbortedError } from './body.js';
+
+export interface MemoryTimes {
+  /** How long a request waits for memory before it is refused, milliseconds. */
+  readonly waitMs: number;
+  /** After so long without a byte taken a client is cut that does not read its answer, milliseconds. */
+  readonly stallMs: number;
+}
+
+/** What the budgets of this process have to do with requests. */
+export interface MemoryOfRequests extends MemoryTimes {
+  readonly budget: MemoryBudget;
+}
+
+export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs: 10_000, stallMs: 30_000 };
+
+/** Smaller answers and bodies are not counted: a connection holds that much anyway. */
+export const COUNTED_BYTES = 64 * 1024;
+/** Held while a page is built, which ends past so many bytes. */
+const PAGE_BYTES = 8 * 1024 * 1024;
+/** Whoever reads an answer more slowly than this, bytes a second, holds its memory too long. */
+const SLOWEST_READER = 64 * 1024;
+
+const requests = new WeakMap<IncomingMessage, RequestMemory>();
+
+/** Whose budget the request's body and answer are held of; undefined where no tenant is known. */
+export const memoryOf = (request: IncomingMessage): RequestMemory | undefined => requests.get(request);
+
+/** What a request holds of its tenant's budget, until its answer is sent or its connection is gone. */
+export class RequestMemory {
+  readonly #tenant: TenantBudget;
+  readonly #times: MemoryTimes;
+  #answer: Hold | undefined;
+
+  private constructor(tenant: TenantBudget, times: MemoryTimes) {
+    this.#tenant = tenant;
+    this.#times = times;
+  }
+
+  /** The request is the tenant's, from now on. */
+  static begin(request: IncomingMessage, tenantId: string, { budget, ...times }: MemoryOfRequests): RequestMemory {
+    let memory = requests.get(request);
+    if (memory === undefined) requests.set(request, (memory = new RequestMemory(budget.tenant(tenantId), times)));
+    return memory;
+  }
+
+  /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
+  async pageOf(response: ServerResponse): Promise<void> {
+    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs);
+    this.#answer = hold;
+    giveBack(hold, response);
+  }
+
+  /** The page was empty, and the request waits for another one. */
+  noPage(): void {
+    this.#answer?.close();
+    this.#answer = undefined;
+  }
+
+  /** Resolves when an upload may be read. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
+  async uploadOf(response: ServerResponse, bytes: number): Promise<Hold> {
+    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs);
+    giveBack(hold, response);
+    return hold;
+  }
+
+  /**
+   * An answer of so many bytes is about to be written: they are held until the client has read it, and it is cut when it does not.
+   * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room
+   */
+  answer(response: ServerResponse, bytes: number): void {
+    if (this.#answer === undefined) {
+      const hold = this.#tenant.hold('answers');
+      hold.take(bytes);
+      this.#answer = hold;
+      giveBack(hold, response);
+    } else this.#answer.set(bytes);
+    const { stallMs } = this.#times;
+    const cut = (): void => void response.destroy();
+    // The socket's own time-out sees progress; one that sends on while it does not read puts it off, but not the second one.
+    response.setTimeout(stallMs, cut);
+    const deadline = setTimeout(cut, stallMs + (bytes / SLOWEST_READER) * 1000).unref();
+    response.once('close', () => clearTimeout(deadline));
+  }
+
+  /** Whether there is room for an answer of so many bytes. */
+  takes(bytes: number): boolean {
+    return this.#answer !== undefined || this.#tenant.refuses('answers', bytes) === undefined;
+  }
+}
+
+/** When the response is sent, or its connection has gone. @throws RequestAbortedError where it has already */
+function giveBack(hold: Hold, response: ServerResponse): void {
+  response.once('close', () => hold.close());
+  if (!response.destroyed && !response.closed) return;
+  hold.close();
+  throw new RequestAbortedError('the client closed the connection');
+}

@@ -1,0 +1,34 @@
+import type { Change } from '../../src/core/change.js';
+import { FeedHub } from '../../src/feed/hub.js';
+import type { Source, TenantFeed } from '../../src/feed/tenant-feeds.js';
+import type { ChangesWriter } from '../../src/projections/changes-writer.js';
+
+/** All accepted changes of a tenant, of every projection and with its faults: what no client follows, and tests compare. */
+const ALL_CHANGES: Source<Change> = {
+  id: 'all',
+  of: ({ changes }) => {
+    const { all } = changes as ChangesWriter;
+    return {
+      get head() {
+        return all.head;
+      },
+      read: (from, budget) => all.read(from, budget),
+      recent: (from, budget) => all.recent(from, budget),
+      subscribe: (advanced) => all.subscribe(advanced),
+      positionOf: ({ sequence }) => sequence,
+      start: () => Promise.resolve(1),
+      refresh: () => changes.refresh(),
+    };
+  },
+};
+
+/** Pushes into the list what a subscription to the tenant is pushed from now on. */
+export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
+  const hub = new FeedHub({
+    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+  });
+  hub.subscribe(
+    { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
+    { push: (change) => pushed.push(change) > 0, ended: () => undefined },
+  );
+}

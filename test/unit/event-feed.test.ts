@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { readSettings } from '../../src/config/settings.js';
+import { MAX_COMMIT_EVENTS, type StoredCommit } from '../../src/core/event.js';
+import { EventFeed, positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
+import type { Budget, Page } from '../../src/feed/feed.js';
+import { FeedHub } from '../../src/feed/hub.js';
+import type { Input, InputFeed } from '../../src/feed/inputs.js';
+import { Signal, type Advanced } from '../../src/feed/signal.js';
+import { ALL_EVENTS } from '../../src/feed/sources.js';
+import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
+import { until } from '../support/notifier-world.js';
+
+/** Inputs in memory, of which the last ones are recent; undefined stands for a record that is no input. */
+class ListedInputs implements InputFeed {
+  readonly records: (Input | undefined)[] = [];
+  /** Records from here on are placed, and can't be read yet. */
+  hidden = Infinity;
+  readonly #signal = new Signal();
+
+  constructor(private readonly tail: number) {}
+
+  get head(): number {
+    return this.records.length;
+  }
+
+  get subscribers(): number {
+    return this.#signal.listeners;
+  }
+
+  commit(events: number): void {
+    const offset = this.records.length;
+    this.records.push({ kind: 'commit', commit: commit(offset, events) });
+  }
+
+  tell(): void {
+    this.#signal.tell();
+  }
+
+  subscribe(advanced: Advanced): () => void {
+    return this.#signal.subscribe(advanced);
+  }
+
+  recent(from: number, budget: Budget): Page<Input> | undefined {
+    return from >= this.records.length - this.tail ? this.#page(from, budget) : undefined;
+  }
+
+  async read(from: number, budget: Budget): Promise<Page<Input>> {
+    await new Promise((resolve) => setImmediate(resolve));
+    return this.#page(from, budget);
+  }
+
+  #page(from: number, { items: most = Infinity }: Budget): Page<Input> {
+    const items: Input[] = [];
+    let end = from;
+    for (; end < Math.min(this.records.length, this.hidden) && items.length < most; end++) {
+      const input = this.records[end];
+      if (input !== undefined) items.push(input);
+    }
+    return { items, end };
+  }
+}
+
+const commit = (offset: number, events: number): StoredCommit => ({
+  offset,
+  commandId: `c${offset}`,
+  aggregateId: `a${offset % 3}`,
+  aggregateType: 'account',
+  baseVersion: offset,
+  timestamp: 1,
+  correlationId: undefined,
+  causationId: undefined,
+  metadata: undefined,
+  events: Array.from({ length: events }, (_, i) => ({
+    eventId: `${offset}.${i}`,
+    eventType: 'opened',
+    data: Buffer.from('{}'),
+  })),
+});
+
+const idsIn = (records: readonly (Input | undefined)[]): string[] =>
+  records.flatMap((input) => (input?.kind === 'commit' ? input.commit.events.map(({ eventId }) => eventId) : []));
+
+const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, refresh: () => Promise.resolve() });
+
+/** A number of events, or a record that holds none. */
+const record = fc.oneof(
+  { weight: 4, arbitrary: fc.integer({ min: 1, max: 6 }) },
+  { weight: 1, arbitrary: fc.constant(0) },
+);
+
+const add = (inputs: ListedInputs, events: number): void => {
+  if (events > 0) inputs.commit(events);
+  else inputs.records.push(undefined);
+};
+
+test('every event has a position of its own, from 1 on, which ascends also within a commit and is the same from wherever one reads', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(record, { minLength: 1, maxLength: 12 }),
+      fc.integer({ min: 1, max: 7 }),
+      fc.integer({ min: 0, max: 12 }),
+      async (records, items, tail) => {
+        const inputs = new ListedInputs(tail);
+        for (const events of records) add(inputs, events);
+        const feed = feedOf(inputs);
+        const all: PositionedEvent[] = [];
+        let end = await feed.start();
+        for (let reads = 0; end < feed.head; reads++) {
+          assert.ok(reads < 200, 'it comes to the head');
+          const page = feed.recent(end, { items }) ?? (await feed.read(end, { items }));
+          assert.ok(page.items.length <= items, 'a commit is cut where the page is full');
+          assert.ok(page.end > end);
+          for (const event of page.items) assert.ok(event.position >= end && event.position < page.end);
+          all.push(...page.items);
+          end = page.end;
+        }
+        assert.deepEqual(
+          all.map(({ eventId }) => eventId),
+          idsIn(inputs.records),
+        );
+        const positions = all.map(({ position }) => position);
+        assert.ok(positions.every((position, i) => position >= 1 && position > (positions[i - 1] ?? 0)));
+        for (const { position, eventId } of all) {
+          const [again] = (await feed.read(position, { items: 1 })).items;
+          assert.deepEqual([again?.position, again?.eventId], [position, eventId]);
+        }
+        assert.deepEqual(await feed.read(feed.head, {}), { items: [], end: feed.head });
+        assert.deepEqual(await feed.read(feed.head + 5, {}), { items: [], end: feed.head + 5 }, 'past the head');
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('the positions of a commit have no gap, and stay below 2^53 for more commits than a log can hold', () => {
+  const inputs = new ListedInputs(Infinity);
+  inputs.records.push(undefined);
+  inputs.commit(3);
+  inputs.commit(1);
+  const { items } = feedOf(inputs).recent(1, {}) ?? { items: [] };
+  const [first = 0] = items.map(({ position }) => position);
+  assert.deepEqual(
+    items.map(({ position }) => position - first),
+    [0, 1, 2, MAX_COMMIT_EVENTS],
+  );
+  assert.ok(Number.isSafeInteger(positionOfPlace(2 ** 35, MAX_COMMIT_EVENTS - 1)));
+  // A batch that were longer would run into the positions of the next commit.
+  assert.throws(() => readSettings({ MAX_BATCH_EVENTS: String(MAX_COMMIT_EVENTS) }));
+});
+
+test('13: the hub follows it as it follows changes: replay and live without a seam, with full subscribers, records without events, and places that can not be read yet', async () => {
+  const step = fc.oneof(
+    { weight: 4, arbitrary: fc.record({ do: fc.constant('accept' as const), events: record }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('turn' as const), events: fc.constant(0) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('resume' as const), events: fc.constant(0) }) },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant('hide' as const), events: fc.constant(0) }) },
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(record, { maxLength: 6 }),
+      fc.array(step, { maxLength: 30 }),
+      fc.integer({ min: 0, max: 6 }),
+      fc.integer({ min: 1, max: 4 }),
+      async (before, steps, tail, room) => {
+        const inputs = new ListedInputs(tail);
+        for (const events of before) add(inputs, events);
+        const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
+        const hub = new FeedHub({
+          tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+        });
+        const got: string[] = [];
+        const following = hub.subscribe(
+          { tenantId: 't1', source: ALL_EVENTS, from: 1 },
+          {
+            push: ({ eventId }) => got.push(eventId) % room !== 0,
+            ended: (reason) => assert.fail(String(reason)),
+          },
+        );
+        for (const { do: what, events } of steps) {
+          if (what === 'accept') {
+            add(inputs, events);
+            inputs.tell();
+          } else if (what === 'turn') await new Promise((resolve) => setImmediate(resolve));
+          else if (what === 'resume') following.resume();
+          else inputs.hidden = inputs.hidden === Infinity ? inputs.records.length : Infinity;
+        }
+        inputs.hidden = Infinity;
+        inputs.tell();
+        await until(() => {
+          following.resume();
+          return got.length >= idsIn(inputs.records).length;
+        }, 'all of it');
+        assert.deepEqual(got, idsIn(inputs.records));
+        following.close();
+        assert.equal(inputs.subscribers, 0);
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('from now on means what comes then; each time that all is there the subscriber hears where it ends', () => {
+  const inputs = new ListedInputs(Infinity);
+  inputs.commit(2);
+  const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
+  const hub = new FeedHub({
+    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+  });
+  const got: string[] = [];
+  const ends: number[] = [];
+  hub.subscribe(
+    { tenantId: 't1', source: ALL_EVENTS, from: undefined, wanted: ({ aggregateId }) => aggregateId !== 'a1' },
+    { push: ({ eventId }) => got.push(eventId) > 0, caughtUp: (end) => ends.push(end), ended: () => undefined },
+  );
+  assert.equal(tenant.events.subscribers, 1, 'it keeps the tenant');
+  for (const events of [1, 3]) {
+    inputs.commit(events);
+    inputs.tell();
+  }
+  assert.deepEqual(got, ['2.0', '2.1', '2.2'], 'pushed on the turn of the commit');
+  assert.deepEqual(
+    ends,
+    [1, 2, 3].map((place) => positionOfPlace(place)),
+  );
+  hub.close();
+  assert.equal(tenant.events.subscribers, 0);
+});
