@@ -277,6 +277,10 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     return this.#cursor.stored;
   }
 
+  whole(): Promise<void> | undefined {
+    return this.#projector.whole();
+  }
+
   live(projectionId: string): LiveProjection | undefined {
     return this.#options.tables.liveProjection(projectionId);
   }
