@@ -6,7 +6,7 @@ import { StartupError } from '../core/startup-error.js';
 import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
 import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
-import type { LogSetup } from './open-log.js';
+import type { LogSetup } from './log-setup.js';
 
 const SLOTS_TOPIC = 'statefold.slots';
 const CONNECT_MS = 3000;

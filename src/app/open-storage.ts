@@ -3,7 +3,8 @@ import type { Log } from '../log/log.js';
 import type { Ownership } from '../placement/ownership.js';
 import { LocalStore } from '../store/local-store.js';
 import type { Ground } from './ground.js';
-import { openLog, type LogSetup } from './open-log.js';
+import type { LogSetup } from './log-setup.js';
+import { openLog } from './open-log.js';
 
 /** The log, what this machine keeps of it, and who serves which tenant. */
 export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaIds' | 'shared' | 'replication'> {

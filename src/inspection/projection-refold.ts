@@ -4,7 +4,8 @@ import type { Fault, StoredCommit } from '../core/event.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { inputOffset } from '../feed/inputs.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
-import { commitsBetween, ProjectionBatch, type Effect, type FoldedKeys } from '../projections/projection-fold.js';
+import { commitsBetween, ProjectionBatch, type FoldedKeys } from '../projections/projection-fold.js';
+import type { Effect } from '../projections/projection-unit.js';
 import type { Bench } from './scratch-runner.js';
 
 export interface ProjectionRefoldOptions {

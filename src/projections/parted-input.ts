@@ -5,13 +5,14 @@ import type { ChangeValue } from '../core/records.js';
 import { inSlices, nextTurn } from '../core/slices.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
-import { ProjectionBatch, valuesOf, type Effect, type FoldedKeys } from './projection-fold.js';
+import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import {
   beforeHalt,
   compareUnits,
   pendingOf,
   storeNewer,
   stateName,
+  type Effect,
   type PendingState,
   type RevisionUnit,
 } from './projection-unit.js';

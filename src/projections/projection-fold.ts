@@ -1,12 +1,12 @@
 import type { HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
-import { eventsOf, takeEvents, type Fault, type StoredCommit } from '../core/event.js';
+import { eventsOf, takeEvents, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { inSlices, type Sliced } from '../core/slices.js';
 import type { Feed } from '../feed/feed.js';
 import type { Input } from '../feed/inputs.js';
 import type { InputPosition, KeyState } from '../store/partition-tables.js';
-import type { RevisionUnit } from './projection-unit.js';
+import type { Effect, RevisionUnit } from './projection-unit.js';
 
 /*
  * The fold of projections, in all its uses: live, in builds and releases, and when history is inspected. Commits are read from the
@@ -29,20 +29,6 @@ export interface FoldedKeys<U extends ProjectionUnit> {
   stateOf(unit: U, key: string): { readonly state: State; readonly faulted: boolean };
   /** Asked while events are tried one by one: the code is not to be run any more. */
   isHalted?(unit: U): boolean;
-}
-
-/** What an event did to a key; of a unit that was halted, that it was not fed from this event on. */
-export interface Effect<U extends ProjectionUnit> {
-  readonly unit: U;
-  /** Among those that were fed. */
-  readonly unitIndex: number;
-  readonly commit: StoredCommit;
-  readonly event: HostEvent;
-  readonly key: string;
-  readonly halted: boolean;
-  readonly state: State;
-  /** With its place in the tenant's order, from where a release reads on. */
-  readonly fault: Fault | undefined;
 }
 
 /** Commits that are fed in one go. */

@@ -1,9 +1,8 @@
-import type { ProjectionUnit, State } from '../code-host/code-host.js';
+import type { HostEvent, ProjectionUnit, State } from '../code-host/code-host.js';
 import type { Change } from '../core/change.js';
 import type { Fault, StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import type { Effect } from './projection-fold.js';
 import type { ChangesWriter } from './changes-writer.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 
@@ -27,6 +26,20 @@ export function unitsOf(
     revision,
     classIndex,
   }));
+}
+
+/** What an event did to a key; of a unit that was halted, that it was not fed from this event on. */
+export interface Effect<U extends ProjectionUnit> {
+  readonly unit: U;
+  /** Among those that were fed. */
+  readonly unitIndex: number;
+  readonly commit: StoredCommit;
+  readonly event: HostEvent;
+  readonly key: string;
+  readonly halted: boolean;
+  readonly state: State;
+  /** With its place in the tenant's order, from where a release reads on. */
+  readonly fault: Fault | undefined;
 }
 
 /** What a revision made before it was halted: of whole commits only, and the same of all its classes, so that its last change says how far it is. */

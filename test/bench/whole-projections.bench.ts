@@ -8,7 +8,7 @@ const KEYS = Number(process.env['BENCH_KEYS'] ?? 1_000_000);
 const GOAL_MS = 50;
 
 const cleanups: (() => unknown)[] = [];
-const world = new ManyKeysWorld({ after: (cleanup: () => unknown) => void cleanups.push(cleanup) } as never);
+const world = new ManyKeysWorld({ after: (cleanup: () => unknown) => void cleanups.push(cleanup) });
 const holds = watchHolds();
 
 async function measured(name: string, work: () => Promise<void>): Promise<void> {

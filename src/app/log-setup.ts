@@ -1,0 +1,24 @@
+import type { Codecs } from '../log/codec/codec.js';
+import type { SchemaIds, SchemaName, TopicSchema } from '../log/codec/schemas.js';
+import type { Replication } from '../log/kafka/replication.js';
+import type { Log } from '../log/log.js';
+import type { Ownership } from '../placement/ownership.js';
+import type { LocalStore } from '../store/local-store.js';
+
+/** The log of the settings, and what goes with it. */
+export interface LogSetup {
+  readonly log: Log;
+  readonly codecs: Codecs;
+  readonly schemas: Readonly<Record<SchemaName, TopicSchema>>;
+  readonly schemaIds: SchemaIds;
+  /** Other processes may write it too. */
+  readonly shared: boolean;
+  /** In how many places its records are; undefined where that is this machine. */
+  readonly replication: Replication | undefined;
+  /** Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. */
+  openOwnership(
+    owner: string,
+    url: string,
+    store: Pick<LocalStore, 'sections'>,
+  ): Promise<{ readonly ownership: Ownership; readonly join: () => Promise<void> }>;
+}
