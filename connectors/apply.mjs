@@ -51,7 +51,8 @@ function readOptions() {
     },
   });
   if (values.help) return { help: true };
-  if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(values.tenant ?? ''))
+  // A tenant of an id that was used before has its incarnation behind it.
+  if (!/^[a-z0-9][a-z0-9-]{0,63}(?:_[0-9a-f]{8})?$/.test(values.tenant ?? ''))
     throw new ApplyError('--tenant is missing or no id of a tenant.');
   if (values.only !== undefined && !KINDS.includes(values.only))
     throw new ApplyError(`--only is ${KINDS.join(' or ')}.`);

@@ -22,7 +22,7 @@ changes AS
     WHERE log_offset > claimed_at AND log_offset < ended_at
 )
 SELECT
-    splitByChar('.', topic)[-2] AS tenant,
+    splitByChar('_', splitByChar('.', topic)[-2])[1] AS tenant,
     projection_id,
     log_offset AS sequence,
     class_name,

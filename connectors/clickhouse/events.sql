@@ -21,7 +21,7 @@ commits AS
     WHERE log_offset > claimed_at AND log_offset < ended_at
 )
 SELECT
-    splitByChar('.', topic)[-2] AS tenant,
+    splitByChar('_', splitByChar('.', topic)[-2])[1] AS tenant,
     aggregate_type,
     aggregate_id,
     base_version + number AS version,

@@ -12,6 +12,7 @@ import type { InputFeed } from '../feed/inputs.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log, PartitionRef } from '../log/log.js';
+import { storedAs } from '../core/slots.js';
 import { eventsTopic } from '../log/topics.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import { KeptStates } from '../store/kept-states.js';
@@ -42,6 +43,8 @@ export interface AggregateObserver extends ReducersObserver, WriterObserver {
 /** What the partitions of a tenant have in common. */
 export interface PartitionSetting {
   readonly tenantId: string;
+  /** Where a tenant of that id was deleted before: its topics and sections have it in their names. */
+  readonly incarnation?: string | undefined;
   readonly log: Log;
   readonly codecs: Pick<Codecs, 'events'>;
   /** Id of this process, new at each start. */
@@ -120,8 +123,8 @@ export class AggregatePartition
   constructor(options: AggregatePartitionOptions) {
     this.#options = options;
     const { setting, partition, partitionCount, tables, code, from } = options;
-    const { tenantId, log, codecs, owner, clock, logger, observer } = setting;
-    this.ref = { topic: eventsTopic(tenantId), partition };
+    const { log, codecs, owner, clock, logger, observer } = setting;
+    this.ref = { topic: eventsTopic(storedAs(setting)), partition };
     this.#writer = new EventsWriter({
       log,
       ref: this.ref,

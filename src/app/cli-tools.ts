@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CliError, type CliIo, type ProjectTools } from '../cli/io.js';
+import { CliError, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
 import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../code-host/dotnet/launch.js';
@@ -12,7 +12,7 @@ import { silentLogger } from '../core/logger.js';
 
 /** The command line with what its commands on projects need. @returns the exit code */
 export const runCommandLine = (args: readonly string[], io: CliIo): Promise<number> =>
-  runProgram(args, { ...io, tools: projectTools(io) });
+  runProgram(args, { ...io, tools: projectTools(io), openTopics: () => openTopics(io.env) });
 
 function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
   const root = findProjectRoot();
@@ -43,6 +43,20 @@ function openCodeHost(root: string, env: CliIo['env']): ReturnType<ProjectTools[
     rmSync(workDir, { recursive: true, force: true });
   };
   return { host, close };
+}
+
+async function openTopics(env: CliIo['env']): Promise<TopicTools> {
+  const settings = readSettings(env);
+  if (settings.kafkaBrokers === undefined)
+    throw new CliError('KAFKA_BROKERS is not set: the log is in the data directory, and has no topics on Kafka.');
+  // Other commands do without Kafka's client.
+  const { kafkaLog } = await import('./open-kafka-log.js');
+  const log = kafkaLog(settings, settings.kafkaBrokers, silentLogger);
+  return {
+    look: () => log.replication.look(),
+    raise: (progress) => log.replication.raise(progress),
+    close: () => log.close(),
+  };
 }
 
 /** What projects refer to: what tenants' code is compiled against, with the checks of the compiler, and what runs fixtures in tests. */

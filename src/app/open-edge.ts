@@ -2,8 +2,9 @@ import type { TenantEntity } from '../catalog/catalog.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
+import { storedAs } from '../core/slots.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
-import { changesTopic, eventsTopic, orderTopic, snapshotsTopic } from '../log/topics.js';
+import { allTopics } from '../log/topics.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -13,9 +14,11 @@ import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
+import type { ReplicationWatch } from './watch-replication.js';
 
 export interface EdgeParts {
   readonly storage: Storage;
+  readonly replication: ReplicationWatch;
   readonly catalog: OpenedCatalog;
   readonly code: OpenedCodeHost;
   readonly copy: OpenedReadStore;
@@ -80,6 +83,16 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       },
       { name: 'readStore', required: false, check: () => readStore.ping() },
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
+      ...(parts.storage.replication === undefined
+        ? []
+        : [
+            {
+              name: 'replication',
+              required: false,
+              check: (): Promise<boolean | 'degraded'> =>
+                Promise.resolve(parts.replication.enough === false ? 'degraded' : true),
+            },
+          ]),
     ],
     metrics: () => metrics.expose(),
     logger,
@@ -95,9 +108,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
 async function removeTenantData({ logger }: Ground, parts: EdgeParts, tenant: TenantEntity): Promise<void> {
   const { tenantId } = tenant;
   await parts.tenancy.removeCopies(tenant);
-  await parts.code.codeHost.dispose(tenantId);
-  for (const topic of [eventsTopic(tenantId), changesTopic(tenantId), orderTopic(tenantId), snapshotsTopic(tenantId)])
-    await parts.storage.log.deleteTopic(topic);
+  for (const topic of allTopics(storedAs(tenant))) await parts.storage.log.deleteTopic(topic);
   await parts.copy.sink
     .remove(tenantId)
     .catch((error: unknown) =>

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
-import { slotOf } from '../core/slots.js';
+import { slotKeyOfSection, slotOf } from '../core/slots.js';
 import { StartupError } from '../core/startup-error.js';
-import { UnsentError } from '../kafka/kafka-error.js';
-import { KafkaLog } from '../log/kafka/kafka-log.js';
+import { CODE, KafkaCodeError, UnsentError } from '../kafka/kafka-error.js';
+import { KafkaLog, type KafkaLogOptions } from '../log/kafka/kafka-log.js';
 import { SlotGroup } from '../placement/kafka/slot-group.js';
 import type { LogSetup } from './open-log.js';
 
@@ -19,24 +19,13 @@ export function openKafkaLog(
   settings: Settings,
   brokers: readonly string[],
   logger: Logger,
-): Pick<LogSetup, 'log' | 'openOwnership'> {
-  const { kafkaTopicPrefix: prefix, kafkaMinInsyncReplicas: insync, slots } = settings;
-  const connection = {
-    brokers,
-    prefix,
-    clientId: 'statefold',
-    connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
-    ...security(settings),
-  };
-  const log = new KafkaLog({
-    ...connection,
-    replicationFactor: settings.kafkaReplicationFactor,
-    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
-    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
-    logger,
-  });
+): Pick<LogSetup, 'log' | 'openOwnership' | 'replication'> {
+  const { slots } = settings;
+  const connection = connectionOf(settings, brokers);
+  const log = kafkaLog(settings, brokers, logger);
   return {
     log,
+    replication: log.replication,
     openOwnership: async (owner, url, store) => {
       await reachable(
         () =>
@@ -52,7 +41,9 @@ export function openKafkaLog(
         url,
         tasks: settings.roles.includes('tasks'),
         notifier: settings.roles.includes('notifier'),
-        warmSlots: () => [...new Set([...store.sections()].map((tenantId) => slotOf(tenantId, group.slots)))],
+        warmSlots: () => [
+          ...new Set([...store.sections()].map((section) => slotOf(slotKeyOfSection(section), group.slots))),
+        ],
         sessionTimeoutMs: settings.kafkaSessionTimeoutMs,
         logger,
       });
@@ -60,6 +51,34 @@ export function openKafkaLog(
     },
   };
 }
+
+/** A log on Kafka of its own, as the settings say. The caller closes it. */
+export function kafkaLog(settings: Settings, brokers: readonly string[], logger: Logger): KafkaLog {
+  const { kafkaMinInsyncReplicas: insync } = settings;
+  return new KafkaLog({
+    ...connectionOf(settings, brokers),
+    replicationFactor: settings.kafkaReplicationFactor,
+    ...(insync === 'auto' ? {} : { minInsyncReplicas: insync }),
+    requestTimeoutMs: settings.kafkaRequestTimeoutMs,
+    logger,
+  });
+}
+
+const connectionOf = (
+  settings: Settings,
+  brokers: readonly string[],
+): Pick<KafkaLogOptions, 'ssl' | 'sasl'> & {
+  readonly brokers: readonly string[];
+  readonly prefix: string;
+  readonly clientId: string;
+  readonly connectTimeoutMs: number;
+} => ({
+  brokers,
+  prefix: settings.kafkaTopicPrefix,
+  clientId: 'statefold',
+  connectTimeoutMs: Math.min(CONNECT_MS, settings.kafkaRequestTimeoutMs),
+  ...security(settings),
+});
 
 /** Kafka may be starting too, and is waited for. @throws StartupError */
 async function reachable(ask: () => Promise<void>, brokers: readonly string[], logger: Logger): Promise<void> {
@@ -69,20 +88,30 @@ async function reachable(ask: () => Promise<void>, brokers: readonly string[], l
       return await ask();
     } catch (error) {
       const { message } = error as Error;
-      if (!(error instanceof UnsentError))
+      const tooFew = error instanceof KafkaCodeError && error.code === CODE.INVALID_REPLICATION_FACTOR;
+      if (tooFew && performance.now() > until)
+        throw new StartupError(
+          `Kafka has fewer brokers than KAFKA_REPLICATION_FACTOR wants copies of each topic: start the others, or set it lower. ${message}`,
+          { cause: error },
+        );
+      if (!(error instanceof UnsentError || tooFew))
         throw new StartupError(`The topics on Kafka are not as they must be: ${message}`, { cause: error });
       if (performance.now() > until)
         throw new StartupError(
           `Kafka can not be reached: ${message}. KAFKA_BROKERS is ${brokers.join(',')}; are they up, and is it their listener for clients?`,
           { cause: error },
         );
-      if (!told) logger.warn({ reason: message }, 'Kafka can not be reached yet, trying again');
+      if (!told)
+        logger.warn(
+          { reason: message },
+          tooFew ? 'Kafka has not enough brokers yet, trying again' : 'Kafka can not be reached yet, trying again',
+        );
       await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
     }
   }
 }
 
-function security(settings: Settings): Pick<ConstructorParameters<typeof KafkaLog>[0], 'ssl' | 'sasl'> {
+function security(settings: Settings): Pick<KafkaLogOptions, 'ssl' | 'sasl'> {
   const {
     kafkaSsl,
     kafkaSslCa,

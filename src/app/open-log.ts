@@ -5,6 +5,7 @@ import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { loadCodecs, type Codecs } from '../log/codec/codec.js';
 import { LmdbLog } from '../log/embedded/lmdb-log.js';
+import type { Replication } from '../log/kafka/replication.js';
 import type { Log } from '../log/log.js';
 import type { LocalStore } from '../store/local-store.js';
 import {
@@ -23,6 +24,8 @@ export interface LogSetup {
   readonly schemaIds: SchemaIds;
   /** Other processes may write it too. */
   readonly shared: boolean;
+  /** In how many places its records are; undefined where that is this machine. */
+  readonly replication: Replication | undefined;
   /** Who serves which tenant. `url`: where others reach this process. Of the tenants in `store` it has state when it joins. */
   openOwnership(
     owner: string,
@@ -52,6 +55,7 @@ export async function openLog(settings: Settings, root: string, logger: Logger):
   return {
     ...common,
     shared: false,
+    replication: undefined,
     log,
     openOwnership: () => Promise.resolve({ ownership: new SoleOwner(), join: () => Promise.resolve() }),
   };

@@ -6,7 +6,7 @@ import type { Ground } from './ground.js';
 import { openLog, type LogSetup } from './open-log.js';
 
 /** The log, what this machine keeps of it, and who serves which tenant. */
-export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaIds' | 'shared'> {
+export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaIds' | 'shared' | 'replication'> {
   readonly log: Log;
   readonly store: LocalStore;
   readonly ownership: Ownership;
@@ -23,6 +23,6 @@ export async function openStorage(ground: Ground): Promise<Storage> {
   shutdown.add('local store', () => store.close());
   const { ownership, join: joinGroup } = await setup.openOwnership(owner, settings.advertisedUrl ?? url, store);
   shutdown.add('ownership', () => ownership.close());
-  const { codecs, schemas, schemaIds, shared } = setup;
-  return { log, store, ownership, join: joinGroup, codecs, schemas, schemaIds, shared };
+  const { codecs, schemas, schemaIds, shared, replication } = setup;
+  return { log, store, ownership, join: joinGroup, codecs, schemas, schemaIds, shared, replication };
 }

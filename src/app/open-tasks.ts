@@ -1,6 +1,6 @@
 import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
-import { tenantOfKey } from '../core/slots.js';
+import { partitionKey, partitionOfKey, storedAs, tenantOfKey } from '../core/slots.js';
 import type { Sink } from '../read-store/sink.js';
 import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
 import { Snapshots, type SnapshotsOptions } from '../snapshots/snapshots.js';
@@ -27,6 +27,8 @@ export interface TasksOptions {
   /** What the catalog says of the tenant's code; undefined: there is no such tenant. */
   readonly definitionsOf: (tenantId: string) => TenantDefinitions | undefined;
   readonly partitionsOf: (tenantId: string) => number;
+  /** Of a tenant whose id was used before; none unless given. */
+  readonly incarnationOf?: (tenantId: string) => string | undefined;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;
@@ -38,30 +40,39 @@ export function openTasks(
   ground: TaskGround,
   storage: TaskStorage & Pick<Storage, 'ownership'>,
   codeHost: CodeHost,
-  { definitionsOf, partitionsOf, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
+  { definitionsOf, partitionsOf, incarnationOf = () => undefined, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
   const { ownership, store } = storage;
   const optionsOf = (tenantId: string): TaskOptions | undefined => {
     const definitions = definitionsOf(tenantId);
-    return definitions && taskOptions(ground, storage, codeHost, tenantId, definitions);
+    return (
+      definitions && {
+        ...taskOptions(ground, storage, codeHost, tenantId, definitions),
+        incarnation: incarnationOf(tenantId),
+      }
+    );
   };
   const opened = (task: TenantTask | PartitionTask): void => {
     snapshots?.watch(task);
     notes.note(task.slotKey, 'active');
   };
-  const closed = ({ slotKey }: TenantTask | PartitionTask): void => {
-    void snapshots?.unwatch(slotKey);
+  const closed = ({ slotKey, section }: TenantTask | PartitionTask): void => {
+    void snapshots?.unwatch(section);
     if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
   };
   const tenants = new TenantRegistry({
     logger,
     ownership,
+    sectionOf: (slotKey) => {
+      const tenantId = tenantOfKey(slotKey);
+      return definitionsOf(tenantId) === undefined
+        ? undefined
+        : partitionKey(storedAs({ tenantId, incarnation: incarnationOf(tenantId) }), partitionOfKey(slotKey));
+    },
     prepare: async (section) => {
-      // Of a tenant that was deleted here, and made again.
       await store.dropped(section);
-      // A restore makes the tenant's topics; those of a deleted one stay gone.
-      if (definitionsOf(tenantOfKey(section)) !== undefined) await snapshots?.restore(section);
+      await snapshots?.restore(section);
     },
     idleMs: settings.tenantIdleMs,
     partitionsOf,

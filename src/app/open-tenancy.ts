@@ -1,5 +1,7 @@
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
+import { partitionKey, storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
+import { allTopics } from '../log/topics.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { ChangeFeeds } from '../tenancy/change-feeds.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
@@ -34,6 +36,7 @@ export async function openTenancy(
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
   const tenants = openTasks(ground, storage, codeHost, {
+    incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
@@ -51,23 +54,40 @@ export async function openTenancy(
   const feeds = new ChangeFeeds({ tenants, ownership, followed, activity: notes, idleMs: settings.tenantIdleMs });
   shutdown.add('change feeds', () => feeds.close());
 
-  const removeCopies = async ({ tenantId, partitions }: TenantEntity): Promise<void> => {
-    for (const section of await tenants.remove(tenantId, partitions)) {
+  const removeCopies = async (tenant: TenantEntity): Promise<void> => {
+    const { tenantId, partitions } = tenant;
+    await Promise.all([tenants.remove(tenantId, partitions), codeHost.dispose(tenantId)]);
+    for (let partition = 0; partition < partitions; partition++) {
+      const section = partitionKey(storedAs(tenant), partition);
       await snapshots?.unwatch(section);
       await store.drop(section);
     }
   };
+  const failed = (error: unknown): void =>
+    logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
     if (kind !== 'tenant' || value !== undefined) return;
     feeds.forget(id);
     budget.forget(id);
-    // What an owner has goes with the data of the tenant.
+    // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const tenant = previous as TenantEntity;
-    if (ownership.ownerOf(id) !== 'self') void removeCopies(tenant);
-    // Who had come in before its keys were gone may have opened it again, over topics that are no more.
-    else void tenants.remove(id, tenant.partitions);
+    const owned = ownership.ownerOf(id) === 'self';
+    removeCopies(tenant)
+      .then(async () => {
+        if (owned) for (const topic of allTopics(storedAs(tenant))) await log.deleteTopic(topic);
+      })
+      .catch(failed);
   });
+  dropLeftOver(catalog, store).catch(failed);
   return { tenants, feeds, followed, activity, removeCopies };
+}
+
+/** Copies of tenants that were deleted while this process was down, or ended before they were removed. */
+async function dropLeftOver(catalog: Catalog, store: Storage['store']): Promise<void> {
+  for (const section of [...store.sections()]) {
+    const tenant = catalog.get('tenant', tenantOfKey(section))?.value;
+    if (tenant === undefined || storedAs(tenant) !== storedAsOfSection(section)) await store.drop(section);
+  }
 }
 
 const partitionsOf = (catalog: Catalog, tenantId: string): number =>

@@ -13,6 +13,7 @@ import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
 import { openTenancy } from './open-tenancy.js';
 import { Shutdown } from './shutdown.js';
+import { watchReplication } from './watch-replication.js';
 
 export type { ServiceOptions } from './ground.js';
 
@@ -49,7 +50,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
     const deploying = openDeployments(ground, catalog, code, copy, tenancy, endpoints);
-    const edge = openEdge(ground, { storage, catalog, code, copy, tenancy, notifications, deploying });
+    const replication = watchReplication(ground, storage);
+    const edge = openEdge(ground, { storage, replication, catalog, code, copy, tenancy, notifications, deploying });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
     const first = await ensureDefaultTenant(catalog.catalog, unshown, settings.apiKey);

@@ -26,6 +26,8 @@ export type EntityKind = keyof Entities;
 
 export interface TenantEntity {
   readonly tenantId: string;
+  /** Where a tenant of that id was deleted before: what this one has is stored under it too (`core/slots.ts`). */
+  readonly incarnation?: string;
   readonly name: string;
   readonly createdAt: string;
   readonly partitions: number;
@@ -144,7 +146,7 @@ export interface ClusterEntity {
 
 export interface Entry<K extends EntityKind> {
   readonly id: string;
-  /** 1 for the first; a write names the version that it replaces, 0 to create. */
+  /** 1 for the first; a write names the version that it replaces, 0 to create (a tenant of an id that was used: the version of its deletion). */
   readonly version: number;
   readonly value: Entities[K];
 }
@@ -159,6 +161,8 @@ export interface CatalogChange<K extends EntityKind = EntityKind> {
 
 export interface Catalog {
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined;
+  /** The version that a write of the entity replaces: its own, or that of its deletion; 0 when there never was one. */
+  versionOf(kind: EntityKind, id: string): number;
   /** Ascending by id (ids are UUIDv7 or names); of one tenant unless undefined. */
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[];
   /** @throws StatefoldError ALREADY_EXISTS when `expected` is not the entity's version; resolves when durable. */

@@ -28,10 +28,17 @@ export class EntityStore {
   readonly #entities = new Map<EntityKind, Map<string, Held>>();
   readonly #byTenant = new Map<string, Map<string, Held>>();
   readonly #keys = new Map<string, KeyEntity>();
+  /** Versions of the deletions of tenants that are not there now: a new one of that id must not be taken for the former. */
+  readonly #deletedTenants = new Map<string, number>();
 
   get<K extends EntityKind>(kind: K, id: string): (Entry<K> & { readonly offset: number }) | undefined {
     // The map of a kind holds entries of that kind only.
     return this.#entities.get(kind)?.get(id) as (Entry<K> & { readonly offset: number }) | undefined;
+  }
+
+  /** The version that a write replaces. A tenant's goes on past its deletion; all else begins again, and is created with 0. */
+  versionOf(kind: EntityKind, id: string): number {
+    return this.get(kind, id)?.version ?? (kind === 'tenant' ? (this.#deletedTenants.get(id) ?? 0) : 0);
   }
 
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
@@ -58,6 +65,8 @@ export class EntityStore {
     const previous = this.get(kind, id);
     const value = text === null ? undefined : (JSON.parse(text) as Entities[EntityKind]);
     if (previous !== undefined) this.#remove(kind, previous as Held);
+    if (kind === 'tenant' && value === undefined) this.#deletedTenants.set(id, replaces + 1);
+    else if (kind === 'tenant') this.#deletedTenants.delete(id);
     if (value !== undefined) this.#add(kind, { id, version: replaces + 1, value, offset } as Held);
     return { change: { kind, id, value, previous: previous?.value }, superseded: previous?.offset };
   }

@@ -3,7 +3,7 @@ import type { Logger } from '../core/logger.js';
 import type { CatalogBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition } from '../log/journal/fenced-partition.js';
-import type { Log } from '../log/log.js';
+import { appendBytes, type Log } from '../log/log.js';
 import { recordsAt } from '../log/journal/known-end.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
@@ -28,12 +28,16 @@ export interface FencedCatalogOptions {
 
 interface Write {
   readonly draft: Draft<CatalogBody>;
+  /** Of its record in an append, at most. */
+  readonly bytes: number;
   resolve(): void;
   reject(error: Error): void;
 }
 
 const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
 const SWEEP_AFTER = 256;
+/** What a record has besides its key and its value, and more: ids, the fence, the framing. */
+const RECORD_BYTES = 1024;
 /** Tombstones of one append, so that a produce stays small. */
 const SWEEP_BATCH = 1_000;
 
@@ -75,6 +79,10 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
 
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
     return this.#entities.get(kind, id);
+  }
+
+  versionOf(kind: EntityKind, id: string): number {
+    return this.#entities.versionOf(kind, id);
   }
 
   list<K extends EntityKind>(kind: K, tenantId: string | undefined): readonly Entry<K>[] {
@@ -142,12 +150,21 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
 
   #write(kind: EntityKind, id: string, replaces: number, value: string | null): Promise<void> {
     if (this.#closing || this.#partition.status === 'STOPPED') return Promise.reject(unavailable());
+    const bytes = RECORD_BYTES + 2 * Buffer.byteLength(`${kind}/${id}`) + Buffer.byteLength(value ?? '');
+    const most = this.#options.log.maxAppendBytes - appendBytes([]);
+    if (bytes > most)
+      return Promise.reject(
+        new StatefoldError(
+          'PAYLOAD_TOO_LARGE',
+          `${kind} ${id} has ${bytes} bytes; the log takes ${most} of one change`,
+        ),
+      );
     return new Promise((resolve, reject) => {
       const draft: Draft<CatalogBody> = {
         body: { kind: 'Entity', value: { kind, id, replaces, value } },
         keyPrefix: `${kind}/${id}`,
       };
-      this.#queue.push({ draft, resolve, reject });
+      this.#queue.push({ draft, bytes, resolve, reject });
       this.#partition.kick();
     });
   }
@@ -168,17 +185,21 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#sweepWhenDue();
   }
 
-  /** All that waits, one write an entity: a second one is decided when the first is known to be in the log. */
+  /** What waits, up to what the log takes at once; one write an entity: a second one is decided when the first is known to be in the log. */
   gather(): Draft<CatalogBody>[] {
     const touched = new Set<string>();
     const later: Write[] = [];
+    let room = this.#options.log.maxAppendBytes - appendBytes([]);
     for (const write of this.#queue) {
       const { keyPrefix, body } = write.draft;
       if (touched.has(keyPrefix)) later.push(write);
       else if (this.#version(body) !== body.value.replaces) this.#refuse(write);
       else {
         touched.add(keyPrefix);
-        this.#inFlight.set(write.draft, write);
+        // What is left for the next produce waits behind this one's, also where it would be small enough itself.
+        room -= write.bytes;
+        if (room < 0) later.push(write);
+        else this.#inFlight.set(write.draft, write);
       }
     }
     this.#queue = later;
@@ -218,7 +239,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   #version({ value: { kind, id } }: CatalogBody): number {
-    return this.#entities.get(kind as EntityKind, id)?.version ?? 0;
+    return this.#entities.versionOf(kind as EntityKind, id);
   }
 
   /** A refusal is an answer too: it must rest on all that was in the log when it was asked. */

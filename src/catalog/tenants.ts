@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
@@ -9,6 +10,7 @@ export const DEFAULT_TENANT = 'default';
 const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const MAX_NAME = 256;
 const MAX_PARTITIONS = 256;
+const INCARNATION_BYTES = 4;
 
 export interface CreateTenantOptions {
   /** 1 to 64 of `a-z0-9-`, not beginning with `-`; generated when omitted. */
@@ -49,9 +51,27 @@ async function putTenant(
   if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS)
     errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
   if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
-  const tenant: TenantEntity = { tenantId, name, createdAt: isoTimestamp(Date.now()), partitions, webhookSecrets: [] };
-  await catalog.put('tenant', tenantId, 0, tenant);
-  return tenant;
+  for (;;) {
+    const exists = catalog.get('tenant', tenantId) !== undefined;
+    const replaces = exists ? 0 : catalog.versionOf('tenant', tenantId);
+    const tenant: TenantEntity = {
+      tenantId,
+      ...(replaces > 0 && { incarnation: randomBytes(INCARNATION_BYTES).toString('hex') }),
+      name,
+      createdAt: isoTimestamp(Date.now()),
+      partitions,
+      webhookSecrets: [],
+    };
+    try {
+      await catalog.put('tenant', tenantId, replaces, tenant);
+      return tenant;
+    } catch (error) {
+      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      if (catalog.get('tenant', tenantId) !== undefined)
+        throw new StatefoldError('ALREADY_EXISTS', `tenant ${tenantId} already exists`);
+      // Another process made one of that id, and deleted it: this one must not be stored where that one was.
+    }
+  }
 }
 
 /** Adds a key; the tenant's other keys stay valid. @throws StatefoldError NOT_FOUND | UNAVAILABLE */

@@ -9,8 +9,33 @@ export interface CliIo {
   readonly stderr: Writable;
   /** Absent where only commands to a running service are needed. */
   readonly tools?: ProjectTools;
+  /** The topics on Kafka; absent where only commands to a running service are needed. @throws CliError when the log is not on Kafka */
+  readonly openTopics?: () => Promise<TopicTools>;
   /** Starts the service in this process, and resolves when it runs; absent where only the program itself can. */
   readonly serve?: (options: ServeOptions) => Promise<void>;
+}
+
+/** A topic whose records are in fewer places than wanted. */
+export interface ShortTopic {
+  readonly topic: string;
+  readonly copies: number;
+  readonly copiesWanted: number;
+  readonly inSync: number;
+  readonly inSyncWanted: number;
+}
+
+export interface CopiesOfTopics {
+  readonly topics: number;
+  readonly brokers: number;
+  readonly short: readonly ShortTopic[];
+}
+
+/** The topics on Kafka, as the settings of this environment reach them: without the service. */
+export interface TopicTools {
+  look(): Promise<CopiesOfTopics>;
+  /** Adds the copies that are missing. Tells how many partitions have all of theirs, of those that lacked some. */
+  raise(progress: (progress: { readonly done: number; readonly total: number }) => void): Promise<CopiesOfTopics>;
+  close(): Promise<void>;
 }
 
 export interface ServeOptions {
@@ -34,7 +59,7 @@ export const EXIT_CODES = [
   [0, 'It is done, or it was so already.'],
   [
     1,
-    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs.',
+    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies.',
   ],
   [
     2,

@@ -4,6 +4,7 @@ import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from 
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
+import { addTopicCommands } from './topics.js';
 import { addVerifyCommand } from './verify.js';
 
 interface Global {
@@ -218,6 +219,7 @@ export function buildProgram(io: CliIo): Command {
   const context = { io, server, show, json: () => program.opts<Global>().json === true };
   addProjectCommands(program, context);
   addVerifyCommand(program, context);
+  addTopicCommands(program, context);
   showUsageAfterErrors(program, 'statefold');
   return program;
 }

@@ -131,14 +131,14 @@ const TABLE = {
     'KAFKA_REPLICATION_FACTOR',
     'auto',
     'brokers',
-    'Copies of each topic that the service makes; `auto`: 3, or all brokers when there are fewer.',
+    'Copies of each topic; `auto`: 3, or all brokers when there are fewer. A topic keeps those that it was made with until `statefold topics raise`.',
     auto(9),
   ),
   kafkaMinInsyncReplicas: row(
     'KAFKA_MIN_INSYNC_REPLICAS',
     'auto',
     'brokers',
-    'Copies that an append must have reached; `auto`: one less than there are, at least 1.',
+    'Copies that an append must have reached; `auto`: 2 of three or more, else 1.',
     auto(9),
   ),
   kafkaRequestTimeoutMs: row(

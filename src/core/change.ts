@@ -25,6 +25,8 @@ export interface Change {
   readonly cause: ChangeCause | undefined;
   /** Set when the event stopped the key; `state` is then the last good one. Not pushed to subscribers. */
   readonly fault: Fault | undefined;
+  /** Of an input whose changes come in parts: no further one comes. Absent where they were all written at once. Not for clients. */
+  readonly last?: boolean;
 }
 
 /** About what a change takes, in memory and in a record: its state, and what is around it. */

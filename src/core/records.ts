@@ -122,6 +122,8 @@ export interface ChangeValue {
   readonly cause: string | null;
   readonly state: Buffer | null;
   readonly fault: Buffer | null;
+  /** Of an input whose changes come in parts: no further one comes. Absent where they are all written at once, or a control makes them. */
+  readonly last?: boolean;
 }
 
 /** What the changes topic of a tenant holds besides claims. */

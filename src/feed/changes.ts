@@ -31,6 +31,7 @@ export function changeOf(sequence: number, value: ChangeValue): Change {
     timestamp,
     cause: (value.cause ?? undefined) as ChangeCause | undefined,
     fault: value.fault === null ? undefined : (JSON.parse(value.fault.toString()) as Fault),
+    ...(value.last === undefined ? {} : { last: value.last }),
   };
 }
 

@@ -1,4 +1,6 @@
 import { StatefoldError } from '../core/errors.js';
+import { eventLoop } from '../core/event-loop.js';
+import { nextTurn } from '../core/slices.js';
 import type { FollowedFeed } from './feed.js';
 import type { Source, TenantFeed } from './tenant-feeds.js';
 import type { Timers } from './timers.js';
@@ -194,6 +196,12 @@ export class FeedSubscription<T> implements Subscription {
 
   /** False when the subscriber is full or it all ended. */
   #take(feed: FollowedFeed<T>, items: readonly T[], end: number): boolean {
+    if (items.length > 0 && !eventLoop.slice('notifications', () => this.#pushed(feed, items, end))) return false;
+    this.end = Math.max(this.end, end);
+    return true;
+  }
+
+  #pushed(feed: FollowedFeed<T>, items: readonly T[], end: number): boolean {
     const { wanted } = this.options;
     for (const [i, item] of items.entries()) {
       const position = feed.positionOf(item);
@@ -214,7 +222,6 @@ export class FeedSubscription<T> implements Subscription {
         return false;
       }
     }
-    this.end = Math.max(this.end, end);
     return true;
   }
 
@@ -240,5 +247,3 @@ export class FeedSubscription<T> implements Subscription {
     return this.#state === 'CLOSED';
   }
 }
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -59,8 +59,12 @@ export interface EdgeOptions {
   readonly readStoreAccess: () => ReadStoreAccess | undefined;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
   readonly rebuildReadStore: (tenantId?: string) => Promise<void>;
-  /** Each names a part and tells whether it works; those in `required` decide over `/health/ready`. */
-  readonly probes: readonly { readonly name: string; readonly required: boolean; check(): Promise<boolean> }[];
+  /** Each names a part and tells whether it works, or works less well than it should; those in `required` decide over `/health/ready`. */
+  readonly probes: readonly {
+    readonly name: string;
+    readonly required: boolean;
+    check(): Promise<boolean | 'degraded'>;
+  }[];
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly logger: Logger;
   readonly observer?: HttpObserver;

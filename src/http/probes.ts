@@ -18,6 +18,9 @@ export const readiness = {
   operationId: 'getReadiness',
   summary: 'Whether the service can do its work',
   answers: {
-    200: z.strictObject({ status: z.literal('ready'), checks: z.record(z.string(), z.enum(['up', 'down'])) }),
+    200: z.strictObject({
+      status: z.literal('ready'),
+      checks: z.record(z.string(), z.enum(['up', 'degraded', 'down'])),
+    }),
   },
 } as const;

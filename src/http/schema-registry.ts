@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Catalog } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import { JsonError, scanJson } from '../core/json-scanner.js';
+import { storedAs, tenantOfKey } from '../core/slots.js';
 import {
   canonicalSchema,
   versionsOf,
@@ -196,7 +197,7 @@ class SubjectNames {
     return [
       ...this.#fixed.keys(),
       ...tenants.flatMap((tenant) =>
-        [...this.#topicsOf(tenant)].map((name) => `${this.#prefix}${tenant}.${name}-value`),
+        [...this.#topicsOf(tenant)].map((name) => `${this.#prefix}${this.#storedAs(tenant)}.${name}-value`),
       ),
     ].sort();
   }
@@ -205,10 +206,16 @@ class SubjectNames {
   schemaOf(subject: string, scope: Scope): SchemaName | undefined {
     const fixed = this.#fixed.get(subject);
     if (fixed !== undefined || !subject.startsWith(this.#prefix)) return fixed;
-    const [, tenantId = '', name] =
-      /^(.+)\.(events|changes|order)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
+    const [, stored = '', name] = /^(.+)\.(events|changes|order)-value$/.exec(subject.slice(this.#prefix.length)) ?? [];
+    const tenantId = tenantOfKey(stored);
     const seen = scope === undefined ? this.#catalog.get('tenant', tenantId) !== undefined : tenantId === scope;
-    return seen && this.#topicsOf(tenantId).has(name as SchemaName) ? (name as SchemaName) : undefined;
+    return seen && stored === this.#storedAs(tenantId) && this.#topicsOf(tenantId).has(name as SchemaName)
+      ? (name as SchemaName)
+      : undefined;
+  }
+
+  #storedAs(tenantId: string): string {
+    return storedAs(this.#catalog.get('tenant', tenantId)?.value ?? { tenantId });
   }
 
   /** A tenant of one partition has no order but that of its events. */

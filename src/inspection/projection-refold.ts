@@ -85,7 +85,9 @@ export class ProjectionRefold implements FoldedKeys<ProjectionUnit> {
     let some: T[] = [];
     const compareSome = async (): Promise<void> => {
       await this.#options.bench.breathe();
-      while (this.#position < this.#options.source.position()) await this.#step();
+      const { source } = this.#options;
+      for (let half = source.whole(); half !== undefined || this.#position < source.position(); half = source.whole())
+        await (half ?? this.#step());
       for (const entry of some) compare(entry);
       some = [];
     };

@@ -1,5 +1,6 @@
 import type { CodeHost, FoldItem, FoldOutcome, ProjectChange, ProjectRequest, Runner } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
+import { nextTurn } from '../core/slices.js';
 
 export interface ScratchRunnerOptions {
   readonly codeHost: Pick<CodeHost, 'runner' | 'dispose'>;
@@ -145,7 +146,7 @@ export class Bench {
 
   /** Lets others have the thread. @throws DeadlinePassedError */
   async breathe(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     if (this.late) throw new DeadlinePassedError('the time is over');
   }
 

@@ -1,3 +1,4 @@
+import { nextTurn } from '../core/slices.js';
 /**
  * Work over more rows than others can wait for: a slice at a time, each from a cursor. The cursor is saved with what its slice
  * did, in one transaction, so that work that was cut off goes on behind the last slice that is there whole. What a slice did before
@@ -63,7 +64,7 @@ export class StorePace implements Pace {
   }
 
   async next(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     await this.#room();
     this.#mustGoOn();
   }

@@ -148,10 +148,11 @@ export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind
 
 export type Metadata = Awaited<ReturnType<typeof metadataV6.decode>>;
 
-/** Of these topics alone: kafkajs's own request asks for all when there are none. */
-export function metadataCall(topics: readonly string[]): Call<Metadata> {
-  const writer = new WireWriter(64 + topics.length * 48).int32(topics.length);
-  for (const topic of topics) writer.string(topic);
+/** Of these topics alone: kafkajs's own request asks for all when there are none. 'all': of whatever this user may see. */
+export function metadataCall(topics: readonly string[] | 'all'): Call<Metadata> {
+  const named = topics === 'all' ? [] : topics;
+  const writer = new WireWriter(64 + named.length * 48).int32(topics === 'all' ? -1 : topics.length);
+  for (const topic of named) writer.string(topic);
   writer.int8(0); // creates none
   return {
     name: 'Metadata',

@@ -163,6 +163,17 @@ export class Cluster {
     throw failure ?? new UnsentError(`no broker answered within ${timeoutMs} ms`);
   }
 
+  /** Changes the cluster, or asks for what is to be changed: of the controller, or where that can't be reached of another broker, which passes it on. */
+  async askAdmin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>, timeoutMs: number): Promise<T> {
+    try {
+      return await this.askController(call, timeoutMs);
+    } catch (error) {
+      // Without ZooKeeper every broker passes it on.
+      if (error instanceof UnsentError) return this.ask('admin', call, timeoutMs);
+      throw error;
+    }
+  }
+
   /** Of the controller, for what changes the cluster: sent once, and not to another broker when it is not answered. */
   async askController<T>(call: (connection: BrokerConnection) => Promise<Call<T>>, timeoutMs: number): Promise<T> {
     const controller = this.#controller === undefined ? undefined : this.#byId.get(this.#controller);

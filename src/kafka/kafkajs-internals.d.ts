@@ -195,6 +195,20 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         TopicsAnswer
       >;
       readonly DeleteTopics: Definition<{ topics: readonly string[]; timeout: number }, TopicsAnswer>;
+      /** Throws an error of kafkajs's where the broker refuses any of it. */
+      readonly AlterPartitionReassignments: Definition<
+        {
+          topics: readonly {
+            readonly topic: string;
+            readonly partitionAssignment: readonly {
+              readonly partition: number;
+              readonly replicas: readonly number[];
+            }[];
+          }[];
+          timeout: number;
+        },
+        { readonly errorCode: number }
+      >;
       readonly DescribeConfigs: Definition<
         {
           resources: readonly {

@@ -1,34 +1,39 @@
-import { partitionOfKey, tenantOfKey } from '../core/slots.js';
+import { partitionOfKey, storedAsOfSection } from '../core/slots.js';
 import type { PartitionRef, TopicSpec } from './log.js';
 
-export const eventsTopic = (tenantId: string): string => `statefold.${tenantId}.events`;
-export const changesTopic = (tenantId: string): string => `statefold.${tenantId}.changes`;
+// All by what the tenant is stored as (`core/slots.ts`): its id, with its incarnation where it is not the first tenant of that id.
+export const eventsTopic = (storedAs: string): string => `statefold.${storedAs}.events`;
+export const changesTopic = (storedAs: string): string => `statefold.${storedAs}.changes`;
 /** Of a tenant of several partitions alone. */
-export const orderTopic = (tenantId: string): string => `statefold.${tenantId}.order`;
-export const snapshotsTopic = (tenantId: string): string => `statefold.${tenantId}.snapshots`;
+export const orderTopic = (storedAs: string): string => `statefold.${storedAs}.order`;
+export const snapshotsTopic = (storedAs: string): string => `statefold.${storedAs}.snapshots`;
+
+/** Whatever topics a tenant may have. */
+export const allTopics = (storedAs: string): string[] =>
+  [eventsTopic, changesTopic, orderTopic, snapshotsTopic].map((topic) => topic(storedAs));
 
 /** Made when a tenant has enough in its log for a snapshot. */
-export const snapshotsTopicSpec = (tenantId: string, partitions = 1): TopicSpec => ({
-  topic: snapshotsTopic(tenantId),
+export const snapshotsTopicSpec = (storedAs: string, partitions = 1): TopicSpec => ({
+  topic: snapshotsTopic(storedAs),
   partitions,
   cleanup: { policy: 'tombstones' },
 });
 
-/** The events, and the snapshots, of a tenant or of a further partition of one by its key: the name of its section of the local store. */
-export const eventsRef = (key: string): PartitionRef => ({
-  topic: eventsTopic(tenantOfKey(key)),
-  partition: partitionOfKey(key),
+/** The events, and the snapshots, of a tenant or of a further partition of one by the name of its section of the local store. */
+export const eventsRef = (section: string): PartitionRef => ({
+  topic: eventsTopic(storedAsOfSection(section)),
+  partition: partitionOfKey(section),
 });
-export const snapshotsRef = (key: string): PartitionRef => ({
-  topic: snapshotsTopic(tenantOfKey(key)),
-  partition: partitionOfKey(key),
+export const snapshotsRef = (section: string): PartitionRef => ({
+  topic: snapshotsTopic(storedAsOfSection(section)),
+  partition: partitionOfKey(section),
 });
 
 /** The topics of a tenant, made when it is activated. */
-export const tenantTopics = (tenantId: string, changesRetentionMs: number, partitions = 1): TopicSpec[] => [
-  { topic: eventsTopic(tenantId), partitions, cleanup: { policy: 'tombstones' } },
-  { topic: changesTopic(tenantId), partitions: 1, cleanup: { policy: 'delete', retentionMs: changesRetentionMs } },
+export const tenantTopics = (storedAs: string, changesRetentionMs: number, partitions = 1): TopicSpec[] => [
+  { topic: eventsTopic(storedAs), partitions, cleanup: { policy: 'tombstones' } },
+  { topic: changesTopic(storedAs), partitions: 1, cleanup: { policy: 'delete', retentionMs: changesRetentionMs } },
   ...(partitions === 1
     ? []
-    : [{ topic: orderTopic(tenantId), partitions: 1, cleanup: { policy: 'tombstones' } } as const]),
+    : [{ topic: orderTopic(storedAs), partitions: 1, cleanup: { policy: 'tombstones' } } as const]),
 ];

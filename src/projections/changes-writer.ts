@@ -11,10 +11,16 @@ import { FencedPartition, type EpochSource, type PartitionObserver } from '../lo
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
-import type { Checkpoint, InputPosition, PartitionTables, TrimmedInputs } from '../store/partition-tables.js';
+import type {
+  Checkpoint,
+  InputPosition,
+  LastInput,
+  PartitionTables,
+  TrimmedInputs,
+} from '../store/partition-tables.js';
 import { RecordedChanges } from '../store/recorded-changes.js';
 
-/** Changes that go in one produce: all of the inputs that made them, so that a reader sees an input's changes all or none. */
+/** Changes that go in one produce: of whole inputs, or a part of those of one input. */
 interface Group {
   drafts: ChangeDraft[];
   open: number;
@@ -71,12 +77,13 @@ export interface ChangesWriterOptions {
 
 /** Of changes that go in one produce, about: the log takes four times as much, and no more. */
 export const PRODUCE_BYTES = 4 * 1024 * 1024;
+/** Likewise, so many: to encode them, and to fold them, is done in one go. */
+export const PRODUCE_CHANGES = 500;
 
 /** A fold waits so long for room in the local store at a time. */
 const ROOM_WAIT_MS = 10_000;
 
-export const inputAfter = (a: InputPosition, b: InputPosition): boolean =>
-  a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
+export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
 export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, ChangeFeed, AcceptedChanges {
@@ -194,11 +201,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     let bytes = 0;
     let taken = 0;
     for (const group of this.#queue) {
-      if (bytes >= PRODUCE_BYTES) break;
-      for (const draft of group.drafts) {
-        drafts.push(draft);
-        bytes += changeBytes(draft.body.value);
-      }
+      bytes += group.bytes;
+      if (taken > 0 && (bytes > PRODUCE_BYTES || drafts.length + group.drafts.length > PRODUCE_CHANGES)) break;
+      drafts.push(...group.drafts);
       taken++;
     }
     this.#queue.splice(0, taken);
@@ -232,7 +237,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     const { value } = record.body;
     const change = changeOf(record.offset, value);
     tables.changes.add(value.projectionId, record.offset);
-    tables.setLastInput(value.projectionId, [value.inputOffset, value.inputIndex]);
+    const { inputOffset, inputIndex, last } = value;
+    tables.setLastInput(
+      value.projectionId,
+      last === undefined ? [inputOffset, inputIndex] : [inputOffset, inputIndex, true],
+    );
     this.#head = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
@@ -288,7 +297,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   /** In place of one that was dropped by retention; undefined when it is to be written. */
   trimmedChange(value: ChangeValue): Change | undefined {
-    return this.isTold(value) ? changeOf(this.#lastTrimmed, value) : undefined;
+    return this.isTold(value) ? this.droppedChange(value) : undefined;
   }
 
   /** The highest input that has an accepted change; all before it have theirs. -1: not known of any. */
@@ -299,6 +308,16 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** The accepted changes of an input that was not passed, in no order. */
   recordedOf(inputOffset: number): Iterable<Change> {
     return this.#recorded.of(inputOffset);
+  }
+
+  /** Of an input whose changes come in parts, some of which are accepted, and which was not passed: whether all are. Else undefined. */
+  parts(inputOffset: number): { readonly whole: boolean } | undefined {
+    return this.#recorded.parts(inputOffset);
+  }
+
+  /** In place of a change that was dropped by retention before it was read. */
+  droppedChange(value: ChangeValue): Change {
+    return changeOf(this.#lastTrimmed, value);
   }
 
   /** Those of an input that was not passed behind the name, in the order of their names, as they are read from the store. */

@@ -269,11 +269,13 @@ export class ProjectionBuilds {
     const { projectionId } = one;
     const { seedFrom: _, seeded, ...progress } = one.progress;
     if (seeded === undefined) {
-      const last = tables.lastInput(projectionId)?.[0] ?? -1;
+      const [last = -1, , parted] = tables.lastInput(projectionId) ?? [];
       tables.dropRevision(projectionId, progress.revision);
       // The swap was broken off when some of it was told: which input was the last before it is not known any more.
       if (one.swapping && last >= end) return this.#set(one, progress);
       if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
+      // Nor whether the halted code came to the last part of that input's changes, where they came in parts.
+      if (parted === true) return this.#set(one, progress);
       return this.#set(one, { ...one.progress, seeded: { through: last + 1 } });
     }
     const meter = new SliceMeter(slice);

@@ -2,14 +2,19 @@ import type { HostEvent, ProjectChange, ProjectionUnit, ProjectRequest, State } 
 import { StatefoldError } from '../core/errors.js';
 import { eventsOf, takeEvents, type Fault, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
+import { inSlices, type Sliced } from '../core/slices.js';
 import type { Feed } from '../feed/feed.js';
 import type { Input } from '../feed/inputs.js';
 import type { InputPosition, KeyState } from '../store/partition-tables.js';
+import type { RevisionUnit } from './projection-unit.js';
 
 /*
  * The fold of projections, in all its uses: live, in builds and releases, and when history is inspected. Commits are read from the
  * tenant's one order and fed in batches; whoever folds knows the states of its keys, and takes what became of them.
  */
+
+/** Of changes, worked off in one go. */
+const SLICE = 2000;
 
 /** Runs projections: the runner of the tenant's live code, or one apart. */
 export interface ProjectionHost {
@@ -82,12 +87,20 @@ export class ProjectionBatch {
     return new ProjectionBatch(this.commits, this.events.slice(first), this.#commitOf.slice(first));
   }
 
+  /** Just that event; undefined where it is not among them. */
+  only(eventId: string): ProjectionBatch | undefined {
+    const at = this.events.findIndex((event) => event.eventId === eventId);
+    return at < 0
+      ? undefined
+      : new ProjectionBatch(this.commits, this.events.slice(at, at + 1), this.#commitOf.slice(at, at + 1));
+  }
+
   async fold<U extends ProjectionUnit>(
     host: ProjectionHost,
     units: readonly U[],
     keys: FoldedKeys<U>,
   ): Promise<Effect<U>[]> {
-    return this.events.length === 0 ? [] : this.effects(units, await this.ask(host, units, keys));
+    return this.events.length === 0 ? [] : inSlices(this.effects(units, await this.ask(host, units, keys)));
   }
 
   /** What the code gives, for `effects`. */
@@ -105,10 +118,32 @@ export class ProjectionBatch {
     });
   }
 
+  /** The changes in pieces of about so many, with the commits that made them: none is of two pieces. Commits without a change go with those before. */
+  *pieces(
+    changes: readonly ProjectChange[],
+    most: number,
+  ): Generator<{
+    readonly commits: readonly StoredCommit[];
+    readonly changes: readonly ProjectChange[];
+  }> {
+    const commitAt = (i: number): StoredCommit | undefined => this.#commitOf[changes[i]?.event ?? -1];
+    let [commits, first] = [this.commits, 0];
+    for (let i = most; i < changes.length; i++) {
+      const next = commitAt(i);
+      if (i - first < most || next === undefined || next === commitAt(i - 1)) continue;
+      const through = commits.indexOf(next);
+      yield { commits: commits.slice(0, through), changes: changes.slice(first, i) };
+      [commits, first] = [commits.slice(through), i];
+    }
+    yield { commits, changes: changes.slice(first) };
+  }
+
   /** Ascending by event. An event of a key that stood at a fault did nothing. */
-  effects<U extends ProjectionUnit>(units: readonly U[], changes: readonly ProjectChange[]): Effect<U>[] {
+  *effects<U extends ProjectionUnit>(units: readonly U[], changes: readonly ProjectChange[]): Sliced<Effect<U>[]> {
     const effects: Effect<U>[] = [];
+    let seen = 0;
     for (const { unit: unitIndex, event: eventIndex, key, outcome, state, fault } of changes) {
+      if (++seen % SLICE === 0) yield;
       const unit = units[unitIndex];
       const [commit, event] = [this.#commitOf[eventIndex], this.events[eventIndex]];
       if (unit === undefined || commit === undefined || event === undefined || outcome === 'parked') continue;
@@ -117,6 +152,31 @@ export class ProjectionBatch {
     }
     return effects;
   }
+}
+
+/**
+ * What is to be told of effects. Numbered a projection each, from `first` on: which others are there may differ after a restart.
+ */
+export function* valuesOf(
+  effects: readonly Effect<RevisionUnit>[],
+  first: (projectionId: string, inputOffset: number) => number = () => 0,
+): Sliced<ChangeValue[]> {
+  const values: ChangeValue[] = [];
+  const indices = new Map<string, number>();
+  let last: StoredCommit | undefined;
+  for (const effect of effects) {
+    const { commit, unit, key } = effect;
+    const { projectionId, revision, className } = unit;
+    if (commit !== last) indices.clear();
+    last = commit;
+    const index = indices.get(projectionId) ?? first(projectionId, commit.offset);
+    indices.set(projectionId, index + 1);
+    values.push(
+      changeOfRow({ projectionId, revision, className, key }, [commit.offset, index], null, rowAfter(effect)),
+    );
+    if (values.length % SLICE === 0) yield;
+  }
+  return values;
 }
 
 /** Commits of [from, end), read on until there. @throws StatefoldError UNAVAILABLE where a part of them is not here yet */

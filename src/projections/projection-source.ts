@@ -7,6 +7,8 @@ export interface ProjectionSource {
   readonly inputs: InputFeed;
   /** The rows of live projections are what the inputs below this place make, now and until the next turn. */
   position(): number;
+  /** Undefined: so it is. Else an input at this place is half in the store, and it resolves when that may be over. */
+  whole(): Promise<void> | undefined;
   live(projectionId: string): LiveProjection | undefined;
   row(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined;
   /** Rows after the key of the cursor, ascending. */

@@ -73,7 +73,7 @@ export function firstDisagreement(
       live.has(revisionUnit(projectionId, revision)),
     );
     if (recorded.length === 0) return false;
-    // All of a commit go in one produce: none is missing where one was read past what retention took.
+    // All of this commit went in one produce: none is missing where one was read past what retention took.
     if (changes.isTrimmed(offset) && !recorded.some((change) => changes.isKept(change))) return false;
     const now = given.get(offset) ?? [];
     return now.length !== recorded.length || now.some((value) => !sameChange(changes.recorded(value), value));
@@ -106,6 +106,27 @@ export function storeChange(tables: PartitionTables, units: readonly RevisionUni
   tables.faults.setKey(unit.projectionId, unit.revision, key, unit.classIndex, fault !== undefined);
   if (fault?.stopped === true) tables.faults.setDeparted(unit.projectionId, unit.revision);
 }
+
+/** As `storeChange`, in any order: of a key that has a later one already nothing is done. */
+export function storeNewer(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
+  const { projectionId, revision, className, key, sequence } = change;
+  const unit = units.find(
+    (one) => one.projectionId === projectionId && one.revision === revision && one.className === className,
+  );
+  if (unit === undefined) return;
+  const row = tables.keyState(projectionId, revision, key, unit.classIndex);
+  if (row === undefined || row.sequence < sequence) storeChange(tables, [unit], change);
+}
+
+/** The order in which an event is told: the same in every process, whatever went live when. */
+export const inUnitOrder = (units: readonly RevisionUnit[]): RevisionUnit[] => [...units].sort(compareUnits);
+export const compareUnits = (
+  a: Pick<RevisionUnit, 'projectionId' | 'classIndex'>,
+  b: Pick<RevisionUnit, 'projectionId' | 'classIndex'>,
+): number => {
+  if (a.projectionId !== b.projectionId) return a.projectionId < b.projectionId ? -1 : 1;
+  return a.classIndex - b.classIndex;
+};
 
 export type NamedState = Pick<ChangeValue, 'projectionId' | 'revision' | 'key' | 'className' | 'state'>;
 /** The state of a key while its change is on the way. */

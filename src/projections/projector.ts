@@ -1,22 +1,27 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
-import { changeBytes, type Change, type SwapCause } from '../core/change.js';
+import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
 import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import { inputAfter, PRODUCE_BYTES, type ChangesWriter } from './changes-writer.js';
+import { inputAfter, PRODUCE_BYTES, PRODUCE_CHANGES, type ChangesWriter } from './changes-writer.js';
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
-import { changeOfRow, ProjectionBatch, rowAfter, type Effect, type FoldedKeys } from './projection-fold.js';
+import { inSlices, nextTurn } from '../core/slices.js';
+import { Pace } from './pace.js';
+import { PartedInput } from './parted-input.js';
+import { partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
+import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, TellingSwap } from './projection-swap.js';
 import {
   beforeHalt,
   firstDisagreement,
+  inUnitOrder,
   nameOf,
   pendingOf,
   sameState,
@@ -61,10 +66,15 @@ export interface ProjectorObserver {
   swapped?(cause: SwapCause): void;
 }
 
-/** Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is acknowledged. */
+/**
+ * Inputs that are folded and whose changes may be on the way. What they did is put in the store in their order, when all of it is
+ * acknowledged. Of an input whose changes come in parts each is a flight of its own, and the last one passes it.
+ */
 interface Flight {
   readonly upTo: number;
   readonly inputs: readonly number[];
+  /** More is to come of the input at `upTo`. */
+  readonly half: boolean;
   acked: boolean;
   readonly made: Made[];
 }
@@ -76,9 +86,8 @@ interface Made {
 const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
-const CHANGES_PER_PRODUCE = 1000;
-
-const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
+/** Of changes that a batch made, taken on at a time. */
+const CHANGES_PER_PIECE = 2000;
 
 /**
  * Feeds a tenant's events, in their one order, to its live projections. A batch is folded while the changes of the one before
@@ -94,9 +103,17 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   readonly #foresight: Foresight;
   readonly #steps = new Steps(this);
   #freed: (() => void) | undefined;
+  /** The last step failed: what it had begun to write is waited for, and gone on from. */
+  #interrupted = false;
+  /** Some of the changes of the input at the cursor are in the store, and not yet all. */
+  #half = false;
+  #onWhole: (() => void)[] = [];
+  readonly #bounds: PortionBounds;
+  readonly #pace = new Pace(EVENTS_PER_BATCH);
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
+    this.#bounds = { bytes: PRODUCE_BYTES, changes: options.changesPerProduce ?? PRODUCE_CHANGES };
     this.#foresight = new Foresight(options.code.runner);
   }
 
@@ -104,8 +121,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   start(): void {
     const { cursor } = this.#options;
     cursor.moveTo(cursor.stored);
-    for (const [projectionId, live] of this.#options.tables.liveProjections())
-      this.#units.push(...unitsOf(projectionId, live));
+    const lives = this.#options.tables.liveProjections();
+    this.#units = inUnitOrder(lives.flatMap(([projectionId, live]) => unitsOf(projectionId, live)));
+    // What an owner before, or this process as a standby, was stopped in the middle of.
+    this.#setHalf(this.#options.changes.parts(cursor.stored) !== undefined);
     this.#steps.start();
   }
 
@@ -126,7 +145,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits(EVENTS_PER_BATCH);
+    const foreseen = commits(this.#pace.events(units.length));
     if (foreseen.length > 0) {
       const batch = new ProjectionBatch(foreseen);
       this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
@@ -136,14 +155,28 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   close(): void {
     this.#steps.close();
     this.#freed?.();
+    this.#setHalf(false);
+  }
+
+  /** Undefined: what is in the store is of whole inputs. Else it resolves when that may be so. */
+  whole(): Promise<void> | undefined {
+    return this.#half && !this.#steps.closed ? new Promise((resolve) => this.#onWhole.push(resolve)) : undefined;
+  }
+
+  #setHalf(half: boolean): void {
+    this.#half = half;
+    if (!half) for (const resolve of this.#onWhole.splice(0)) resolve();
   }
 
   failed(error: unknown): void {
     this.#options.logger.warn({ err: error }, 'projections could not be folded; trying again');
     for (const unit of this.#units) this.#options.code.runner.forget(unit.id);
+    this.#interrupted = true;
   }
 
   async step(): Promise<boolean> {
+    if (this.#interrupted) await this.#allAcked();
+    this.#interrupted = false;
     while (this.#isBehind && !this.#steps.closed) await this.#oneAcked();
     const { section } = this.#options.tables;
     if (section.isFull) await section.untilRoom(() => !this.#steps.closed);
@@ -157,7 +190,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const control = inputs.findIndex((input) => input.kind === 'control');
     const first = inputs[0];
     if (control === 0 && first?.kind === 'control') {
-      while (this.#flights.length > 0) await this.#oneAcked();
+      await this.#allAcked();
       if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
       else if (first.control.kind === 'ProjectionRelease')
         await this.#options.releases.apply(first.control.value, first.offset, this.#units);
@@ -166,15 +199,21 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       cursor.moveTo(first.offset + 1);
       return true;
     }
-    const commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
+    let commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
     const stop = inputs[control];
-    const end = stop?.kind === 'control' ? stop.offset : next;
+    let end = stop?.kind === 'control' ? stop.offset : next;
     if (end <= cursor.folded) throw new InvariantError(`what is to be folded from ${cursor.folded} on ends at ${end}`);
+    const parted = this.#firstParted(commits);
+    if (parted === 0) {
+      await this.#goOn(commits[0] as StoredCommit, commits[1]?.offset ?? end);
+      return true;
+    }
+    if (parted > 0) [commits, end] = [commits.slice(0, parted), commits[parted]?.offset ?? end];
     if (this.#units.length === 0) {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = foreseen?.commits.length ?? takeEvents(commits, EVENTS_PER_BATCH);
+      const count = foreseen?.commits.length ?? takeEvents(commits, this.#pace.events(this.#units.length));
       await this.#project(
         commits.slice(0, count),
         count < commits.length ? (commits[count]?.offset ?? end) : end,
@@ -201,8 +240,47 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     return true;
   }
 
-  #fly(upTo: number, commits: readonly StoredCommit[]): Flight {
-    const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), acked: false, made: [] };
+  /** Some changes of it are in the log, and it was not passed: an owner was stopped between its parts, or before its next checkpoint. */
+  #firstParted(commits: readonly StoredCommit[]): number {
+    const { changes } = this.#options;
+    if (this.#units.length === 0 || (commits[0]?.offset ?? Infinity) > changes.lastRecorded()) return -1;
+    return commits.findIndex(({ offset }) => changes.parts(offset) !== undefined);
+  }
+
+  /** Takes what the log has of the input's changes, and writes the rest: what the code gives for what comes behind them. */
+  async #goOn(commit: StoredCommit, upTo: number): Promise<void> {
+    await this.#allAcked();
+    const { changes, code } = this.#options;
+    const units = this.#fed();
+    for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await code.load(artefactId);
+    const input = new PartedInput(this.#options, commit, this.#units, units, this);
+    if (input.isDroppedInPart) {
+      const { told, fresh } = await input.folded();
+      if (this.#steps.closed) return;
+      const flight = this.#fly(upTo, [commit]);
+      for (const change of told) flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
+      const parts = [...partsOf(fresh, this.#bounds)];
+      let open = parts.length;
+      const done = (): void => {
+        if (open > 0) return;
+        flight.acked = true;
+        this.#land();
+      };
+      for (const { values } of parts) this.#write(values, flight, () => (open--, done()));
+      return done();
+    }
+    // Of readers that compare what is stored with a fold of their own, none does before the input is passed.
+    this.#setHalf(true);
+    const rest = await input.rest(() => this.#steps.closed);
+    if (this.#steps.closed) return;
+    if (rest.length > 0) return this.#emitAll(partsOf(rest, this.#bounds), upTo, [commit]);
+    changes.passed(commit.offset);
+    this.#options.cursor.moveTo(upTo);
+    this.#setHalf(false);
+  }
+
+  #fly(upTo: number, commits: readonly StoredCommit[], half = false): Flight {
+    const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), half, acked: false, made: [] };
     this.#flights.push(flight);
     this.#options.cursor.folded = upTo;
     return flight;
@@ -215,9 +293,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
         this.#store(change, pending);
       for (const input of flight.inputs) changes.passed(input);
       cursor.stored = flight.upTo;
+      if (flight.half !== this.#half) this.#setHalf(flight.half);
       this.#flights.shift();
     }
     this.#freed?.();
+  }
+
+  async #allAcked(): Promise<void> {
+    while (this.#flights.length > 0) await this.#oneAcked();
   }
 
   async #oneAcked(): Promise<void> {
@@ -245,43 +328,76 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (this.#steps.closed) return;
     const batch = new ProjectionBatch(commits);
     const started = performance.now();
-    const effects =
-      foreseen === undefined
-        ? await batch.fold(this.#options.code.runner, units, this)
-        : batch.effects(units, await foreseen.given);
+    const given = await (foreseen?.given ?? batch.ask(this.#options.code.runner, units, this));
     if (this.#steps.closed) return;
-    const values = valuesOf(beforeHalt(effects));
-    this.#options.observer?.projected?.(batch.events.length, values.length, (performance.now() - started) / 1000);
-    const cut = firstDisagreement(this.#options.changes, units, commits, values);
-    if (cut === undefined) return eventLoop.slice('projections', () => this.#emitAll(values, upTo, commits));
+    this.#pace.made(batch.events.length, given);
+    const seconds = (performance.now() - started) / 1000;
+    // Where code was halted, what counts of it is known at the end of the batch alone.
+    const halted = given.some(({ outcome }) => outcome === 'halted');
+    const told = given.reduce((sum, { outcome }) => (outcome === 'parked' || outcome === 'halted' ? sum : sum + 1), 0);
+    this.#options.observer?.projected?.(batch.events.length, told, seconds);
+    const pieces = [...batch.pieces(given, halted ? Infinity : CHANGES_PER_PIECE)];
+    for (const [i, { commits: some, changes }] of pieces.entries()) {
+      const end = pieces[i + 1]?.commits[0]?.offset ?? upTo;
+      const values = await inSlices(valuesOf(beforeHalt(await inSlices(batch.effects(units, changes)))));
+      if (this.#steps.closed || !(await this.#tell(values, end, some, units))) return;
+    }
+  }
+
+  /** False: the log has something else of these inputs, and what comes behind is to be folded anew. */
+  async #tell(
+    values: readonly ChangeValue[],
+    upTo: number,
+    commits: readonly StoredCommit[],
+    units: readonly RevisionUnit[],
+  ): Promise<boolean> {
+    const { changes, code, logger } = this.#options;
+    const cut = firstDisagreement(changes, units, commits, values);
+    if (cut === undefined) {
+      // What was accepted before this version wrote parts, or is told, is whole.
+      const last = changes.lastRecorded();
+      const mayBe = (input: number): boolean => input > last && !changes.isTrimmed(input);
+      await this.#emitAll(portionsOf(values, this.#bounds, mayBe), upTo, commits);
+      return true;
+    }
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
     const { offset } = cut;
-    this.#options.logger.warn(
-      { input: offset },
-      'the code gave another state than before the restart; the recorded one holds',
-    );
-    for (const unit of units) this.#options.code.runner.forget(unit.id);
+    logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
+    for (const unit of units) code.runner.forget(unit.id);
     const through = commits.indexOf(cut) + 1;
     this.#emit(
       values.filter(({ inputOffset }) => inputOffset < offset),
       commits[through]?.offset ?? upTo,
       commits.slice(0, through),
     );
+    return false;
   }
 
-  /** What a batch made, in produces of a bounded size; the changes of one input stay together, so that a reader has all of them or none. */
-  #emitAll(values: readonly ChangeValue[], upTo: number, commits: readonly StoredCommit[]): void {
-    let [value, commit, bytes] = [0, 0, 0];
-    for (const [i, next] of values.entries()) {
-      const size = bytesOfValue(next);
-      if (bytes + size > PRODUCE_BYTES && i > value && next.inputOffset !== values[i - 1]?.inputOffset) {
-        const end = commits.findIndex(({ offset }) => offset === next.inputOffset);
-        this.#emit(values.slice(value, i), next.inputOffset, commits.slice(commit, end));
-        [value, commit, bytes] = [i, end, 0];
-      }
-      bytes += size;
+  /** Writes what a batch made, portion by portion: between them others have their turn. */
+  async #emitAll(portions: Iterator<Portion, void>, upTo: number, commits: readonly StoredCommit[]): Promise<void> {
+    let flown = 0;
+    let begun = false;
+    let portion = portions.next().value;
+    if (portion === undefined) return this.#emit([], upTo, commits);
+    while (portion !== undefined) {
+      if (begun) await this.#room();
+      begun = true;
+      if (this.#steps.closed) return;
+      const { values, part }: Portion = portion;
+      portion = portions.next().value;
+      const end = portion?.values[0]?.inputOffset;
+      const through = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
+      const from = flown;
+      eventLoop.slice('projections', () => this.#emit(values, end ?? upTo, commits.slice(from, through), part));
+      flown = through;
     }
-    this.#emit(values.slice(value), upTo, commits.slice(commit));
+  }
+
+  /** Others have their turn, and what was written before comes through. */
+  async #room(): Promise<void> {
+    await nextTurn();
+    while (this.#isBehind && !this.#steps.closed) await this.#oneAcked();
+    await this.#options.tables.section.room();
   }
 
   stateOf(unit: RevisionUnit, key: string): PendingState {
@@ -295,23 +411,31 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     return this.#options.code.isHalted(id);
   }
 
-  /** Writes the changes of a batch; those that were accepted before the restart are taken from the record. */
-  #emit(values: readonly ChangeValue[], upTo: number, commits: readonly StoredCommit[]): void {
-    const flight = this.#fly(upTo, commits);
-    const { fresh, recorded } = this.#resume(values, flight.inputs);
+  /** Writes changes; those that were accepted before the restart are taken from the record. */
+  #emit(
+    values: readonly ChangeValue[],
+    upTo: number,
+    commits: readonly StoredCommit[],
+    part?: { readonly last: boolean },
+  ): void {
+    const flight = this.#fly(upTo, commits, part?.last === false);
+    const { fresh, recorded } = this.#resume(values, part === undefined ? flight.inputs : []);
     for (const change of recorded)
       flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
-    if (fresh.length === 0) {
+    const acked = (): void => {
       flight.acked = true;
       this.#land();
-      return;
-    }
-    const pending = fresh.map((value) => this.#await(value, value.fault !== null));
-    for (const { fault } of fresh) if (fault !== null) this.#options.observer?.faulted?.('projection');
-    this.#options.changes.write(fresh, (acked) => {
-      acked.forEach((change, i) => flight.made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
-      flight.acked = true;
-      this.#land();
+    };
+    if (fresh.length === 0) acked();
+    else this.#write(fresh, flight, acked);
+  }
+
+  #write(values: readonly ChangeValue[], { made }: Flight, done: () => void): void {
+    const pending = values.map((value) => this.#await(value, value.fault !== null));
+    for (const { fault } of values) if (fault !== null) this.#options.observer?.faulted?.('projection');
+    this.#options.changes.write(values, (acked) => {
+      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
+      done();
     });
   }
 
@@ -368,7 +492,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return;
     }
     await builds.finish(projectionId, swap, offset);
-    this.#units = [...this.#units.filter((unit) => unit.projectionId !== projectionId), ...unitsOf(projectionId, swap)];
+    const others = this.#units.filter((unit) => unit.projectionId !== projectionId);
+    this.#units = inUnitOrder([...others, ...unitsOf(projectionId, swap)]);
     const plan = {
       tables,
       swap,
@@ -390,7 +515,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   async #tellAll(values: readonly ChangeValue[]): Promise<void> {
-    const { changesPerProduce = CHANGES_PER_PRODUCE } = this.#options;
+    const { changes: changesPerProduce } = this.#bounds;
     for (let at = 0; at < values.length; at += changesPerProduce)
       await this.#emitSwap(values.slice(at, at + changesPerProduce));
   }
@@ -426,23 +551,4 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     builds.forget(projectionId);
     tables.dropProjection(projectionId);
   }
-}
-
-/** Numbered a projection each: which others are there, and in what order, may differ after a restart. */
-function valuesOf(effects: readonly Effect<RevisionUnit>[]): ChangeValue[] {
-  const values: ChangeValue[] = [];
-  const indices = new Map<string, number>();
-  let last: StoredCommit | undefined;
-  for (const effect of effects) {
-    const { commit, unit, key } = effect;
-    const { projectionId, revision, className } = unit;
-    if (commit !== last) indices.clear();
-    last = commit;
-    const index = indices.get(projectionId) ?? 0;
-    indices.set(projectionId, index + 1);
-    values.push(
-      changeOfRow({ projectionId, revision, className, key }, [commit.offset, index], null, rowAfter(effect)),
-    );
-  }
-  return values;
 }

@@ -9,8 +9,9 @@ import { inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { FollowingSwap, goLive } from './projection-swap.js';
-import { storeChange, unitsOf, type RevisionUnit } from './projection-unit.js';
+import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
+import { nextTurn } from '../core/slices.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
@@ -33,7 +34,7 @@ const READ_BYTES = 512 * 1024;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
- * records the changes of the inputs in their order, all of one input in one produce. So before the last input that has a change
+ * records the changes of the inputs in their order, those of one input after each other. So before the last input that has a change
  * every input has all that it will ever have, and those without a change had none. What lies past it is left to a promotion.
  */
 export class StandbyProjections implements SteppedWork {
@@ -87,10 +88,9 @@ export class StandbyProjections implements SteppedWork {
         cursor.moveTo(offset);
         return false;
       }
-      if (input.kind === 'commit')
-        for (const change of inOrder(changes.recordedOf(offset)))
-          storeChange(this.#options.tables, this.#units, change);
-      else if (input.kind === 'control') {
+      if (input.kind === 'commit') {
+        if (!(await this.#commit(offset))) return false;
+      } else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
         else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
         else await this.#swap(input.control.value, offset);
@@ -102,6 +102,25 @@ export class StandbyProjections implements SteppedWork {
     // Asked again: what was read may have been overtaken by the first projection meanwhile.
     cursor.moveTo(Math.max(cursor.stored, Math.min(next, this.#recordedTo())));
     return cursor.stored > from;
+  }
+
+  /** Of an input whose changes come in parts there may be many: of each key the last one counts, in whatever order they are read. False: closed in the middle of it. */
+  async #commit(offset: number): Promise<boolean> {
+    const { tables, changes } = this.#options;
+    if (changes.parts(offset) === undefined) {
+      for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
+      return true;
+    }
+    const { rows: most } = this.#options.slice ?? SLICE;
+    let rows = 0;
+    for (const change of changes.recordedOf(offset)) {
+      storeNewer(tables, this.#units, change);
+      if (++rows % most !== 0) continue;
+      await nextTurn();
+      await tables.section.room();
+      if (this.#steps.closed) return false;
+    }
+    return true;
   }
 
   /** Without a projection no input has a change. */

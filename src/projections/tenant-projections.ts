@@ -11,6 +11,7 @@ import { Sweeper } from '../jobs/sweeper.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { Log } from '../log/log.js';
+import { storedAs } from '../core/slots.js';
 import { changesTopic } from '../log/topics.js';
 import type { Checkpoint, KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
 import { ChangesWriter, type ChangesListener, type ChangesObserver } from './changes-writer.js';
@@ -46,6 +47,8 @@ export interface ProjectionObserver extends ChangesObserver {
 /** What a tenant's projections take of the process that has them. */
 export interface ProjectionSetting {
   readonly tenantId: string;
+  /** As in the setting of its events. */
+  readonly incarnation?: string | undefined;
   readonly log: Log;
   readonly codecs: Pick<Codecs, 'changes'>;
   /** Id of this process, new at each start. */
@@ -105,23 +108,12 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
   constructor(options: TenantProjectionsOptions) {
     this.#options = options;
     const { setting, tables, code, inputs, epochs, controls, from } = options;
-    const {
-      tenantId,
-      log,
-      codecs,
-      owner,
-      logger,
-      observer,
-      definitions,
-      changesPerProduce,
-      slice,
-      keptRevisions = 1,
-    } = setting;
+    const { log, codecs, owner, logger, observer, definitions, changesPerProduce, slice, keptRevisions = 1 } = setting;
     this.inputs = inputs;
     const cursor = new ProjectionCursor(from.projected);
     const changes = new ChangesWriter({
       log,
-      ref: { topic: changesTopic(tenantId), partition: 0 },
+      ref: { topic: changesTopic(storedAs(setting)), partition: 0 },
       codec: codecs.changes,
       owner,
       logger,
@@ -283,6 +275,10 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   position(): number {
     return this.#cursor.stored;
+  }
+
+  whole(): Promise<void> | undefined {
+    return this.#projector.whole();
   }
 
   live(projectionId: string): LiveProjection | undefined {

@@ -7,8 +7,8 @@ export interface ReadStore {
   ensureSchema(): Promise<void>;
   /** One block; resolves when the engine has taken all its rows. The same rows again are absorbed. */
   insert(block: Block): Promise<void>;
-  /** How far (exclusive log offset) each of the tenant's streams is in the store; 0 when never written. */
-  watermarks(tenantId: string): Promise<Readonly<Record<SinkStream, number>>>;
+  /** How far (exclusive log offset) each of the streams of this incarnation of the tenant is in the store; 0 when never written. */
+  watermarks(tenantId: string, incarnation?: string): Promise<Readonly<Record<SinkStream, number>>>;
   /** Of many tenants at once; called after the rows that they cover are in. A watermark never moves back but by `reset`. */
   setWatermarks(watermarks: readonly Watermark[]): Promise<void>;
   /** Runs one statement of the owner and streams the answer in ClickHouse's named format. */
@@ -26,6 +26,7 @@ export type SinkStream = 'events' | 'states' | 'changes';
 
 export interface Watermark {
   readonly tenantId: string;
+  readonly incarnation?: string | undefined;
   readonly stream: SinkStream;
   readonly offset: number;
 }

@@ -5,6 +5,8 @@ import type { Input } from '../feed/inputs.js';
 /** What the sink of one tenant reads: what was accepted, from memory where the tail reaches back, and states. */
 export interface SinkSource {
   readonly tenantId: string;
+  /** Where a tenant of that id was deleted before: rows that are there without a watermark of this one are that tenant's. */
+  readonly incarnation?: string | undefined;
   /** All inputs in the tenant's one order. */
   readonly inputs: Pick<Feed<Input>, 'read'>;
   /** The changes of all projections, faults too. */

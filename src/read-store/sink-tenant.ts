@@ -170,9 +170,10 @@ export class SinkTenant {
   }
 
   watermarksOf({ progress, revision }: Gathered): readonly Watermark[] {
-    const { tenantId } = this.source;
+    const { tenantId, incarnation } = this.source;
     return [...progress].map(([stream, offset]) => ({
       tenantId,
+      incarnation,
       stream,
       offset: stream === 'states' ? revision * REVISION_STRIDE + offset : offset,
     }));

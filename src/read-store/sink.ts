@@ -278,7 +278,7 @@ export class Sink {
     const started: Promise<void>[] = [];
     const share = Math.max(64 * 1024, Math.floor(maxBytes / 3 / turn.length));
     for (const tenant of turn) {
-      if (!tenant.started) tenant.start(await store.watermarks(tenant.source.tenantId));
+      if (!tenant.started) tenant.start(await this.#watermarks(tenant.source));
       // Off the list before it is read: an advance from here on puts it back.
       this.#dirty.delete(tenant);
       const reading = tenant.gather(share).then((gathered) => {
@@ -291,6 +291,15 @@ export class Sink {
     }
     await within(Promise.all(started), GRACE_MS);
     return ready.length > turn.length;
+  }
+
+  async #watermarks({ tenantId, incarnation }: SinkSource): Promise<Readonly<Record<SinkStream, number>>> {
+    const { store } = this.#options;
+    const watermarks = await store.watermarks(tenantId, incarnation);
+    // The store was away when the former tenant of the id was deleted: what it still has would be taken for this one's.
+    if (incarnation !== undefined && Object.values(watermarks).every((offset) => offset === 0))
+      await store.reset(tenantId);
+    return watermarks;
   }
 
   /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */

@@ -5,7 +5,7 @@ import { recordsAt } from '../log/journal/known-end.js';
 import type { Log, PartitionRef } from '../log/log.js';
 import { STORE_FORMAT } from '../store/local-store.js';
 import { recordsOf, type Checkpoint } from '../store/partition-tables.js';
-import { tenantOfKey } from '../core/slots.js';
+import { storedAsOfSection } from '../core/slots.js';
 import { changesTopic, eventsRef, snapshotsRef } from '../log/topics.js';
 import { DamagedSnapshotError, type SectionArchive } from './section-archive.js';
 import type { Manifest } from './snapshot-format.js';
@@ -60,7 +60,10 @@ export class SnapshotReader {
   /** Not when the section is so near that folding the rest is quicker. */
   async #pays(section: string, { checkpoint, entries }: Manifest, local: Checkpoint | undefined): Promise<boolean> {
     if (local === undefined) return true;
-    const start = await this.#options.log.startOffset({ topic: changesTopic(tenantOfKey(section)), partition: 0 });
+    const start = await this.#options.log.startOffset({
+      topic: changesTopic(storedAsOfSection(section)),
+      partition: 0,
+    });
     if (local.changes.position < start && checkpoint.changes.position >= start) return true;
     return (recordsOf(checkpoint) - recordsOf(local)) * ENTRIES_PER_RECORD > entries;
   }
@@ -72,7 +75,7 @@ export class SnapshotReader {
     return (
       (await this.#apart(eventsRef(section), codecs.events, checkpoint.events)) ??
       (await this.#apart(
-        { topic: changesTopic(tenantOfKey(section)), partition: 0 },
+        { topic: changesTopic(storedAsOfSection(section)), partition: 0 },
         codecs.changes,
         checkpoint.changes,
       ))

@@ -4,7 +4,7 @@ import type { Codecs } from '../log/codec/codec.js';
 import type { Log } from '../log/log.js';
 import type { LocalStore } from '../store/local-store.js';
 import { PartitionTables, recordsOf } from '../store/partition-tables.js';
-import { tenantOfKey } from '../core/slots.js';
+import { storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { eventsRef, snapshotsRef, snapshotsTopicSpec, tenantTopics } from '../log/topics.js';
 import type { SectionArchive } from './section-archive.js';
 import { SnapshotReader } from './snapshot-reader.js';
@@ -13,8 +13,8 @@ import { writeSnapshot } from './snapshot-writer.js';
 
 /** A task of a tenant, or of a further partition of one, as far as it matters here. */
 export interface SnapshotTask {
-  /** The name of its section of the local store. */
-  readonly slotKey: string;
+  /** Its section of the local store, by which its topics are named too. */
+  readonly section: string;
   /** Undefined while it is not the owner's: a standby writes no snapshots. */
   readonly foldedSoFar: FoldedSoFar | undefined;
 }
@@ -90,12 +90,12 @@ export class Snapshots {
     const { log, store, logger, changesRetentionMs, observer } = this.#options;
     try {
       if (store.isLoading(section)) await store.drop(section);
-      await log.ensureTopics(tenantTopics(tenantOfKey(section), changesRetentionMs, this.#partitionsOf(section)));
+      await log.ensureTopics(tenantTopics(storedAsOfSection(section), changesRetentionMs, this.#partitionsOf(section)));
       const local = new PartitionTables(store.section(section)).checkpoint();
       const end = await log.endOffset(eventsRef(section));
       if (end - (local?.events.position ?? 0) < NEAR_RECORDS) return;
       const started = performance.now();
-      await log.ensureTopics([snapshotsTopicSpec(tenantOfKey(section), this.#partitionsOf(section))]);
+      await log.ensureTopics([snapshotsTopicSpec(storedAsOfSection(section), this.#partitionsOf(section))]);
       const manifest = await this.#reader.restore(section, local);
       if (manifest === undefined) return;
       const seconds = (performance.now() - started) / 1000;
@@ -117,7 +117,7 @@ export class Snapshots {
 
   /** The task runs from now on; a snapshot of it is written when one is due. */
   watch(task: SnapshotTask): void {
-    this.#watched.set(task.slotKey, { task, last: undefined, retryAt: 0 });
+    this.#watched.set(task.section, { task, last: undefined, retryAt: 0 });
   }
 
   /** The task is closing, or the tenant deleted: resolves when nothing more is written for it. */
@@ -168,11 +168,11 @@ export class Snapshots {
 
   async #write(watched: Watched, stopped: () => boolean): Promise<void> {
     const { log, archive, logger, observer } = this.#options;
-    const { slotKey: section } = watched.task;
+    const { section } = watched.task;
     const started = performance.now();
     try {
       if (watched.last === undefined) {
-        await log.ensureTopics([snapshotsTopicSpec(tenantOfKey(section), this.#partitionsOf(section))]);
+        await log.ensureTopics([snapshotsTopicSpec(storedAsOfSection(section), this.#partitionsOf(section))]);
         const newest = await newestManifest(log, section, await log.endOffset(snapshotsRef(section)));
         // What of the bytes came after it is not known; counted from here they make it late by so much, once.
         watched.last =

@@ -5,6 +5,7 @@ import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/di
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
+import { nextTurn } from '../core/slices.js';
 import { tenantOfKey } from '../core/slots.js';
 import { within } from '../core/within.js';
 
@@ -147,7 +148,7 @@ export class LocalStore {
       await this.#db.batch(() => {
         for (const key of slice) void this.#db.remove(key);
       });
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
     if (this.isLoading(name)) await this.#db.remove(loadingKey(name));
   }

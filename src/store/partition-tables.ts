@@ -93,6 +93,9 @@ export interface SwapCursor {
 /** Input of a change: offset in the events topic, number among the changes of that record. */
 export type InputPosition = readonly [offset: number, index: number];
 
+/** The last input of which a projection has a change; `parted`: its changes come in parts. */
+export type LastInput = readonly [offset: number, index: number, parted?: true];
+
 export interface Checkpoint {
   readonly events: FenceState;
   readonly changes: FenceState;
@@ -499,10 +502,17 @@ export class PartitionTables {
   dropRecordedChange(inputOffset: number, name: string): void {
     this.section.delete(`w${padded(inputOffset)}${name}`);
   }
-  lastInput(projectionId: string): InputPosition | undefined {
-    return this.section.get(`l${projectionId}`) as InputPosition | undefined;
+  /** Recorded inputs whose changes come in parts, and whether the last one is there. */
+  *parted(): Generator<readonly [inputOffset: number, whole: boolean]> {
+    for (const [key, whole] of this.section.range('P', 'Q')) yield [parseInt(key.slice(1), 36), whole as boolean];
   }
-  setLastInput(projectionId: string, input: InputPosition | undefined): void {
+  setParted(inputOffset: number, whole: boolean | undefined): void {
+    this.section.set(`P${padded(inputOffset)}`, whole);
+  }
+  lastInput(projectionId: string): LastInput | undefined {
+    return this.section.get(`l${projectionId}`) as LastInput | undefined;
+  }
+  setLastInput(projectionId: string, input: LastInput | undefined): void {
     this.section.set(`l${projectionId}`, input);
   }
   /** How far the swap of a projection is that is under way. */

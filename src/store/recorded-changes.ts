@@ -37,19 +37,31 @@ export class RecordedChanges {
   #unsaved: (readonly [input: number, name: string])[] = [];
   readonly #saved = new Set<number>();
   #page: Page = NO_PAGE;
+  /** Inputs whose changes come in parts: whether the last one is there. */
+  readonly #parted: Map<number, boolean>;
 
   constructor(tables: PartitionTables, heldBytes = HELD_BYTES) {
     this.#tables = tables;
     this.#heldBytes = heldBytes;
     this.#last = tables.lastRecordedInput() ?? -1;
     this.#spilledEnd = this.#last + 1;
+    this.#parted = new Map(tables.parted());
   }
 
   get last(): number {
     return this.#last;
   }
 
+  /** Of an input whose changes come in parts, some of which are recorded: whether the last one is. Undefined: of no such input. */
+  parts(input: number): { readonly whole: boolean } | undefined {
+    const whole = this.#parted.get(input);
+    return whole === undefined ? undefined : { whole };
+  }
+
   add(input: number, name: string, change: Change): void {
+    const { last } = change;
+    const whole = this.#parted.get(input);
+    if (last !== undefined && (whole === undefined || (last && !whole))) this.#setParted(input, last);
     let held = this.#held.get(input);
     if (held === undefined) this.#held.set(input, (held = { changes: new Map(), bytes: 0 }));
     held.changes.set(name, change);
@@ -114,6 +126,7 @@ export class RecordedChanges {
       this.#held.delete(input);
       this.#bytes -= held.bytes;
     }
+    if (this.#parted.has(input)) this.#setParted(input, undefined);
     const saved = this.#saved.delete(input);
     if (saved && held !== undefined && held.changes.size > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
     if (saved) for (const name of held?.changes.keys() ?? []) this.#tables.dropRecordedChange(input, name);
@@ -122,6 +135,12 @@ export class RecordedChanges {
     for (const [name] of this.#stored(input))
       if (names.push(name) > PAGE_ROWS) return this.#tables.dropRecordedChanges(input);
     for (const name of names) this.#tables.dropRecordedChange(input, name);
+  }
+
+  #setParted(input: number, whole: boolean | undefined): void {
+    if (whole === undefined) this.#parted.delete(input);
+    else this.#parted.set(input, whole);
+    this.#tables.setParted(input, whole);
   }
 
   /** Puts what is held in the store too, before each checkpoint. */

@@ -12,6 +12,7 @@ const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /** Figures that are asked for at a scrape rather than told. */
 export type Watched =
   | 'active_tenants'
+  | 'log_topics_short_of_copies'
   | 'faulted_aggregates'
   | 'faulted_keys'
   | 'code_host_landlock_version'
@@ -23,6 +24,8 @@ export type Watched =
   | 'read_store_behind_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
+  log_topics_short_of_copies:
+    'Topics on Kafka with fewer copies than wanted, or whose appends must reach fewer of them than wanted.',
   active_tenants: 'Tenants whose tasks run in this process.',
   code_host_landlock_version:
     'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',

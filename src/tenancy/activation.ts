@@ -5,7 +5,7 @@ import { NotOwnerError } from '../core/errors.js';
  *                        │                                  ▲                    ▲
  *                        └──as a standby──► STANDBY ──promoted, claimed          │
  *                                               └──────────close─────────────────┘
- *   RESTORING, STANDBY, RUNNING ──deposed, or broken──► CLOSED
+ *   RESTORING ──close──► CLOSED;  RESTORING, STANDBY, RUNNING ──deposed, or broken──► CLOSED
  */
 export type ActivationStatus = 'CREATED' | 'RESTORING' | 'STANDBY' | 'RUNNING' | 'SUSPENDED' | 'CLOSED';
 
@@ -24,8 +24,9 @@ const NEXT: Readonly<Record<ActivationStatus, readonly ActivationStatus[]>> = {
  * says what it does on the way; the way itself is here alone, with the one path on which it stops.
  */
 export abstract class Activation {
-  /** What it is known by, in the local store too. */
+  /** What it is known by, and the name of its section of the local store. */
   abstract readonly slotKey: string;
+  abstract readonly section: string;
   /** Nothing waits for an answer, a change or a push: it may be closed when it has been unused for a while. */
   abstract readonly idle: boolean;
   /** Resolves when it has stopped, by itself or since it was closed. */
@@ -55,6 +56,7 @@ export abstract class Activation {
   async open({ standby = false }: { readonly standby?: boolean } = {}): Promise<void> {
     this.#become('RESTORING');
     await this.restore(!standby);
+    this.mustRestore();
     if (standby) {
       this.#become('STANDBY');
       this.follow();
@@ -78,6 +80,11 @@ export abstract class Activation {
     this.suspend();
     this.#end();
     this.#onStopped(error);
+  }
+
+  /** For what an opening does after it has waited. @throws NotOwnerError when it was closed, or has stopped, meanwhile */
+  protected mustRestore(): void {
+    if (this.#status !== 'RESTORING') throw new NotOwnerError();
   }
 
   /** Folds all that is there, and takes it with `claim`. */

@@ -2,6 +2,7 @@ import { AggregatePartition, type PartitionListener } from '../aggregates/partit
 import type { BoundReducer } from '../aggregates/bindings.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
+import { partitionKey, storedAs } from '../core/slots.js';
 import { tenantTopics } from '../log/topics.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
@@ -24,6 +25,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   readonly tenantId: string;
   readonly partition: number;
   readonly slotKey: string;
+  readonly section: string;
   readonly core: AggregatePartition;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
@@ -36,7 +38,8 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     this.tenantId = tenantId;
     this.partition = partition;
     this.slotKey = slotKey;
-    const tables = new PartitionTables(store.section(slotKey));
+    this.section = partitionKey(storedAs(options), partition);
+    const tables = new PartitionTables(store.section(this.section));
     const code = new TenantCode(codeHost.runner(tenantId), definitions);
     const from = tables.checkpoint()?.events ?? EMPTY_FENCE;
     this.#tables = tables;
@@ -97,8 +100,9 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   protected override async restore(claim: boolean): Promise<void> {
-    const { log, tenantId, partitionCount, changesRetentionMs, definitions } = this.#options;
-    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitionCount));
+    const { log, partitionCount, changesRetentionMs, definitions } = this.#options;
+    await log.ensureTopics(tenantTopics(storedAs(this.#options), changesRetentionMs, partitionCount));
+    this.mustRestore();
     await this.core.open({ claim });
     // After the claim: what a former owner halted is known from here on.
     if (claim) await definitions.refresh?.();

@@ -4,10 +4,12 @@ import type { Activation } from './activation.js';
 import type { Logger } from '../core/logger.js';
 
 export interface TaskRegistryOptions<T extends Activation> {
+  /** What the task of the slot key is stored as, now: tasks of one section are never here at the same time. The key itself unless given; undefined when the catalog has none. */
+  readonly sectionOf?: ((key: string) => string | undefined) | undefined;
   /** A new task of the slot key; undefined when the catalog has none. */
   readonly create: (key: string, onStopped: (error: Error) => void) => T | undefined;
-  /** Called before a task is made: fills the local store from elsewhere, say. */
-  readonly prepare?: ((key: string) => Promise<void>) | undefined;
+  /** Called before a task is made: fills its section of the local store from elsewhere, say. */
+  readonly prepare?: ((section: string) => Promise<void>) | undefined;
   readonly logger: Logger;
   /** An unused task is closed after this long. */
   readonly idleMs: number;
@@ -21,8 +23,24 @@ export interface TaskRegistryOptions<T extends Activation> {
   readonly onStopped?: ((key: string) => void) | undefined;
 }
 
-interface Active<T> {
-  readonly task: T;
+/*
+ *   open ──► OPENING ──► ACTIVE ─────┐
+ *               ▲                    ├──► out of the registry, and its section is another's when the task is closed
+ *   standBy ──► FOLLOWING ──► STANDBY ┘   (a removal does so from OPENING and FOLLOWING too)
+ */
+type Role = 'OPENING' | 'ACTIVE' | 'FOLLOWING' | 'STANDBY';
+
+/** What is here under one slot key. */
+interface Place<T> {
+  readonly key: string;
+  readonly section: string;
+  role: Role;
+  /** Undefined until it is made. */
+  task: T | undefined;
+  /** Of one that is being opened: resolves when it serves, or follows. */
+  ready: Promise<T>;
+  /** It was taken out while it was being opened. */
+  ended: boolean;
   usedAt: number;
 }
 
@@ -32,13 +50,10 @@ const DEPOSED_MS = 1000;
 /** Tasks of this process by their slot keys: opened on first use, closed when idle or when they are another's; and standbys of others'. */
 export class TaskRegistry<T extends Activation> {
   readonly #options: TaskRegistryOptions<T>;
-  readonly #active = new Map<string, Active<T>>();
-  readonly #standbys = new Map<string, T>();
-  readonly #deposed = new Map<string, number>();
-  readonly #opening = new Map<string, Promise<T>>();
-  /** Standbys that are being opened. */
-  readonly #following = new Map<string, Promise<void>>();
+  readonly #places = new Map<string, Place<T>>();
+  /** By section: what was here, until it is closed. */
   readonly #closing = new Map<string, Promise<void>>();
+  readonly #deposed = new Map<string, number>();
   readonly #listeners: ((task: T) => void)[] = [];
   readonly #followers: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
@@ -51,36 +66,37 @@ export class TaskRegistry<T extends Activation> {
   }
 
   active(key: string): T | undefined {
-    const entry = this.#active.get(key);
-    if (entry === undefined) return undefined;
-    entry.usedAt = performance.now();
-    return entry.task;
+    const place = this.#places.get(key);
+    if (place?.role !== 'ACTIVE') return undefined;
+    place.usedAt = performance.now();
+    return place.task;
   }
 
   /** The standby of what another process owns, while it follows. */
   standby(key: string): T | undefined {
-    return this.#standbys.get(key);
+    const place = this.#places.get(key);
+    return place?.role === 'STANDBY' ? place.task : undefined;
   }
 
   get tasks(): readonly T[] {
-    return [...this.#active.values()].map(({ task }) => task);
+    return this.#of('ACTIVE').flatMap(({ task }) => task ?? []);
   }
 
   /** With the standbys. */
   get all(): readonly T[] {
-    return [...this.tasks, ...this.#standbys.values()];
+    return [...this.tasks, ...this.#of('STANDBY').flatMap(({ task }) => task ?? [])];
   }
 
   get size(): number {
-    return this.#active.size;
+    return this.#of('ACTIVE').length;
   }
 
   get activeIds(): readonly string[] {
-    return [...this.#active.keys()];
+    return this.#of('ACTIVE').map(({ key }) => key);
   }
 
   get standbyIds(): readonly string[] {
-    return [...this.#standbys.keys()];
+    return this.#of('STANDBY').map(({ key }) => key);
   }
 
   open(key: string): Promise<T> {
@@ -93,25 +109,23 @@ export class TaskRegistry<T extends Activation> {
       (this.#deposed.get(key) ?? Number.NEGATIVE_INFINITY) > performance.now() - DEPOSED_MS
     )
       return Promise.reject(new NotOwnerError());
-    let opening = this.#opening.get(key);
-    if (opening === undefined) {
-      opening = this.#open(key).finally(() => this.#opening.delete(key));
-      this.#opening.set(key, opening);
-    }
-    return opening;
+    const before = this.#places.get(key);
+    if (before?.role === 'OPENING') return before.ready;
+    return this.#enter(key, 'OPENING', (place) => this.#open(place, before));
   }
 
-  async #open(key: string): Promise<T> {
-    await this.#following.get(key)?.catch(() => undefined);
-    await this.#closing.get(key);
-    const standby = this.#standbys.get(key);
-    this.#standbys.delete(key);
-    const task = standby ?? (await this.#create(key));
+  async #open(place: Place<T>, before: Place<T> | undefined): Promise<T> {
+    const { key } = place;
+    // One that followed is promoted. One that could not follow has said why.
+    const standby = await before?.ready.catch(() => undefined);
+    const task = await this.#made(place, standby);
     try {
+      if (place.ended) throw new NotOwnerError();
       if (standby === undefined) await task.open();
       else await task.promote();
+      if (place.ended) throw new NotOwnerError();
     } catch (error) {
-      if (!(error instanceof NotOwnerError))
+      if (!(error instanceof NotOwnerError) && !place.ended)
         this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
@@ -119,7 +133,8 @@ export class TaskRegistry<T extends Activation> {
         cause: error,
       });
     }
-    this.#active.set(key, { task, usedAt: performance.now() });
+    place.role = 'ACTIVE';
+    place.usedAt = performance.now();
     this.#options.onOpened?.(task);
     for (const listener of this.#listeners) listener(task);
     const owner = this.#options.ownership.ownerOf(key);
@@ -127,36 +142,64 @@ export class TaskRegistry<T extends Activation> {
     return task;
   }
 
-  async #create(key: string): Promise<T> {
-    await this.#options.prepare?.(key);
-    const task = this.#options.create(key, (error) => this.#stopped(key, error));
-    if (task === undefined) throw new StatefoldError('NOT_FOUND', `there is no tenant '${key}'`);
+  /** Keeps a copy of what another process owns that is ready to be taken over. Resolves when there is one, or when it could not be had. */
+  async standBy(key: string): Promise<void> {
+    const present = this.#places.get(key);
+    if (this.#closed || (present !== undefined && present.role !== 'FOLLOWING')) return;
+    const { ready } = present ?? { ready: this.#enter(key, 'FOLLOWING', (place) => this.#follow(place)) };
+    await ready.catch((error: unknown) => {
+      if (error instanceof StatefoldError && error.code === 'NOT_FOUND') throw error;
+    });
+  }
+
+  async #follow(place: Place<T>): Promise<T> {
+    const task = await this.#made(place);
+    try {
+      await task.open({ standby: true });
+      if (this.#closed || place.ended) throw new NotOwnerError();
+    } catch (error) {
+      if (!place.ended)
+        this.#options.logger.warn({ err: error, slotKey: place.key }, 'no standby of the tenant is kept');
+      await task.close();
+      throw error;
+    }
+    // Who opens it meanwhile has put a place of its own there, and goes on with the task.
+    if (place.role === 'FOLLOWING') place.role = 'STANDBY';
+    if (this.#places.get(place.key) === place) for (const listener of this.#followers) listener(task);
     return task;
   }
 
-  /** Keeps a copy of what another process owns that is ready to be taken over. */
-  async standBy(key: string): Promise<void> {
-    await this.#closing.get(key);
-    if (this.#closed || this.#active.has(key) || this.#opening.has(key) || this.#standbys.has(key)) return;
-    let following = this.#following.get(key);
-    if (following === undefined) {
-      following = this.#follow(key).finally(() => this.#following.delete(key));
-      this.#following.set(key, following);
-    }
-    return following;
+  /** Puts a place there whose task is made by `fill`; where that fails, there is none. */
+  #enter(key: string, role: Role, fill: (place: Place<T>) => Promise<T>): Promise<T> {
+    const section = this.#options.sectionOf === undefined ? key : this.#options.sectionOf(key);
+    if (section === undefined) return Promise.reject(noTenant(key));
+    const place: Place<T> = {
+      ...{ key, section, role, task: undefined, ended: false, usedAt: performance.now() },
+      ready: new Promise<T>(() => undefined),
+    };
+    this.#places.set(key, place);
+    place.ready = fill(place).catch((error: unknown) => {
+      if (this.#places.get(key) === place) this.#places.delete(key);
+      throw error;
+    });
+    place.ready.catch(() => undefined);
+    return place.ready;
   }
 
-  async #follow(key: string): Promise<void> {
-    const task = await this.#create(key);
-    try {
-      await task.open({ standby: true });
-      if (this.#closed) throw new NotOwnerError();
-      this.#standbys.set(key, task);
-      for (const listener of this.#followers) listener(task);
-    } catch (error) {
-      this.#options.logger.warn({ err: error, slotKey: key }, 'no standby of the tenant is kept');
-      await task.close();
+  /** The task of the place: `standby`, or a new one once the section is free. */
+  async #made(place: Place<T>, standby?: T): Promise<T> {
+    const { key, section } = place;
+    let task = standby;
+    if (task === undefined) {
+      await this.#closing.get(section);
+      if (place.ended) throw new NotOwnerError();
+      await this.#options.prepare?.(section);
+      if (place.ended) throw new NotOwnerError();
+      task = this.#options.create(key, (error) => this.#stopped(key, task, error));
+      if (task === undefined) throw noTenant(key);
     }
+    place.task = task;
+    return task;
   }
 
   onActivated(listener: (task: T) => void): void {
@@ -168,46 +211,68 @@ export class TaskRegistry<T extends Activation> {
     this.#followers.push(listener);
   }
 
-  /** Closes what is here under the key, also what is only being opened; resolves when nothing of it is left. */
+  /**
+   * Takes out what is here under the key now, also what is only being opened: from the call on it answers nothing, and the next one
+   * can be opened. Resolves when nothing of it is left.
+   */
   async remove(key: string): Promise<void> {
-    await Promise.allSettled([this.#opening.get(key), this.#following.get(key)]);
-    await this.passivate(key);
+    const place = this.#places.get(key);
+    if (place !== undefined) await this.#end(place);
   }
 
   /** Closes what is used no more, or another's. */
   async passivate(key: string): Promise<void> {
-    const entry = this.#active.get(key);
-    const task = entry?.task ?? this.#standbys.get(key);
-    if (task === undefined) return this.#closing.get(key);
-    this.#active.delete(key);
-    this.#standbys.delete(key);
-    if (entry !== undefined) this.#options.onClosed?.(task);
-    const closing = task.close().finally(() => this.#closing.delete(key));
-    this.#closing.set(key, closing);
+    const place = this.#places.get(key);
+    if (place?.role === 'ACTIVE' || place?.role === 'STANDBY') return this.#end(place);
+    const section = place?.section ?? (this.#options.sectionOf === undefined ? key : this.#options.sectionOf(key));
+    await this.#closing.get(section ?? key);
+  }
+
+  /** The one way out of the registry. */
+  #end(place: Place<T>): Promise<void> {
+    const { key, section, role, task, ready } = place;
+    if (place.ended) return this.#closing.get(section) ?? Promise.resolve();
+    place.ended = true;
+    if (this.#places.get(key) === place) this.#places.delete(key);
+    if (role === 'ACTIVE' && task !== undefined) this.#options.onClosed?.(task);
+    // What has no task yet makes none any more.
+    const closed = task === undefined ? ready.then(() => undefined) : task.close();
+    const closing = Promise.all([this.#closing.get(section), closed.catch(() => undefined)]).then(() => {
+      if (this.#closing.get(section) === closing) this.#closing.delete(section);
+    });
+    this.#closing.set(section, closing);
     return closing;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#sweeper);
-    await Promise.allSettled([...this.#opening.values(), ...this.#following.values()]);
-    await Promise.allSettled([...this.#active.keys(), ...this.#standbys.keys()].map((key) => this.passivate(key)));
+    await Promise.allSettled([...this.#places.values()].map(({ ready }) => ready));
+    await Promise.allSettled([...this.#places.values()].map((place) => this.#end(place)));
     await Promise.allSettled(this.#closing.values());
   }
 
-  #stopped(key: string, error: Error): void {
+  #stopped(key: string, task: T | undefined, error: Error): void {
+    const place = this.#places.get(key);
     const deposed = error instanceof NotOwnerError;
     if (deposed) this.#deposed.set(key, performance.now());
+    const held = place !== undefined && place.task === task && (place.role === 'ACTIVE' || place.role === 'STANDBY');
     if (deposed) this.#options.logger.info({ slotKey: key }, 'another process has claimed the tenant');
-    else if (this.#active.has(key) || this.#standbys.has(key))
+    else if (held)
       this.#options.logger.error({ err: error, slotKey: key }, 'a tenant stopped; it is restored at its next use');
-    void this.passivate(key);
+    if (held) void this.#end(place);
     this.#options.onStopped?.(key);
+  }
+
+  #of(role: Role): Place<T>[] {
+    return [...this.#places.values()].filter((place) => place.role === role);
   }
 
   #passivate(): void {
     const before = performance.now() - this.#options.idleMs;
-    for (const [key, { task, usedAt }] of this.#active)
-      if (usedAt < before && task.idle && this.#options.keeps?.(key) !== true) void this.passivate(key);
+    for (const { key, task, usedAt } of this.#of('ACTIVE'))
+      if (usedAt < before && task?.idle === true && this.#options.keeps?.(key) !== true) void this.passivate(key);
   }
 }
+
+const noTenant = (key: string): StatefoldError => new StatefoldError('NOT_FOUND', `there is no tenant '${key}'`);

@@ -1,6 +1,7 @@
 import type { AggregatePartition } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
+import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { backOff, pause } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
@@ -99,7 +100,7 @@ export class SoleInput implements TenantInput {
 }
 
 export interface MergedInputOptions {
-  readonly setting: Pick<TenantTaskOptions, 'tenantId' | 'log' | 'codecs' | 'owner' | 'logger'>;
+  readonly setting: Pick<TenantTaskOptions, 'tenantId' | 'incarnation' | 'log' | 'codecs' | 'owner' | 'logger'>;
   readonly tables: PartitionTables;
   readonly first: AggregatePartition;
   readonly from: OrderCheckpoint | undefined;
@@ -125,10 +126,10 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   constructor(options: MergedInputOptions) {
     this.#options = options;
     const { setting, tables, first, from, partitions } = options;
-    const { tenantId, log, codecs, owner, logger } = setting;
+    const { log, codecs, owner, logger } = setting;
     this.first = first;
     this.count = partitions.count;
-    const ref = { topic: orderTopic(tenantId), partition: 0 };
+    const ref = { topic: orderTopic(storedAs(setting)), partition: 0 };
     const codec = codecs.order;
     this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener: this });
     this.inputs = new MergedFeed(this.#order, this);

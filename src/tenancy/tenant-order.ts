@@ -3,6 +3,7 @@ import type { Logger } from '../core/logger.js';
 import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
+import { follow } from '../log/journal/follow.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import { isFinal, pause, Retries } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
@@ -35,9 +36,6 @@ export interface TenantOrderOptions {
 }
 
 const READ_BYTES = 1024 * 1024;
-const FOLLOW_WAIT_MS = 5000;
-/** Between reads that brought nothing: an adapter need not wait. */
-const FOLLOW_PAUSE_MS = 20;
 /** Spans in memory; older ones are in the store. */
 const TAIL_SPANS = 4096;
 /** Tells apart what one process writes in several activations: records must not share a key. */
@@ -150,23 +148,24 @@ export class TenantOrder {
     return this.#tail[low];
   }
 
-  async #follow(): Promise<void> {
+  #follow(): Promise<void> {
     const { log, ref, logger, listener } = this.#options;
-    const retries = new Retries(logger, { partition: ref });
-    while (this.#following && !this.#closed) {
-      try {
-        const { records } = await log.read(ref, this.#position, READ_BYTES, FOLLOW_WAIT_MS);
-        if (!this.#following || this.#closed) return;
-        this.#take(records);
-        retries.worked('the order of a tenant is followed again');
-        if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
-      } catch (error) {
+    return follow({
+      ref,
+      logger,
+      read: async (waitMs) => (await log.read(ref, this.#position, READ_BYTES, waitMs)).records,
+      take: (records) => this.#take(records),
+      follows: () => this.#following && !this.#closed,
+      failed: (error) => {
         if (this.#closed) return;
-        if (isFinal(error)) return listener.stopped(error as Error);
-        retries.failed(error, 'the order of a tenant can not be followed now, trying again');
-        await pause(retries.delay);
-      }
-    }
+        this.#following = false;
+        listener.stopped(error);
+      },
+      messages: {
+        away: 'the order of a tenant can not be followed now, trying again',
+        back: 'the order of a tenant is followed again',
+      },
+    });
   }
 
   async #readTo(end: number): Promise<void> {

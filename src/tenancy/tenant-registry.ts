@@ -18,6 +18,8 @@ export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTa
     onStopped: (error: Error) => void,
     partitions: PartitionSource | undefined,
   ) => TenantTask | undefined;
+  /** What the tenant, or a partition of it, is stored as; undefined when the catalog has none. */
+  readonly sectionOf?: (key: string) => string | undefined;
   /** Of how many partitions the tenant's events are; 1 unless given. */
   readonly partitionsOf?: (tenantId: string) => number;
   /** Of partitions past the first, of the tenants that have any. */
@@ -54,7 +56,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
 
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
-    const { prepare, logger, idleMs, ownership, partitions } = options;
+    const { sectionOf, prepare, logger, idleMs, ownership, partitions } = options;
     const onStopped = (key: string): void => {
       for (const listener of this.#missers) listener(key);
     };
@@ -65,6 +67,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       keeps: (tenantId) => this.#isFed(tenantId),
     });
     this.#partitions = new TaskRegistry<PartitionTask>({
+      sectionOf,
       prepare,
       logger,
       idleMs,
@@ -168,12 +171,12 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.passivate(tenantId);
   }
 
-  /** Closes all that is here of a tenant that is being deleted. Resolves with the names of its sections of the local store. */
-  async remove(tenantId: string, partitionCount: number): Promise<readonly string[]> {
-    const keys = Array.from({ length: partitionCount }, (_, partition) => partitionKey(tenantId, partition));
-    await this.#tenants.remove(tenantId);
-    for (const key of keys.slice(1)) await this.#partitions.remove(key);
-    return keys;
+  /** Takes out all that is here of a tenant that is being deleted: nothing of it answers from the call on. Resolves when it is closed. */
+  async remove(tenantId: string, partitionCount: number): Promise<void> {
+    const removals = [this.#tenants.remove(tenantId)];
+    for (let partition = 1; partition < partitionCount; partition++)
+      removals.push(this.#partitions.remove(partitionKey(tenantId, partition)));
+    await Promise.all(removals);
   }
 
   /** What is here by slots. */

@@ -9,18 +9,20 @@ import type { TenantDefinitions } from './task-options.js';
 /** What the read store's sink reads of a tenant. Where there are several partitions, a place in their order is no offset of any of them. */
 export class TenantSink implements SinkSource {
   readonly tenantId: string;
+  readonly incarnation: string | undefined;
   readonly #input: TenantInput;
   readonly #changes: ChangesWriter;
   readonly #definitions: Pick<TenantDefinitions, 'projectionExists'>;
   readonly #listeners = new Set<() => void>();
 
   constructor(
-    tenantId: string,
+    { tenantId, incarnation }: { readonly tenantId: string; readonly incarnation?: string | undefined },
     input: TenantInput,
     changes: ChangesWriter,
     definitions: Pick<TenantDefinitions, 'projectionExists'>,
   ) {
     this.tenantId = tenantId;
+    this.incarnation = incarnation;
     this.#input = input;
     this.#changes = changes;
     this.#definitions = definitions;

@@ -3,6 +3,7 @@ import type { BoundReducer } from '../aggregates/bindings.js';
 import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
+import { storedAs } from '../core/slots.js';
 import type { ChangeFeed } from '../feed/changes.js';
 import { EventFeed } from '../feed/events.js';
 import { tenantTopics } from '../log/topics.js';
@@ -52,7 +53,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.#options = options;
     const { tenantId, codeHost, definitions, partitions } = options;
     this.tenantId = tenantId;
-    const tables = new PartitionTables(options.store.section(tenantId));
+    const tables = new PartitionTables(options.store.section(this.section));
     const code = new TenantCode(codeHost.runner(tenantId), definitions);
     const from = tables.checkpoint() ?? { events: EMPTY_FENCE, changes: EMPTY_FENCE, projected: 0 };
     this.#tables = tables;
@@ -89,12 +90,16 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.events = new EventFeed(this.#input);
     this.aggregates = new TenantAggregates(this.#input);
     this.faults = new TenantFaults({ tables, code, input: this.#input, projections: this.#projections });
-    this.sink = new TenantSink(tenantId, this.#input, this.#projections.changes, definitions);
+    this.sink = new TenantSink(options, this.#input, this.#projections.changes, definitions);
     tables.section.onCheckpoint(() => this.#checkpoint());
   }
 
   get slotKey(): string {
     return this.tenantId;
+  }
+
+  get section(): string {
+    return storedAs(this.#options);
   }
 
   get projections(): Projections {
@@ -192,13 +197,15 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   }
 
   protected override async restore(claim: boolean): Promise<void> {
-    const { log, tenantId, changesRetentionMs, definitions, partitions } = this.#options;
-    await log.ensureTopics(tenantTopics(tenantId, changesRetentionMs, partitions?.count));
+    const { log, changesRetentionMs, definitions, partitions } = this.#options;
+    await log.ensureTopics(tenantTopics(this.section, changesRetentionMs, partitions?.count));
+    this.mustRestore();
     await this.#first.open({ claim });
     await this.#projections.changes.open({ claim });
     if (claim) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
     await this.#input.open();
     if (claim) await this.#input.lead();
+    this.mustRestore();
     this.#projections.restored(this.#input.end);
   }
 

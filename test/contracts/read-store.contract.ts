@@ -234,8 +234,14 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
       await store.setWatermarks([{ tenantId: one, stream: 'events', offset: 7 }]);
       await store.insert({ table: 'events', rows: [eventRow(one, 'a', 1), eventRow(two, 'a', 1)] });
       assert.deepEqual(await store.watermarks(one), { events: 9, states: 0, changes: 0 });
+      // A tenant that was made again under the id of a former one stands at the start.
+      assert.deepEqual(await store.watermarks(one, 'f00d'), { events: 0, states: 0, changes: 0 });
+      await store.setWatermarks([{ tenantId: one, incarnation: 'f00d', stream: 'events', offset: 3 }]);
+      assert.deepEqual(await store.watermarks(one, 'f00d'), { events: 3, states: 0, changes: 0 });
+      assert.deepEqual(await store.watermarks(one), { events: 9, states: 0, changes: 0 });
       await store.reset(one);
       assert.deepEqual(await store.watermarks(one), { events: 0, states: 0, changes: 0 });
+      assert.deepEqual(await store.watermarks(one, 'f00d'), { events: 0, states: 0, changes: 0 });
       assert.deepEqual(await store.watermarks(two), { events: 0, states: 0, changes: 2 ** 45 });
       assert.deepEqual(await rows(store, `SELECT tenant FROM events WHERE tenant IN ('${one}', '${two}')`), [
         { tenant: two },

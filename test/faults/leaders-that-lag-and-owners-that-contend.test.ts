@@ -1,19 +1,24 @@
-// Invariants 1 to 8 and 20: leaders are elected again and again while a follower lags, under two owners that take each other for dead.
+// Invariants 1 to 8 and 20: leaders are elected again and again while a follower lags, and produces are refused, under two owners that take each other for dead. `BROKER_FAULTS` says how many faults, one every few seconds.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { metadataCall } from '../../src/kafka/calls.js';
+import { alterConfigsCall, metadataCall } from '../../src/kafka/calls.js';
 import { Cluster } from '../../src/kafka/cluster.js';
 import { needsKafkaHome, type KafkaNode } from '../support/kafka.js';
 import { KafkaScenario } from '../support/kafka-scenario.js';
 import type { Fault } from '../support/nemesis.js';
 import { until } from '../support/service.js';
 
+/** Each fault once at least. */
+const ROUNDS = Math.max(4, Number(process.env['BROKER_FAULTS'] ?? 4));
+const SEED = Number(process.env['FAULT_SEED'] ?? 12);
+const EVENTS = 'statefold.acme.events';
+
 test(
   '8, 20: a new leader that does not know yet how far the log goes makes no owner answer for what is void',
-  { skip: needsKafkaHome, timeout: 180_000 },
+  { skip: needsKafkaHome, timeout: 90_000 + ROUNDS * 40_000 },
   async (t) => {
     const scenario = await KafkaScenario.start(t, {
-      seed: 12,
+      seed: SEED,
       owners: 2,
       brokers: 3,
       properties: {
@@ -27,9 +32,7 @@ test(
     const cluster = new Cluster({ brokers, clientId: 'faults', connectTimeoutMs: 500, requestTimeoutMs: 1000 });
     t.after(() => cluster.close());
     const events = async (): Promise<{ readonly leader: number; readonly isr: readonly number[] } | undefined> => {
-      const metadata = await cluster
-        .ask('query', () => metadataCall(['statefold.acme.events']), 1000)
-        .catch(() => undefined);
+      const metadata = await cluster.ask('query', () => metadataCall([EVENTS]), 1000).catch(() => undefined);
       return metadata?.topicMetadata[0]?.partitionMetadata[0];
     };
     const whole = async (): Promise<boolean> => (await events())?.isr.length === 3;
@@ -56,10 +59,32 @@ test(
         else await former?.start();
       },
     });
+    /** Certain not to be stored: three copies must have an append, and one of them stands still. */
+    const refused: Fault = {
+      name: 'refused produces',
+      inflict: async () => {
+        await needed(3);
+        const partition = await events();
+        lagging = nodeOf(partition?.isr.find((id) => id !== partition.leader) ?? assert.fail('a follower in sync'));
+        await lagging.kill('SIGSTOP');
+        await until(async () => (await events())?.isr.length === 2, 30_000);
+      },
+      heal: async () => {
+        await needed(2);
+        await lagging?.kill('SIGCONT');
+      },
+    };
+    const needed = (copies: number): Promise<void> =>
+      until(async () => {
+        const answer = await cluster
+          .askAdmin(() => Promise.resolve(alterConfigsCall(EVENTS, { 'min.insync.replicas': String(copies) })), 5000)
+          .catch(() => undefined);
+        return answer?.[0]?.code === 0;
+      });
     await until(whole);
     await scenario
       .nemesis(
-        [election('SIGSTOP'), election('SIGKILL'), election('SIGSTOP')],
+        [election('SIGSTOP'), election('SIGKILL'), election('SIGSTOP'), refused],
         // Until it is felt: an append that waits for the follower is under way, or given up.
         () => scenario.unanswered(10),
         async () => {
@@ -67,7 +92,7 @@ test(
           await until(whole, 60_000);
         },
       )
-      .run();
+      .run(ROUNDS);
     await scenario.acknowledged(60);
     const log = await scenario.prove();
     assert.ok(log.epochs > 4 && log.voids > 0, 'the owners contended');

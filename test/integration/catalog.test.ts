@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import type { CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
+import type { Catalog, CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
 import { ARTEFACTS_TOPIC, LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { CATALOG_TOPIC, FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { UnshownKey } from '../../src/catalog/first-key.js';
@@ -11,6 +11,7 @@ import { hashApiKey, isWellFormedKey } from '../../src/catalog/keys.js';
 import { createKey, createTenant, deleteTenant, ensureDefaultTenant, revokeKey } from '../../src/catalog/tenants.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import { storedAs } from '../../src/core/slots.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -34,7 +35,7 @@ function openLog(t: TestContext): LmdbLog {
 async function openCatalog(
   t: TestContext,
   log: LmdbLog,
-  options: { sweepAfter?: number; onStopped?: (error: Error) => void } = {},
+  options: { sweepAfter?: number; shared?: boolean; onStopped?: (error: Error) => void } = {},
 ): Promise<FencedCatalog> {
   const artefacts = await LogArtefactStore.open({ log });
   const catalog = await FencedCatalog.open({
@@ -95,8 +96,11 @@ test('of writes that replace the same version exactly one wins, and every reader
     code('NOT_FOUND'),
   );
   await catalog.delete('tenant', 'a', 51);
-  await catalog.put('tenant', 'a', 0, named('a', 'again'));
-  assert.equal(catalog.get('tenant', 'a')?.version, 1);
+  // A tenant of an id that was used goes on behind the former one: who has not seen the deletion can't make it.
+  assert.equal(catalog.versionOf('tenant', 'a'), 52);
+  await assert.rejects(catalog.put('tenant', 'a', 0, named('a', 'again')), code('ALREADY_EXISTS'));
+  await catalog.put('tenant', 'a', 52, named('a', 'again'));
+  assert.equal(catalog.get('tenant', 'a')?.version, 53);
 
   assert.equal(changes.length, 53);
   for (const [i, change] of changes.entries())
@@ -105,6 +109,28 @@ test('of writes that replace the same version exactly one wins, and every reader
   await catalog.close();
   await assert.rejects(catalog.put('tenant', 'c', 0, named('c', 'late')), code('UNAVAILABLE'));
   assert.deepEqual(everything(await openCatalog(t, log)), before);
+});
+
+test('what waits for the log goes into as many appends as its size asks for', async (t) => {
+  const log = openLog(t);
+  const catalog = await openCatalog(t, log);
+  const large = 'x'.repeat(3 * 1024 * 1024);
+  const ids = Array.from({ length: 14 }, (_, i) => `t${i}`);
+  await Promise.all(ids.map((id) => catalog.put('tenant', id, 0, named(id, large))));
+  assert.deepEqual(
+    catalog.list('tenant', undefined).map(({ id }) => id),
+    ids.toSorted(),
+  );
+  await assert.rejects(
+    catalog.put('tenant', 'larger', 0, named('larger', 'x'.repeat(log.maxAppendBytes))),
+    (error) =>
+      error instanceof StatefoldError &&
+      error.code === 'PAYLOAD_TOO_LARGE' &&
+      /tenant larger has \d+ bytes; the log takes \d+ of one change/.test(error.message),
+  );
+  await catalog.put('tenant', 'after', 0, named('after', 'small'));
+  await catalog.close();
+  assert.equal((await openCatalog(t, log)).list('tenant', undefined).length, ids.length + 1);
 });
 
 test('what is removed goes, whatever is written to it meanwhile', async (t) => {
@@ -151,7 +177,7 @@ test('superseded records are erased, and what is left folds to the same catalog,
     if (i % 7 === 0) await log.clean();
   }
   await catalog.delete('tenant', 't0', catalog.get('tenant', 't0')?.version ?? 0);
-  await catalog.put('tenant', 't0', 0, named('t0', 'a second life'));
+  await catalog.put('tenant', 't0', catalog.versionOf('tenant', 't0'), named('t0', 'a second life'));
   const before = everything(catalog);
   await catalog.close();
   // A claim at the end keeps the last batch, which is never rewritten, apart from what is to be erased.
@@ -287,6 +313,43 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   for (const kind of KINDS) assert.deepEqual(catalog.list(kind, 'acme'), [], kind);
   assert.equal(await catalog.artefacts.get('r1', 'sources'), undefined);
   assert.equal(catalog.list('key', other.tenant.tenantId).length, 1);
+});
+
+test('a tenant that is made again is another one, whoever makes it, and stays so over restarts', async (t) => {
+  const log = openLog(t);
+  const [one, two] = [await openCatalog(t, log, { shared: true }), await openCatalog(t, log, { shared: true })];
+  const names = new Set<string>();
+  const made = async (catalog: Catalog): Promise<string> => {
+    const { tenant } = await createTenant(catalog, { tenantId: 'acme' });
+    const name = storedAs(tenant);
+    assert.ok(!names.has(name), `${name} was used`);
+    names.add(name);
+    return name;
+  };
+  assert.equal(await made(one), 'acme', 'the first one is stored under its id alone');
+  for (let round = 0; round < 3; round++) {
+    await two.refresh();
+    await deleteTenant(two, 'acme', () => Promise.resolve());
+    // Neither waits for what the other wrote.
+    assert.match(await made(round % 2 === 0 ? one : two), /^acme_[0-9a-f]{8}$/);
+    await two.refresh();
+  }
+  // Of several at once one wins, and the others say that it is there.
+  await deleteTenant(two, 'acme', () => Promise.resolve());
+  const racing = await Promise.allSettled([made(one), made(two), made(one), made(two)]);
+  assert.equal(racing.filter(({ status }) => status === 'fulfilled').length, 1);
+  for (const result of racing)
+    if (result.status === 'rejected') {
+      assert.ok(code('ALREADY_EXISTS')(result.reason));
+      assert.match((result.reason as Error).message, /tenant acme already exists/);
+    }
+  await one.refresh();
+  const last = one.get('tenant', 'acme')?.value;
+  assert.ok(last !== undefined && names.has(storedAs(last)));
+  await deleteTenant(one, 'acme', () => Promise.resolve());
+  for (const catalog of [one, two]) await catalog.close();
+  const later = await openCatalog(t, log);
+  assert.match(await made(later), /^acme_[0-9a-f]{8}$/, 'a fresh process knows of the deletion');
 });
 
 test('the first start makes the default tenant and shows its key once; a key of the settings is added beside it', async (t) => {

@@ -105,6 +105,53 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
   });
 
   await t.test(
+    'a tenant deleted and made again while a process was down is served by either, without what was',
+    async () => {
+      const ids = Array.from({ length: 6 }, (_, i) => `renewed-${i}`);
+      // Each process has sections of those that it owns, and copies of the others.
+      for (const id of ids) {
+        const key = await newTenant(id, both[0] as Service);
+        for (let n = 0; n < 3; n++)
+          assert.equal((await (both[0] as Service).post('/events', EVENT, { key })).status, 201);
+      }
+      await world.endOne(1, 'SIGTERM');
+      const keys = new Map<string, string>();
+      for (const id of ids) {
+        await until(async () => {
+          const { status, text } = await world.at(0).request('DELETE', `/admin/tenants/${id}`, admin);
+          assert.ok(status === 204 || status === 503, text);
+          return status === 204;
+        });
+        const key = await newTenant(id, world.at(0));
+        keys.set(id, key);
+        await until(async () => {
+          const { status, text } = await world.at(0).post('/events', { ...EVENT, expectedVersion: 0 }, { key });
+          assert.ok(status === 201 || status === 503, text);
+          return status === 201;
+        });
+      }
+      await world.startOne(1);
+      const served = async (through: Service): Promise<void> => {
+        for (const [id, key] of keys)
+          await until(async () => {
+            const answer = await through.get('/events/account-1', { key });
+            if (answer.status === 503) return false;
+            assert.equal(answer.status, 200, `${id}: ${answer.text}`);
+            assert.equal(answer.json<{ events: unknown[] }>().events.length, 1, id);
+            return true;
+          });
+      };
+      await served(world.at(1));
+      // What it had of the former ones is all that it could serve them from, once it owns them.
+      await world.endOne(0, 'SIGTERM');
+      await served(world.at(1));
+      await world.startOne(0);
+      both[0] = world.at(0);
+      both[1] = world.at(1);
+    },
+  );
+
+  await t.test(
     'a process with another master key, or a topic with other settings, does not start, and the sentence says what to do',
     async () => {
       const started = (env: Record<string, string>): ReturnType<typeof spawnSync> =>

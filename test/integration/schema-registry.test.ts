@@ -165,7 +165,7 @@ describe('the built-in registry', () => {
         ],
       ],
       ['/subjects/statefold.one.events-value/versions', 200, [1, 2]],
-      ['/subjects/statefold.one.changes-value/versions', 200, [1]],
+      ['/subjects/statefold.one.changes-value/versions', 200, [1, 2]],
       ['/subjects/statefold.one.events-value/versions/1', 200, version],
       ['/subjects/statefold.one.events-value/versions/2', 200, second],
       ['/subjects/statefold.one.events-value/versions/latest', 200, second],
@@ -187,7 +187,7 @@ describe('the built-in registry', () => {
           { subject: 'statefold.one.events-value', version: 1 },
         ],
       ],
-      ['/subjects/statefold.one.changes-value/versions/latest/schema', 200, schemas.changes.schema],
+      ['/subjects/statefold.one.changes-value/versions/latest/schema', 200, schemas.changes2.schema],
       ['/schemas/ids/1?fetchMaxId=false&subject=statefold.two.events-value', 200, { schema: schemas.events.text }],
       ['/schemas/ids/3/schema', 200, schemas.catalog.schema],
       [
@@ -211,7 +211,7 @@ describe('the built-in registry', () => {
         { error_code: 40401, message: "Subject 'statefold.one.order-value' not found." },
       ],
       ['/subjects/statefold.one.events-value/versions/3', 404, { error_code: 40402, message: 'Version 3 not found.' }],
-      ['/subjects/statefold.one.changes-value/versions/2', 404, { error_code: 40402, message: 'Version 2 not found.' }],
+      ['/subjects/statefold.one.changes-value/versions/3', 404, { error_code: 40402, message: 'Version 3 not found.' }],
       ['/schemas/ids/9', 404, { error_code: 40403, message: 'Schema 9 not found' }],
       ['/nothing', 404, { error_code: 404, message: 'HTTP 404 Not Found' }],
     ];
@@ -323,7 +323,7 @@ describe('the built-in registry', () => {
   });
 
   it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45, changes2: 46 };
     const { url, keys } = await builtIn(t, { ids });
     const registry = client(url, keys[0]);
     assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 45);
@@ -417,7 +417,14 @@ describe('a registry of the cluster', () => {
     const other = new OtherRegistry();
     const url = await listen(t, other.listener);
     const ids = await registerSchemas({ url, schemas });
-    assert.deepEqual(ids, { events: 100_001, changes: 100_002, catalog: 100_003, order: 100_004, events2: 100_005 });
+    assert.deepEqual(ids, {
+      events: 100_001,
+      changes: 100_002,
+      catalog: 100_003,
+      order: 100_004,
+      events2: 100_005,
+      changes2: 100_006,
+    });
     assert.deepEqual(
       [...other.ids.keys()].map((key) => key.split(' ')[0]),
       [
@@ -426,6 +433,7 @@ describe('a registry of the cluster', () => {
         'dev.statefold.CatalogRecord',
         'dev.statefold.OrderRecord',
         'dev.statefold.EventsRecord',
+        'dev.statefold.ChangesRecord',
       ],
     );
     other.asked.length = 0;
@@ -443,7 +451,7 @@ describe('a registry of the cluster', () => {
   });
 
   it('may be the built-in one of another service', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45 };
+    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45, changes2: 46 };
     const { url, keys } = await builtIn(t, { ids });
     assert.deepEqual(await registerSchemas({ url, username: 'any', password: keys[0], schemas }), ids);
   });
@@ -509,7 +517,7 @@ describe('a registry of the cluster', () => {
     const artefacts = await LogArtefactStore.open({ log });
     const open = (ids: SchemaIds): Promise<FencedCatalog> =>
       FencedCatalog.open({ log, codec: loadCodecs(AVRO, ids).catalog, artefacts, owner: 'o', logger: silentLogger });
-    const before = { events: 11, changes: 12, catalog: 13, order: 14, events2: 15 };
+    const before = { events: 11, changes: 12, catalog: 13, order: 14, events2: 15, changes2: 16 };
     const first = await open(before);
     await createTenant(first, { tenantId: 'one' });
     await first.close();

@@ -21,7 +21,10 @@ export class ListedLog implements SinkSource {
   #offset = 0;
   #listener: (() => void) | undefined;
 
-  constructor(tenantId: string) {
+  constructor(
+    tenantId: string,
+    readonly incarnation?: string,
+  ) {
     this.tenantId = tenantId;
   }
 

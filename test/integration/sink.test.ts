@@ -303,4 +303,29 @@ describe('the sink, into a real engine', () => {
     sink.detach(one.tenantId);
     await assert.rejects(sink.flush(one.tenantId, { events: 1 }), (error) => error instanceof StatefoldError);
   });
+
+  it('takes nothing of a former tenant of the id for what is made again, nor over a restart', async (context) => {
+    const former = log();
+    former.append('a', ['{"n":1}', '{"n":2}']);
+    former.append('b', ['{"n":1}']);
+    former.change('k', '{"of":"former"}');
+    const first = open(context);
+    first.attach(former);
+    await first.flush(former.tenantId, { events: former.end, changes: former.changesEnd });
+    // It was deleted while the store was away: nobody dropped its rows.
+    first.detach(former.tenantId);
+    const next = new ListedLog(former.tenantId, 'f00d');
+    next.append('a', ['{"n":7}']);
+    for (const sink of [open(context), open(context)]) {
+      sink.attach(next);
+      await sink.flush(next.tenantId, { events: next.end });
+      assert.deepEqual(
+        (await eventsOf(next.tenantId)).map(({ id, v }) => [id, v]),
+        [...next.commits.keys()].map((i) => ['a', i + 1]),
+      );
+      assert.deepEqual(await statesOf(next.tenantId), [{ id: 'a', n: next.commits.length }]);
+      sink.detach(next.tenantId);
+      next.append('a', ['{"n":8}']);
+    }
+  });
 });

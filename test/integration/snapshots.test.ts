@@ -497,7 +497,7 @@ describe('writing snapshots', () => {
     const snapshots = machine.snapshots(log, { afterRecords: 200, afterBytes: 1000, everyMs: 5 });
     for (const name of names)
       snapshots.watch({
-        slotKey: name,
+        section: name,
         get foldedSoFar() {
           return so[name];
         },

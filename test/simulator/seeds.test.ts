@@ -33,6 +33,7 @@ it(
       ahead: 0,
       restored: 0,
       trimmed: 0,
+      parted: 0,
       stops: 0,
       taken: 0,
     };
@@ -51,6 +52,7 @@ it(
       total.trimmed += outcome.trimmed;
       const { truth } = outcome;
       if (truth === undefined) continue;
+      total.parted += truth.changes.filter(({ value }) => value.last === false).length;
       total.stops +=
         truth.reducers.filter(({ kind }) => kind === 'ReducerFault').length +
         truth.changes.filter(({ value }) => value.fault?.includes('"stopped":true') === true).length;
@@ -59,7 +61,7 @@ it(
         total.taken += modelOf(truth, projectionId).releases;
     }
     t.diagnostic(
-      `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.trimmed} trims, ${total.stops} events that stopped a process, ${total.taken} faults taken on`,
+      `${seed - 1} of ${SEEDS} seeds: ${total.steps} steps, ${total.commits} commits, ${total.changes} changes, ${total.voids} void records, ${total.epochs} epochs, ${total.promoted} promotions, ${total.ahead} of them ahead, ${total.restored} starts from a snapshot, ${total.trimmed} trims, ${total.stops} events that stopped a process, ${total.taken} faults taken on, ${total.parted} parts that were not the last`,
     );
     // A simulator in which nothing goes wrong proves nothing. How many seeds the budget lets run differs by machine: what is
     // expected of few is as much less as chance makes it.
@@ -74,7 +76,8 @@ it(
         expected(total.restored, 0.2) &&
         expected(total.trimmed, 0.1) &&
         expected(total.stops, 0.1) &&
-        expected(total.taken, 0.1),
+        expected(total.taken, 0.1) &&
+        expected(total.parted, 1),
       'faults did happen',
     );
   },

@@ -8,8 +8,9 @@ import {
   type LogPage,
   type NewRecord,
   type PartitionRef,
+  type TopicSpec,
 } from '../../src/log/log.js';
-import type { Scheduler, SimProcess } from './scheduler.js';
+import type { Action, Scheduler, SimProcess } from './scheduler.js';
 
 /** What becomes of a produce: of 100, so many. The rest is appended and acknowledged. */
 export interface LogFaults {
@@ -37,9 +38,23 @@ interface Stored {
   gone: boolean;
 }
 
+/** How the log behaves where that is not up to the seed: the contract's suite asks what it is given against real time. */
+export interface SimLogOptions {
+  /** Reads give all that there is, and not any part of it. */
+  readonly whole?: boolean;
+  /** Runs what a read that waits gives up by; none unless given, as the world is done when nothing is left to happen. */
+  readonly after?: (milliseconds: number, run: () => void) => void;
+  /** Milliseconds; the scheduler's steps unless given. */
+  readonly now?: () => number;
+}
+
 /** A log as a cluster gives it: every call travels, is served at some moment, and its answer travels back, or doesn't. */
 export class SimLog {
   readonly #scheduler: Scheduler;
+  readonly #options: SimLogOptions;
+  readonly #topics = new Map<string, TopicSpec>();
+  /** Appends of one client to one partition, which land in the order of the calls. */
+  readonly #landing = new Map<string, (() => void)[]>();
   readonly #partitions = new Map<string, Stored[]>();
   /** Of those that retention took records from. */
   readonly #starts = new Map<Stored[], number>();
@@ -61,8 +76,9 @@ export class SimLog {
   /** What a deposed leader, which the process is cut off with, says of where a partition ends. */
   deposed: ((process: SimProcess, of: PartitionRef) => number | undefined) | undefined;
 
-  constructor(scheduler: Scheduler, faults: LogFaults) {
+  constructor(scheduler: Scheduler, faults: LogFaults, options: SimLogOptions = {}) {
     this.#scheduler = scheduler;
+    this.#options = options;
     this.faults = faults;
   }
 
@@ -92,38 +108,95 @@ export class SimLog {
     return this.#starts.get(this.#partition({ topic, partition: 0 })) ?? 0;
   }
 
+  /** Cleans up by each topic's own rule, all that may go. */
+  clean(): void {
+    for (const { topic, partitions, cleanup } of this.#topics.values())
+      for (let partition = 0; partition < partitions; partition++) {
+        const records = this.#partition({ topic, partition });
+        if (cleanup.policy === 'delete') {
+          const kept = records.findIndex(({ timestamp }) => timestamp >= this.#now() - cleanup.retentionMs);
+          const start = Math.max(this.#starts.get(records) ?? 0, kept < 0 ? records.length : kept);
+          for (const record of records.slice(0, start)) record.gone = true;
+          this.#starts.set(records, start);
+          continue;
+        }
+        const last = new Map<string, number>();
+        for (const { key, value, offset } of records)
+          if (cleanup.policy === 'latest' || value === null) last.set(key.toString('latin1'), offset);
+        for (const record of records)
+          if (record.offset < (last.get(record.key.toString('latin1')) ?? 0)) record.gone = true;
+      }
+  }
+
   /** The log as one process reaches it. */
   client(owner: SimProcess): Log {
+    let closed = false;
     const served = <T>(label: string, serve: () => T, readable = true): Promise<T> =>
       this.#served(owner, label, serve, readable);
     return {
       maxAppendBytes: MAX_APPEND_BYTES,
-      ensureTopics: () => served('topics', () => undefined, false),
-      deleteTopic: (topic) => served('delete topic', () => void this.#partitions.delete(`${topic}/0`), false),
-      append: (to, records) => this.#append(owner, to, records),
-      endOffset: (of) => served(`end of ${short(of)}`, () => this.deposed?.(owner, of) ?? this.#partition(of).length),
-      startOffset: ({ topic }) => served('start', () => this.start(topic)),
+      ensureTopics: (specs) => served('topics', () => this.#ensure(specs), false),
+      deleteTopic: (topic) => served('delete topic', () => this.#delete(topic), false),
+      append: (to, records) =>
+        closed ? Promise.reject(new AppendRefusedError('the log is closed')) : this.#append(owner, to, records),
+      endOffset: (of) => served(`end of ${short(of)}`, () => this.deposed?.(owner, of) ?? this.#known(of).length),
+      startOffset: (of) => served('start', () => this.#starts.get(this.#known(of)) ?? 0),
       read: (of, from, _bytes, waitMs = 0) => {
         const read = (): Promise<LogPage> =>
           served(`read ${short(of)} from ${from}`, () => {
-            const end = this.#known(owner, of);
-            const records = this.#partition(of)
-              .slice(from, end)
-              .filter(({ gone }) => !gone);
+            const partition = this.#known(of);
+            const end = this.#knownEnd(owner, of);
+            const records = partition.slice(from, end).filter(({ gone }) => !gone);
+            if (this.#options.whole === true) return { records, end };
             return { records: records.slice(0, 1 + this.#scheduler.random.below(Math.max(1, records.length))), end };
           });
-        return waitMs > 0 ? this.#ahead(owner, of, from, read) : read();
+        return waitMs > 0 ? this.#ahead(owner, of, from, waitMs, read) : read();
       },
       readAt: (of, offsets) =>
         served(`read ${short(of)} at ${offsets.join(', ')}`, () => {
-          const end = this.#known(owner, of);
+          const end = this.#knownEnd(owner, of);
           const there = offsets.filter((offset) => offset < end);
           return { records: there.flatMap((at) => this.#partition(of)[at] ?? []).filter(({ gone }) => !gone), end };
         }),
       doubt: () => undefined,
       reportPositions: () => undefined,
-      close: () => Promise.resolve(),
+      close: () => {
+        closed = true;
+        return Promise.resolve();
+      },
     };
+  }
+
+  #now(): number {
+    return this.#options.now?.() ?? this.#scheduler.step;
+  }
+
+  #ensure(specs: readonly TopicSpec[]): void {
+    for (const spec of specs) {
+      const { topic, partitions, cleanup } = spec;
+      const found = this.#topics.get(topic);
+      if (found !== undefined && found.partitions !== partitions)
+        throw new Error(`topic ${topic} has ${found.partitions} partitions, not ${partitions}`);
+      if (found !== undefined && found.cleanup.policy !== cleanup.policy)
+        throw new Error(`topic ${topic} has cleanup '${found.cleanup.policy}', not '${cleanup.policy}'`);
+      this.#topics.set(topic, spec);
+    }
+  }
+
+  #delete(topic: string): void {
+    for (let partition = 0; partition < (this.#topics.get(topic)?.partitions ?? 0); partition++)
+      this.#partitions.delete(`${topic}/${partition}`);
+    this.#topics.delete(topic);
+  }
+
+  /** @throws Error where there is no such partition */
+  #known(of: PartitionRef): Stored[] {
+    if (!this.#has(of)) throw new Error(`there is no partition ${of.partition} of a topic ${of.topic}`);
+    return this.#partition(of);
+  }
+
+  #has({ topic, partition }: PartitionRef): boolean {
+    return partition >= 0 && partition < (this.#topics.get(topic)?.partitions ?? 0);
   }
 
   #partition({ topic, partition }: PartitionRef): Stored[] {
@@ -134,7 +207,7 @@ export class SimLog {
   }
 
   /** How far the leader that answers knows the partition: a new one may be behind what was acknowledged. */
-  #known(process: SimProcess, of: PartitionRef): number {
+  #knownEnd(process: SimProcess, of: PartitionRef): number {
     const { random } = this.#scheduler;
     const { length } = this.#partition(of);
     return (
@@ -143,15 +216,26 @@ export class SimLog {
   }
 
   /** Waits for a record from `from` on, as a rule: an adapter need not, and an answer may come when there is nothing. */
-  #ahead(owner: SimProcess, of: PartitionRef, from: number, read: () => Promise<LogPage>): Promise<LogPage> {
+  #ahead(
+    owner: SimProcess,
+    of: PartitionRef,
+    from: number,
+    waitMs: number,
+    read: () => Promise<LogPage>,
+  ): Promise<LogPage> {
     const partition = this.#partition(of);
-    if (partition.length > from || this.#scheduler.random.chance(0.1)) return read();
+    const { after } = this.#options;
+    if (partition.length > from || (after === undefined && this.#scheduler.random.chance(0.1))) return read();
     return new Promise((resolve, reject) => {
       const waiting = this.#waiting.get(partition) ?? [];
       this.#waiting.set(partition, waiting);
-      waiting.push(() => {
-        if (owner.alive) read().then(resolve, reject);
-      });
+      let answered = false;
+      const answer = (): void => {
+        if (owner.alive && !answered) read().then(resolve, reject);
+        answered = true;
+      };
+      waiting.push(answer);
+      after?.(waitMs, answer);
     });
   }
 
@@ -172,8 +256,14 @@ export class SimLog {
             });
             return;
           }
-          const answer = serve();
-          scheduler.add({ owner, label: `${label} is answered`, weight: 1, run: () => resolve(answer) });
+          let settle: () => void;
+          try {
+            const answer = serve();
+            settle = () => resolve(answer);
+          } catch (error) {
+            settle = () => reject(error instanceof Error ? error : new Error(String(error)));
+          }
+          scheduler.add({ owner, label: `${label} is answered`, weight: 1, run: settle });
         },
       });
     });
@@ -189,7 +279,7 @@ export class SimLog {
     const land = (): { baseOffset: number; timestamp: number } => {
       const partition = this.#partition(to);
       const baseOffset = partition.length;
-      const timestamp = scheduler.step;
+      const timestamp = this.#now();
       records.forEach(({ key, value }, i) =>
         partition.push({ offset: baseOffset + i, timestamp, key, value, step: scheduler.step, gone: false }),
       );
@@ -201,14 +291,16 @@ export class SimLog {
         scheduler.add({ owner, label: `${what}: ${error.name}`, weight: 1, run: () => reject(error) });
       const bytes = appendBytes(records);
       const fate = this.fate?.(owner, to, records) ?? this.#fate();
-      if (bytes > MAX_APPEND_BYTES) fail(tooLarge(records.length, bytes, MAX_APPEND_BYTES));
+      if (!this.#has(to)) fail(new AppendRefusedError(`there is no partition ${to.partition} of a topic ${to.topic}`));
+      else if (records.length === 0) fail(new AppendRefusedError('an append holds a record at least'));
+      else if (bytes > MAX_APPEND_BYTES) fail(tooLarge(records.length, bytes, MAX_APPEND_BYTES));
       else if (fate === 'refused') fail(new AppendRefusedError('the disk is full'));
       else if (fate === 'dropped') fail(new AppendIndefiniteError('the connection was closed'));
       else if (fate === 'lost') {
         scheduler.add({ label: `(${owner.id}) ${what} land unheard`, weight: 0.5, run: land });
         fail(new AppendIndefiniteError('the request timed out'));
       } else
-        scheduler.add({
+        this.#inTurn(`${owner.id} ${to.topic}/${to.partition}`, {
           label: `(${owner.id}) ${what} land`,
           weight: 1,
           run: () => {
@@ -222,6 +314,30 @@ export class SimLog {
           },
         });
     });
+  }
+
+  /** Those before it of the same name have run before it may. */
+  #inTurn(name: string, action: Action): void {
+    const next = (): void => {
+      const waiting = this.#landing.get(name) ?? [];
+      const turn = waiting.shift();
+      if (turn === undefined) this.#landing.delete(name);
+      else turn();
+    };
+    const enter = (): void =>
+      void this.#scheduler.add({
+        ...action,
+        run: () => {
+          action.run();
+          next();
+        },
+      });
+    const waiting = this.#landing.get(name);
+    if (waiting !== undefined) waiting.push(enter);
+    else {
+      this.#landing.set(name, []);
+      enter();
+    }
   }
 
   #fate(): 'lost' | 'dropped' | 'refused' | 'kept' {

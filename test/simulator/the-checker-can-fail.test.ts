@@ -9,6 +9,7 @@ import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { TellingSwap } from '../../src/projections/projection-swap.js';
 import { Foresight } from '../../src/projections/foresight.js';
 import { KeyReleases } from '../../src/projections/key-releases.js';
+import { PartedInput } from '../../src/projections/parted-input.js';
 import { ReducerFaults } from '../../src/aggregates/reducer-faults.js';
 import { RecordedChanges } from '../../src/store/recorded-changes.js';
 import { FaultTables } from '../../src/store/fault-tables.js';
@@ -80,6 +81,8 @@ mutant(
       return { ...client.call(this, owner), startOffset: () => Promise.resolve(0) };
     },
 );
+
+mutant('cursors that never expire', ChangesWriter.prototype, 'oldest', () => () => Promise.resolve(0));
 
 mutant(
   'an indefinite produce of changes that is written again in the same epoch',
@@ -286,5 +289,56 @@ mutant(
   (recordedOf) =>
     function (this: ChangesWriter, input) {
       return [...recordedOf.call(this, input)].filter(({ cause }) => cause !== 'retry' && cause !== 'skip');
+    },
+);
+
+mutant(
+  'an input whose changes come in parts, of which the rest is not written after a takeover',
+  PartedInput.prototype,
+  'rest',
+  (rest) =>
+    async function (this: PartedInput, isClosed) {
+      await rest.call(this, isClosed);
+      return [];
+    },
+);
+
+mutant(
+  'a part that is told again after a takeover',
+  ChangesWriter.prototype,
+  'recordedOf',
+  (recordedOf) =>
+    function (this: ChangesWriter, input) {
+      const changes = [...recordedOf.call(this, input)];
+      const last = Math.max(...changes.map(({ sequence }) => sequence));
+      return this.parts(input)?.whole === false ? changes.filter(({ sequence }) => sequence < last) : changes;
+    },
+);
+
+mutant(
+  'a part that the next owner takes for the whole',
+  RecordedChanges.prototype,
+  'parts',
+  (parts) =>
+    function (this: RecordedChanges, input) {
+      return parts.call(this, input) && { whole: true };
+    },
+);
+
+mutant(
+  'states that were told in a part, and do not come to the store of the next owner',
+  PartitionTables.prototype,
+  'setParted',
+  () => () => undefined,
+);
+
+mutant(
+  'a rest that is folded on states of before its first part',
+  PartitionTables.prototype,
+  'lastInput',
+  (lastInput) =>
+    function (this: PartitionTables, projectionId) {
+      const input = lastInput.call(this, projectionId);
+      return input?.[2] === true ? [input[0], -1, true] : input;
     },
 );

@@ -20,6 +20,8 @@ export type CrashPoint =
   | 'after-ack' // the writer was told, its answers are out
   | 'before-changes-write'
   | 'after-changes-write'
+  | 'between-parts' // some changes of an input are on disk, and nobody was told
+  | 'told-between-parts' // they are told, and in the local store
   | 'between-log-and-store' // both logs are written and folded, the local store is behind
   | 'before-read-store-insert'
   | 'after-read-store-insert' // rows are in, the watermark isn't
@@ -79,6 +81,11 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       const body = value === null ? undefined : changes.decode(value)?.body;
       return body?.kind === 'Change' && causes.includes(body.value.cause ?? '');
     });
+  const isPart = (records: readonly NewRecord[]): boolean => {
+    const value = records.at(-1)?.value;
+    const body = value === null || value === undefined ? undefined : changes.decode(value)?.body;
+    return body?.kind === 'Change' && body.value.last === false;
+  };
   return {
     maxAppendBytes: log.maxAppendBytes,
     ensureTopics: (specs) => log.ensureTopics(specs),
@@ -95,6 +102,10 @@ function faultyLog(log: Log, fuse: Fuse): Log {
       }
       if (pushed) {
         fuse.at('after-changes-write');
+        if (isPart(records)) {
+          fuse.at('between-parts');
+          fuse.soonAt('told-between-parts');
+        }
         if (isOf(records, 'build', 'rollback', 'rebuild')) fuse.soonAt('in-swap');
         if (isOf(records, 'retry', 'skip')) fuse.at('after-release-write');
         fuse.soonAt('between-log-and-store');
@@ -144,7 +155,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
     fuse.at('before-read-store-insert');
     await store.insert(block);
   },
-  watermarks: (tenantId) => store.watermarks(tenantId),
+  watermarks: (tenantId, incarnation) => store.watermarks(tenantId, incarnation),
   setWatermarks: async (watermarks) => {
     fuse.at('after-read-store-insert');
     await store.setWatermarks(watermarks);

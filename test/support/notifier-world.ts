@@ -181,6 +181,10 @@ export class MapCatalog implements Catalog {
     return this.#entries.get(`${kind}/${id}`) as Entry<K> | undefined;
   }
 
+  versionOf(kind: EntityKind, id: string): number {
+    return this.get(kind, id)?.version ?? 0;
+  }
+
   list<K extends EntityKind>(kind: K, tenantId?: string): readonly Entry<K>[] {
     return [...this.#entries].flatMap(([at, entry]) =>
       at.startsWith(`${kind}/`) && (tenantId === undefined || entry.value.tenantId === tenantId)

@@ -65,7 +65,7 @@ for (const kind of ['events', 'changes'])
       const known = new Set(
         paths(
           (
-            JSON.parse(read('schemas', 'avro', `${kind === 'events' ? 'events2' : kind}.avsc`)) as {
+            JSON.parse(read('schemas', 'avro', `${kind}2.avsc`)) as {
               fields: AvroField[];
             }
           ).fields,

@@ -1,4 +1,5 @@
 import { StatefoldError } from '../../core/errors.js';
+import { inSlices, mapped } from '../../core/slices.js';
 import type {
   FoldItem,
   FoldOutcome,
@@ -113,7 +114,7 @@ export class DotnetRunner implements Runner, PoolMember {
           request.units,
           projectExchange(request, request.stateOf, deadlineMs, maxStateBytes),
         );
-        return changes.map((change) => projectChange(request, change, clock.now()));
+        return inSlices(mapped(changes, (change) => projectChange(request, change, clock.now())));
       },
       () => this.#isolation.project(request),
     );

@@ -22,10 +22,12 @@ const getReadiness = route({
         up: await probe.check().catch(() => false),
       })),
     );
-    const checks = Object.fromEntries(results.map(({ name, up }) => [name, up ? 'up' : 'down']));
+    const checks = Object.fromEntries(
+      results.map(({ name, up }) => [name, up === 'degraded' ? up : up ? 'up' : 'down'] as const),
+    );
     if (draining())
       throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
-    const missing = results.filter(({ required, up }) => required && !up).map(({ name }) => name);
+    const missing = results.filter(({ required, up }) => required && up === false).map(({ name }) => name);
     if (missing.length > 0)
       throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
     call.answer(200, { status: 'ready', checks });

@@ -184,6 +184,34 @@ export class EventsCodec implements RecordCodec<EventsBody> {
   }
 }
 
+/** Records of the changes topic: of the first version of its schema, and of the second those of inputs whose changes come in parts. */
+export class ChangesCodec implements RecordCodec<ChangesBody> {
+  readonly #first: RecordCodec<ChangesBody>;
+  readonly #second: RecordCodec<ChangesBody>;
+  readonly #secondId: number;
+
+  constructor(first: object, second: object, ids: Pick<SchemaIds, 'changes' | 'changes2'>) {
+    this.#first = new AvroRecordCodec<ChangesBody>({
+      schema: first,
+      schemaId: ids.changes,
+      alsoKnown: [ids.changes2],
+    });
+    this.#second = new AvroRecordCodec<ChangesBody>({ schema: second, schemaId: ids.changes2 });
+    this.#secondId = ids.changes2;
+  }
+
+  encode(fence: Fence, body: ChangesBody | ClaimBody): Buffer {
+    return body.kind === 'Change' && body.value.last !== undefined
+      ? this.#second.encode(fence, body)
+      : this.#first.encode(fence, body);
+  }
+
+  decode(value: Buffer): ReturnType<RecordCodec<ChangesBody>['decode']> {
+    const second = value.length > CHECKSUM_END && value[0] === 0 && value.readUInt32BE(1) === this.#secondId;
+    return second ? this.#second.decode(value) : this.#first.decode(value);
+  }
+}
+
 /** A commit as the second version of the schema has it. */
 export const commitInAvro = (value: CommitValue): object => ({ ...value, contexts: contextsOf(value) });
 
@@ -202,7 +230,7 @@ export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_I
   const events = new EventsCodec(schemas.events.schema, schemas.events2.schema, ids);
   return {
     events,
-    changes: codec<ChangesBody>('changes'),
+    changes: new ChangesCodec(schemas.changes.schema, schemas.changes2.schema, ids),
     catalog: codec<CatalogBody>('catalog'),
     order: codec<OrderBody>('order'),
   };

@@ -2,17 +2,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The schemas of the log's records, each in `<name>.avsc`. Records of the topics `….<name>` are written with it. `events2` is the
- * second version of `events`: a record of `….events` that the first can't hold is written with it, so that readers who know the
+ * The schemas of the log's records, each in `<name>.avsc`. Records of the topics `….<name>` are written with it. `events2` and
+ * `changes2` are second versions: a record that the first can't hold is written with the second, so that readers who know the
  * first alone stop at such a record, and at no other one.
  */
-export type SchemaName = 'events' | 'changes' | 'catalog' | 'order' | 'events2';
+export type SchemaName = 'events' | 'changes' | 'catalog' | 'order' | 'events2' | 'changes2';
 
 /** The ids that stand before the records, as a schema registry gave them. */
 export type SchemaIds = Readonly<Record<SchemaName, number>>;
 
 /** Without a registry of the cluster's own. They never change: they are in the log. */
-export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3, order: 4, events2: 5 };
+export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3, order: 4, events2: 5, changes2: 6 };
 
 export interface TopicSchema {
   readonly name: SchemaName;
@@ -38,12 +38,18 @@ export function readSchemas(directory: string): Readonly<Record<SchemaName, Topi
     catalog: read('catalog'),
     order: read('order'),
     events2: read('events2'),
+    changes2: read('changes2'),
   };
 }
 
 /** The versions of a topic's schema, the first one first. */
 export const versionsOf = (name: SchemaName): readonly SchemaName[] =>
-  name === 'events' || name === 'events2' ? ['events', 'events2'] : [name];
+  VERSIONS.find((versions) => versions.includes(name)) ?? [name];
+
+const VERSIONS: readonly (readonly SchemaName[])[] = [
+  ['events', 'events2'],
+  ['changes', 'changes2'],
+];
 
 const OWN_NAMES = new Set([
   'null',

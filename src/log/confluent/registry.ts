@@ -87,6 +87,7 @@ export async function registerSchemas({
       catalog: await idOf('catalog'),
       order: await idOf('order'),
       events2: await idOf('events2'),
+      changes2: await idOf('changes2'),
     };
     for (const id of Object.values(ids))
       if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff)

@@ -2,6 +2,7 @@ import { open, type Database, type RootDatabase } from 'lmdb';
 import { LOG_RESERVE_BYTES, requireSpace } from '../../core/disk-space.js';
 import { lmdbFailure } from '../../core/lmdb-failure.js';
 import { makeFilesPrivate, makePrivateFolder } from '../../core/private-folder.js';
+import { nextTurn } from '../../core/slices.js';
 import {
   AppendIndefiniteError,
   appendBytes,
@@ -255,7 +256,7 @@ export class LmdbLog implements Log {
       if (bytes >= maxBytes && out.length > 0) break;
     }
     // Who reads much comes again at once: others have their turn between.
-    if (bytes >= maxBytes) await new Promise((resolve) => setImmediate(resolve));
+    if (bytes >= maxBytes) await nextTurn();
     return { records: out, end };
   }
 
@@ -329,7 +330,7 @@ export class LmdbLog implements Log {
       if (last === undefined) return;
       yield* portion;
       from = last.base + 1;
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
 

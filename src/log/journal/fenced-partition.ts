@@ -5,6 +5,7 @@ import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
 import type { RecordCodec } from '../codec/codec.js';
 import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
+import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
 import { backOff, isFinal, pause, reached, Retries, Unclaimed, Unreachable } from './retry.js';
@@ -58,10 +59,6 @@ export type PartitionStatus = 'CREATED' | 'RESTORING' | 'FOLLOWING' | 'CLAIMING'
 const CLAIM_KEY = 'claim';
 /** Claims that may fail before the partition stops and who waits is told (some 3 and 30 seconds); its next use tries again. */
 const ATTEMPTS = { open: 10, reclaim: 36 };
-/** How long a read waits for what comes, milliseconds. */
-const FOLLOW_WAIT_MS = 5000;
-/** Between reads that brought nothing: an adapter need not wait. */
-const FOLLOW_PAUSE_MS = 20;
 /** Tells the partitions apart that one process opens after each other: their records must not share a key. */
 let opened = 0;
 
@@ -133,6 +130,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
    * claim. @throws InvariantError when the log does not join the checkpoint.
    */
   async open({ claim = true }: { readonly claim?: boolean } = {}): Promise<void> {
+    this.#mustRun(); // closed before it was open
     this.#status = 'RESTORING';
     try {
       await this.#reader.restore();
@@ -234,28 +232,27 @@ export class FencedPartition<B extends { readonly kind: string }> {
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
-  /** Folds what comes, while others may write. A log that can't be reached is waited for. */
-  async #follow(): Promise<void> {
-    const retries = new Retries(this.#options.logger, { partition: this.#options.ref });
-    while (this.#follows()) {
-      try {
-        const records = await this.#reader.ahead(FOLLOW_WAIT_MS);
+  /** Folds what comes, while others may write. */
+  #follow(): Promise<void> {
+    return follow({
+      ref: this.#options.ref,
+      logger: this.#options.logger,
+      read: (waitMs) => this.#reader.ahead(waitMs),
+      take: async (records) => {
         while (this.#follows() && (await this.#options.handler.untilRoom?.(() => this.#follows())) === false);
         // What this process writes is folded by its acknowledgement, or by the claim past it.
         while (this.#busy && this.#follows()) await this.#whenIdle();
         if (!this.#follows()) return;
         this.#reader.take(records);
-        retries.worked('a partition is followed again');
         this.#mustOwn();
-        if (records.length === 0) await pause(FOLLOW_PAUSE_MS);
-      } catch (error) {
-        if (isFinal(error)) this.#failed(error as Error);
-        else {
-          if (this.#follows()) retries.failed(error, 'a partition can not be followed now, trying again');
-          await pause(retries.delay);
-        }
-      }
-    }
+      },
+      follows: () => this.#follows(),
+      failed: (error) => this.#failed(error),
+      messages: {
+        away: 'a partition can not be followed now, trying again',
+        back: 'a partition is followed again',
+      },
+    });
   }
 
   async #catchUp(): Promise<void> {

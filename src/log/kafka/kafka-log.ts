@@ -10,6 +10,7 @@ import { Fetcher } from './fetcher.js';
 import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
 import { Positions } from './positions.js';
+import { Replication } from './replication.js';
 import type { TopicConfigs } from './topic-configs.js';
 import { Topics } from './topics.js';
 
@@ -21,7 +22,7 @@ export interface KafkaLogOptions {
   readonly prefix?: string;
   readonly ssl?: ConnectionOptions | true;
   readonly sasl?: SASLOptions;
-  /** Of new topics; existing ones must have as many. 'auto': 3, or as many brokers as there are. */
+  /** Of new topics; `replication` tells which have fewer. 'auto': 3, or as many brokers as there are. */
   readonly replicationFactor?: number | 'auto';
   /** Without it 2 of 3 replicas, else 1. */
   readonly minInsyncReplicas?: number;
@@ -49,6 +50,8 @@ export class KafkaLog implements Log {
   readonly #fetcher: Fetcher;
   readonly #topics: Topics;
   readonly #positions: Positions;
+  /** In how many places the topics are. */
+  readonly replication: Replication;
   readonly #longFetches = new Map<Broker, LongFetch>();
   #closing: Promise<void> | undefined;
 
@@ -76,6 +79,12 @@ export class KafkaLog implements Log {
       logger,
       ...(minInsyncReplicas !== undefined && { minInsyncReplicas }),
       ...(topicConfigOverrides !== undefined && { configOverrides: topicConfigOverrides }),
+    });
+    this.replication = new Replication(this.#cluster, {
+      prefix: this.#prefix,
+      replicationFactor: options.replicationFactor ?? 'auto',
+      minInsyncReplicas,
+      requestTimeoutMs,
     });
     this.#positions = new Positions(this.#cluster, `${this.#prefix}-tasks`, requestTimeoutMs, logger);
   }

@@ -41,19 +41,18 @@ export function configsOf(cleanup: Cleanup, minInsyncReplicas: number, maxMessag
   }
 }
 
-/** What is looked at where a topic is there already. */
+/** What is looked at where a topic is there already; `replication.ts` looks at its copies. */
 export const VERIFIED = [
   'cleanup.policy',
   'max.compaction.lag.ms',
   'max.message.bytes',
   'message.timestamp.type',
-  'min.insync.replicas',
   'retention.bytes',
   'retention.ms',
   'unclean.leader.election.enable',
 ];
 
-const AT_LEAST = new Set(['max.message.bytes', 'min.insync.replicas']);
+const AT_LEAST = new Set(['max.message.bytes']);
 const AT_MOST = new Set(['max.compaction.lag.ms']);
 const POLICY_CONFIGS = [
   'cleanup.policy',

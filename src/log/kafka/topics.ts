@@ -4,8 +4,9 @@ import type { TopicSpec } from '../log.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
 import { alterConfigsCall } from '../../kafka/calls.js';
 import type { Cluster, TopicLayout } from '../../kafka/cluster.js';
-import { CODE, isMove, KafkaCodeError, UnknownPartitionError, UnsentError } from '../../kafka/kafka-error.js';
+import { CODE, isMove, KafkaCodeError, UnknownPartitionError } from '../../kafka/kafka-error.js';
 import type { OffsetQuery } from './offset-query.js';
+import { copiesWanted, inSyncOf } from './replication.js';
 import { configsOf, differenceOf, VERIFIED, type TopicConfigs } from './topic-configs.js';
 import type { Call } from '../../kafka/wire.js';
 
@@ -38,6 +39,9 @@ export class Topics {
   readonly #options: TopicsOptions;
   /** Specs that were found right, by topic: looked at once. */
   readonly #verified = new Map<string, string>();
+  /** Under way, by topic. */
+  readonly #ensuring = new Map<string, Set<Promise<void>>>();
+  readonly #dropping = new Set<string>();
 
   constructor(cluster: Cluster, offsets: OffsetQuery, options: TopicsOptions) {
     this.#cluster = cluster;
@@ -46,6 +50,20 @@ export class Topics {
   }
 
   async ensure(specs: readonly TopicSpec[]): Promise<void> {
+    const running = this.#ensure(specs);
+    const all = specs.map(({ topic }) => {
+      const of = this.#ensuring.get(topic) ?? new Set();
+      this.#ensuring.set(topic, of.add(running));
+      return [topic, of] as const;
+    });
+    try {
+      await running;
+    } finally {
+      for (const [topic, of] of all) if (of.delete(running) && of.size === 0) this.#ensuring.delete(topic);
+    }
+  }
+
+  async #ensure(specs: readonly TopicSpec[]): Promise<void> {
     const unknown = specs.filter((spec) => this.#verified.get(spec.topic) !== JSON.stringify(spec));
     const layouts = await Promise.all(unknown.map(({ topic }) => this.#cluster.layout(topic)));
     const missing = unknown.filter((_, i) => layouts[i] === undefined);
@@ -59,10 +77,7 @@ export class Topics {
 
   /** Those that this call made; the others were there. */
   async #create(specs: readonly TopicSpec[]): Promise<TopicSpec[]> {
-    const replicationFactor =
-      this.#options.replicationFactor === 'auto'
-        ? Math.min(3, Math.max(1, this.#cluster.size))
-        : this.#options.replicationFactor;
+    const replicationFactor = copiesWanted(this.#options.replicationFactor, this.#cluster.size);
     const topics = specs.map((spec) => ({
       topic: spec.topic,
       numPartitions: spec.partitions,
@@ -88,7 +103,7 @@ export class Topics {
 
   #configs({ cleanup }: TopicSpec, replicas: number): TopicConfigs {
     const { minInsyncReplicas, maxMessageBytes, configOverrides } = this.#options;
-    return { ...configsOf(cleanup, minInsyncReplicas ?? (replicas >= 3 ? 2 : 1), maxMessageBytes), ...configOverrides };
+    return { ...configsOf(cleanup, minInsyncReplicas ?? inSyncOf(replicas), maxMessageBytes), ...configOverrides };
   }
 
   /** Until the leaders themselves answer for each partition: brokers learn of a topic one after the other. */
@@ -99,6 +114,7 @@ export class Topics {
     await Promise.all(
       partitions.map((of) =>
         this.#until(`the leader of ${of.topic}-${of.partition}`, async () => {
+          if (this.#dropping.has(of.topic)) throw new Error(`topic ${of.topic} was deleted while it was being made`);
           try {
             await this.#offsets.offset(of, 'end');
             return true;
@@ -156,15 +172,11 @@ export class Topics {
     }
   }
 
-  #verifyLayout({ topic, partitions }: TopicSpec, { leaders, replicas }: TopicLayout): void {
-    const { replicationFactor } = this.#options;
+  /** How many copies there are, `replication.ts` tells: with fewer than wanted the topic works. */
+  #verifyLayout({ topic, partitions }: TopicSpec, { leaders }: TopicLayout): void {
     if (leaders.length !== partitions)
       throw new Error(
         `topic ${topic} has ${leaders.length} partitions, not ${partitions}: their number is fixed with the first record; delete the topic if it is empty (kafka-topics.sh --delete --topic ${topic})`,
-      );
-    if (replicationFactor !== 'auto' && replicas < replicationFactor)
-      throw new Error(
-        `topic ${topic} has replication factor ${replicas}, not at least ${replicationFactor}: kafka-reassign-partitions.sh --execute with ${replicationFactor} replicas a partition`,
       );
   }
 
@@ -186,6 +198,17 @@ export class Topics {
   }
 
   async delete(topic: string): Promise<void> {
+    this.#dropping.add(topic);
+    try {
+      // Who is making it would else make it again behind this, or take it for made.
+      await Promise.allSettled([...(this.#ensuring.get(topic) ?? [])]);
+      await this.#delete(topic);
+    } finally {
+      this.#dropping.delete(topic);
+    }
+  }
+
+  async #delete(topic: string): Promise<void> {
     this.#verified.delete(topic);
     if ((await this.#cluster.layout(topic)) === undefined) return;
     const timeout = this.#options.requestTimeoutMs;
@@ -198,14 +221,7 @@ export class Topics {
     await this.#until(`the end of topic ${topic}`, async () => (await this.#cluster.layout(topic)) === undefined);
   }
 
-  async #admin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>): Promise<T> {
-    const timeoutMs = this.#options.requestTimeoutMs * 1.5;
-    try {
-      return await this.#cluster.askController(call, timeoutMs);
-    } catch (error) {
-      // Without ZooKeeper every broker passes it on.
-      if (error instanceof UnsentError) return this.#cluster.ask('admin', call, timeoutMs);
-      throw error;
-    }
+  #admin<T>(call: (connection: BrokerConnection) => Promise<Call<T>>): Promise<T> {
+    return this.#cluster.askAdmin(call, this.#options.requestTimeoutMs * 1.5);
   }
 }

@@ -28,6 +28,10 @@ const MAX_REJECTED = 16;
 /** `async_insert=0`: an acknowledged block is in its table. `workload`: in the embedded engine, the places kept for the service. */
 const SETTINGS = { async_insert: 0, workload: 'statefold', type_json_skip_duplicated_paths: 0 } as const;
 
+/** A stream in the table of watermarks. */
+const nameOf = (stream: SinkStream, incarnation: string | undefined): string =>
+  incarnation === undefined ? stream : `${stream}_${incarnation}`;
+
 interface Rejection {
   readonly table: Block['table'];
   readonly reason: string;
@@ -120,7 +124,7 @@ export class ClickHouseReadStore implements ReadStore {
     for await (const _ of stream);
   }
 
-  async watermarks(tenantId: string): Promise<Readonly<Record<SinkStream, number>>> {
+  async watermarks(tenantId: string, incarnation?: string): Promise<Readonly<Record<SinkStream, number>>> {
     return this.#call('did not tell its watermarks', async (signal, client) => {
       const result = await client.query({
         query:
@@ -130,13 +134,10 @@ export class ClickHouseReadStore implements ReadStore {
         clickhouse_settings: { workload: SETTINGS.workload },
         abort_signal: signal,
       });
-      const rows = await result.json<{ stream: SinkStream; log_offset: string | number }>();
-      return {
-        events: 0,
-        states: 0,
-        changes: 0,
-        ...Object.fromEntries(rows.map((row) => [row.stream, Number(row.log_offset)])),
-      };
+      const rows = await result.json<{ stream: string; log_offset: string | number }>();
+      const offsets = new Map(rows.map((row) => [row.stream, Number(row.log_offset)]));
+      const at = (stream: SinkStream): number => offsets.get(nameOf(stream, incarnation)) ?? 0;
+      return { events: at('events'), states: at('states'), changes: at('changes') };
     });
   }
 
@@ -146,7 +147,11 @@ export class ClickHouseReadStore implements ReadStore {
       client.insert({
         table: 'watermarks',
         columns: ['tenant', 'stream', 'log_offset'],
-        values: watermarks.map(({ tenantId, stream, offset }) => ({ tenant: tenantId, stream, log_offset: offset })),
+        values: watermarks.map(({ tenantId, incarnation, stream, offset }) => ({
+          tenant: tenantId,
+          stream: nameOf(stream, incarnation),
+          log_offset: offset,
+        })),
         format: 'JSONEachRow',
         clickhouse_settings: SETTINGS,
         abort_signal: signal,

@@ -1,0 +1,61 @@
+import { changeBytes } from '../core/change.js';
+import type { ChangeValue } from '../core/records.js';
+
+/** Changes that go in one produce. */
+export interface Portion {
+  readonly values: readonly ChangeValue[];
+  /** They are some of those of one input, whose changes come in parts. */
+  readonly part?: { readonly last: boolean };
+}
+
+export interface PortionBounds {
+  readonly bytes: number;
+  readonly changes: number;
+}
+
+export const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
+
+/**
+ * What a batch made, in its order, in portions of a bounded size: those of an input stay together where they are within the bounds,
+ * so that most readers come to all of them at once. The others come in parts, where that `mayBe`.
+ */
+export function* portionsOf(
+  values: readonly ChangeValue[],
+  bounds: PortionBounds,
+  mayBe: (inputOffset: number) => boolean,
+): Generator<Portion> {
+  let [first, bytes] = [0, 0];
+  for (let i = 0; i < values.length;) {
+    const input = (values[i] as ChangeValue).inputOffset;
+    let [end, own] = [i, 0];
+    for (; end < values.length && values[end]?.inputOffset === input; end++)
+      own += bytesOfValue(values[end] as ChangeValue);
+    const large = own > bounds.bytes || end - i > bounds.changes;
+    if (i > first && (large || bytes + own > bounds.bytes || end - first > bounds.changes)) {
+      yield { values: values.slice(first, i) };
+      [first, bytes] = [i, 0];
+    }
+    if (large && mayBe(input)) {
+      yield* partsOf(values.slice(i, end), bounds);
+      [first, bytes] = [end, 0];
+    } else bytes += own;
+    i = end;
+  }
+  if (first < values.length) yield { values: values.slice(first) };
+}
+
+/** Changes of one input, of which these are the last ones. */
+export function* partsOf(values: readonly ChangeValue[], bounds: PortionBounds): Generator<Portion> {
+  let part: ChangeValue[] = [];
+  let bytes = 0;
+  for (const [i, value] of values.entries()) {
+    const size = bytesOfValue(value);
+    if (part.length > 0 && (bytes + size > bounds.bytes || part.length >= bounds.changes)) {
+      yield { values: part, part: { last: false } };
+      [part, bytes] = [[], 0];
+    }
+    part.push({ ...value, last: i === values.length - 1 });
+    bytes += size;
+  }
+  if (part.length > 0) yield { values: part, part: { last: true } };
+}

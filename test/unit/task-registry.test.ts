@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { NotOwnerError, StatefoldError } from '../../src/core/errors.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { Activation } from '../../src/tenancy/activation.js';
+import { TaskRegistry } from '../../src/tenancy/task-registry.js';
+
+/** A task whose opening waits until it is told how it ends; closing ends it too. */
+class FakeTask extends Activation {
+  readonly idle = true;
+  closed = false;
+  readonly #restored: Promise<void>;
+  restored!: (error?: Error) => void;
+
+  constructor(
+    readonly slotKey: string,
+    readonly section: string,
+    onStopped: (error: Error) => void,
+  ) {
+    super(onStopped);
+    this.#restored = new Promise((resolve, reject) => {
+      this.restored = (error) => (error === undefined ? resolve() : reject(error));
+    });
+    this.#restored.catch(() => undefined);
+  }
+
+  protected override restore(): Promise<void> {
+    return this.#restored;
+  }
+  protected override follow(): void {
+    return;
+  }
+  protected override take(): Promise<void> {
+    return Promise.resolve();
+  }
+  protected override serve(): void {
+    return;
+  }
+  protected override suspend(): void {
+    return;
+  }
+  protected override shutDown(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}
+
+interface World {
+  readonly registry: TaskRegistry<FakeTask>;
+  readonly made: FakeTask[];
+  /** What the tenant is stored as now. */
+  section: string | undefined;
+  readonly opened: FakeTask[];
+  readonly closed: FakeTask[];
+}
+
+function world(t: test.TestContext, prepare?: (section: string) => Promise<void>): World {
+  const made: FakeTask[] = [];
+  const [opened, closed] = [[] as FakeTask[], [] as FakeTask[]];
+  const registry = new TaskRegistry<FakeTask>({
+    sectionOf: () => it.section,
+    create: (key, onStopped) => {
+      const task = new FakeTask(key, it.section ?? '', onStopped);
+      made.push(task);
+      return task;
+    },
+    prepare,
+    logger: silentLogger,
+    idleMs: 600_000,
+    ownership: { ownerOf: () => 'self', onChange: () => undefined },
+    onOpened: (task) => void opened.push(task),
+    onClosed: (task) => void closed.push(task),
+  });
+  const it: World = { registry, made, section: 'acme', opened, closed };
+  t.after(() => {
+    for (const task of made) task.restored();
+    return registry.close();
+  });
+  return it;
+}
+
+/** Lets all go on that waits for nothing but a promise that is settled. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+async function taskOf({ made }: World, i: number): Promise<FakeTask> {
+  while (made[i] === undefined) await turn();
+  return made[i];
+}
+
+test('what is removed while it is being opened never serves, and the next one does not wait for it', async (t) => {
+  const it = world(t);
+  const first = it.registry.open('acme');
+  const doomed = await taskOf(it, 0);
+  const removal = it.registry.remove('acme');
+  assert.equal(it.registry.active('acme'), undefined);
+  it.section = 'acme_2';
+  const second = it.registry.open('acme');
+  const next = await taskOf(it, 1);
+  next.restored();
+  assert.equal(await second, next, 'though the first one hangs');
+  await removal;
+  assert.ok(doomed.closed);
+  doomed.restored();
+  await assert.rejects(first, NotOwnerError);
+  assert.equal(it.registry.active('acme'), next);
+  assert.deepEqual([it.opened, it.closed], [[next], []]);
+});
+
+test('nothing of one section is opened before what had it is closed', async (t) => {
+  const it = world(t);
+  const first = it.registry.open('acme');
+  (await taskOf(it, 0)).restored();
+  const task = await first;
+  let close = (): void => undefined;
+  const closing = new Promise<void>((resolve) => (close = resolve));
+  task.close = () => closing;
+  void it.registry.passivate('acme');
+  const second = it.registry.open('acme');
+  await turn();
+  assert.equal(it.made.length, 1);
+  close();
+  (await taskOf(it, 1)).restored();
+  assert.equal(await second, it.made[1]);
+  assert.deepEqual(it.closed, [task]);
+});
+
+test('a removal before the task is made makes none', async (t) => {
+  let prepared = (): void => undefined;
+  const it = world(t, () => new Promise<void>((resolve) => (prepared = resolve)));
+  const opening = it.registry.open('acme');
+  await turn();
+  const removal = it.registry.remove('acme');
+  prepared();
+  await assert.rejects(opening, NotOwnerError);
+  await removal;
+  assert.equal(it.made.length, 0);
+});
+
+test('a standby is promoted, also while it only begins to follow; one of a tenant that is not there says so', async (t) => {
+  const it = world(t);
+  void it.registry.standBy('acme');
+  const standby = await taskOf(it, 0);
+  const opening = it.registry.open('acme');
+  assert.equal(it.registry.open('acme'), opening);
+  standby.restored();
+  assert.equal(await opening, standby);
+  assert.deepEqual([standby.status, it.registry.standbyIds, it.registry.activeIds], ['RUNNING', [], ['acme']]);
+  await it.registry.passivate('acme');
+  it.section = undefined;
+  for (const attempt of [it.registry.open('acme'), it.registry.standBy('acme')])
+    await assert.rejects(attempt, (error) => error instanceof StatefoldError && error.code === 'NOT_FOUND');
+});
+
+test('what stops by itself makes room; a late stop of a former one takes nothing from the next', async (t) => {
+  const it = world(t);
+  const first = it.registry.open('acme');
+  const former = await taskOf(it, 0);
+  former.restored();
+  await first;
+  former.stopped(new Error('the log is broken'));
+  assert.equal(it.registry.active('acme'), undefined);
+  const second = it.registry.open('acme');
+  const next = await taskOf(it, 1);
+  next.restored();
+  await second;
+  former.stopped(new Error('again'));
+  assert.equal(it.registry.active('acme'), next);
+  assert.deepEqual(it.closed, [former]);
+});
