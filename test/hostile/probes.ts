@@ -337,7 +337,8 @@ public sealed class NastyReducer : IReducer<Nasty>
                 for (var i = 0; i < 16; i++) new Thread(() => { while (true) { } }) { IsBackground = true }.Start();
                 break;
             case "LeaveHundred":
-                for (var i = 0; i < 100; i++) new Thread(() => { while (true) { } }, 256 * 1024) { IsBackground = true }.Start();
+                // They begin when the event is over, which they would keep from ending in time.
+                for (var i = 0; i < 100; i++) new Thread(() => { Thread.Sleep(1000); while (true) { } }, 256 * 1024) { IsBackground = true }.Start();
                 break;
             case "Finalizers":
                 for (var i = 0; i < 100_000; i++) _ = new Hanging();
