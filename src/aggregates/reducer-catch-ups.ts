@@ -11,6 +11,7 @@ import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
+import { FOLD_READ_BYTES } from '../core/reads.js';
 
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
@@ -50,7 +51,6 @@ interface Run {
   cancelled: boolean;
 }
 
-const READ_BYTES = 512 * 1024;
 /** Of history together, in which an aggregate's commits are folded in one go. */
 const WINDOW = { bytes: 16 * 1024 * 1024, commits: 40_000 };
 const STANDING_AT_ONCE = 256;
@@ -250,7 +250,7 @@ export class ReducerCatchUps {
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;
       try {
-        page = await inputs.read(next, { bytes: READ_BYTES });
+        page = await inputs.read(next, { bytes: FOLD_READ_BYTES });
       } catch (error) {
         hold.close();
         throw error;

@@ -1,4 +1,5 @@
 import { InvariantError, StatefoldError } from '../core/errors.js';
+import { READ_BYTES } from '../core/reads.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, NewRecord } from '../log/log.js';
 import { CHUNK_BYTES, decodeChunk, splitChunks } from './artefact-chunk.js';
@@ -21,7 +22,6 @@ interface Located {
 }
 
 const PARTITION = { topic: ARTEFACTS_TOPIC, partition: 0 };
-const READ_BYTES = 1024 * 1024;
 /** Records of one append stay below the 1 MiB that a broker takes by default. */
 const CHUNKS_PER_APPEND = 3;
 const CACHE_BYTES = 64 * 1024 * 1024;

@@ -1,4 +1,5 @@
 import { InvariantError } from '../core/errors.js';
+import { READ_BYTES } from '../core/reads.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
@@ -29,7 +30,6 @@ interface Read<T> extends Page<T> {
 /** One for each that may be following through history at a time: projector, build, sink, a dry run. */
 const PAGES = 4;
 const ITEMS_PER_READ = 4096;
-const READ_BYTES = 1024 * 1024;
 /** Offsets before the end of what is restored. */
 const RESTORED_TAIL = 4096;
 

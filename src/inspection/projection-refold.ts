@@ -1,6 +1,7 @@
 import type { ProjectionUnit, State } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Fault, StoredCommit } from '../core/event.js';
+import { READ_BYTES } from '../core/reads.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { inputOffset } from '../feed/inputs.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
@@ -30,7 +31,6 @@ export interface RefoldedKey {
   readonly stoppedAt: number;
 }
 
-const READ_BYTES = 1024 * 1024;
 const EVENTS_PER_BATCH = 1000;
 /** Keys that are compared in one go: no event is folded meanwhile, here and live. */
 const COMPARED = 250;

@@ -1,6 +1,7 @@
 import type { State } from '../code-host/code-host.js';
 import { changeBytes, type Change } from '../core/change.js';
 import type { Fault } from '../core/event.js';
+import { FOLD_READ_BYTES } from '../core/reads.js';
 import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import { PRODUCE_BYTES, type ChangesWriter } from './changes-writer.js';
@@ -35,7 +36,6 @@ export interface KeyReleasesOptions {
     { released?(kind: 'projection', mode: ReleaseMode, outcome: ReleaseOutcome['outcome']): void } | undefined;
 }
 
-const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 /** Of changes that go in one produce, about. */
 const PRODUCE = { changes: 1000, bytes: PRODUCE_BYTES };
@@ -173,7 +173,7 @@ class Run implements FoldedKeys<RevisionUnit> {
   async #fold(eventId: string, past: boolean): Promise<void> {
     this.#after = eventId;
     const from = this.#row.fault.place ?? 0;
-    for await (const commits of commitsBetween(this.#options.inputs, from, this.#offset, READ_BYTES))
+    for await (const commits of commitsBetween(this.#options.inputs, from, this.#offset, FOLD_READ_BYTES))
       for (const batch of ProjectionBatch.of(commits, EVENTS_PER_BATCH)) if (await this.#project(batch, past)) return;
   }
 

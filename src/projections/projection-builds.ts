@@ -14,6 +14,7 @@ import { unitsOf, type RevisionUnit } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
+import { READ_BYTES } from '../core/reads.js';
 import type { ProjectionLife } from './projections.js';
 
 /** A compiled revision that is to become the live one. */
@@ -40,7 +41,6 @@ export interface ProjectionBuildsOptions {
   readonly logger: Logger;
 }
 
-const READ_BYTES = 1024 * 1024;
 const EVENTS_PER_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;

@@ -33,6 +33,7 @@ import {
   type RevisionUnit,
 } from './projection-unit.js';
 import { takeEvents } from '../core/event.js';
+import { FOLD_READ_BYTES } from '../core/reads.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
@@ -83,7 +84,6 @@ interface Made {
   readonly pending: PendingState;
 }
 
-const READ_BYTES = 512 * 1024;
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
 /** Of changes that a batch made, taken on at a time. */
@@ -183,7 +183,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (this.#steps.closed) return false;
     if (this.#units.length === 0 && this.#pass()) return true;
     const { cursor } = this.#options;
-    const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: READ_BYTES });
+    const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: FOLD_READ_BYTES });
     if (next === cursor.folded || this.#steps.closed) return false;
     const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
     if (this.#steps.closed) return false;

@@ -2,6 +2,7 @@ import type { Change } from '../core/change.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionReleaseValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
+import { FOLD_READ_BYTES } from '../core/reads.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { ProjectionCursor } from './projection-cursor.js';
 import type { ChangesWriter } from './changes-writer.js';
@@ -29,8 +30,6 @@ export interface StandbyProjectionsOptions {
   readonly slice?: SliceBounds | undefined;
   readonly logger: Logger;
 }
-
-const READ_BYTES = 512 * 1024;
 
 /**
  * What a standby knows of a tenant's projections: their states, as the owner recorded them, without running their code. An owner
@@ -80,7 +79,7 @@ export class StandbyProjections implements SteppedWork {
     const { inputs, changes, cursor } = this.#options;
     const from = cursor.stored;
     if (from >= this.#recordedTo()) return false;
-    const { items, end: next } = await inputs.read(from, { bytes: READ_BYTES });
+    const { items, end: next } = await inputs.read(from, { bytes: FOLD_READ_BYTES });
     for (const input of items) {
       if (this.#steps.closed) return false;
       const offset = inputOffset(input);

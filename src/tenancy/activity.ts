@@ -1,4 +1,5 @@
 import type { Logger } from '../core/logger.js';
+import { READ_BYTES } from '../core/reads.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 
@@ -7,7 +8,6 @@ const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
 const RETENTION_MS = 600_000;
 /** An active tenant is noted again after so long; one that was not noted for twice that is taken for idle. */
 const REPEAT_MS = 120_000;
-const READ_BYTES = 1024 * 1024;
 const WAIT_MS = 5_000;
 const RETRY_MS = 1_000;
 

@@ -1,3 +1,4 @@
+import { READ_BYTES } from '../core/reads.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import type { Budget, Page } from '../feed/feed.js';
 import { Signal, type Advanced } from '../feed/signal.js';
@@ -12,7 +13,6 @@ export interface PartitionsHere {
 }
 
 const INPUTS_PER_READ = 4096;
-const READ_BYTES = 1024 * 1024;
 
 /**
  * The accepted records of all partitions of a tenant in its one order. The offset of each is its place there; so for whoever reads

@@ -1,5 +1,6 @@
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { READ_BYTES } from '../core/reads.js';
 import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
@@ -35,7 +36,6 @@ export interface TenantOrderOptions {
   readonly logger: Logger;
 }
 
-const READ_BYTES = 1024 * 1024;
 /** Spans in memory; older ones are in the store. */
 const TAIL_SPANS = 4096;
 /** Tells apart what one process writes in several activations: records must not share a key. */

@@ -1,4 +1,5 @@
 import type { Logger } from '../core/logger.js';
+import { READ_BYTES } from '../core/reads.js';
 import { readBelow } from '../log/journal/known-end.js';
 import { Retries } from '../log/journal/retry.js';
 import { appendsOf, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
@@ -7,7 +8,6 @@ import { systemTimers, type Timers } from '../feed/timers.js';
 
 const TOPIC = 'statefold.cursors';
 const PARTITION: PartitionRef = { topic: TOPIC, partition: 0 };
-const READ_BYTES = 1024 * 1024;
 /** Saves of this long go into one append: a cursor is worth no fsync of its own. */
 const GATHER_MS = 250;
 

@@ -1,6 +1,7 @@
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
+import { READ_BYTES } from '../../core/reads.js';
 import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
 import type { RecordCodec } from '../codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log.js';
@@ -21,8 +22,6 @@ export interface PartitionReaderOptions<B> {
 
 /** Drafts whose produce has no definite result, by the ids of their records: what is folded of them is taken out. */
 export type OpenDrafts<B> = Map<string, Draft<B>>;
-
-const READ_BYTES = 1024 * 1024;
 
 /**
  * The fold of one fenced partition: joins the checkpoint to the log, and folds each record once, in log order. Reads may

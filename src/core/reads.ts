@@ -1,0 +1,5 @@
+/** How much of a log or a feed is read in one go, bytes, where nothing else says it. */
+export const READ_BYTES = 1024 * 1024;
+
+/** The same where code folds what was read: it is held until that is done. */
+export const FOLD_READ_BYTES = 512 * 1024;
