@@ -67,9 +67,9 @@ export class FeedHub {
     return count;
   }
 
-  /** Ends the subscriptions to what was the feed of a projection, say, with NOT_FOUND. */
-  sourceDeleted(tenantId: string, sourceId: string): void {
-    const reason = new StatefoldError('NOT_FOUND', `projection ${sourceId} was deleted`);
+  /** Ends the subscriptions to a source that is no more with NOT_FOUND; `what` it was, for the message: `projection p1`. */
+  sourceDeleted(tenantId: string, sourceId: string, what: string): void {
+    const reason = new StatefoldError('NOT_FOUND', `${what} was deleted`);
     for (const one of [...(this.#subscriptions.get(tenantId) ?? [])]) if (one.sourceId === sourceId) one.fail(reason);
   }
 
