@@ -13,6 +13,7 @@ import type {
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
+import type { EventFeed } from '../../src/feed/events.js';
 import type { FollowedFeed, Page } from '../../src/feed/feed.js';
 import { Signal } from '../../src/feed/signal.js';
 import type { Timers } from '../../src/feed/timers.js';
@@ -139,8 +140,8 @@ export class ListTenants implements Tenants {
   readonly #active = new Map<string, Tenant>();
   readonly #listeners: ((tenant: Tenant) => void)[] = [];
 
-  activate(tenantId: string, feed: ChangeFeed): void {
-    const tenant = { tenantId, changes: feed } as Tenant;
+  activate(tenantId: string, feed: ChangeFeed, events?: EventFeed): void {
+    const tenant = { tenantId, changes: feed, events } as Tenant;
     this.#active.set(tenantId, tenant);
     for (const listener of this.#listeners) listener(tenant);
   }

@@ -2,87 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readSettings } from '../../src/config/settings.js';
-import { MAX_COMMIT_EVENTS, type StoredCommit } from '../../src/core/event.js';
-import { EventFeed, positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
-import type { Budget, Page } from '../../src/feed/feed.js';
+import { MAX_COMMIT_EVENTS } from '../../src/core/event.js';
+import { positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
 import { FeedHub } from '../../src/feed/hub.js';
-import type { Input, InputFeed } from '../../src/feed/inputs.js';
-import { Signal, type Advanced } from '../../src/feed/signal.js';
+import type { Input } from '../../src/feed/inputs.js';
 import { ALL_EVENTS } from '../../src/feed/sources.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
+import { feedOf, ListedInputs } from '../support/listed-inputs.js';
 import { until } from '../support/notifier-world.js';
-
-/** Inputs in memory, of which the last ones are recent; undefined stands for a record that is no input. */
-class ListedInputs implements InputFeed {
-  readonly records: (Input | undefined)[] = [];
-  /** Records from here on are placed, and can't be read yet. */
-  hidden = Infinity;
-  readonly #signal = new Signal();
-
-  constructor(private readonly tail: number) {}
-
-  get head(): number {
-    return this.records.length;
-  }
-
-  get subscribers(): number {
-    return this.#signal.listeners;
-  }
-
-  commit(events: number): void {
-    const offset = this.records.length;
-    this.records.push({ kind: 'commit', commit: commit(offset, events) });
-  }
-
-  tell(): void {
-    this.#signal.tell();
-  }
-
-  subscribe(advanced: Advanced): () => void {
-    return this.#signal.subscribe(advanced);
-  }
-
-  recent(from: number, budget: Budget): Page<Input> | undefined {
-    return from >= this.records.length - this.tail ? this.#page(from, budget) : undefined;
-  }
-
-  async read(from: number, budget: Budget): Promise<Page<Input>> {
-    await new Promise((resolve) => setImmediate(resolve));
-    return this.#page(from, budget);
-  }
-
-  #page(from: number, { items: most = Infinity }: Budget): Page<Input> {
-    const items: Input[] = [];
-    let end = from;
-    for (; end < Math.min(this.records.length, this.hidden) && items.length < most; end++) {
-      const input = this.records[end];
-      if (input !== undefined) items.push(input);
-    }
-    return { items, end };
-  }
-}
-
-const commit = (offset: number, events: number): StoredCommit => ({
-  offset,
-  commandId: `c${offset}`,
-  aggregateId: `a${offset % 3}`,
-  aggregateType: 'account',
-  baseVersion: offset,
-  timestamp: 1,
-  correlationId: undefined,
-  causationId: undefined,
-  metadata: undefined,
-  events: Array.from({ length: events }, (_, i) => ({
-    eventId: `${offset}.${i}`,
-    eventType: 'opened',
-    data: Buffer.from('{}'),
-  })),
-});
 
 const idsIn = (records: readonly (Input | undefined)[]): string[] =>
   records.flatMap((input) => (input?.kind === 'commit' ? input.commit.events.map(({ eventId }) => eventId) : []));
-
-const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, refresh: () => Promise.resolve() });
 
 /** A number of events, or a record that holds none. */
 const record = fc.oneof(
