@@ -38,7 +38,7 @@ export class FeedHub {
     tenants.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
   }
 
-  /** Pushes to `subscriber` what the source has from `options.from` on: history first, then live, in order, each once. */
+  /** What pushes to `subscriber`, once it is started, what the source has from `options.from` on: history first, then live, in order, each once. */
   subscribe<T>(options: SubscriptionOptions<T>, subscriber: Subscriber<T>): Subscription {
     if (this.#closed) throw shuttingDown();
     const { tenantId } = options;
@@ -56,7 +56,6 @@ export class FeedHub {
       this.#followed?.add(tenantId);
     }
     ofTenant.add(subscription);
-    subscription.start();
     return subscription;
   }
 

@@ -27,8 +27,10 @@ export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
   const hub = new FeedHub({
     tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
   });
-  hub.subscribe(
-    { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
-    { push: (change) => pushed.push(change) > 0, ended: () => undefined },
-  );
+  hub
+    .subscribe(
+      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
+      { push: (change) => pushed.push(change) > 0, ended: () => undefined },
+    )
+    .start();
 }

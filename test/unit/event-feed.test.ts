@@ -108,6 +108,7 @@ test('13: the hub follows it as it follows changes: replay and live without a se
             ended: (reason) => assert.fail(String(reason)),
           },
         );
+        following.start();
         for (const { do: what, events } of steps) {
           if (what === 'accept') {
             add(inputs, events);
@@ -140,10 +141,12 @@ test('from now on means what comes then; each time that all is there the subscri
   });
   const got: string[] = [];
   const ends: number[] = [];
-  hub.subscribe(
-    { tenantId: 't1', source: ALL_EVENTS, from: undefined, wanted: ({ aggregateId }) => aggregateId !== 'a1' },
-    { push: ({ eventId }) => got.push(eventId) > 0, caughtUp: (end) => ends.push(end), ended: () => undefined },
-  );
+  hub
+    .subscribe(
+      { tenantId: 't1', source: ALL_EVENTS, from: undefined, wanted: ({ aggregateId }) => aggregateId !== 'a1' },
+      { push: ({ eventId }) => got.push(eventId) > 0, caughtUp: (end) => ends.push(end), ended: () => undefined },
+    )
+    .start();
   assert.equal(tenant.events.subscribers, 1, 'it keeps the tenant');
   for (const events of [1, 3]) {
     inputs.commit(events);

@@ -110,6 +110,7 @@ export class EventStreams {
     });
     try {
       stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
+      stream.subscription.start();
     } catch {
       stream.end();
     }

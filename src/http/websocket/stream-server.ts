@@ -182,6 +182,7 @@ export class StreamServer {
         { tenantId, source: followed.source, from, wanted: followed.wanted },
         connection,
       );
+      connection.subscription.start();
     } catch (error) {
       connection.ended(error);
     }
