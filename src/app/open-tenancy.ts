@@ -15,8 +15,6 @@ import { openSnapshots, openTasks } from './open-tasks.js';
 export interface OpenedTenancy {
   readonly tenants: TenantRegistry;
   readonly feeds: ChangeFeeds;
-  /** Tenants whose changes someone here follows: kept by the hub, read by the feeds. */
-  readonly followed: Set<string>;
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
   /** Drops what this machine holds of a tenant. */
@@ -50,8 +48,7 @@ export async function openTenancy(
   metrics.watch('faulted_keys', () => tenants.faulted.keys);
   metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-  const followed = new Set<string>();
-  const feeds = new ChangeFeeds({ tenants, ownership, followed, activity: notes, idleMs: settings.tenantIdleMs });
+  const feeds = new ChangeFeeds({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
   shutdown.add('change feeds', () => feeds.close());
 
   const removeCopies = async (tenant: TenantEntity): Promise<void> => {
@@ -79,7 +76,7 @@ export async function openTenancy(
       .catch(failed);
   });
   dropLeftOver(catalog, store).catch(failed);
-  return { tenants, feeds, followed, activity, removeCopies };
+  return { tenants, feeds, activity, removeCopies };
 }
 
 /** Copies of tenants that were deleted while this process was down, or ended before they were removed. */

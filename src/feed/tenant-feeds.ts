@@ -15,6 +15,8 @@ export interface TenantFeeds {
   open(tenantId: string): Promise<TenantFeed>;
   /** The tenant if its feeds are here already. */
   active(tenantId: string): TenantFeed | undefined;
+  /** Someone here follows the tenant, until the result is called: its feeds are wanted, also while they are not here. */
+  keep(tenantId: string): () => void;
   /** Called for each tenant when its feeds are here, also in place of earlier ones. */
   onActivated(listener: (tenant: TenantFeed) => void): void;
 }

@@ -25,7 +25,12 @@ const ALL_CHANGES: Source<Change> = {
 /** Pushes into the list what a subscription to the tenant is pushed from now on. */
 export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
   const hub = new FeedHub({
-    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+    tenants: {
+      active: () => tenant,
+      open: () => Promise.resolve(tenant),
+      keep: () => () => undefined,
+      onActivated: () => undefined,
+    },
   });
   hub
     .subscribe(

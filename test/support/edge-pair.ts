@@ -299,15 +299,13 @@ async function edgeNode(
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const followed = new Set<string>();
   const feeds = new ChangeFeeds({
     tenants: { ...tenants, ...follows },
     ownership,
-    followed,
     activity: NO_ACTIVITY,
     idleMs: 600_000,
   });
-  const hub = new FeedHub({ tenants: feeds, followed });
+  const hub = new FeedHub({ tenants: feeds });
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
   const assignment = aligned

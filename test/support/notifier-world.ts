@@ -161,6 +161,10 @@ export class ListTenants implements Tenants {
       : Promise.resolve(tenant);
   }
 
+  keep(): () => void {
+    return () => undefined;
+  }
+
   onActivated(listener: (tenant: Tenant) => void): void {
     this.#listeners.push(listener);
   }

@@ -98,7 +98,12 @@ test('13: the hub follows it as it follows changes: replay and live without a se
         for (const events of before) add(inputs, events);
         const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
         const hub = new FeedHub({
-          tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+          tenants: {
+            active: () => tenant,
+            open: () => Promise.resolve(tenant),
+            keep: () => () => undefined,
+            onActivated: () => undefined,
+          },
         });
         const got: string[] = [];
         const following = hub.subscribe(
@@ -137,7 +142,12 @@ test('from now on means what comes then; each time that all is there the subscri
   inputs.commit(2);
   const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
   const hub = new FeedHub({
-    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+    tenants: {
+      active: () => tenant,
+      open: () => Promise.resolve(tenant),
+      keep: () => () => undefined,
+      onActivated: () => undefined,
+    },
   });
   const got: string[] = [];
   const ends: number[] = [];
