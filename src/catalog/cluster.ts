@@ -14,7 +14,7 @@ export class OtherClusterError extends StartupError {
  * Compares what this process was started with to what the log was begun with; the first one writes it down.
  * @throws OtherClusterError
  */
-export async function joinCluster(
+export async function agreeOnCluster(
   catalog: Catalog,
   sealer: Sealer,
   schemaIds: Readonly<Record<string, number>>,
