@@ -85,9 +85,9 @@ export class FeedHub {
   }
 
   /** Ends the subscriptions of tenants that another process serves now: they go on there, from where they are. */
-  reassign(serves: (tenantId: string) => boolean): void {
+  reassign(elsewhere: (tenantId: string) => boolean): void {
     for (const tenantId of [...this.#followed.keys()])
-      if (!serves(tenantId))
+      if (elsewhere(tenantId))
         this.#end(tenantId, new StatefoldError('UNAVAILABLE', 'another process serves the tenant now; connect again'));
   }
 

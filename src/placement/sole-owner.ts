@@ -20,6 +20,10 @@ export class SoleOwner implements Ownership {
     return 'self';
   }
 
+  notifiedElsewhere(): boolean {
+    return false;
+  }
+
   onChange(): void {
     return;
   }

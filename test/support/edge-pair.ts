@@ -74,6 +74,11 @@ export class ToldOwnership implements Ownership {
     return this.#notifier ?? this.ownerOf(slotKey);
   }
 
+  notifiedElsewhere(slotKey = ''): boolean {
+    const notifier = this.notifierOf(slotKey);
+    return notifier !== undefined && notifier !== 'self';
+  }
+
   /** Another process than the owner notifies; undefined: the owner does. */
   tellNotifier(notifier: Owner): void {
     this.#notifier = notifier;
@@ -307,7 +312,7 @@ async function edgeNode(
   });
   const hub = new FeedHub({ tenants: feeds });
   followDeletions(catalog, hub);
-  const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
+  const reassign = (): void => hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
   const assignment = aligned
     ? new Assignment({
         ownership,
