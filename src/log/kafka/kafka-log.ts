@@ -10,7 +10,7 @@ import { Fetcher } from './fetcher.js';
 import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
 import { Positions } from './positions.js';
-import { Replication } from './replication.js';
+import { KafkaReplication } from './replication.js';
 import type { TopicConfigs } from './topic-configs.js';
 import { Topics } from './topics.js';
 
@@ -51,7 +51,7 @@ export class KafkaLog implements Log {
   readonly #topics: Topics;
   readonly #positions: Positions;
   /** In how many places the topics are. */
-  readonly replication: Replication;
+  readonly replication: KafkaReplication;
   readonly #longFetches = new Map<Broker, LongFetch>();
   #closing: Promise<void> | undefined;
 
@@ -80,7 +80,7 @@ export class KafkaLog implements Log {
       ...(minInsyncReplicas !== undefined && { minInsyncReplicas }),
       ...(topicConfigOverrides !== undefined && { configOverrides: topicConfigOverrides }),
     });
-    this.replication = new Replication(this.#cluster, {
+    this.replication = new KafkaReplication(this.#cluster, {
       prefix: this.#prefix,
       replicationFactor: options.replicationFactor ?? 'auto',
       minInsyncReplicas,

@@ -3,6 +3,7 @@ import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls
 import { KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
 import { pause } from '../journal/retry.js';
+import type { Replication, ReplicationState } from '../replication.js';
 
 export interface ReplicationOptions {
   /** First part of the names of the topics. */
@@ -12,25 +13,6 @@ export interface ReplicationOptions {
   /** Without it 2 of 3 copies, else 1. */
   readonly minInsyncReplicas?: number | undefined;
   readonly requestTimeoutMs: number;
-}
-
-/** A topic whose records are in fewer places than wanted. */
-export interface ShortTopic {
-  readonly topic: string;
-  /** Of the partition that has the fewest. */
-  readonly copies: number;
-  readonly copiesWanted: number;
-  /** Of an append before it is acknowledged. */
-  readonly inSync: number;
-  readonly inSyncWanted: number;
-}
-
-export interface ReplicationState {
-  /** All of the service under the prefix. */
-  readonly topics: number;
-  readonly brokers: number;
-  /** Ascending by name. */
-  readonly short: readonly ShortTopic[];
 }
 
 export interface RaiseProgress {
@@ -61,7 +43,7 @@ type Partition = Metadata['topicMetadata'][number]['partitionMetadata'][number];
  * In how many places the records of the service's topics are. A topic keeps the copies that it was made with, whatever brokers came
  * since: here they are looked at again, and raised.
  */
-export class Replication {
+export class KafkaReplication implements Replication {
   readonly #cluster: Cluster;
   readonly #options: ReplicationOptions;
   readonly #ours: RegExp;
