@@ -1,11 +1,11 @@
-import type { ChangeFeed } from './changes.js';
+import type { TenantChanges } from './changes.js';
 import type { EventFeed } from './events.js';
 import type { FollowedFeed } from './feed.js';
 
 /** A tenant as those see it who follow what comes of it. */
 export interface TenantFeed {
   readonly tenantId: string;
-  readonly changes: ChangeFeed;
+  readonly changes: TenantChanges;
   readonly events: EventFeed;
 }
 

@@ -9,8 +9,8 @@ import type { PartitionTables } from '../store/partition-tables.js';
 /** All changes of a tenant that were accepted. */
 export interface AcceptedChanges {
   readonly all: LogFeed<ChangesBody, Change>;
-  /** The highest sequence; 0 before the first. */
-  head(): number;
+  /** The highest; 0 before the first. */
+  lastSequence(): number;
   /** The highest sequence of the projection that retention has taken. */
   oldest(projectionId: string): Promise<number>;
   /** Resolves when all that was acknowledged before the call has come here. */
@@ -44,7 +44,7 @@ export class ProjectionChanges implements FollowedFeed<Change> {
   }
 
   get head(): number {
-    return this.#changes.head() + 1;
+    return this.#changes.lastSequence() + 1;
   }
 
   positionOf({ sequence }: Change): number {

@@ -4,7 +4,7 @@ import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { storedAs } from '../core/slots.js';
-import type { ChangeFeed } from '../feed/changes.js';
+import type { TenantChanges } from '../feed/changes.js';
 import { EventFeed } from '../feed/events.js';
 import { tenantTopics } from '../log/topics.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
@@ -106,7 +106,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     return this.#projections.reads;
   }
 
-  get changes(): ChangeFeed {
+  get changes(): TenantChanges {
     return this.#projections.changes;
   }
 

@@ -17,7 +17,7 @@ import type { EventFeed } from '../../src/feed/events.js';
 import type { FollowedFeed, Page } from '../../src/feed/feed.js';
 import { Signal } from '../../src/feed/signal.js';
 import type { Timers } from '../../src/feed/timers.js';
-import type { ChangeFeed } from '../../src/feed/changes.js';
+import type { TenantChanges } from '../../src/feed/changes.js';
 import type { Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 /** What the notifier stands on, in memory: feeds of generated changes, a catalog, time that tests move. */
@@ -40,7 +40,7 @@ export const change = (sequence: number, fields: Partial<Change> = {}): Change =
 });
 
 /** A feed whose tail holds the last `tailSize` changes; older ones are read from the "log", on a later turn. */
-export class ListFeed implements ChangeFeed {
+export class ListFeed implements TenantChanges {
   readonly changes: Change[] = [];
   #head = 0;
   trimmed = 0;
@@ -67,7 +67,7 @@ export class ListFeed implements ChangeFeed {
     for (const [projectionId, sequence] of first) this.#signals.get(projectionId)?.tell(sequence);
   }
 
-  head(): number {
+  lastSequence(): number {
     return this.#head;
   }
 
@@ -140,7 +140,7 @@ export class ListTenants implements Tenants {
   readonly #active = new Map<string, Tenant>();
   readonly #listeners: ((tenant: Tenant) => void)[] = [];
 
-  activate(tenantId: string, feed: ChangeFeed, events?: EventFeed): void {
+  activate(tenantId: string, feed: TenantChanges, events?: EventFeed): void {
     const tenant = { tenantId, changes: feed, events } as Tenant;
     this.#active.set(tenantId, tenant);
     for (const listener of this.#listeners) listener(tenant);

@@ -50,7 +50,13 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
     ...late('states', 'statesOf'),
   };
   const faults = late('ofType', 'countOfType', 'ofProjection', 'countOfProjection', 'releaseKeys');
-  const whole = { tenantId: 't', aggregates, projections, faults, changes: { head: () => 5 } } as unknown as Tenant;
+  const whole = {
+    tenantId: 't',
+    aggregates,
+    projections,
+    faults,
+    changes: { lastSequence: () => 5 },
+  } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
   const tenants: Tenants & AggregateHomes = {
     active: (id) => (id === 't' ? whole : undefined),
@@ -63,7 +69,7 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   const open = timed.active('t');
   assert.equal(open, await timed.open('t'));
   assert.equal(timed.active('u'), undefined);
-  assert.deepEqual([open?.tenantId, open?.changes.head()], ['t', 5]);
+  assert.deepEqual([open?.tenantId, open?.changes.lastSequence()], ['t', 5]);
   const unavailable = (error: unknown): boolean =>
     error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
   await assert.rejects(open?.aggregates.types() ?? never(), unavailable);
