@@ -47,7 +47,7 @@ let opened = 0;
  * it. That number is the same for every reader and for ever, whatever of those offsets is void or erased.
  *
  * Nothing fences the topic, and nothing needs to. What a record says is true whoever wrote it, since a partition's prefix never
- * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a former primary.
+ * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a process that had the tenant before.
  */
 export class TenantOrder {
   readonly #options: TenantOrderOptions;
