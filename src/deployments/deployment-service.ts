@@ -21,7 +21,7 @@ import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import type { SourceFile } from './source-file.js';
-import { unambiguous } from './bindings.js';
+import { unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { revised, revisionsOf, withRevisions } from './revisions.js';

@@ -17,7 +17,7 @@ const READ_AT_ONCE = 8;
 /** Of events that were all passed over. */
 const NOTHING: FoldOutcome = { states: [] };
 
-/** Events of an aggregate in order, a portion at a time. */
+/** Events of an aggregate in order, a page at a time. */
 class EventCursor {
   readonly #chunks: AsyncGenerator<readonly StoredCommit[]>;
   readonly #through: number;
@@ -68,7 +68,7 @@ class EventCursor {
   }
 }
 
-/** An aggregate that is folded again from its first event, in portions. */
+/** An aggregate that is folded again from its first event, in pages. */
 export class Refold {
   readonly unit: Unit;
   readonly aggregateId: string;

@@ -3,7 +3,7 @@ import { partitionOf } from '../core/murmur2.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { ReducerState } from '../store/partition-tables.js';
-import { sampleOf } from './portions.js';
+import { sampleOf } from './table-pages.js';
 import type { AggregateRow } from './read-store-rows.js';
 import { aggregatesOf, windows } from './reducer-dry-run.js';
 import { Refold, refoldAll } from './refold.js';

@@ -12,7 +12,7 @@ import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
 import { inSlices, nextTurn } from '../core/slices.js';
-import { Pace } from './pace.js';
+import { BatchSize } from './batch-size.js';
 import { PartedInput } from './parted-input.js';
 import { partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
@@ -23,7 +23,7 @@ import {
   firstDisagreement,
   inUnitOrder,
   nameOf,
-  pendingOf,
+  pendingState,
   sameState,
   storeChange,
   stateName,
@@ -109,7 +109,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #half = false;
   #onWhole: (() => void)[] = [];
   readonly #bounds: PortionBounds;
-  readonly #pace = new Pace(EVENTS_PER_BATCH);
+  readonly #batchSize = new BatchSize(EVENTS_PER_BATCH);
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -145,7 +145,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits(this.#pace.events(units.length));
+    const foreseen = commits(this.#batchSize.events(units.length));
     if (foreseen.length > 0) {
       const batch = new ProjectionBatch(foreseen);
       this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
@@ -213,7 +213,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = foreseen?.commits.length ?? takeEvents(commits, this.#pace.events(this.#units.length));
+      const count = foreseen?.commits.length ?? takeEvents(commits, this.#batchSize.events(this.#units.length));
       await this.#project(
         commits.slice(0, count),
         count < commits.length ? (commits[count]?.offset ?? end) : end,
@@ -330,7 +330,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const started = performance.now();
     const given = await (foreseen?.given ?? batch.ask(this.#options.code.runner, units, this));
     if (this.#steps.closed) return;
-    this.#pace.made(batch.events.length, given);
+    this.#batchSize.made(batch.events.length, given);
     const seconds = (performance.now() - started) / 1000;
     // Where code was halted, what counts of it is known at the end of the batch alone.
     const halted = given.some(({ outcome }) => outcome === 'halted');
@@ -434,14 +434,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const pending = values.map((value) => this.#await(value, value.fault !== null));
     for (const { fault } of values) if (fault !== null) this.#options.observer?.faulted?.('projection');
     this.#options.changes.write(values, (acked) => {
-      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
+      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingState(change.state, false) }));
       done();
     });
   }
 
   /** The state on which later inputs are folded until it is in the store. */
   #await(change: NamedState, faulted: boolean): PendingState {
-    const pending = pendingOf(change.state, faulted);
+    const pending = pendingState(change.state, faulted);
     this.#pending.set(nameOf(change), pending);
     return pending;
   }
