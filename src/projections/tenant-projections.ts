@@ -247,7 +247,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   /** Forgets the changes that retention has taken from the log. */
   async expire(): Promise<void> {
-    for (const [projectionId] of this.#options.tables.liveProjections()) await this.changes.oldest(projectionId);
+    for (const [projectionId] of this.#options.tables.liveProjections()) await this.changes.trim(projectionId);
   }
 
   /** There may be inputs. */
