@@ -202,7 +202,7 @@ export class AggregatePartition
   }
 
   /** Resolves when all that was acknowledged before the call is folded here: at once where this process is the owner. */
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#owned ? Promise.resolve() : this.#writer.caughtUp();
   }
 

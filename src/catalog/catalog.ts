@@ -181,7 +181,7 @@ export interface Catalog {
   /** Called after each accepted change, in log order, on the same turn. */
   onChange(listener: (change: CatalogChange) => void): void;
   /** Resolves when all that any process wrote before the call is folded here; at once where this process is the only one. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Sources and assemblies, in chunks on `statefold.artefacts`. */
   readonly artefacts: ArtefactStore;
   close(): Promise<void>;

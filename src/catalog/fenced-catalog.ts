@@ -44,7 +44,7 @@ const SWEEP_BATCH = 1_000;
 /**
  * The catalog as a fold over the one partition of `statefold.catalog`. A write says which version it replaces, and resolves
  * when its record is durable and folded. Reads are from memory: of a shared catalog that is all that this process has seen, and
- * what others wrote comes within milliseconds; `refresh` waits for it.
+ * what others wrote comes within milliseconds; `caughtUp` waits for it.
  *
  * Superseded records are tombstoned in the background by who wrote last, by the key of the very record: keys are unique to an attempt, so a
  * tombstone never removes a record that counts. Records of deletions and claims stay: they make older records void.
@@ -97,7 +97,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#listeners.push(listener);
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#options.shared === true ? this.#partition.caughtUp() : Promise.resolve();
   }
 

@@ -13,7 +13,7 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => targetOf(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
     halted: (unitId) => isHalted(catalog, unitId),
-    refresh: () => catalog.refresh(),
+    caughtUp: () => catalog.caughtUp(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');
       if (assembly === undefined)

@@ -53,7 +53,7 @@ export class Polling {
     const source = changesOf(projectionId);
     const feed = source.of(await tenants.open(tenantId));
     // What was answered elsewhere is in this answer too.
-    await feed.refresh();
+    await feed.caughtUp();
     const memory = memoryOf(request);
     await memory?.pageOf(response);
     const records: Buffer[] = [];

@@ -397,7 +397,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#head;
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
   }
 

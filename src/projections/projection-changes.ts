@@ -16,7 +16,7 @@ export interface AcceptedChanges {
   /** Finds out what retention has taken from the log, and forgets where it was. */
   trim(projectionId: string): Promise<void>;
   /** Resolves when all that was acknowledged before the call has come here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** The feed is to be told of its changes, until the result is called. */
   follow(projectionId: string, feed: ProjectionChanges): () => void;
   /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
@@ -57,8 +57,8 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     return this.#trimmedTo();
   }
 
-  refresh(): Promise<void> {
-    return this.#changes.refresh();
+  caughtUp(): Promise<void> {
+    return this.#changes.caughtUp();
   }
 
   get subscribers(): number {

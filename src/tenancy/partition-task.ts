@@ -105,7 +105,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     this.mustRestore();
     await this.core.open({ claim });
     // After the claim: what a former owner halted is known from here on.
-    if (claim) await definitions.refresh?.();
+    if (claim) await definitions.caughtUp?.();
   }
 
   protected override follow(): void {
@@ -114,7 +114,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   protected override async take(): Promise<void> {
     await this.core.claim();
-    await this.#options.definitions.refresh?.();
+    await this.#options.definitions.caughtUp?.();
   }
 
   protected override serve(): void {

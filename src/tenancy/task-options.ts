@@ -16,7 +16,7 @@ export interface TenantDefinitions extends CodeSource, ProjectionDefinitions {
   /** Bindings of the tenant, as of now. */
   bindings(): readonly BoundReducer[];
   /** Resolves when these are as of the call, also where another process wrote them. */
-  refresh?(): Promise<void>;
+  caughtUp?(): Promise<void>;
 }
 
 export interface TaskObserver extends Omit<AggregateObserver, SharedNames>, Omit<ProjectionObserver, SharedNames> {

@@ -20,7 +20,7 @@ export interface TenantInput {
   /** Past the last place. */
   readonly end: number;
   /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -70,8 +70,8 @@ export class SoleInput implements TenantInput {
     return this.first.position;
   }
 
-  refresh(): Promise<void> {
-    return this.first.refresh();
+  caughtUp(): Promise<void> {
+    return this.first.caughtUp();
   }
 
   open(): Promise<void> {
@@ -146,9 +146,9 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     return offsets;
   }
 
-  async refresh(): Promise<void> {
-    await Promise.all(this.here.map((partition) => partition.refresh()));
-    await this.#order.refresh();
+  async caughtUp(): Promise<void> {
+    await Promise.all(this.here.map((partition) => partition.caughtUp()));
+    await this.#order.caughtUp();
   }
 
   /** There may be more to read. */

@@ -110,7 +110,7 @@ export class TenantOrder {
   }
 
   /** Resolves when all that was placed before the call is read here. */
-  async refresh(): Promise<void> {
+  async caughtUp(): Promise<void> {
     if (!this.#leading) await this.#readTo(await this.#options.log.endOffset(this.#options.ref));
   }
 

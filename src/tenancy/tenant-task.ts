@@ -202,7 +202,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.mustRestore();
     await this.#first.open({ claim });
     await this.#projections.changes.open({ claim });
-    if (claim) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
+    if (claim) await definitions.caughtUp?.(); // after the claims: what a former owner halted is known from here on
     await this.#input.open();
     if (claim) await this.#input.lead();
     this.mustRestore();
@@ -217,7 +217,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   protected override async take(): Promise<void> {
     await this.#first.claim();
     await this.#projections.changes.claim();
-    await this.#options.definitions.refresh?.();
+    await this.#options.definitions.caughtUp?.();
     await this.#input.lead();
   }
 

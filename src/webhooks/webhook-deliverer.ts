@@ -132,7 +132,7 @@ export class WebhookDeliverer {
       open: async (tenantId) => {
         const tenant = await tenants.open(tenantId);
         // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
-        await store.refresh();
+        await store.caughtUp();
         return tenant;
       },
       attempt: (endpoint, message, attempt, signal) => this.#attempt(endpoint, message, attempt, signal),

@@ -83,7 +83,7 @@ export class ListFeed implements ChangeFeed {
       },
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(this.trimmed + 1),
-      refresh: () => this.refresh(),
+      caughtUp: () => this.caughtUp(),
       subscribe: (advanced) => {
         const signal = this.#signals.get(projectionId) ?? new Signal();
         this.#signals.set(projectionId, signal);
@@ -115,7 +115,7 @@ export class ListFeed implements ChangeFeed {
     return { items, end: items.length === most ? behind : Math.max(behind, from, head + 1) };
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -225,7 +225,7 @@ export class MapCatalog implements Catalog {
     this.#listeners.push(listener);
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -272,7 +272,7 @@ export class MapCatalog implements Catalog {
 }
 
 export class MapCursorStore implements CursorStore {
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 

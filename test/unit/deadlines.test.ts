@@ -102,7 +102,7 @@ class Stuck extends Base {
 test('every promise of a role has a deadline, also of methods that nobody named; feeds have none', async () => {
   const role = new Stuck();
   const waits = never<number>();
-  const changes = { refresh: () => waits };
+  const changes = { caughtUp: () => waits };
   const tenant = { tenantId: 't', aggregates: role, projections: role, faults: role, changes } as unknown as Tenant;
   const tenants = { open: () => Promise.resolve(tenant), home: () => role } as unknown as Tenants & AggregateHomes;
   const served = timely(tenants, new Deadlines(20));
@@ -114,5 +114,5 @@ test('every promise of a role has a deadline, also of methods that nobody named;
   // It may have been done: a client is not told to send it again without a look.
   const home = served.home('t', 'a') as unknown as Stuck;
   await assert.rejects(home.release(), /it may have been done/);
-  assert.equal((timed.changes as unknown as typeof changes).refresh(), waits);
+  assert.equal((timed.changes as unknown as typeof changes).caughtUp(), waits);
 });

@@ -82,7 +82,7 @@ const commit = (offset: number, events: number): StoredCommit => ({
 const idsIn = (records: readonly (Input | undefined)[]): string[] =>
   records.flatMap((input) => (input?.kind === 'commit' ? input.commit.events.map(({ eventId }) => eventId) : []));
 
-const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, refresh: () => Promise.resolve() });
+const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, caughtUp: () => Promise.resolve() });
 
 /** A number of events, or a record that holds none. */
 const record = fc.oneof(

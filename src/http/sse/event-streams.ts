@@ -92,7 +92,7 @@ export class EventStreams {
     const feed = source.of(await tenants.open(tenantId));
     const from = after === undefined ? undefined : after + 1;
     // What was answered before the stream began is not in it.
-    if (from === undefined) await feed.refresh();
+    if (from === undefined) await feed.caughtUp();
     else await feed.read(from, { items: 1 });
     // The key or the projection may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);

@@ -22,7 +22,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 export interface StreamServerOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
+  readonly catalog: Pick<Catalog, 'get' | 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
@@ -96,12 +96,12 @@ export class StreamServer {
       const { tenantId } = this.options.authenticate(request);
       // Another process may have made it a moment ago.
       if (this.options.catalog.get('projection', stream.projectionId) === undefined)
-        await this.options.catalog.refresh();
+        await this.options.catalog.caughtUp();
       requireProjection(this.options.catalog, tenantId, stream.projectionId);
       release = this.options.quota.take(tenantId);
       const feed = changesOf(stream.projectionId).of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (stream.after === undefined) await feed.refresh();
+      if (stream.after === undefined) await feed.caughtUp();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
       else await feed.read(stream.after + 1, { items: 1 });
       // The key or the projection may have gone meanwhile: from here on all is on one turn.
