@@ -58,7 +58,7 @@ interface Plan {
   readonly item: FoldItem;
   readonly commits: readonly StoredCommit[];
   /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
-  readonly through: number;
+  readonly toVersion: number;
   /** Where it stands then. */
   readonly stop: Stop | undefined;
   /** How many versions were to be passed over. */
@@ -296,12 +296,12 @@ export class Reducers implements TurnFold {
     const baseVersion = row?.version ?? 0;
     const aggregateId = commits[0]?.aggregateId ?? '';
     const { skipped } = this.#options.faults.marks(aggregateId, reducer);
-    const through = Math.max(
+    const toVersion = Math.max(
       baseVersion,
       Math.min(stop === undefined ? Infinity : stop.fault.version - 1, lastVersion(commits.at(-1)) ?? baseVersion),
     );
     const isFolded = (version: number): boolean =>
-      version > baseVersion && version <= through && !skipped.includes(version);
+      version > baseVersion && version <= toVersion && !skipped.includes(version);
     const events: HostEvent[] = [];
     for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
@@ -315,7 +315,7 @@ export class Reducers implements TurnFold {
       stateAt: stateAt.filter(isFolded),
       halted: () => code.isHalted(unit.artefactId),
     };
-    return { reducer, item, commits, through, stop, skips: skipped.length };
+    return { reducer, item, commits, toVersion, stop, skips: skipped.length };
   }
 
   async #foldHistory(
@@ -333,13 +333,13 @@ export class Reducers implements TurnFold {
   }
 
   /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
-  #store({ reducer, item, commits, through, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
+  #store({ reducer, item, commits, toVersion, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
     const { faults, observer } = this.#options;
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
     const before = this.#row(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
-    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : through;
+    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : toVersion;
     const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
     const reached = commits.findLast((commit) => commit.baseVersion < version);
     const row: ReducerState = {

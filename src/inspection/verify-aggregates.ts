@@ -85,8 +85,8 @@ function checkedOf(
   const stored = source.stored(aggregateId, aggregateType);
   const head = source.head(aggregateId)?.version ?? 0;
   // What stopped it must stop it again.
-  const through = stored === undefined ? head : Math.min(head, stored.fault?.version ?? stored.version);
-  return { refold: new Refold(unit, source, aggregateId, through, source.marks(aggregateId, bound)), stored };
+  const toVersion = stored === undefined ? head : Math.min(head, stored.fault?.version ?? stored.version);
+  return { refold: new Refold(unit, source, aggregateId, toVersion, source.marks(aggregateId, bound)), stored };
 }
 
 async function* chosen(

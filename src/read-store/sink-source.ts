@@ -32,8 +32,8 @@ export interface SinkSource {
       readonly logOffset: number;
     }[]
   >;
-  /** While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
-  statesThrough(): number;
+  /** Exclusive. While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
+  statesEnd(): number;
   /**
    * Grows whenever a reducer is bound to a type (0 to 8,191): the states of aggregates that have no new events changed too, so the
    * sink reads all commits again for them. `onAdvance` listeners are called when it does.

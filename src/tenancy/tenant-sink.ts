@@ -55,9 +55,9 @@ export class TenantSink implements SinkSource {
     return this.#input.sole ? this.#input.first.position : 0;
   }
 
-  statesThrough(): number {
-    const through = Math.min(...this.#input.here.map(({ statesEnd }) => statesEnd));
-    return this.#input.sole || through === Infinity ? through : 0;
+  statesEnd(): number {
+    const end = Math.min(...this.#input.here.map(({ statesEnd }) => statesEnd));
+    return this.#input.sole || end === Infinity ? end : 0;
   }
 
   statesRevision(): number {
