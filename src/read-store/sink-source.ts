@@ -41,6 +41,6 @@ export interface SinkSource {
   statesRevision(): number;
   /** Where the commits end now. 0: what is read again is read as what is new. */
   commitsEnd(): number;
-  /** Called, at most once a turn, when a topic has grown. */
+  /** Called on the turn on which a topic has grown, or states have come further, until the result is called. */
   onAdvance(listener: () => void): () => void;
 }

@@ -45,7 +45,6 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly #first: AggregatePartition;
   readonly #input: TenantInput;
   readonly #projections: TenantProjections;
-  #advancing = false;
   #chores: NodeJS.Timeout | undefined;
 
   constructor(options: TenantTaskOptions) {
@@ -68,7 +67,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     });
     this.#input =
       partitions === undefined
-        ? new SoleInput(this.#first, this)
+        ? new SoleInput(this.#first)
         : new MergedInput({
             setting: options,
             tables,
@@ -148,9 +147,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. A promotion reads the definitions. */
   bind(reducer: BoundReducer): void {
-    if (!this.owned) return;
-    this.#first.bind(reducer);
-    this.advanced();
+    if (this.owned) this.#first.bind(reducer);
   }
 
   deploy(target: BuildTarget): void {
@@ -166,13 +163,9 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.#projections.drop(projectionId);
   }
 
-  folded(): void {
-    this.#input.folded(0);
-  }
-
   underWay(offset: number, commits: CommitsUnderWay): void {
-    // Among several partitions the place is not known before the order is written.
-    if (this.#input.sole) this.#projections.foresee(offset, commits);
+    const place = this.#input.placeUnderWay(offset);
+    if (place !== undefined) this.#projections.foresee(place, commits);
   }
 
   /** The claim of the changes counts. The first one is saved when all is claimed. */
@@ -183,17 +176,6 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   /** Writes the claim of the changes once more: retention takes it with what is as old. A tenant that is served does so by itself. */
   repeatClaim(): Promise<void> {
     return this.#projections.changes.repeatClaim();
-  }
-
-  /** There may be inputs, or states: told on, once a turn. */
-  advanced(): void {
-    if (this.#advancing) return;
-    this.#advancing = true;
-    queueMicrotask(() => {
-      this.#advancing = false;
-      if (this.status === 'STANDBY' || this.owned) this.#projections.advanced();
-      if (this.owned) this.sink.advanced();
-    });
   }
 
   protected override async restore(claim: boolean): Promise<void> {
