@@ -16,8 +16,9 @@ import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import { controlInput } from '../feed/inputs.js';
 import type { RecordCodec } from '../log/codec/codec.js';
+import { commitBytes } from '../log/codec/commit-bytes.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
-import type { Log, PartitionRef } from '../log/log.js';
+import { appendBytes, type Log, type PartitionRef } from '../log/log.js';
 import { AggregateHistory } from './aggregate-history.js';
 import { CommitFeed } from './commit-feed.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
@@ -55,6 +56,9 @@ interface PendingControl {
   resolve(offset: number): void;
   reject(error: Error): void;
 }
+
+/** A control record takes at most so many: names, and the message of a fault. */
+const CONTROL_BYTES = 64 * 1024;
 
 /** A fold waits so long for room in the local store at a time. */
 const ROOM_WAIT_MS = 10_000;
@@ -128,6 +132,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly history: AggregateHistory;
   readonly #options: EventsWriterOptions;
   readonly #partition: FencedPartition<EventsBody>;
+  /** Of the records of one produce. */
+  readonly #room: number;
   #queue: (PendingAppend | PendingControl)[] = [];
   readonly #hold: Hold;
   readonly #budget: TenantBudget;
@@ -140,6 +146,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     const { log, ref, codec, owner, logger, from, tables, tailBytes, strictReads: strict } = options;
     this.#budget = options.budget ?? UNBOUNDED.tenant('');
     this.#hold = this.#budget.hold('appends');
+    this.#room = log.maxAppendBytes - appendBytes([]);
     this.#partition = new FencedPartition({
       log,
       ref,
@@ -200,8 +207,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   /** Resolves when the commit is acknowledged and folded. Rejects with the refusal, or UNAVAILABLE. */
   append(command: AppendCommand): Promise<Accepted> {
     if (this.#stopped) return Promise.reject(this.#stopped);
-    let bytes = 200;
-    for (const event of command.events) bytes += event.data.length + (event.metadata?.length ?? 0) + 100;
+    const bytes = commitBytes(command);
+    if (bytes > this.#room) return Promise.reject(tooLargeAlone(bytes, this.#room));
     const refusal = this.#refusalOf(bytes);
     if (refusal !== undefined) return Promise.reject(refusal);
     if (this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
@@ -266,7 +273,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     const keyed = new Set<string>();
     let bytes = 0;
     for (const pending of this.#queue) {
-      if (drafts.length >= limits.produceRecords || bytes >= limits.produceBytes) {
+      const isFull = drafts.length >= limits.produceRecords || bytes >= limits.produceBytes;
+      if (isFull || bytes + ('control' in pending ? CONTROL_BYTES : pending.bytes) > this.#room) {
         left.push(pending);
         continue;
       }
@@ -279,6 +287,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
             pending,
           ),
         );
+        bytes += CONTROL_BYTES;
         continue;
       }
       const { command } = pending;
@@ -448,6 +457,12 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     this.#options.listener.stopped(error);
   }
 }
+
+const tooLargeAlone = (bytes: number, most: number): StatefoldError =>
+  new StatefoldError(
+    'PAYLOAD_TOO_LARGE',
+    `The append has up to ${bytes} bytes in the log, which takes ${most} of one append; send fewer events at a time.`,
+  );
 
 const pendingOf = (drafts: readonly Draft<EventsBody>[]): (PendingAppend | PendingControl)[] =>
   drafts

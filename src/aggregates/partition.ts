@@ -12,7 +12,7 @@ import type { InputFeed } from '../feed/inputs.js';
 import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
-import type { Log, PartitionRef } from '../log/log.js';
+import { PRODUCE_BYTES, type Log, type PartitionRef } from '../log/log.js';
 import { storedAs } from '../core/slots.js';
 import { eventsTopic } from '../log/topics.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
@@ -88,7 +88,7 @@ export interface AggregatePartitionOptions {
 export const TAIL_BYTES = 8 * 1024 * 1024;
 /** Of each of several partitions at least. */
 const LEAST_TAIL_BYTES = 512 * 1024;
-const QUEUE = { queued: 20_000, produceBytes: 4 * 1024 * 1024, produceRecords: 2000 };
+const QUEUE = { queued: 20_000, produceBytes: PRODUCE_BYTES, produceRecords: 2000 };
 /** An answer to a retry or a skip says what came of it, if that is known by then. */
 export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');

@@ -45,6 +45,8 @@ export interface LogPage {
 
 /** Of one append, on every adapter. */
 export const MAX_APPEND_BYTES = 16 * 1024 * 1024;
+/** What whoever gathers puts into one append, about: much less, so that what it leaves out of its reckoning finds room. */
+export const PRODUCE_BYTES = 4 * 1024 * 1024;
 
 /** What an append counts against `maxAppendBytes`: keys, values, and no less than any adapter puts around them. */
 export function appendBytes(records: readonly NewRecord[]): number {

@@ -1,4 +1,4 @@
-import { changeBytes, type Change } from '../core/change.js';
+import type { Change } from '../core/change.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
@@ -10,6 +10,7 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
+import { bytesOfValue, PRODUCE } from './portions.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
 import type {
   Checkpoint,
@@ -74,11 +75,6 @@ export interface ChangesWriterOptions {
   readonly budget?: TenantBudget | undefined;
   readonly observer?: ChangesObserver | undefined;
 }
-
-/** Of changes that go in one produce, about: the log takes four times as much, and no more. */
-export const PRODUCE_BYTES = 4 * 1024 * 1024;
-/** Likewise, so many: to encode them, and to fold them, is done in one go. */
-export const PRODUCE_CHANGES = 500;
 
 /** A fold waits so long for room in the local store at a time. */
 const ROOM_WAIT_MS = 10_000;
@@ -178,7 +174,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
   write(values: readonly ChangeValue[], acked: (changes: readonly Change[]) => void): void {
     let bytes = 0;
-    for (const value of values) bytes += changeBytes(value);
+    for (const value of values) bytes += bytesOfValue(value);
     this.#hold.add(bytes);
     const group: Group = { drafts: [], open: values.length, bytes, acked, done: [] };
     group.drafts = values.map((value) => new ChangeDraft({ kind: 'Change', value }, group));
@@ -202,7 +198,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     let taken = 0;
     for (const group of this.#queue) {
       bytes += group.bytes;
-      if (taken > 0 && (bytes > PRODUCE_BYTES || drafts.length + group.drafts.length > PRODUCE_CHANGES)) break;
+      if (taken > 0 && (bytes > PRODUCE.bytes || drafts.length + group.drafts.length > PRODUCE.changes)) break;
       drafts.push(...group.drafts);
       taken++;
     }

@@ -1,10 +1,11 @@
 import type { State } from '../code-host/code-host.js';
-import { changeBytes, type Change } from '../core/change.js';
+import type { Change } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
 import type { ChangeValue, ProjectionReleaseValue, ReleaseMode } from '../core/records.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
-import { PRODUCE_BYTES, type ChangesWriter } from './changes-writer.js';
+import type { ChangesWriter } from './changes-writer.js';
+import { bytesOfValue, PRODUCE } from './portions.js';
 import type { InputFeed } from '../feed/inputs.js';
 import {
   changeOfRow,
@@ -37,8 +38,6 @@ export interface KeyReleasesOptions {
 }
 
 const EVENTS_PER_BATCH = 256;
-/** Of changes that go in one produce, about. */
-const PRODUCE = { changes: 1000, bytes: PRODUCE_BYTES };
 
 /** The row of the key that the release is for, if it stands at that fault: as every reader of the log finds it at that place. */
 export function heldRow(
@@ -211,7 +210,7 @@ class Run implements FoldedKeys<RevisionUnit> {
 
   #push(value: ChangeValue): void {
     this.#batch.push(value);
-    this.#bytes += changeBytes(value);
+    this.#bytes += bytesOfValue(value);
   }
 
   async #write(): Promise<void> {

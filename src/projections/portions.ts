@@ -1,5 +1,6 @@
 import { changeBytes } from '../core/change.js';
 import type { ChangeValue } from '../core/records.js';
+import { PRODUCE_BYTES } from '../log/log.js';
 
 /** Changes that go in one produce. */
 export interface Portion {
@@ -12,6 +13,9 @@ export interface PortionBounds {
   readonly bytes: number;
   readonly changes: number;
 }
+
+/** Of changes in one produce, about. To encode and to fold them is done in one go, so their number is bounded too. */
+export const PRODUCE: PortionBounds = { bytes: PRODUCE_BYTES, changes: 500 };
 
 export const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
 

@@ -7,14 +7,14 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import { inputAfter, PRODUCE_BYTES, PRODUCE_CHANGES, type ChangesWriter } from './changes-writer.js';
+import { inputAfter, type ChangesWriter } from './changes-writer.js';
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
 import { inSlices, nextTurn } from '../core/slices.js';
 import { BatchSize } from './batch-size.js';
 import { PartedInput } from './parted-input.js';
-import { partsOf, portionsOf, type Portion, type PortionBounds } from './portions.js';
+import { partsOf, portionsOf, PRODUCE, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { goLive, TellingSwap } from './projection-swap.js';
@@ -113,7 +113,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
-    this.#bounds = { bytes: PRODUCE_BYTES, changes: options.changesPerProduce ?? PRODUCE_CHANGES };
+    this.#bounds = { ...PRODUCE, changes: options.changesPerProduce ?? PRODUCE.changes };
     this.#foresight = new Foresight(options.code.runner);
   }
 

@@ -50,20 +50,20 @@ export interface LogContent {
 }
 
 /** Folds the log, and closes it. @throws InvariantError where the log lost data. */
-export async function readLog(log: Log, tenantId: string, partitions = 1): Promise<LogContent> {
+export async function readLog(log: Log, storedAs: string, partitions = 1): Promise<LogContent> {
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   try {
     const changes: LoggedChange[] = [];
     const inputs = new Map<string, readonly [number, number]>();
     const parts: EventsContent[] = [];
     for (let partition = 0; partition < partitions; partition++)
-      parts.push(await readEvents(log, { topic: `statefold.${tenantId}.events`, partition }, codecs.events));
+      parts.push(await readEvents(log, { topic: `statefold.${storedAs}.events`, partition }, codecs.events));
     const [first] = parts;
     const { commits, swaps } =
-      partitions === 1 && first !== undefined ? first : await inOrder(log, tenantId, parts, codecs.order);
+      partitions === 1 && first !== undefined ? first : await inOrder(log, storedAs, parts, codecs.order);
     const pushed = await fold<ChangesBody>(
       log,
-      { topic: `statefold.${tenantId}.changes`, partition: 0 },
+      { topic: `statefold.${storedAs}.changes`, partition: 0 },
       codecs.changes,
       {
         epochs: 'given',
@@ -133,7 +133,7 @@ async function readEvents(log: Log, ref: PartitionRef, codec: RecordCodec<Events
 /** What the partitions hold, in the order that the tenant's order topic gives it; what it does not place is left out. */
 async function inOrder(
   log: Log,
-  tenantId: string,
+  storedAs: string,
   parts: readonly EventsContent[],
   codec: RecordCodec<OrderBody>,
 ): Promise<Pick<LogContent, 'commits' | 'swaps'>> {
@@ -141,7 +141,7 @@ async function inOrder(
   const swaps: LoggedSwap[] = [];
   const throughs = parts.map(() => 0);
   let place = 0;
-  const ref = { topic: `statefold.${tenantId}.order`, partition: 0 };
+  const ref = { topic: `statefold.${storedAs}.order`, partition: 0 };
   const end = await log.endOffset(ref);
   for (let at = 0; at < end;) {
     const { records, next } = await readBelow(log, ref, at, end, 1024 * 1024);

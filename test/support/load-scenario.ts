@@ -58,7 +58,8 @@ export class Scenario<W extends Stage = World> {
   readonly #projections: Followed[] = [];
   #unanswered: Pick<Followed, 'model' | 'webhook'> | undefined;
   #sharedSecret = '';
-  #tenantId = '';
+  /** What the tenant's topics are named after. */
+  #storedAs = '';
   #earlier: LogContent | undefined;
   #doing = 'the scenario begins';
 
@@ -85,7 +86,10 @@ export class Scenario<W extends Stage = World> {
   /** Starts the service, with a reducer on type `ledger` and two projections that have subscribers on every channel. */
   async begin(fuse?: `${CrashPoint}:${number}`): Promise<void> {
     const service = await this.#started(fuse);
-    this.#tenantId = (await service.get('/auth/whoami')).json<{ tenantId: string }>().tenantId;
+    const subjects = (await service.get('/schema-registry/subjects')).json<string[]>();
+    const [stored, ...others] = subjects.flatMap((subject) => /\.([^.]+)\.events-value$/.exec(subject)?.[1] ?? []);
+    assert.ok(stored !== undefined && others.length === 0, `the topics of one tenant: ${subjects.join(', ')}`);
+    this.#storedAs = stored;
     await this.bind('ledger');
     await this.project(LANES, true);
     await this.project(JOURNAL, false);
@@ -169,7 +173,7 @@ export class Scenario<W extends Stage = World> {
 
   /** After a crash: what the log held stays, as it was, in front of all that came later. */
   async logOnlyGrew(): Promise<LogContent> {
-    const now = await readLog(await this.world.openLog(), this.#tenantId, this.#options.partitions);
+    const now = await readLog(await this.world.openLog(), this.#storedAs, this.#options.partitions);
     for (const part of ['commits', 'swaps', 'changes'] as const) {
       const before = this.#earlier?.[part] ?? [];
       assert.deepEqual(
