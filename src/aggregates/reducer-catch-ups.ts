@@ -1,7 +1,7 @@
 import type { StoredCommit } from '../core/event.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { RETRY_MS } from '../jobs/steps.js';
-import { pause } from '../log/journal/retry.js';
+import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
 import { inputBytes, type Input } from '../feed/inputs.js';
 import type { TenantCode } from '../code-host/tenant-code.js';

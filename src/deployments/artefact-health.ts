@@ -1,4 +1,5 @@
 import type { ArtefactEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import { pause } from '../core/pause.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
@@ -76,7 +77,7 @@ export class ArtefactHealth {
         if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
         if (attempt >= ATTEMPTS && fatal) throw error;
         if (attempt >= ATTEMPTS) return logger.warn({ err: error, tenantId, unitId }, 'a strike could not be noted');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
       }
     }
   }

@@ -1,4 +1,5 @@
 import { promisify } from 'node:util';
+import { pause } from '../core/pause.js';
 import { gunzip, gzip } from 'node:zlib';
 import type {
   ArtefactFields,
@@ -369,7 +370,7 @@ export class DeploymentService implements Deployments {
           return await work();
         } catch (error) {
           this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
-          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+          await pause(RETRY_MS);
         }
       }
     };

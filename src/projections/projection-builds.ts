@@ -3,7 +3,7 @@ import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
 import { SLICE, SliceMeter, StorePace, type SliceBounds } from '../jobs/sliced-job.js';
 import { RETRY_MS } from '../jobs/steps.js';
-import { pause } from '../log/journal/retry.js';
+import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';

@@ -1,12 +1,13 @@
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { follow } from '../log/journal/follow.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import { isFinal, pause, Retries } from '../log/journal/retry.js';
+import { isFinal, Retries } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
 /** The partitions that are put in one order. */
