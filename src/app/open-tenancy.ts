@@ -66,15 +66,14 @@ export async function openTenancy(
   const failed = (error: unknown): void =>
     logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
-    if (kind !== 'tenant' || value !== undefined) return;
+    if (kind !== 'tenant' || value !== undefined || previous === undefined) return;
     feeds.forget(id);
     budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
-    const tenant = previous as TenantEntity;
     const owned = ownership.ownerOf(id) === 'self';
-    removeCopies(tenant)
+    removeCopies(previous)
       .then(async () => {
-        if (owned) for (const topic of allTopics(storedAs(tenant))) await log.deleteTopic(topic);
+        if (owned) for (const topic of allTopics(storedAs(previous))) await log.deleteTopic(topic);
       })
       .catch(failed);
   });

@@ -67,8 +67,7 @@ export class Authenticator {
   onRevoked(listener: (keyId: string) => void): void {
     this.#catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'key') return;
-      const inForce = (key: typeof value): boolean =>
-        key !== undefined && !('revokedAt' in key && key.revokedAt !== undefined);
+      const inForce = (key: typeof value): boolean => key !== undefined && key.revokedAt === undefined;
       if (inForce(previous) && !inForce(value)) listener(id);
     });
   }

@@ -148,8 +148,8 @@ export class WebhookDeliverer {
   async start(): Promise<void> {
     this.options.catalog.onChange((change) => {
       if (this.#closed) return;
-      if (change.kind === 'endpoint') this.#endpointChanged(change as CatalogChange<'endpoint'>);
-      else if (change.kind === 'projection') this.#projectionChanged(change as CatalogChange<'projection'>);
+      if (change.kind === 'endpoint') this.#endpointChanged(change);
+      else if (change.kind === 'projection') this.#projectionChanged(change);
     });
     await this.reassign();
   }

@@ -174,7 +174,8 @@ export class MapCatalog implements Catalog {
     const previous = this.#entries.get(at);
     if (value === undefined) this.#entries.delete(at);
     else this.#entries.set(at, { id, version: (previous?.version ?? 0) + 1, value });
-    for (const listener of this.#listeners) listener({ kind, id, value, previous: previous?.value });
+    const change = { kind, id, value, previous: previous?.value } as CatalogChange;
+    for (const listener of this.#listeners) listener(change);
   }
 
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
@@ -209,16 +210,24 @@ export class MapCatalog implements Catalog {
     return Promise.resolve();
   }
 
-  update<K extends EntityKind>(
+  upsert<K extends EntityKind>(
+    kind: K,
+    id: string,
+    make: (had: Entities[K] | undefined) => Entities[K] | undefined,
+  ): Promise<Entry<K> | undefined> {
+    const value = make(this.get(kind, id)?.value);
+    if (value !== undefined) this.set(kind, id, value);
+    return Promise.resolve(this.get(kind, id));
+  }
+
+  async update<K extends EntityKind>(
     kind: K,
     id: string,
     make: (value: Entities[K]) => Entities[K] | undefined,
   ): Promise<Entities[K]> {
-    const entry = this.get(kind, id);
-    if (entry === undefined) return Promise.reject(new StatefoldError('NOT_FOUND', id));
-    const value = make(entry.value);
-    if (value !== undefined) this.set(kind, id, value);
-    return Promise.resolve(value ?? entry.value);
+    const entry = await this.upsert(kind, id, (had) => had && make(had));
+    if (entry === undefined) throw new StatefoldError('NOT_FOUND', id);
+    return entry.value;
   }
 
   onChange(listener: (change: CatalogChange) => void): void {

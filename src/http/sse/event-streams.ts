@@ -70,7 +70,7 @@ export class EventStreams {
     // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
     options.authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
     options.catalog.onChange((change) => {
-      if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse)
+      if (change.kind === 'projection' && change.value?.sse === false)
         this.#endAll((stream) => stream.sourceId === change.id);
     });
   }
