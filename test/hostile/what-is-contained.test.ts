@@ -73,8 +73,8 @@ const PROBES: Readonly<Record<string, RegExp>> = {
 
 test('uploaded code is contained', { skip: noJail }, async (t) => {
   const { service, attacker, neighbour } = await openWorld(t, {
-    RUNNER_EVENT_DEADLINE_MS: '500',
-    RUNNER_BATCH_DEADLINE_MS: '500',
+    RUNNER_EVENT_DEADLINE_MS: '1000',
+    RUNNER_BATCH_DEADLINE_MS: '1000',
     ARTEFACT_STRIKES: '0',
   });
   const resident = (pid: number): number =>
