@@ -1,4 +1,4 @@
-import type { Catalog, TenantEntity } from '../catalog/catalog.js';
+import type { Catalog } from '../catalog/catalog.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
@@ -54,12 +54,11 @@ export async function openTenancy(
   const failed = (error: unknown): void =>
     logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
-    if (kind !== 'tenant' || value !== undefined) return;
+    if (kind !== 'tenant' || value !== undefined || previous === undefined) return;
     feeds.forget(id);
     budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
-    const tenant = previous as TenantEntity;
-    const removed = ownership.ownerOf(id) === 'self' ? data.removeRecords(tenant) : data.removeHere(tenant);
+    const removed = ownership.ownerOf(id) === 'self' ? data.removeRecords(previous) : data.removeHere(previous);
     removed.catch(failed);
   });
   dropLeftOver(catalog, store).catch(failed);

@@ -8,7 +8,7 @@ export interface TenantChanges {
   /** Of all projections: the highest that was acknowledged, as far as it has come here; 0 before the first. */
   lastSequence(): number;
   /** Resolves when all that was acknowledged before the call has come here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Those of one projection, by sequence, faults left out. Its `read` throws a StatefoldError CURSOR_EXPIRED with `details.oldestSequence` where retention has taken what was asked for. */
   of(projectionId: string): FollowedFeed<Change>;
 }

@@ -45,7 +45,7 @@ export class Polling {
     followed.guard(tenantId);
     const feed = source.of(await tenants.open(tenantId));
     // What was answered elsewhere is in this answer too.
-    await feed.refresh();
+    await feed.caughtUp();
     const memory = memoryOf(request);
     await memory?.pageOf(response);
     const records: Buffer[] = [];

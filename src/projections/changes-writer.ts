@@ -393,7 +393,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#lastSequence;
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
   }
 
@@ -406,10 +406,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     if (this.#stopped) throw new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again');
   }
 
-  async oldest(projectionId: string): Promise<number> {
+  trimmedTo(projectionId: string): number {
+    return Math.max(this.#options.tables.trimmed(projectionId), this.#lastTrimmed) + 1;
+  }
+
+  async trim(projectionId: string): Promise<void> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
   follow(projectionId: string, feed: ProjectionChanges): () => void {

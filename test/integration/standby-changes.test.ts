@@ -13,7 +13,7 @@ type Kind = 'memory' | 'the log';
 /** Both tell the same of each cursor. `from`: where the standby has what is before its start. */
 async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise<void> {
   await until(() => owner.projectionLag === 0);
-  await standby.changes.refresh();
+  await standby.changes.caughtUp();
   const head = owner.changes.lastSequence();
   assert.equal(standby.changes.lastSequence(), head);
   assert.equal(await standby.changes.of('p').start(), await owner.changes.of('p').start());

@@ -17,7 +17,7 @@ const ALL_CHANGES: Source<Change> = {
       subscribe: (advanced) => all.subscribe(advanced),
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(1),
-      refresh: () => changes.refresh(),
+      caughtUp: () => changes.caughtUp(),
     };
   },
 };

@@ -72,4 +72,4 @@ const commit = (offset: number, events: number): StoredCommit => ({
 });
 
 /** Their events, as clients follow them. */
-export const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, refresh: () => Promise.resolve() });
+export const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, caughtUp: () => Promise.resolve() });

@@ -84,7 +84,7 @@ export class ListFeed implements TenantChanges {
       },
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(this.trimmed + 1),
-      refresh: () => this.refresh(),
+      caughtUp: () => this.caughtUp(),
       subscribe: (advanced) => {
         const signal = this.#signals.get(projectionId) ?? new Signal();
         this.#signals.set(projectionId, signal);
@@ -116,7 +116,7 @@ export class ListFeed implements TenantChanges {
     return { items, end: items.length === most ? behind : Math.max(behind, from, head + 1) };
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -179,7 +179,8 @@ export class MapCatalog implements Catalog {
     const previous = this.#entries.get(at);
     if (value === undefined) this.#entries.delete(at);
     else this.#entries.set(at, { id, version: (previous?.version ?? 0) + 1, value });
-    for (const listener of this.#listeners) listener({ kind, id, value, previous: previous?.value });
+    const change = { kind, id, value, previous: previous?.value } as CatalogChange;
+    for (const listener of this.#listeners) listener(change);
   }
 
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
@@ -214,23 +215,31 @@ export class MapCatalog implements Catalog {
     return Promise.resolve();
   }
 
-  update<K extends EntityKind>(
+  upsert<K extends EntityKind>(
+    kind: K,
+    id: string,
+    make: (had: Entities[K] | undefined) => Entities[K] | undefined,
+  ): Promise<Entry<K> | undefined> {
+    const value = make(this.get(kind, id)?.value);
+    if (value !== undefined) this.set(kind, id, value);
+    return Promise.resolve(this.get(kind, id));
+  }
+
+  async update<K extends EntityKind>(
     kind: K,
     id: string,
     make: (value: Entities[K]) => Entities[K] | undefined,
   ): Promise<Entities[K]> {
-    const entry = this.get(kind, id);
-    if (entry === undefined) return Promise.reject(new StatefoldError('NOT_FOUND', id));
-    const value = make(entry.value);
-    if (value !== undefined) this.set(kind, id, value);
-    return Promise.resolve(value ?? entry.value);
+    const entry = await this.upsert(kind, id, (had) => had && make(had));
+    if (entry === undefined) throw new StatefoldError('NOT_FOUND', id);
+    return entry.value;
   }
 
   onChange(listener: (change: CatalogChange) => void): void {
     this.#listeners.push(listener);
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -277,7 +286,7 @@ export class MapCatalog implements Catalog {
 }
 
 export class MapCursorStore implements CursorStore {
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 

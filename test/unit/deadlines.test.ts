@@ -106,7 +106,7 @@ class Stuck {
 test('what a late release may have done is said; what a role answers at once is as it was; feeds have no deadline', async () => {
   const role = new Stuck();
   const waits = never<number>();
-  const changes = { refresh: () => waits };
+  const changes = { caughtUp: () => waits };
   const tenant = { tenantId: 't', aggregates: role, projections: role, faults: role, changes } as unknown as Tenant;
   const tenants = { open: () => Promise.resolve(tenant), home: () => role } as unknown as Tenants & AggregateHomes;
   const served = timely(tenants, new Deadlines(20));
@@ -118,5 +118,5 @@ test('what a late release may have done is said; what a role answers at once is 
   await assert.rejects((timed.faults as unknown as Stuck).releaseKeys(), /it may have been done/);
   const home = served.home('t', 'a') as unknown as Stuck;
   await assert.rejects(home.release(), /it may have been done/);
-  assert.equal((timed.changes as unknown as typeof changes).refresh(), waits);
+  assert.equal((timed.changes as unknown as typeof changes).caughtUp(), waits);
 });

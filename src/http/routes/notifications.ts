@@ -60,8 +60,7 @@ const withSse = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: strin
         'this projection was uploaded without "sse": true in its notification configuration',
       );
   },
-  endedBy: ({ kind, id, value }) =>
-    kind === 'projection' && id === projectionId && value !== undefined && 'sse' in value && !value.sse,
+  endedBy: (change) => change.kind === 'projection' && change.id === projectionId && change.value?.sse === false,
 });
 
 const common = {

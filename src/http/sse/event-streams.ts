@@ -82,7 +82,7 @@ export class EventStreams {
     const last = resumed ?? after;
     const from = last === undefined ? undefined : last + 1;
     // What was answered before the stream began is not in it.
-    if (from === undefined) await feed.refresh();
+    if (from === undefined) await feed.caughtUp();
     else await feed.read(from, { items: 1 });
     // The key or what is followed may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);

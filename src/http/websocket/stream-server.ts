@@ -19,7 +19,7 @@ import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js'
 export interface StreamServerOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'refresh'>;
+  readonly catalog: Pick<Catalog, 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
@@ -89,7 +89,7 @@ export class StreamServer {
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (after === undefined) await feed.refresh();
+      if (after === undefined) await feed.caughtUp();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
       else await feed.read(after + 1, { items: 1 });
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
@@ -136,7 +136,7 @@ export class StreamServer {
     } catch (error) {
       if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error;
       // Another process may have made it a moment ago.
-      await this.options.catalog.refresh();
+      await this.options.catalog.caughtUp();
       followed.guard(tenantId);
     }
   }

@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
+import { pause } from '../../core/pause.js';
 import type { SASLOptions } from '../../kafka/protocol.js';
 import { silentLogger, type Logger } from '../../core/logger.js';
 import { MAX_APPEND_BYTES, type Log, type LogPage, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
@@ -130,7 +131,7 @@ export class KafkaLog implements Log {
         if (page !== undefined) return page;
       }
       // The leader moved, or the place is not one to wait at.
-      if (round > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      if (round > 0) await pause(AGAIN_MS, { ref: true });
     }
   }
 

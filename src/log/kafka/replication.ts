@@ -2,7 +2,7 @@ import type { Cluster } from '../../kafka/cluster.js';
 import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls.js';
 import { KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
-import { pause } from '../journal/retry.js';
+import { pause } from '../../core/pause.js';
 import type { Replication, ReplicationState } from '../replication.js';
 
 export interface ReplicationOptions {
