@@ -54,7 +54,7 @@ export class ListedInputs implements InputFeed {
   }
 }
 
-const commit = (offset: number, events: number): StoredCommit => ({
+export const commit = (offset: number, events: number): StoredCommit => ({
   offset,
   commandId: `c${offset}`,
   aggregateId: `a${offset % 3}`,
@@ -72,4 +72,4 @@ const commit = (offset: number, events: number): StoredCommit => ({
 });
 
 /** Their events, as clients follow them. */
-export const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, caughtUp: () => Promise.resolve() });
+export const feedOf = (inputs: InputFeed): EventFeed => new EventFeed({ inputs, caughtUp: () => Promise.resolve() });
