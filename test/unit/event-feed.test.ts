@@ -254,7 +254,7 @@ test('events that are more together than a page takes are all pushed, live too',
   };
   const tenant = {
     tenantId: 't1',
-    events: new EventFeed({ inputs: log, refresh: () => Promise.resolve() }),
+    events: new EventFeed({ inputs: log, caughtUp: () => Promise.resolve() }),
   } as TenantFeed;
   const hub = new FeedHub({
     tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
