@@ -186,7 +186,9 @@ export class Reducers implements TurnFold {
   /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
   async #prepare(portion: Portion): Promise<Plan | undefined> {
     const { tables, faults } = this.#options;
-    const [work] = portion.works;
+    // What was dropped between two of them, for want of memory, is in the history, as all before it is.
+    const run = lastRun(portion.works);
+    const [work] = run;
     const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
     const type = work?.commit.aggregateType ?? head?.type;
     const reducer = type === undefined ? undefined : this.#options.bindings.of(type);
@@ -238,7 +240,7 @@ export class Reducers implements TurnFold {
       return undefined;
     }
     // A read folds commits that wait for their own answer too: they are in the history then.
-    for (const { commit } of portion.works) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
+    for (const { commit } of run) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
     if (target > known)
       for await (const chunk of this.#options.history.commits(portion.aggregateId, known + 1, target))
@@ -303,7 +305,14 @@ export class Reducers implements TurnFold {
     const isFolded = (version: number): boolean =>
       version > baseVersion && version <= through && !skipped.includes(version);
     const events: HostEvent[] = [];
-    for (const commit of commits) for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
+    let reached = baseVersion;
+    for (const commit of commits) {
+      if (commit.baseVersion >= through) break;
+      if (commit.baseVersion > reached)
+        throw new Error(`${aggregateId} was to be folded from version ${reached} on with ${commit.baseVersion + 1}`);
+      reached = lastVersion(commit) ?? reached;
+      for (const event of eventsOf(commit)) if (isFolded(event.version)) events.push(event);
+    }
     const unit = { artefactId: reducer.artefactId, className: reducer.className };
     const { code } = this.#options;
     const item = {
@@ -403,6 +412,13 @@ export class Reducers implements TurnFold {
     }
     for (const ensure of portion.ensures) ensure.resolve();
   }
+}
+
+/** Of an aggregate's works, in their order, the last ones between which none is missing. */
+function lastRun(works: readonly Work[]): readonly Work[] {
+  let first = works.length - 1;
+  while (first > 0 && works[first]?.commit.baseVersion === lastVersion(works[first - 1]?.commit)) first--;
+  return first > 0 ? works.slice(first) : works;
 }
 
 const lastVersion = (commit: StoredCommit | undefined): number | undefined =>

@@ -350,7 +350,7 @@ const TABLE = {
   ),
   maxPendingUploads: row(
     'MAX_PENDING_UPLOADS',
-    '20',
+    '200',
     'uploads',
     'Uploads of one tenant that wait for their compilation; further ones are answered 429.',
     count(1, 100_000),

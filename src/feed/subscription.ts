@@ -135,9 +135,14 @@ export class FeedSubscription<T> implements Subscription {
     // What lies between is others' alone, however long that was: it may not be in memory, or be dropped.
     this.end = Math.max(this.end, first);
     try {
-      const page = this.#feed.recent(this.end, BUDGET);
-      if (page === undefined || page.items.length >= PAGE) this.#run();
-      else if (this.#take(this.#feed, page.items, page.end)) this.#caughtUp();
+      const { end } = this;
+      const page = this.#feed.recent(end, BUDGET);
+      if (page === undefined || page.items.length >= PAGE) return this.#run();
+      if (!this.#take(this.#feed, page.items, page.end)) return;
+      this.#atHead = this.end >= this.#feed.head;
+      // A page ends with its bytes, too.
+      if (!this.#atHead && this.end > end) this.#run();
+      else this.#caughtUp();
     } catch (error) {
       this.fail(error);
     }

@@ -191,6 +191,8 @@ export class TaskRegistry<T extends Activation> {
     const { key, section } = place;
     let task = standby;
     if (task === undefined) {
+      // Whoever ended the place waits for what is asked here.
+      if (place.ended) throw new NotOwnerError();
       await this.#closing.get(section);
       if (place.ended) throw new NotOwnerError();
       await this.#options.prepare?.(section);

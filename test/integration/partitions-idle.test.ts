@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { partitionOf } from '../../src/core/murmur2.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
+import { changesTopic } from '../../src/log/topics.js';
 import { ClusterWorld } from '../support/cluster-world.js';
+import { storedName } from '../support/stored-name.js';
 import { kafkaForTests, needsKafka } from '../support/kafka.js';
 import { ADMIN_KEY, ROOT, until } from '../support/service.js';
 
@@ -45,7 +47,7 @@ test('an append to a partition of one process wakes the tenant in another', { sk
 
   const log = await world.openLog();
   t.after(() => log.close());
-  const changes = { topic: 'statefold.default.changes', partition: 0 };
+  const changes = { topic: changesTopic(await storedName(world.at(0))), partition: 0 };
   const owns = async (process: number, id: string): Promise<boolean> =>
     (await world.at(process).get(`/events/${id}`, { headers: { 'statefold-forwarded': '1' } })).status === 200;
   const primary = (await owns(0, IDS[0] ?? '')) ? 0 : 1;

@@ -445,6 +445,7 @@ describe('a registry of the cluster', () => {
       'POST /subjects/dev.statefold.CatalogRecord',
       'POST /subjects/dev.statefold.OrderRecord',
       'POST /subjects/dev.statefold.EventsRecord',
+      'POST /subjects/dev.statefold.ChangesRecord',
     ]);
     const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     assert.equal(value.readUInt32BE(1), 100_001);

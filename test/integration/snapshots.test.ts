@@ -115,7 +115,9 @@ describe('a machine without a local store', () => {
       );
       assert.ok(repeated.every(({ sequence }) => sequence > (sequences.at(-1) ?? 0)));
       assert.deepEqual(
-        (await after.changes.of('p').read(1, { items: 100_000 })).items.map(({ sequence }) => sequence),
+        (await after.changes.of('p').read(1, { items: 100_000, bytes: 64 * 1024 * 1024 })).items.map(
+          ({ sequence }) => sequence,
+        ),
         pushed.filter(({ fault }) => fault === undefined).map(({ sequence }) => sequence),
       );
 

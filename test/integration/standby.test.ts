@@ -99,8 +99,12 @@ for (const { name, skip, open } of LOGS) {
       for (const refusal of refusals)
         assert.ok(refusal.status === 'rejected' && refusal.reason instanceof NotOwnerError && refusal.reason.retryable);
       assert.deepEqual(
-        (await standby.changes.of('p').read(1, { items: 100_000 })).items.map(({ sequence }) => sequence),
-        (await owner.changes.of('p').read(1, { items: 100_000 })).items.map(({ sequence }) => sequence),
+        (await standby.changes.of('p').read(1, { items: 100_000, bytes: 64 * 1024 * 1024 })).items.map(
+          ({ sequence }) => sequence,
+        ),
+        (await owner.changes.of('p').read(1, { items: 100_000, bytes: 64 * 1024 * 1024 })).items.map(
+          ({ sequence }) => sequence,
+        ),
       );
 
       // Appends under way at the takeover are answered by the one or the other; repeated by their id, each is there once.

@@ -17,6 +17,7 @@ import { Load, type LoadOptions } from './load.js';
 import { caughtUp, notificationOf, PollingFollower, StreamFollower, WebhookReceiver } from './load-followers.js';
 import { World, type Stage } from './load-world.js';
 import { ADMIN_KEY, until } from './service.js';
+import { storedName } from './stored-name.js';
 
 interface Followed {
   readonly projectionId: string;
@@ -86,10 +87,7 @@ export class Scenario<W extends Stage = World> {
   /** Starts the service, with a reducer on type `ledger` and two projections that have subscribers on every channel. */
   async begin(fuse?: `${CrashPoint}:${number}`): Promise<void> {
     const service = await this.#started(fuse);
-    const subjects = (await service.get('/schema-registry/subjects')).json<string[]>();
-    const [stored, ...others] = subjects.flatMap((subject) => /\.([^.]+)\.events-value$/.exec(subject)?.[1] ?? []);
-    assert.ok(stored !== undefined && others.length === 0, `the topics of one tenant: ${subjects.join(', ')}`);
-    this.#storedAs = stored;
+    this.#storedAs = await storedName(service);
     await this.bind('ledger');
     await this.project(LANES, true);
     await this.project(JOURNAL, false);

@@ -177,7 +177,7 @@ export async function statesOf(task: TenantTask): Promise<Record<string, string>
       }),
     ),
   );
-  const changes = (await task.changes.of('p').read(1, { items: 100_000 })).items;
+  const changes = (await task.changes.of('p').read(1, { items: 100_000, bytes: 64 * 1024 * 1024 })).items;
   return Object.fromEntries(
     Object.entries({
       aggregates,

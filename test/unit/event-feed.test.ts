@@ -6,11 +6,18 @@ import { MAX_COMMIT_EVENTS, type StoredCommit } from '../../src/core/event.js';
 import { EventFeed, positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
 import type { Budget, Page } from '../../src/feed/feed.js';
 import { FeedHub } from '../../src/feed/hub.js';
-import type { Input, InputFeed } from '../../src/feed/inputs.js';
+import type { EventsBody } from '../../src/core/records.js';
+import { INPUTS, type Input, type InputFeed } from '../../src/feed/inputs.js';
+import { LogFeed } from '../../src/feed/log-feed.js';
 import { Signal, type Advanced } from '../../src/feed/signal.js';
 import { ALL_EVENTS } from '../../src/feed/sources.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
+import type { RecordCodec } from '../../src/log/codec/codec.js';
+import type { Log } from '../../src/log/log.js';
 import { until } from '../support/notifier-world.js';
+
+/** Three of them are a page. */
+const LARGE = Buffer.alloc(400_000, ' ');
 
 /** Inputs in memory, of which the last ones are recent; undefined stands for a record that is no input. */
 class ListedInputs implements InputFeed {
@@ -226,4 +233,48 @@ test('from now on means what comes then; each time that all is there the subscri
   );
   hub.close();
   assert.equal(tenant.events.subscribers, 0);
+});
+
+test('events that are more together than a page takes are all pushed, live too', async (t) => {
+  const folded = { position: 0 };
+  const log = new LogFeed({
+    log: {} as Log, // what is asked for lies in memory
+    ref: { topic: 't', partition: 0 },
+    codec: {} as RecordCodec<EventsBody>,
+    kind: INPUTS,
+    tailBytes: 64 * 1024 * 1024,
+    start: 0,
+    voids: [],
+    folded,
+  });
+  const add = (): void => {
+    const offset = folded.position++;
+    const one = commit(offset, 1);
+    log.push({ kind: 'commit', commit: { ...one, events: one.events.map((event) => ({ ...event, data: LARGE })) } });
+  };
+  const tenant = {
+    tenantId: 't1',
+    events: new EventFeed({ inputs: log, refresh: () => Promise.resolve() }),
+  } as TenantFeed;
+  const hub = new FeedHub({
+    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+  });
+  t.after(() => hub.close());
+  const got: number[] = [];
+  const ends: number[] = [];
+  hub.subscribe(
+    { tenantId: 't1', source: ALL_EVENTS, from: 1 },
+    {
+      push: ({ position }) => got.push(position) > 0,
+      caughtUp: (end) => ends.push(end),
+      ended: () => undefined,
+    },
+  );
+  await until(() => ends.length > 0, 'it is live');
+  for (let i = 0; i < 10; i++) add();
+  await until(() => got.length === 10, 'all are pushed');
+  assert.deepEqual(
+    got,
+    Array.from({ length: 10 }, (_, place) => positionOfPlace(place)),
+  );
 });

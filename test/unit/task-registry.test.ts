@@ -106,6 +106,17 @@ test('what is removed while it is being opened never serves, and the next one do
   assert.deepEqual([it.opened, it.closed], [[next], []]);
 });
 
+test('what is removed on the turn on which it is asked for leaves nothing that waits', async (t) => {
+  const it = world(t);
+  const opening = it.registry.open('acme');
+  const removal = it.registry.remove('acme');
+  await assert.rejects(opening, NotOwnerError);
+  await removal;
+  const again = it.registry.open('acme');
+  (await taskOf(it, it.made.length)).restored();
+  assert.equal(await again, it.made.at(-1));
+});
+
 test('nothing of one section is opened before what had it is closed', async (t) => {
   const it = world(t);
   const first = it.registry.open('acme');

@@ -5,6 +5,7 @@ import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import { launchOf } from './launch.js';
 import type { ResolvedOptions } from './options.js';
+import { giveWay } from './process-priority.js';
 import { excessOf, usageOf } from './process-usage.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
@@ -113,8 +114,10 @@ export class CompilerProcess {
       },
     });
     this.#process = process;
-    if (process.pid !== undefined)
+    if (process.pid !== undefined) {
+      giveWay(process.pid);
       observer.onProcessStart?.({ role: 'compiler', tenantId: undefined, pid: process.pid });
+    }
     return process;
   }
 

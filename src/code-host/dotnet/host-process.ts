@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { Duplex, Readable } from 'node:stream';
 import { FrameSplitter } from './frame-splitter.js';
 import type { Launch } from './launch.js';
-import { giveWay } from './process-priority.js';
 import { Seal, SEAL_BYTES } from './seal.js';
 import { type Frame, MAX_FRAME, Tag, WireError } from './wire.js';
 
@@ -86,7 +85,6 @@ export class HostProcess {
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
     });
-    if (this.#child.pid !== undefined) giveWay(this.#child.pid);
     this.#child.once('error', (error) => this.#end(`could not be started: ${error.message}`, false));
     this.#child.once('close', (code, signal) => this.#ending(code, signal));
     this.#child.once('exit', (code, signal) => setTimeout(() => this.#ending(code, signal), STDERR_GRACE_MS).unref());

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import avro from 'avsc';
+import { BUILT_IN_SCHEMA_IDS, versionsOf } from '../../../src/log/codec/schemas.js';
 import { ROOT } from '../service.js';
 
 type Schema =
@@ -93,11 +94,18 @@ function fail(schema: Schema): never {
 
 /** Turns values of a topic (`events`, `changes`) in the wire format into what Connect's JsonConverter reads. */
 export function converter(name: 'events' | 'changes'): (value: Buffer) => Buffer {
-  const schema = JSON.parse(readFileSync(join(ROOT, 'schemas', 'avro', `${name}.avsc`), 'utf8')) as Schema;
-  const type = avro.Type.forSchema(schema as avro.Schema, { wrapUnions: true });
-  const connect = connectSchema(schema);
-  return (value) =>
-    Buffer.from(
+  const versions = new Map(
+    versionsOf(name).map((version) => {
+      const schema = JSON.parse(readFileSync(join(ROOT, 'schemas', 'avro', `${version}.avsc`), 'utf8')) as Schema;
+      const type = avro.Type.forSchema(schema as avro.Schema, { wrapUnions: true });
+      return [BUILT_IN_SCHEMA_IDS[version], { schema, type, connect: connectSchema(schema) }];
+    }),
+  );
+  return (value) => {
+    const id = value.readUInt32BE(1);
+    const { schema, type, connect } = versions.get(id) ?? fail(`schema ${id}`);
+    return Buffer.from(
       JSON.stringify({ schema: connect, payload: connectValue(schema, type.fromBuffer(value.subarray(WIRE_HEADER))) }),
     );
+  };
 }
