@@ -30,6 +30,12 @@ const SHARES: Readonly<Record<BudgetKind, number>> = {
   uploads: 1 / 4,
 };
 
+/**
+ * Of what the process has left, a tenant that holds more than this many times as much is given no more of it. So the tenants that
+ * hold much leave some room, however many they are, to those that hold little; and one alone comes to two thirds of the process's.
+ */
+const OF_WHAT_IS_LEFT = 2;
+
 /** As an error says it. */
 const NAMES: Readonly<Record<BudgetKind, string>> = {
   appends: 'appends that wait for the log',
@@ -73,6 +79,16 @@ class Account {
 
   isFull(kind: number): boolean {
     return (this.held[kind] ?? 0) >= (this.shares[kind] ?? 0) || this.total >= this.limit;
+  }
+
+  /** Whether a tenant with this account has so much that the rest of this one is for others. */
+  keepsFrom(tenant: Account, kind: number): boolean {
+    const held = tenant.held[kind] ?? 0;
+    return (
+      held > 0 &&
+      (held >= OF_WHAT_IS_LEFT * ((this.shares[kind] ?? 0) - (this.held[kind] ?? 0)) ||
+        tenant.total >= OF_WHAT_IS_LEFT * (this.limit - this.total))
+    );
   }
 
   add(kind: number, bytes: number): void {
@@ -188,14 +204,20 @@ export class TenantBudget {
   full(kind: BudgetKind): BudgetOwner | undefined {
     const index = INDEX[kind];
     if (this.account.isFull(index)) return 'tenant';
-    return this.process.account.isFull(index) ? 'process' : undefined;
+    const { account } = this.process;
+    return account.isFull(index) || account.keepsFrom(this.account, index) ? 'process' : undefined;
   }
 
   /** Which budget does not take so many bytes more. */
   refuses(kind: BudgetKind, bytes: number): BudgetOwner | undefined {
     const index = INDEX[kind];
-    if (!this.account.takes(index, bytes)) return 'tenant';
-    return this.process.account.takes(index, bytes) ? undefined : 'process';
+    return this.#refuses(index, bytes);
+  }
+
+  #refuses(kind: number, bytes: number): BudgetOwner | undefined {
+    if (!this.account.takes(kind, bytes)) return 'tenant';
+    const { account } = this.process;
+    return account.takes(kind, bytes) && !account.keepsFrom(this.account, kind) ? undefined : 'process';
   }
 
   /** The refusal of a request, which is counted: RATE_LIMITED where the tenant has too much under way, else UNAVAILABLE. */
@@ -235,6 +257,8 @@ export class TenantBudget {
       const timer = setTimeout(() => {
         this.#forget(waiter);
         resolve(false);
+        // For those behind it there may be room.
+        this.process.released();
       }, milliseconds).unref();
       this.#waiters.add(waiter);
       this.#waiting[index] = (this.#waiting[index] ?? 0) + 1;
@@ -250,7 +274,7 @@ export class TenantBudget {
     for (const waiter of this.#waiters) {
       const { kind, bytes, give } = waiter;
       if (stuck.has(kind)) continue;
-      if (this.account.takes(kind, bytes) && this.process.account.takes(kind, bytes)) {
+      if (this.#refuses(kind, bytes) === undefined) {
         this.#forget(waiter);
         give();
       } else stuck.add(kind);

@@ -14,13 +14,17 @@ export function requestIdOf(request: IncomingMessage): string {
 }
 
 /**
- * Answers with JSON text in one write. A client that has gone is no error.
+ * Answers with JSON text in one write. A client that has gone is no error. Of reads alone an answer can be refused: what another
+ * request changed is done, and a refusal would say that it is not.
  * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where the answer is large, and memory holds as many as it may that are not read
  */
 export function answerJson(response: ServerResponse, status: number, requestId: string, body: Buffer | string): void {
   if (response.destroyed || response.headersSent) return;
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-  if (length > COUNTED_BYTES) memoryOf(response.req)?.answer(response, length);
+  if (length > COUNTED_BYTES) {
+    const { method } = response.req;
+    memoryOf(response.req)?.answer(response, length, method !== 'GET' && method !== 'HEAD');
+  }
   response.writeHead(status, [
     'Content-Type',
     'application/json; charset=utf-8',

@@ -166,15 +166,18 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       held.answer(response, conflicts.length);
       return answerError(response, error, requestId, { conflicts });
     }
-    if ((result.state?.length ?? 0) > COUNTED_BYTES)
-      result = withRoom(RequestMemory.begin(request, tenantId, memory), result);
-    answerJson(response, 201, requestId, withState(batch ? batchHead(result) : singleHead(result), result));
+    const head = batch ? batchHead(result) : singleHead(result);
+    const length = head.length + (result.state?.length ?? 0);
+    if (length > COUNTED_BYTES) {
+      const held = RequestMemory.begin(request, tenantId, memory);
+      // A state for which there is no room now is left out: the append is stored, and must be answered so.
+      if (result.state !== undefined && !held.takes(length)) {
+        const { state: _, ...stored } = result;
+        result = { ...stored, stateStatus: 'unavailable' };
+      }
+    }
+    answerJson(response, 201, requestId, withState(head, result));
   };
-}
-
-/** A state for which there is no room now is left out: the append is stored, and must be answered so. */
-function withRoom(memory: RequestMemory, { state = EMPTY, ...result }: AppendResult): AppendResult {
-  return memory.takes(state.length + 4 * 1024) ? { ...result, state } : { ...result, stateStatus: 'unavailable' };
 }
 
 const singleHead = (result: AppendResult): string =>

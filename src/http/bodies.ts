@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
-import { readBody, requireJson } from './body.js';
+import { hasBody, readBody, requireJson } from './body.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
 import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
@@ -99,9 +99,6 @@ export const upload = <F extends Parameters>(
     return { sources, fields: values as Values<F> };
   },
 });
-
-const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 async function readJsonText(request: IncomingMessage, settings: BodySettings): Promise<string> {
   requireJson(request);

@@ -33,6 +33,9 @@ export const tooLarge = (limit: number): StatefoldError =>
 export const declaredLength = (request: IncomingMessage): number =>
   Number(request.headers['content-length'] ?? Number.NaN);
 
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+
 /**
  * The whole body in memory of its own: slices of it hold nothing else.
  * @throws StatefoldError PAYLOAD_TOO_LARGE without reading past the limit; RequestAbortedError

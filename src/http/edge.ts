@@ -54,7 +54,12 @@ export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, ownership, logger, observer, channels } = options;
   const { authenticator, rateLimiter } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
-  const gateway = new Gateway({ ownership, deadlineMs: settings.forwardDeadlineMs, observer });
+  const gateway = new Gateway({
+    ownership,
+    deadlineMs: settings.forwardDeadlineMs,
+    observer,
+    memory: admission.memory,
+  });
   const refusals = new Refusals(logger);
   const requireAdmin = adminCheck(options.adminKey);
   const waits = new Waits(admission.connections);

@@ -68,12 +68,14 @@ export class RequestMemory {
 
   /**
    * An answer of so many bytes is about to be written: they are held until the client has read it, and it is cut when it does not.
+   * `must`: it tells of something that is done, and goes out whatever is held.
    * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room
    */
-  answer(response: ServerResponse, bytes: number): void {
+  answer(response: ServerResponse, bytes: number, must = false): void {
     if (this.#answer === undefined) {
       const hold = this.#tenant.hold('answers');
-      hold.take(bytes);
+      if (must) hold.add(bytes);
+      else hold.take(bytes);
       this.#answer = hold;
       giveBack(hold, response);
     } else this.#answer.set(bytes);

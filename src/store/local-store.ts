@@ -36,6 +36,8 @@ const FLUSH_BYTES = 4 * 1024 * 1024;
 const BULK = { entries: 20_000, flushBytes: 16 * 1024 * 1024, flushAfterMs: 5000 };
 /** Whoever fills a section goes on below this, whatever else is held: so each of them comes to an end of what it began. */
 const LEAST_BYTES = 256 * 1024;
+/** What sections remember of what they wrote may be this part of the budget, beside it. */
+const REMEMBERED_SHARE = 1 / 8;
 /** How long it is before one who waits for room looks whether it is still wanted. */
 const ROOM_POLL_MS = 500;
 /** What an entry takes in memory beside its key and value, about: its places in a map, and the objects around them. */
@@ -61,8 +63,10 @@ export class LocalStore {
   readonly #db: RootDatabase<unknown, string>;
   readonly #options: LocalStoreOptions;
   readonly #dropping = new Map<string, Promise<void>>();
+  readonly #remembered: Remembered;
 
   constructor(options: LocalStoreOptions) {
+    this.#remembered = new Remembered((options.budget ?? UNBOUNDED).limits.processBytes * REMEMBERED_SHARE);
     makePrivateFolder(options.path);
     this.#options = options;
     this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
@@ -106,6 +110,7 @@ export class LocalStore {
       () => untilNext(flushAfterMs),
       (bytes) => requireSpace(path, Math.min(bytes, MOST_ASKED_BYTES), STORE_RESERVE_BYTES),
       budget.tenant(tenantOfKey(name)).hold('entries'),
+      this.#remembered,
     );
   }
 
@@ -171,6 +176,36 @@ function commonPrefix(from: string, to: string): string {
   return from.slice(0, length);
 }
 
+/**
+ * What the sections of a store remember of what they wrote last, in bytes, all together. Past the limit those forget whose last
+ * write is the longest ago: idle tenants take nothing from busy ones.
+ */
+class Remembered {
+  #bytes = 0;
+  /** Those who remember, by how they forget; the map's order is that of their last writes. */
+  readonly #sections = new Map<() => void, number>();
+
+  constructor(private readonly limit: number) {}
+
+  /** So much is remembered from now on by whoever forgets it so. */
+  set(forget: () => void, bytes: number): void {
+    this.#drop(forget);
+    if (bytes === 0) return;
+    this.#sections.set(forget, bytes);
+    this.#bytes += bytes;
+    for (const oldest of this.#sections.keys()) {
+      if (this.#bytes <= this.limit) return;
+      this.#drop(oldest);
+      oldest();
+    }
+  }
+
+  #drop(forget: () => void): void {
+    this.#bytes -= this.#sections.get(forget) ?? 0;
+    this.#sections.delete(forget);
+  }
+}
+
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
   readonly #db: RootDatabase<unknown, string>;
@@ -180,7 +215,7 @@ export class StoreSection {
   readonly #untilFlush: () => number;
   /** Throws when the disk has no room for so many bytes. */
   readonly #requireRoom: (bytes: number) => void;
-  /** All that is in memory: what is not written yet, and what was written last. */
+  /** What is not written yet. */
   readonly #hold: Hold;
   #dirty = new Map<string, unknown>();
   #dirtyBytes = 0;
@@ -191,6 +226,7 @@ export class StoreSection {
   #writtenBytes = 0;
   #writtenBefore: Map<string, unknown> | undefined;
   #writtenBeforeBytes = 0;
+  readonly #remembered: Remembered;
   /** Who waits until something was written. */
   readonly #awaiting: (() => void)[] = [];
   #running: Promise<void> | undefined;
@@ -211,7 +247,9 @@ export class StoreSection {
     untilFlush: () => number,
     requireRoom: (bytes: number) => void = () => undefined,
     hold: Hold = UNBOUNDED.tenant('').hold('entries'),
+    remembered = new Remembered(Infinity),
   ) {
+    this.#remembered = remembered;
     this.#hold = hold;
     this.#db = db;
     this.#requireRoom = requireRoom;
@@ -293,9 +331,7 @@ export class StoreSection {
    * Below a small amount there is always room.
    */
   get isFull(): boolean {
-    if (this.#closed || this.unwrittenBytes < LEAST_BYTES || this.#hold.full === undefined) return false;
-    this.#forgetWritten();
-    return this.#hold.full !== undefined;
+    return !this.#closed && this.unwrittenBytes >= LEAST_BYTES && this.#hold.full !== undefined;
   }
 
   /** The last write failed. */
@@ -320,11 +356,10 @@ export class StoreSection {
     return wanted();
   }
 
-  #forgetWritten(): void {
-    this.#hold.sub(this.#writtenBytes + this.#writtenBeforeBytes);
+  readonly #forgetWritten = (): void => {
     this.#written = this.#writtenBefore = undefined;
     this.#writtenBytes = this.#writtenBeforeBytes = 0;
-  }
+  };
 
   /** Entries with `from` <= key < `to`, ascending (or descending), those not yet written too. */
   range(
@@ -423,19 +458,20 @@ export class StoreSection {
     this.#dirty = new Map();
     this.#dirtyBytes = 0;
     this.#forgetWritten();
+    this.#remembered.set(this.#forgetWritten, 0);
     clearTimeout(this.#timer);
     while (this.#running !== undefined) await this.#running;
     this.#hold.close();
     this.#wake();
   }
 
-  /** What was written stays to be read, where that leaves enough to what is not written yet. */
+  /** What was written stays to be read, unless it is very much: it is no more than a cache, and holds no room. */
   #remember(entries: Map<string, unknown>, bytes: number): void {
-    this.#hold.sub(this.#writtenBeforeBytes);
+    this.#hold.sub(bytes);
     [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
-    const kept = !this.#closed && bytes <= FLUSH_BYTES && this.#hold.full === undefined;
+    const kept = !this.#closed && bytes <= FLUSH_BYTES;
     [this.#written, this.#writtenBytes] = kept ? [entries, bytes] : [undefined, 0];
-    if (!kept) this.#hold.sub(bytes);
+    this.#remembered.set(this.#forgetWritten, this.#writtenBytes + this.#writtenBeforeBytes);
   }
 
   #wake(): void {

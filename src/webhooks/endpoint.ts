@@ -75,6 +75,10 @@ export interface EndpointStatus {
 
 const MAX_DEAD_LETTERS = 100;
 const RESTART_MS = 5_000;
+/** Memory is all held: how long it is before an endpoint looks whether there is room again. */
+const ROOM_POLL_MS = 1_000;
+/** Messages of so many bytes an endpoint may have that wait for another attempt, whatever is held. */
+const LEAST_BYTES = 64 * 1024;
 
 /** Deliveries of a feed to an endpoint: order kept a key, at least once, from a cursor that outlives the process. */
 export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
@@ -90,6 +94,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
   #pausedUntil = Number.NEGATIVE_INFINITY;
   #lastFailure: string | undefined;
   #cancelTimer: (() => void) | undefined;
+  #cancelPoll: (() => void) | undefined;
   #saveDue = false;
   #pumpDue = false;
   #started = false;
@@ -148,12 +153,37 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     }
     this.#hold.set(this.#window.bytes);
     if (this.#window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
-    return this.#hasRoom;
+    if (this.#hasRoom) return true;
+    this.#awaitRoom();
+    return false;
   }
 
-  /** Each endpoint goes on with one change at a time, whatever is held. */
+  /**
+   * Each endpoint goes on with one change at a time, whatever is held: what waits for another attempt is in nobody's way, unless
+   * all fail and it would only become more.
+   */
   get #hasRoom(): boolean {
-    return this.#window.hasRoom && (this.#window.size === 0 || this.#hold.full === undefined);
+    if (!this.#window.hasRoom) return false;
+    if (this.#window.size === 0 || this.#hold.full === undefined) return true;
+    const now = this.context.timers.now();
+    const idle = this.#active === 0 && now >= this.#pausedUntil && (this.#window.nextDue() ?? Infinity) > now;
+    return idle && (!this.#failing || this.#window.bytes < LEAST_BYTES);
+  }
+
+  /** Takes more as soon as it may. */
+  #resume(): void {
+    if (this.#stopped) return;
+    if (this.#hasRoom) this.#subscription?.resume();
+    else this.#awaitRoom();
+  }
+
+  /** What is held is others' too, who do not say when they give it back: to tell all endpoints each time would cost each append. */
+  #awaitRoom(): void {
+    if (!this.#window.hasRoom || this.#cancelPoll !== undefined) return;
+    this.#cancelPoll = this.context.timers.after(ROOM_POLL_MS, () => {
+      this.#cancelPoll = undefined;
+      this.#resume();
+    });
   }
 
   ended(reason: unknown): void {
@@ -202,6 +232,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     this.#stopped = true;
     this.#subscription?.close();
     this.#cancelTimer?.();
+    this.#cancelPoll?.();
     for (const withdraw of this.#queued.values()) withdraw();
     this.#queued.clear();
     this.#abort.abort();
@@ -290,6 +321,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
         slots.release(this.tenantId);
         this.#active--;
         this.#pump();
+        this.#resume();
       });
       this.#running.add(run);
     });
@@ -319,7 +351,6 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     }
     this.#hold.set(this.#window.bytes);
     this.#save();
-    if (this.#hasRoom) this.#subscription?.resume();
   }
 
   #delivered(position: number): void {

@@ -16,6 +16,7 @@ import { Webhook } from 'standardwebhooks';
 import type { ProjectionEntity } from '../../src/catalog/catalog.js';
 import { mintWebhookSecret, Sealer } from '../../src/catalog/sealing.js';
 import { rotateSecrets } from '../../src/catalog/webhook-secrets.js';
+import { MemoryBudget } from '../../src/core/budget.js';
 import { systemClock } from '../../src/core/clock.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
@@ -516,3 +517,27 @@ const projectionOf = (w: ReturnType<typeof world>, projectionId = 'p1'): Project
   assert.ok(projection);
   return projection;
 };
+
+test('while others hold all the memory for webhooks, a key that waits holds up no other, and room is seen', async (t) => {
+  const budget = new MemoryBudget({ processBytes: 8e6, tenantBytes: 2e6 });
+  const others = budget.tenant('t2').hold('webhooks');
+  others.add(1e6);
+  const w = world(t, { budget });
+  const held: ServerResponse[] = [];
+  const to = await receiver(t, ({ key }, response) => {
+    if (key === 'slow') held.push(response);
+    else response.writeHead(key === 'bad' ? 500 : 200).end();
+  });
+  await w.deliverer().start();
+  w.configure(to.url);
+  const good = Array.from({ length: 50 }, (_, i) => change(2 + i, { key: `good${i}` }));
+  w.feed.accept(change(1, { key: 'bad' }), ...good);
+  await until(() => to.received.length === 51, 'what is not of the key that waits');
+  w.feed.accept(change(60, { key: 'slow' }), change(61, { key: 'good' }));
+  await until(() => held.length === 1, 'the receiver that does not answer');
+  assert.equal(to.received.length, 52, 'one at a time');
+  others.close();
+  w.timers.advance(1_000);
+  await until(() => to.sequences().includes(61), 'what there is room for');
+  for (const response of held) response.end();
+});

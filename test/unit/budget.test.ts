@@ -100,6 +100,39 @@ describe('the budgets of memory', () => {
     );
   });
 
+  it('leave room to a tenant that holds little, however many others hold as much as they may', () => {
+    for (const kind of BUDGET_KINDS)
+      for (const busy of [4, 8]) {
+        const budget = new MemoryBudget({ processBytes: 64e6, tenantBytes: 16e6 });
+        const holds = Array.from({ length: busy }, (_, i) => budget.tenant(`busy${i}`).hold(kind));
+        for (const hold of holds) while (hold.tryAdd(1000));
+        const idle = budget.tenant('idle');
+        assert.equal(idle.full(kind), undefined, `${busy} tenants that are busy with ${kind}`);
+        assert.equal(idle.hold(kind).tryAdd(100), true, `${busy} tenants that are busy with ${kind}`);
+        assert.notEqual(holds[0]?.full, undefined);
+      }
+  });
+
+  it('leave room to such a tenant where the others hold something of all kinds', () => {
+    const budget = new MemoryBudget({ processBytes: 64e6, tenantBytes: 16e6 });
+    for (let i = 0; i < 6; i++)
+      for (const kind of BUDGET_KINDS) {
+        const hold = budget.tenant(`busy${i}`).hold(kind);
+        while (hold.tryAdd(1000));
+      }
+    for (const kind of BUDGET_KINDS) assert.equal(budget.tenant('idle').hold(kind).tryAdd(100), true, kind);
+  });
+
+  it('give to who waits behind one that waited too long', async () => {
+    const budget = new MemoryBudget({ processBytes: 4000, tenantBytes: 1000 });
+    const tenant = budget.tenant('a');
+    tenant.hold('uploads').add(50);
+    const large = assert.rejects(tenant.acquire('uploads', 240, 20), refusedAs('RATE_LIMITED'));
+    const small = tenant.acquire('uploads', 100, LONG);
+    await large;
+    assert.equal((await small).bytes, 100);
+  });
+
   it('come from the machine unless they are set', () => {
     const MIB = 1024 * 1024;
     const auto = { memoryBudgetBytes: 'auto', tenantMemoryBudgetBytes: 'auto' } as const;

@@ -176,6 +176,23 @@ describe('a section of the local store', () => {
     assert.equal(range(store.section('tenant'), 'k', 'l').length, count);
   });
 
+  it('remembers what it wrote beside the budget, and forgets it for those who wrote after it', async (t) => {
+    const budget = new MemoryBudget({ processBytes: 16e6, tenantBytes: 4e6 });
+    const store = storeOf(t).open({ budget });
+    const state = Buffer.alloc(10_000, 1);
+    const sections = Array.from({ length: 10 }, (_, i) => store.section(`tenant${i}`));
+    for (const section of sections) {
+      for (let i = 0; i < 50; i++) section.set(`k${i}`, state);
+      await section.flush();
+    }
+    assert.equal(budget.held('entries'), 0);
+    const remembering = sections.map((section) => section.get('k7') === state);
+    assert.deepEqual(remembering, [...Array<boolean>(7).fill(false), true, true, true], '2 MB of half a megabyte each');
+    for (const section of sections) assert.deepEqual(section.get('k7'), state);
+    await sections[9]?.close();
+    assert.equal(sections[8]?.get('k7'), state);
+  });
+
   it('is written when what changed is large, however little it is', async (t) => {
     const section = storeOf(t).open().section('tenant');
     const writes = section.writes;

@@ -2,7 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { Owner, Ownership } from '../../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
-import { readBody, RequestAbortedError } from '../body.js';
+import type { Hold } from '../../core/budget.js';
+import { tenantOfKey } from '../../core/slots.js';
+import { declaredLength, hasBody, readBody, RequestAbortedError, tooLarge } from '../body.js';
+import { UNBOUNDED_REQUESTS, type MemoryOfRequests } from '../request-memory.js';
 import { ForwardCall, type Attempt, type Failure } from './forward-call.js';
 import { forwardedHeaders, isForwarded, NOT_OWNER, targetOf } from './headers.js';
 import { OwnerPools } from './owner-pools.js';
@@ -33,6 +36,8 @@ export interface GatewayOptions {
   /** How long a request may wait for an owner that serves it. */
   readonly deadlineMs: number;
   readonly observer?: GatewayObserver | undefined;
+  /** What is read to be sent on is held of it; without it nothing is bounded. */
+  readonly memory?: MemoryOfRequests;
 }
 
 /** Which process of a tenant a request is for: its owner unless given, or who notifies of its changes. */
@@ -44,8 +49,10 @@ export interface ForwardedRequest {
   readonly slotKey: string;
   readonly by?: ServedBy;
   readonly requestId: string;
-  /** Most bytes of a body; undefined: it has none that matters. */
+  /** Most bytes of a body; undefined: it has none that matters, or was taken already. */
   readonly bodyLimit: number | undefined;
+  /** The body is an upload of sources: it waits for memory, where others are refused. */
+  readonly upload?: boolean;
   /** Once it was read it is here: whoever serves the request then has it from here. */
   body?: Buffer | undefined;
   /** Sending it twice does no harm: it changes nothing, or is an append with an id. */
@@ -106,14 +113,21 @@ export class Gateway {
   /**
    * Has the request answered by the tenant's owner. False: this process is it by now, and is to serve the request (the body may
    * have been read into `asked`). Nothing of the body is read before an owner is known.
-   * @throws StatefoldError UNAVAILABLE, PAYLOAD_TOO_LARGE; RequestAbortedError when the client went away
+   * @throws StatefoldError UNAVAILABLE, RATE_LIMITED, PAYLOAD_TOO_LARGE; RequestAbortedError when the client went away
    */
   async forward(request: IncomingMessage, response: ServerResponse, asked: ForwardedRequest): Promise<boolean> {
     const began = performance.now();
     let outcome: ForwardOutcome = 'unavailable';
+    let hold: Hold | undefined;
     try {
       const served = await this.reach(request, response, asked, async (url) => {
-        if (asked.bodyLimit !== undefined) asked.body ??= await readBody(request, asked.bodyLimit);
+        hold ??= await this.#holdBody(request, asked);
+        // One that left while it waited has no end that could be read.
+        if (response.destroyed) return { kind: 'gone' };
+        if (asked.bodyLimit !== undefined && asked.body === undefined) {
+          asked.body = await readBody(request, asked.bodyLimit);
+          hold.set(asked.body.length);
+        }
         return this.#attempt(url, request, response, asked);
       });
       outcome = served ? 'answered' : 'self';
@@ -124,8 +138,24 @@ export class Gateway {
       else if (error instanceof StatefoldError && error.code !== 'UNAVAILABLE') outcome = 'refused';
       throw error;
     } finally {
+      hold?.close();
       this.#options.observer?.forwarded?.(outcome, (performance.now() - began) / 1000);
     }
+  }
+
+  /** Room for the body of a request until it is answered: it is kept whole, to be sent again. @throws StatefoldError as `forward` */
+  async #holdBody(request: IncomingMessage, { slotKey, bodyLimit, body, upload }: ForwardedRequest): Promise<Hold> {
+    const { budget, waitMs } = this.#options.memory ?? UNBOUNDED_REQUESTS;
+    const tenant = budget.tenant(tenantOfKey(slotKey));
+    const declared = declaredLength(request);
+    if (body === undefined && bodyLimit !== undefined && declared > bodyLimit) throw tooLarge(bodyLimit);
+    if (upload && body === undefined)
+      return tenant.acquire('uploads', Number.isNaN(declared) ? (bodyLimit ?? 0) : declared, waitMs);
+    const hold = tenant.hold('appends');
+    // Without a limit it was taken by whoever read it, and may have been done.
+    if (bodyLimit === undefined) hold.add(body?.length ?? 0);
+    else hold.take(body?.length ?? (hasBody(request) ? (Number.isNaN(declared) ? bodyLimit : declared) : 0));
+    return hold;
   }
 
   /** Tries owner after owner until one has answered. As `forward`, for any kind of attempt; `response` is told when the owner is not this one. */

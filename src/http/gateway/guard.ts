@@ -146,6 +146,7 @@ export class Guard {
         call.safe || call.request.method === 'DELETE'
           ? undefined
           : (route.body?.limit(settings) ?? settings.maxBodyBytes),
+      upload: route.body?.contentType === 'multipart/form-data',
       repeatable: call.safe,
       whole: false,
       lasting: route.lasting === true,

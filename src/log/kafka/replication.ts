@@ -1,6 +1,6 @@
 import type { Cluster } from '../../kafka/cluster.js';
 import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls.js';
-import { KafkaCodeError } from '../../kafka/kafka-error.js';
+import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
 import { pause } from '../../core/pause.js';
 import type { Replication, ReplicationState } from '../replication.js';
@@ -13,6 +13,8 @@ export interface ReplicationOptions {
   /** Without it 2 of 3 copies, else 1. */
   readonly minInsyncReplicas?: number | undefined;
   readonly requestTimeoutMs: number;
+  /** How long copies on brokers that are not there are waited for, milliseconds. */
+  readonly absentMs?: number;
 }
 
 export interface RaiseProgress {
@@ -27,6 +29,8 @@ const DESCRIBED_A_REQUEST = 500;
 /** Partitions that are copied at a time: a broker copies them beside its work. */
 const COPIED_AT_ONCE = 50;
 const POLL_MS = 250;
+/** A broker that is started anew is back before that. */
+const ABSENT_MS = 60_000;
 const FIXED = '(?:slots|catalog|artefacts|cursors|activity)';
 const OF_A_TENANT = '[a-z0-9][a-z0-9-]*(?:_[0-9a-f]+)?\\.(?:events|changes|order|snapshots)';
 
@@ -64,6 +68,7 @@ export class KafkaReplication implements Replication {
     const inSync = await this.#inSync(topics.map(({ topic }) => topic));
     const wanted = this.#wanted(metadata);
     const short = topics
+      .filter(({ topic }) => inSync.has(topic))
       .map(({ topic, partitionMetadata }) => ({
         topic,
         copies: Math.min(...partitionMetadata.map(({ replicas }) => replicas.length)),
@@ -78,8 +83,10 @@ export class KafkaReplication implements Replication {
 
   /**
    * Gives the topics that lack copies the brokers that they lack, waits until these have caught up, and then raises how many an append
-   * must have reached. May be broken off, and called again: it goes on with what is left.
-   * @throws Error when there are not as many brokers as copies are wanted, or Kafka refuses it
+   * must have reached. May be broken off, and called again: it goes on with what is left. Topics that are deleted meanwhile are
+   * passed over.
+   * @throws Error when there are not as many brokers as copies are wanted, copies are to be on brokers that are not there (once all
+   * else is done), or Kafka refuses it
    */
   async raise(progress: (progress: RaiseProgress) => void = () => undefined): Promise<ReplicationState> {
     const { short, brokers } = await this.look();
@@ -95,28 +102,73 @@ export class KafkaReplication implements Replication {
     );
     let done = 0;
     progress({ done, total: lacking.length });
+    const failed = new Map<string, string>();
     for (let i = 0; i < lacking.length; i += COPIED_AT_ONCE) {
       const some = lacking.slice(i, i + COPIED_AT_ONCE);
       await this.#copy(some.map(({ topic, partition }) => ({ topic, partition: partition.partitionId })));
-      for (let caughtUp = 0; caughtUp < some.length;) {
-        const now = await this.#partitions([...new Set(some.map(({ topic }) => topic))]);
-        caughtUp = some.filter(({ topic, partition: { partitionId } }) =>
-          now.some(
-            (one) =>
-              one.topic === topic &&
-              one.partition.partitionId === partitionId &&
-              one.partition.replicas.length >= first.copiesWanted &&
-              one.partition.replicas.every((id) => one.partition.isr.includes(id)),
-          ),
-        ).length;
-        if (done !== i + caughtUp) progress({ done: (done = i + caughtUp), total: lacking.length });
-        if (caughtUp < some.length) await pause(POLL_MS);
+      for await (const { settled, hopeless } of this.#settled(some, first.copiesWanted)) {
+        for (const { topic, why } of hopeless) failed.set(topic, why);
+        if (settled > 0) progress({ done: (done += settled), total: lacking.length });
       }
     }
     // Not before: with fewer copies than that no append would be taken.
     for (const { topic, inSync, inSyncWanted } of short)
-      if (inSync < inSyncWanted) await this.#setInSync(topic, inSyncWanted);
+      if (inSync < inSyncWanted && !failed.has(topic)) await this.#setInSync(topic, inSyncWanted);
+    if (failed.size > 0)
+      throw new Error(
+        `${failed.size} topic${failed.size === 1 ? '' : 's'} could not be given all copies: ${[...failed].map(([topic, why]) => `${topic} (${why})`).join(', ')}; start the brokers that are not there, or move the partitions off them, and call it again`,
+      );
     return this.look();
+  }
+
+  /** Waits for these partitions: how many are done with each time that some are, and which can't be. */
+  async *#settled(
+    partitions: readonly { readonly topic: string; readonly partition: Partition }[],
+    copies: number,
+  ): AsyncGenerator<{
+    readonly settled: number;
+    readonly hopeless: readonly { readonly topic: string; readonly why: string }[];
+  }> {
+    const { absentMs = ABSENT_MS } = this.#options;
+    let waiting = partitions;
+    /** Since when nobody makes the copies of a partition. */
+    const since = new Map<(typeof partitions)[number], number>();
+    while (waiting.length > 0) {
+      const { brokers, topicMetadata } = await this.#metadata([...new Set(waiting.map(({ topic }) => topic))]);
+      const there = new Set(brokers.map(({ nodeId }) => nodeId));
+      const hopeless: { readonly topic: string; readonly why: string }[] = [];
+      const left = waiting.filter((one) => {
+        const found = topicMetadata.find(({ topic }) => topic === one.topic);
+        const now = found?.partitionMetadata.find(({ partitionId }) => partitionId === one.partition.partitionId);
+        // Deleted meanwhile.
+        if (now === undefined)
+          return (
+            found !== undefined &&
+            found.topicErrorCode !== 0 &&
+            found.topicErrorCode !== CODE.UNKNOWN_TOPIC_OR_PARTITION
+          );
+        const { replicas, isr } = now;
+        if (replicas.length >= copies && replicas.every((id) => isr.includes(id))) return false;
+        const absent = replicas.filter((id) => !there.has(id));
+        if (absent.length === 0 && replicas.length >= copies) {
+          since.delete(one);
+          return true;
+        }
+        const began = since.get(one) ?? performance.now();
+        since.set(one, began);
+        if (performance.now() - began < absentMs) return true;
+        const why =
+          absent.length > 0
+            ? `broker ${absent.join(' and ')} is not there`
+            : `it was made anew with ${replicas.length}`;
+        hopeless.push({ topic: one.topic, why });
+        return false;
+      });
+      const settled = waiting.length - left.length - hopeless.length;
+      if (settled > 0 || hopeless.length > 0) yield { settled, hopeless };
+      waiting = left;
+      if (left.length > 0) await pause(POLL_MS);
+    }
   }
 
   #wanted({ brokers }: Metadata): { readonly copies: number; readonly inSync: number } {
@@ -145,6 +197,8 @@ export class KafkaReplication implements Replication {
         connection.bind(API.DescribeConfigs, requests.DescribeConfigs, { resources, includeSynonyms: false }),
       );
       for (const { resourceName, errorCode, errorMessage, configEntries } of described.resources) {
+        // Deleted meanwhile.
+        if (errorCode === CODE.UNKNOWN_TOPIC_OR_PARTITION) continue;
         if (errorCode !== 0)
           throw new KafkaCodeError(errorCode, `the configs of topic ${resourceName} can not be read`, errorMessage);
         found.set(resourceName, Number(configEntries[0]?.configValue ?? 1));
@@ -202,7 +256,7 @@ export class KafkaReplication implements Replication {
       () => Promise.resolve(alterConfigsCall(topic, { 'min.insync.replicas': String(inSync) })),
       this.#options.requestTimeoutMs * 1.5,
     );
-    if (answer !== undefined && answer.code !== 0)
+    if (answer !== undefined && answer.code !== 0 && answer.code !== CODE.UNKNOWN_TOPIC_OR_PARTITION)
       throw new KafkaCodeError(answer.code, `min.insync.replicas of topic ${topic} can not be set`, answer.message);
   }
 }
