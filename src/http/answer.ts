@@ -34,6 +34,8 @@ export function answerJson(response: ServerResponse, status: number, requestId: 
     requestId,
   ]);
   response.end(body);
+  // A small one that isn't taken at once is one of many that a client leaves unread.
+  if (length <= COUNTED_BYTES && response.writableLength > 0) memoryOf(response.req)?.answer(response, length, true);
 }
 
 /** Answers with the problem document of whatever was thrown. `raw`: further members of it, whose values are JSON text already. */

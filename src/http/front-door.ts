@@ -5,6 +5,7 @@ import { StatefoldError } from '../core/errors.js';
 import { listenFailure } from '../core/startup-error.js';
 import { answerError, answerJson, requestIdOf } from './answer.js';
 import { isForwarded, NOT_OWNER } from './gateway/headers.js';
+import { Pipelines } from './pipelining.js';
 import { health, readiness } from './probes.js';
 import { refuseUpgrade } from './problem.js';
 
@@ -30,6 +31,7 @@ export type FrontDoorSettings = Pick<
 export class FrontDoor {
   readonly server: Server;
   readonly #settings: FrontDoorSettings;
+  readonly #pipelines = new Pipelines();
   #household: Household = STARTING;
 
   constructor(settings: FrontDoorSettings) {
@@ -42,10 +44,14 @@ export class FrontDoor {
         connectionsCheckingInterval: Math.min(1_000, settings.headersTimeoutMs),
         noDelay: true,
       },
-      (request, response) => this.#household.request(request, response),
+      (request, response) => {
+        if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
+      },
     );
     this.server.maxConnections = settings.maxConnections;
-    this.server.on('checkContinue', (request, response) => this.#household.checkContinue(request, response));
+    this.server.on('checkContinue', (request, response) => {
+      if (this.#pipelines.takes(request, response)) this.#household.checkContinue(request, response);
+    });
     this.server.on('upgrade', (request, socket, head) => this.#household.upgrade(request, socket, head));
   }
 

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import test, { type TestContext } from 'node:test';
+import { Pipelines } from '../../src/http/pipelining.js';
+import { until } from '../support/service.js';
+
+async function served(t: TestContext) {
+  const begun: ServerResponse[] = [];
+  let closed = 0;
+  const pipelines = new Pipelines();
+  const server = createServer((request, response) => {
+    if (!pipelines.takes(request, response)) return;
+    begun.push(response);
+    response.once('close', () => closed++);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  t.after(() => client.destroy());
+  await once(client, 'connect');
+  return { client, begun, closed: () => closed };
+}
+
+const send = (client: Socket, requests: number): void =>
+  void client.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(requests));
+
+test('requests that are sent ahead are answered in turn', async (t) => {
+  const { client, begun, closed } = await served(t);
+  let text = '';
+  client.on('data', (chunk: Buffer) => (text += chunk.toString()));
+  send(client, 10);
+  await until(() => begun.length === 10);
+  for (const [i, response] of [...begun.entries()].reverse()) response.end(`answer ${i};`);
+  await until(() => text.endsWith('answer 9;'));
+  assert.deepEqual(
+    text.match(/answer \d;/g),
+    Array.from({ length: 10 }, (_, i) => `answer ${i};`),
+  );
+  assert.equal(closed(), 10);
+  send(client, 10);
+  await until(() => begun.length === 20);
+});
+
+test('each answer hears that its connection has gone, also where its turn never came', async (t) => {
+  const { client, begun, closed } = await served(t);
+  send(client, 10);
+  await until(() => begun.length === 10);
+  client.destroy();
+  await until(() => closed() === 10);
+  assert.ok(begun.every(({ destroyed }) => destroyed));
+});
+
+test('whoever sends more ahead than is taken loses the connection, and nothing stays of it', async (t) => {
+  const { client, begun, closed } = await served(t);
+  client.on('error', () => undefined);
+  send(client, 1000);
+  await once(client, 'close');
+  await until(() => closed() === begun.length);
+  assert.equal(begun.length, 16);
+  assert.ok(begun.every(({ destroyed }) => destroyed));
+});
