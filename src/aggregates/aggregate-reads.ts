@@ -170,7 +170,7 @@ export class AggregateReads {
 
   async aggregateStates(
     aggregateIds: readonly string[],
-    through: number,
+    end: number,
     lastOnly = false,
   ): Promise<readonly OrderedState[]> {
     const { tables, reducers } = this.#options;
@@ -180,8 +180,8 @@ export class AggregateReads {
       const head = tables.head(aggregateId);
       if (head === undefined || !this.#bound(head.type)) return;
       const row = this.row(aggregateId, head.type);
-      if (lastOnly && row !== undefined && row.offset >= through) return;
-      if (!again && !this.#isThrough(aggregateId, row, head, through)) behind.push(aggregateId);
+      if (lastOnly && row !== undefined && row.offset >= end) return;
+      if (!again && !this.#isThere(aggregateId, row, head, end)) behind.push(aggregateId);
       else if (row !== undefined) states.push(orderedState(aggregateId, head.type, row));
     };
     for (const aggregateId of aggregateIds) tell(aggregateId);
@@ -191,11 +191,11 @@ export class AggregateReads {
   }
 
   /** It has all commits below the offset, the last of them whole. Those after it are not waited for: a catch-up folds them when it comes to them. */
-  #isThrough(aggregateId: string, row: ReducerState | undefined, head: Head, through: number): boolean {
+  #isThere(aggregateId: string, row: ReducerState | undefined, head: Head, end: number): boolean {
     if (row === undefined) return false;
-    if (row.version === head.version || row.offset >= through || row.fault !== undefined) return true;
+    if (row.version === head.version || row.offset >= end || row.fault !== undefined) return true;
     const [next] = this.#options.tables.commitOffsets(aggregateId, row.version, head.version - 1);
-    return next !== undefined && next[0] === row.version && next[1] >= through;
+    return next !== undefined && next[0] === row.version && next[1] >= end;
   }
 }
 

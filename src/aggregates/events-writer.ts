@@ -393,7 +393,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     }
     if (record.body.kind !== 'Commit') {
       const input = controlInput(record.offset, record.body);
-      if (input !== undefined) this.inputs.push(input);
+      if (input === undefined) this.inputs.passed();
+      else this.inputs.push(input);
       this.#options.listener.controlled(record.body, record.offset);
       if (draft instanceof ControlDraft) draft.pending.resolve(record.offset);
       return;

@@ -9,6 +9,7 @@ import type { Logger } from '../core/logger.js';
 import type { Progress } from '../core/progress.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
+import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import { PRODUCE_BYTES, type Log, type PartitionRef } from '../log/log.js';
@@ -64,10 +65,8 @@ export interface PartitionSetting {
   readonly observer?: AggregateObserver;
 }
 
-/** Told of what happens to a partition, on the turn on which its fold finds it. */
+/** Told of what happens to a partition, on the turn on which its fold finds it. Who reads its records, or states, subscribes to those. */
 export interface PartitionListener {
-  /** A record that counts was folded, or states have come further. */
-  folded(): void;
   /** Commits are on their way to this offset, if nothing goes wrong. */
   underWay(offset: number, commits: CommitsUnderWay): void;
   /** The partition is another's, or broken: nothing more is folded. */
@@ -108,6 +107,8 @@ export class AggregatePartition
 {
   readonly ref: PartitionRef;
   readonly reads: AggregateReads;
+  /** States changed without a new commit: a catch-up has come further, or another reducer is bound. */
+  readonly states = new Signal();
   readonly #options: AggregatePartitionOptions;
   readonly #writer: EventsWriter;
   readonly #bindings = new Bindings();
@@ -202,7 +203,7 @@ export class AggregatePartition
   }
 
   /** Resolves when all that was acknowledged before the call is folded here: at once where this process is the owner. */
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#owned ? Promise.resolve() : this.#writer.caughtUp();
   }
 
@@ -226,14 +227,11 @@ export class AggregatePartition
   }
 
   committed(commit: StoredCommit): void {
-    const { setting, listener } = this.#options;
-    if (this.#owned) setting.observer?.appended?.(commit.events.length);
-    listener.folded();
+    if (this.#owned) this.#options.setting.observer?.appended?.(commit.events.length);
   }
 
   controlled(control: Control): void {
     if (isReducerControl(control)) this.#faults.fold(control);
-    this.#options.listener.folded();
   }
 
   underWay(offset: number, commits: CommitsUnderWay): void {
@@ -246,7 +244,7 @@ export class AggregatePartition
   }
 
   caughtUpFurther(): void {
-    this.#options.listener.folded();
+    this.states.raise();
   }
 
   stopped(error: Error): void {
@@ -257,6 +255,7 @@ export class AggregatePartition
   bind(reducer: BoundReducer): void {
     this.#bindings.bind(reducer);
     this.#catchUps.start(reducer);
+    this.states.raise();
   }
 
   async append(command: AppendCommand): Promise<AppendResult> {

@@ -1,7 +1,7 @@
 import type { StoredCommit } from '../core/event.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { RETRY_MS } from '../jobs/steps.js';
-import { pause } from '../log/journal/retry.js';
+import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
 import { inputBytes, type Input } from '../feed/inputs.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -74,22 +74,22 @@ export class ReducerCatchUps {
     const stored = tables.catchUp(reducer.aggregateType);
     const { generation, revivals } = reducer;
     const goesOn = stored !== undefined && sameRun(stored, reducer);
-    const through = inputs.head;
-    const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), through);
+    const end = inputs.head;
+    const from = goesOn || revivals !== undefined ? 0 : Math.min(kept.position(reducer), end);
     if (stored !== undefined && stored.generation < generation)
       kept.superseded(
         reducer,
         stored.generation,
-        Math.min(stored.done ? through : stored.position, this.#firstFault(reducer.aggregateType, stored.generation)),
+        Math.min(stored.done ? end : stored.position, this.#firstFault(reducer.aggregateType, stored.generation)),
       );
     const progress = goesOn
       ? stored
       : {
           generation,
           position: from,
-          through,
+          end,
           processed: 0,
-          done: from === through && this.#standing(reducer).length === 0,
+          done: from === end && this.#standing(reducer).length === 0,
           ...(revivals === undefined ? {} : { revivals }),
         };
     const run: Run = {
@@ -113,10 +113,10 @@ export class ReducerCatchUps {
     run.behindFrom = Math.min(run.behindFrom, offset);
     const { progress } = run;
     if (!progress.done) {
-      run.progress = { ...progress, through: Math.max(progress.through, offset + 1) };
+      run.progress = { ...progress, end: Math.max(progress.end, offset + 1) };
       return;
     }
-    run.progress = { ...progress, position: offset, through: offset + 1, done: false };
+    run.progress = { ...progress, position: offset, end: offset + 1, done: false };
     this.#options.tables.setCatchUp(aggregateType, run.progress);
     [run.startedAt, run.startedFrom] = [performance.now(), progress.processed];
     void this.#run(run);
@@ -144,21 +144,21 @@ export class ReducerCatchUps {
   progress(aggregateType: string): Progress | undefined {
     const run = this.#runs.get(aggregateType);
     if (run === undefined) return undefined;
-    const { position, through, processed, done } = run.progress;
+    const { position, end, processed, done } = run.progress;
     const seconds = Math.max(0.001, (performance.now() - run.startedAt) / 1000);
     return {
       status: done ? 'done' : run.failed ? 'failed' : 'running',
-      processed: Math.min(position, through),
-      total: through,
+      processed: Math.min(position, end),
+      total: end,
       eventsPerSecond: done ? 0 : Math.round((processed - run.startedFrom) / seconds),
     };
   }
 
   /** Catch-ups have folded all below this offset; Infinity: none is under way. */
   get end(): number {
-    let through = Infinity;
-    for (const { progress } of this.#runs.values()) if (!progress.done) through = Math.min(through, progress.position);
-    return through;
+    let end = Infinity;
+    for (const { progress } of this.#runs.values()) if (!progress.done) end = Math.min(end, progress.position);
+    return end;
   }
 
   close(): void {
@@ -202,11 +202,11 @@ export class ReducerCatchUps {
           drop();
         }
         run.behindFrom = Infinity;
-        const { position, through } = run.progress;
-        window = await (ahead ?? this.#window(aggregateType, position, through));
+        const { position, end } = run.progress;
+        window = await (ahead ?? this.#window(aggregateType, position, end));
         const { groups, events, next } = window;
         // The next one is read while this is folded.
-        ahead = next < through && next > position ? this.#window(aggregateType, next, through) : undefined;
+        ahead = next < end && next > position ? this.#window(aggregateType, next, end) : undefined;
         ahead?.catch(() => undefined);
         await reducers.catchUp(groups);
         if (isOver()) break;
@@ -219,7 +219,7 @@ export class ReducerCatchUps {
           ...run.progress,
           position: next,
           processed: run.progress.processed + events,
-          done: run.behindFrom === Infinity && (next >= run.progress.through || next === position),
+          done: run.behindFrom === Infinity && (next >= run.progress.end || next === position),
         };
         run.failed = false;
         tables.setCatchUp(aggregateType, run.progress);
@@ -238,14 +238,14 @@ export class ReducerCatchUps {
   }
 
   /** From an offset on. */
-  async #window(aggregateType: string, from: number, through: number): Promise<Window> {
+  async #window(aggregateType: string, from: number, end: number): Promise<Window> {
     const { inputs } = this.#options;
     const byAggregate = new Map<string, StoredCommit[]>();
     const hold = (this.#options.budget ?? UNBOUNDED.tenant('')).hold('catch_ups');
     let next = from;
     let events = 0;
     const { bytes: most, commits: mostCommits } = WINDOW;
-    for (let bytes = 0, count = 0; next < through && bytes < most && count < mostCommits && !this.#closed;) {
+    for (let bytes = 0, count = 0; next < end && bytes < most && count < mostCommits && !this.#closed;) {
       // A window is as large as there is room for, and at least one page.
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;

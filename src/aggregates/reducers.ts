@@ -47,7 +47,7 @@ export interface ReducersObserver {
 }
 
 /** What one turn folds of one aggregate. */
-interface Portion {
+interface Share {
   readonly aggregateId: string;
   readonly works: Work[];
   readonly ensures: Ensure[];
@@ -58,7 +58,7 @@ interface Plan {
   readonly item: FoldItem;
   readonly commits: readonly StoredCommit[];
   /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
-  readonly through: number;
+  readonly toVersion: number;
   /** Where it stands then. */
   readonly stop: Stop | undefined;
   /** How many versions were to be passed over. */
@@ -143,21 +143,21 @@ export class Reducers implements TurnFold {
 
   /** One turn: all that was gathered for it goes to the runner as one frame. */
   async foldTurn(works: readonly Work[], ensures: readonly Ensure[]): Promise<Error | undefined> {
-    const portions = new Map<string, Portion>();
-    const portionOf = (aggregateId: string): Portion => {
-      let portion = portions.get(aggregateId);
-      if (portion === undefined) portions.set(aggregateId, (portion = { aggregateId, works: [], ensures: [] }));
-      return portion;
+    const shares = new Map<string, Share>();
+    const shareOf = (aggregateId: string): Share => {
+      let share = shares.get(aggregateId);
+      if (share === undefined) shares.set(aggregateId, (share = { aggregateId, works: [], ensures: [] }));
+      return share;
     };
-    for (const work of works) portionOf(work.commit.aggregateId).works.push(work);
-    for (const ensure of ensures) portionOf(ensure.aggregateId).ensures.push(ensure);
+    for (const work of works) shareOf(work.commit.aggregateId).works.push(work);
+    for (const ensure of ensures) shareOf(ensure.aggregateId).ensures.push(ensure);
     try {
-      const items: (Plan & { portion: Portion })[] = [];
+      const items: (Plan & { share: Share })[] = [];
       let events = 0;
-      for (const portion of portions.values()) {
-        const prepared = await this.#prepare(portion);
+      for (const share of shares.values()) {
+        const prepared = await this.#prepare(share);
         if (prepared === undefined) continue;
-        items.push({ portion, ...prepared });
+        items.push({ share, ...prepared });
         events += prepared.item.events.length;
       }
       if (items.length > 0) {
@@ -168,14 +168,14 @@ export class Reducers implements TurnFold {
         eventLoop.slice('reducers', () =>
           items.forEach((plan, i) => {
             const outcome = outcomes[i];
-            if (outcome !== undefined) this.#answer(plan.portion, outcome, this.#store(plan, outcome));
+            if (outcome !== undefined) this.#answer(plan.share, outcome, this.#store(plan, outcome));
           }),
         );
       }
       return undefined;
     } catch (error) {
       if (!this.#closed) this.#options.logger.warn({ err: error }, 'states could not be folded');
-      for (const { works: open, ensures: waiting } of portions.values()) {
+      for (const { works: open, ensures: waiting } of shares.values()) {
         for (const { waiter } of open) waiter?.answer?.({ status: 'unavailable' });
         for (const ensure of waiting) ensure.reject(error as Error);
       }
@@ -183,32 +183,32 @@ export class Reducers implements TurnFold {
     }
   }
 
-  /** What is to be folded for a portion; undefined when it is answered already. Folds long histories on the way. */
-  async #prepare(portion: Portion): Promise<Plan | undefined> {
+  /** What is to be folded of the share; undefined when it is answered already. Folds long histories on the way. */
+  async #prepare(share: Share): Promise<Plan | undefined> {
     const { tables, faults } = this.#options;
     // What was dropped between two of them, for want of memory, is in the history, as all before it is.
-    const run = lastRun(portion.works);
+    const run = lastRun(share.works);
     const [work] = run;
-    const head = work !== undefined && portion.ensures.length === 0 ? undefined : tables.head(portion.aggregateId);
+    const head = work !== undefined && share.ensures.length === 0 ? undefined : tables.head(share.aggregateId);
     const type = work?.commit.aggregateType ?? head?.type;
     const reducer = type === undefined ? undefined : this.#options.bindings.of(type);
     if (reducer === undefined) {
-      this.#answer(portion, undefined, undefined);
+      this.#answer(share, undefined, undefined);
       return undefined;
     }
-    if (this.#halted(portion, reducer)) return undefined;
+    if (this.#halted(share, reducer)) return undefined;
     const loading = this.#options.code.load(reducer.artefactId);
     if (loading !== undefined) await loading;
-    const stop = faults.stopOf(portion.aggregateId, reducer);
+    const stop = faults.stopOf(share.aggregateId, reducer);
     const most = stop === undefined ? Infinity : stop.fault.version - 1;
-    let row = this.#row(portion.aggregateId, reducer);
-    const target = Math.min(most, head?.version ?? lastVersion(portion.works.at(-1)?.commit) ?? 0);
+    let row = this.#row(share.aggregateId, reducer);
+    const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
     const commits: StoredCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
       let bytes = 0;
-      for await (const chunk of this.#options.history.commits(portion.aggregateId, (row?.version ?? 0) + 1, first)) {
+      for await (const chunk of this.#options.history.commits(share.aggregateId, (row?.version ?? 0) + 1, first)) {
         commits.push(...chunk);
         for (const commit of chunk) {
           gathered += commit.events.length;
@@ -218,7 +218,7 @@ export class Reducers implements TurnFold {
         row = await this.#foldHistory(reducer, row, commits.splice(0), stop);
         gathered = bytes = 0;
         if (row.fault !== undefined) break;
-        if (this.#halted(portion, reducer)) return undefined;
+        if (this.#halted(share, reducer)) return undefined;
       }
     }
     const reached = row?.version ?? 0;
@@ -227,14 +227,14 @@ export class Reducers implements TurnFold {
       if (
         row !== undefined &&
         row.fault === undefined &&
-        this.#options.tables.reducerState(portion.aggregateId)?.generation !== row.generation
+        this.#options.tables.reducerState(share.aggregateId)?.generation !== row.generation
       )
-        this.#setRow(portion.aggregateId, reducer, row);
+        this.#setRow(share.aggregateId, reducer, row);
       this.#answer(
-        portion,
+        share,
         undefined,
         row?.fault === undefined && stop !== undefined && reached === most
-          ? this.#stand(portion.aggregateId, reducer, row, stop)
+          ? this.#stand(share.aggregateId, reducer, row, stop)
           : row,
       );
       return undefined;
@@ -243,14 +243,14 @@ export class Reducers implements TurnFold {
     for (const { commit } of run) if ((lastVersion(commit) ?? 0) > reached) commits.push(commit);
     const known = commits.length === 0 ? reached : (lastVersion(commits.at(-1)) ?? 0);
     if (target > known)
-      for await (const chunk of this.#options.history.commits(portion.aggregateId, known + 1, target))
+      for await (const chunk of this.#options.history.commits(share.aggregateId, known + 1, target))
         commits.push(...chunk);
-    const stateAt = portion.works
+    const stateAt = share.works
       .filter(({ waiter, commit }) => waiter?.answer !== undefined && (lastVersion(commit) ?? 0) > reached)
       .map(({ commit }) => lastVersion(commit) ?? 0);
     const plan = this.#plan(reducer, row, commits, stateAt, stop);
     if (plan.item.events.length > 0) return plan;
-    this.#answer(portion, undefined, this.#store(plan, { states: [] }));
+    this.#answer(share, undefined, this.#store(plan, { states: [] }));
     return undefined;
   }
 
@@ -260,9 +260,9 @@ export class Reducers implements TurnFold {
   }
 
   /** True: nothing is folded, and who waits is told. */
-  #halted(portion: Portion, reducer: BoundReducer): boolean {
+  #halted(share: Share, reducer: BoundReducer): boolean {
     if (!this.isHalted(reducer)) return false;
-    this.#answer(portion, { states: [], halted: true }, this.#row(portion.aggregateId, reducer));
+    this.#answer(share, { states: [], halted: true }, this.#row(share.aggregateId, reducer));
     return true;
   }
 
@@ -298,16 +298,16 @@ export class Reducers implements TurnFold {
     const baseVersion = row?.version ?? 0;
     const aggregateId = commits[0]?.aggregateId ?? '';
     const { skipped } = this.#options.faults.marks(aggregateId, reducer);
-    const through = Math.max(
+    const toVersion = Math.max(
       baseVersion,
       Math.min(stop === undefined ? Infinity : stop.fault.version - 1, lastVersion(commits.at(-1)) ?? baseVersion),
     );
     const isFolded = (version: number): boolean =>
-      version > baseVersion && version <= through && !skipped.includes(version);
+      version > baseVersion && version <= toVersion && !skipped.includes(version);
     const events: HostEvent[] = [];
     let reached = baseVersion;
     for (const commit of commits) {
-      if (commit.baseVersion >= through) break;
+      if (commit.baseVersion >= toVersion) break;
       if (commit.baseVersion > reached)
         throw new Error(`${aggregateId} was to be folded from version ${reached} on with ${commit.baseVersion + 1}`);
       reached = lastVersion(commit) ?? reached;
@@ -324,7 +324,7 @@ export class Reducers implements TurnFold {
       stateAt: stateAt.filter(isFolded),
       halted: () => code.isHalted(unit.artefactId),
     };
-    return { reducer, item, commits, through, stop, skips: skipped.length };
+    return { reducer, item, commits, toVersion, stop, skips: skipped.length };
   }
 
   async #foldHistory(
@@ -342,13 +342,13 @@ export class Reducers implements TurnFold {
   }
 
   /** The state that is stored; with a fault that is not in the log yet, it is stored without. */
-  #store({ reducer, item, commits, through, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
+  #store({ reducer, item, commits, toVersion, stop, skips }: Plan, outcome: FoldOutcome): ReducerState {
     const { faults, observer } = this.#options;
     if (faults.marks(item.aggregateId, reducer).skipped.length !== skips)
       throw new Error('an event is to be passed over that was being folded: it is folded again');
     const before = this.#row(item.aggregateId, reducer);
     const last = outcome.states.at(-1);
-    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : through;
+    const end = outcome.halted === true ? (last?.version ?? item.baseVersion) : toVersion;
     const version = outcome.fault === undefined ? end : outcome.fault.version - 1;
     const reached = commits.findLast((commit) => commit.baseVersion < version);
     const row: ReducerState = {
@@ -397,8 +397,8 @@ export class Reducers implements TurnFold {
     tables.setReducerState(aggregateId, row);
   }
 
-  #answer(portion: Portion, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
-    for (const { commit, waiter } of portion.works) {
+  #answer(share: Share, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {
+    for (const { commit, waiter } of share.works) {
       if (waiter?.answer === undefined) continue;
       const version = lastVersion(commit) ?? 0;
       const at =
@@ -410,7 +410,7 @@ export class Reducers implements TurnFold {
           status: row === undefined ? 'unavailable' : row.fault !== undefined ? 'faulted' : 'superseded',
         });
     }
-    for (const ensure of portion.ensures) ensure.resolve();
+    for (const ensure of share.ensures) ensure.resolve();
   }
 }
 

@@ -5,7 +5,7 @@ import type { FeedHub } from '../feed/hub.js';
 export function followDeletions(catalog: Pick<Catalog, 'onChange'>, hub: FeedHub): void {
   catalog.onChange(({ kind, id, value, previous }) => {
     if (value !== undefined || previous === undefined) return;
-    if (kind === 'projection') hub.sourceDeleted(previous.tenantId, id);
+    if (kind === 'projection') hub.sourceDeleted(previous.tenantId, id, `projection ${id}`);
     else if (kind === 'tenant') hub.tenantDeleted(id);
   });
 }

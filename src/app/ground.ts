@@ -13,6 +13,7 @@ import type { ReadStore } from '../read-store/read-store.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
+import { logIsLocal } from './log-setup.js';
 import { memoryLimits } from './memory-limits.js';
 import type { Shutdown } from './shutdown.js';
 
@@ -53,7 +54,7 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
   const root = findProjectRoot();
   const lock = await takeDataDirectory(settings.dataDirectory, {
     version: versionOf(root),
-    spaceBytes: settings.kafkaBrokers === undefined ? START_SPACE_BYTES : 0,
+    spaceBytes: logIsLocal(settings) ? START_SPACE_BYTES : 0,
   });
   shutdown.add('instance lock', () => lock.release());
   const door = new FrontDoor(settings);

@@ -25,7 +25,7 @@ export async function joinCluster(
     standbys: settings.standbys,
     logger,
     onReassigned: () => {
-      hub.reassign((tenantId) => [undefined, 'self'].includes(ownership.notifierOf(tenantId) as 'self' | undefined));
+      hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
       deployments.resume((tenantId) => ownership.ownerOf(tenantId) === 'self');
       void webhooks.reassign();
     },

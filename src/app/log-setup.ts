@@ -1,9 +1,13 @@
+import type { Settings } from '../config/settings.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { SchemaIds, SchemaName, TopicSchema } from '../log/codec/schemas.js';
-import type { Replication } from '../log/kafka/replication.js';
+import type { Replication } from '../log/replication.js';
 import type { Log } from '../log/log.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { LocalStore } from '../store/local-store.js';
+
+/** The log of the settings is in the data directory, and this process has it alone. */
+export const logIsLocal = ({ kafkaBrokers }: Pick<Settings, 'kafkaBrokers'>): boolean => kafkaBrokers === undefined;
 
 /** The log of the settings, and what goes with it. */
 export interface LogSetup {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { LogArtefactStore } from '../catalog/artefacts.js';
-import { joinCluster } from '../catalog/cluster.js';
+import { agreeOnCluster } from '../catalog/cluster.js';
 import { FencedCatalog } from '../catalog/fenced-catalog.js';
 import { masterKey, Sealer } from '../catalog/sealing.js';
 import { readOrMakeSecret } from '../catalog/secret-file.js';
@@ -28,7 +28,7 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   end.opened = true;
   shutdown.add('catalog', () => catalog.close());
   const sealer = new Sealer(masterKey(settings.masterKey, join(settings.dataDirectory, 'master-key')));
-  if (shared) await joinCluster(catalog, sealer, schemaIds);
+  if (shared) await agreeOnCluster(catalog, sealer, schemaIds);
   const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
   return { catalog, sealer, adminKey };
 }

@@ -1,10 +1,7 @@
-import type { TenantEntity } from '../catalog/catalog.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
-import { storedAs } from '../core/slots.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
-import { allTopics } from '../log/topics.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -63,7 +60,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     tenants,
     ownership,
     ...parts.deploying,
-    removeTenantData: (tenant) => removeTenantData(ground, parts, tenant),
+    removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     admission,
     adminKey,
     readStoreAccess: endpoint,
@@ -102,16 +99,4 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   });
   shutdown.add('edge', () => edge.close());
   return edge;
-}
-
-/** Stops the tenant's tasks and drops its topics and rows; may be called again. */
-async function removeTenantData({ logger }: Ground, parts: EdgeParts, tenant: TenantEntity): Promise<void> {
-  const { tenantId } = tenant;
-  await parts.tenancy.removeCopies(tenant);
-  for (const topic of allTopics(storedAs(tenant))) await parts.storage.log.deleteTopic(topic);
-  await parts.copy.sink
-    .remove(tenantId)
-    .catch((error: unknown) =>
-      logger.warn({ err: error, tenantId }, 'rows of a deleted tenant are still in the read store'),
-    );
 }

@@ -18,7 +18,7 @@ export function openEndpoints(
     catalog,
     sealer,
     checkUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
-    changesHead: async (tenantId) => (await tenants.open(tenantId)).changes.head(),
+    lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),
     clock,
   });
   return { endpoints };

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { pause } from '../core/pause.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { slotKeyOfSection, slotOf } from '../core/slots.js';
@@ -106,7 +107,7 @@ async function reachable(ask: () => Promise<void>, brokers: readonly string[], l
           { reason: message },
           tooFew ? 'Kafka has not enough brokers yet, trying again' : 'Kafka can not be reached yet, trying again',
         );
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      await pause(AGAIN_MS, { ref: true });
     }
   }
 }

@@ -19,10 +19,10 @@ export async function openNotifications(
   { settings, logger, metrics, shutdown, budget }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
-  { feeds, followed }: OpenedTenancy,
+  { feeds }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): Promise<OpenedNotifications> {
-  const hub = new FeedHub({ tenants: feeds, followed });
+  const hub = new FeedHub({ tenants: feeds });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
   const webhooks = new WebhookDeliverer({

@@ -7,6 +7,7 @@ import { ClickHouseReadStore } from '../read-store/clickhouse/clickhouse-read-st
 import type { ReadStore } from '../read-store/read-store.js';
 import { Sink } from '../read-store/sink.js';
 import type { Ground } from './ground.js';
+import type { Storage } from './open-storage.js';
 
 /** The analysts' copy, and what fills it. */
 export interface OpenedReadStore {
@@ -17,9 +18,9 @@ export interface OpenedReadStore {
   readonly start: () => void;
 }
 
-export function openReadStore(ground: Ground): OpenedReadStore {
+export function openReadStore(ground: Ground, { shared }: Storage): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
-  const { endpoint, start, stop } = engineOf(settings, logger);
+  const { endpoint, start, stop } = engineOf(settings, shared, logger);
   shutdown.add('read store engine', stop);
   const clickHouse = new ClickHouseReadStore({
     endpoint,
@@ -40,6 +41,7 @@ export function openReadStore(ground: Ground): OpenedReadStore {
 /** The ClickHouse of the settings, or the embedded one. */
 function engineOf(
   settings: Settings,
+  shared: boolean,
   logger: Logger,
 ): { endpoint: () => ClickHouseEndpoint | undefined; start: () => void; stop: () => Promise<void> } {
   const {
@@ -54,7 +56,7 @@ function engineOf(
       start: () => undefined,
       stop: () => Promise.resolve(),
     };
-  if (settings.kafkaBrokers !== undefined)
+  if (shared)
     logger.warn(
       {},
       'CLICKHOUSE_URL is not set: the read store of this process has the tenants that it serves itself; with several processes let one ClickHouse be the read store of all',

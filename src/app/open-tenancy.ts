@@ -1,9 +1,9 @@
-import type { Catalog, TenantEntity } from '../catalog/catalog.js';
-import { partitionKey, storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
+import type { Catalog } from '../catalog/catalog.js';
+import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
-import { allTopics } from '../log/topics.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { ChangeFeeds } from '../tenancy/change-feeds.js';
+import { TenantData } from '../tenancy/tenant-data.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 import type { Ground } from './ground.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -15,12 +15,9 @@ import { openSnapshots, openTasks } from './open-tasks.js';
 export interface OpenedTenancy {
   readonly tenants: TenantRegistry;
   readonly feeds: ChangeFeeds;
-  /** Tenants whose changes someone here follows: kept by the hub, read by the feeds. */
-  readonly followed: Set<string>;
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
-  /** Drops what this machine holds of a tenant. */
-  removeCopies(tenant: TenantEntity): Promise<void>;
+  readonly data: TenantData;
 }
 
 export async function openTenancy(
@@ -50,36 +47,22 @@ export async function openTenancy(
   metrics.watch('faulted_keys', () => tenants.faulted.keys);
   metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-  const followed = new Set<string>();
-  const feeds = new ChangeFeeds({ tenants, ownership, followed, activity: notes, idleMs: settings.tenantIdleMs });
+  const feeds = new ChangeFeeds({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
   shutdown.add('change feeds', () => feeds.close());
 
-  const removeCopies = async (tenant: TenantEntity): Promise<void> => {
-    const { tenantId, partitions } = tenant;
-    await Promise.all([tenants.remove(tenantId, partitions), codeHost.dispose(tenantId)]);
-    for (let partition = 0; partition < partitions; partition++) {
-      const section = partitionKey(storedAs(tenant), partition);
-      await snapshots?.unwatch(section);
-      await store.drop(section);
-    }
-  };
+  const data = new TenantData({ tenants, codeHost, snapshots, store, log, sink, logger });
   const failed = (error: unknown): void =>
     logger.warn({ err: error }, 'what a deleted tenant left could not be removed here');
   catalog.onChange(({ kind, id, value, previous }) => {
-    if (kind !== 'tenant' || value !== undefined) return;
+    if (kind !== 'tenant' || value !== undefined || previous === undefined) return;
     feeds.forget(id);
     budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
-    const tenant = previous as TenantEntity;
-    const owned = ownership.ownerOf(id) === 'self';
-    removeCopies(tenant)
-      .then(async () => {
-        if (owned) for (const topic of allTopics(storedAs(tenant))) await log.deleteTopic(topic);
-      })
-      .catch(failed);
+    const removed = ownership.ownerOf(id) === 'self' ? data.removeRecords(previous) : data.removeHere(previous);
+    removed.catch(failed);
   });
   dropLeftOver(catalog, store).catch(failed);
-  return { tenants, feeds, followed, activity, removeCopies };
+  return { tenants, feeds, activity, data };
 }
 
 /** Copies of tenants that were deleted while this process was down, or ended before they were removed. */

@@ -45,7 +45,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const storage = await openStorage(ground);
     const catalog = await openCatalog(ground, storage);
     const code = openCodeHost(ground, catalog.catalog);
-    const copy = openReadStore(ground);
+    const copy = openReadStore(ground, storage);
     const tenancy = await openTenancy(ground, storage, catalog.catalog, code, copy);
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);

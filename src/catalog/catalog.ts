@@ -151,13 +151,16 @@ export interface Entry<K extends EntityKind> {
   readonly value: Entities[K];
 }
 
-export interface CatalogChange<K extends EntityKind = EntityKind> {
-  readonly kind: K;
-  readonly id: string;
-  /** Undefined: deleted. */
-  readonly value: Entities[K] | undefined;
-  readonly previous: Entities[K] | undefined;
-}
+/** What became of an entity: its kind says what the values are. */
+export type CatalogChange<K extends EntityKind = EntityKind> = {
+  [Kind in K]: {
+    readonly kind: Kind;
+    readonly id: string;
+    /** Undefined: deleted. */
+    readonly value: Entities[Kind] | undefined;
+    readonly previous: Entities[Kind] | undefined;
+  };
+}[K];
 
 export interface Catalog {
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined;
@@ -170,7 +173,16 @@ export interface Catalog {
   delete(kind: EntityKind, id: string, expected: number): Promise<void>;
   /** Deletes it whatever was written to it meanwhile; a missing one is no error. */
   remove(kind: EntityKind, id: string): Promise<void>;
-  /** Reads, changes and puts until no other write came between; `change` gives undefined to leave it as it is. */
+  /**
+   * Reads, makes of it what is to be there, and puts that until no other write came between; `change` gives undefined to leave it
+   * as it is. Resolves with what is there then.
+   */
+  upsert<K extends EntityKind>(
+    kind: K,
+    id: string,
+    change: (had: Entities[K] | undefined) => Entities[K] | undefined,
+  ): Promise<Entry<K> | undefined>;
+  /** The same of what is there; `change` gives undefined to leave it as it is. */
   update<K extends EntityKind>(
     kind: K,
     id: string,
@@ -181,7 +193,7 @@ export interface Catalog {
   /** Called after each accepted change, in log order, on the same turn. */
   onChange(listener: (change: CatalogChange) => void): void;
   /** Resolves when all that any process wrote before the call is folded here; at once where this process is the only one. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Sources and assemblies, in chunks on `statefold.artefacts`. */
   readonly artefacts: ArtefactStore;
   close(): Promise<void>;

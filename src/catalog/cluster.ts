@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { InvariantError } from '../core/errors.js';
 import { StartupError } from '../core/startup-error.js';
 import type { Catalog } from './catalog.js';
 import type { Sealer } from './sealing.js';
@@ -14,30 +14,22 @@ export class OtherClusterError extends StartupError {
  * Compares what this process was started with to what the log was begun with; the first one writes it down.
  * @throws OtherClusterError
  */
-export async function joinCluster(
+export async function agreeOnCluster(
   catalog: Catalog,
   sealer: Sealer,
   schemaIds: Readonly<Record<string, number>>,
 ): Promise<void> {
-  for (;;) {
-    const begun = catalog.get('cluster', ID)?.value;
-    if (begun !== undefined) {
-      if (!sealer.opens(begun.sealed))
-        throw new OtherClusterError(
-          'The log was begun with another master key: set STATEFOLD_MASTER_KEY to that of the other processes (theirs is in the file master-key of their data directory when it was not set).',
-        );
-      for (const [name, id] of Object.entries(begun.schemaIds))
-        if (schemaIds[name] !== id)
-          throw new OtherClusterError(
-            `The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name] ?? 'none'}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`,
-          );
-      return;
-    }
-    try {
-      await catalog.put('cluster', ID, 0, { tenantId: '', sealed: sealer.seal(ID), schemaIds });
-    } catch (error) {
-      // Another process wrote it first: compare with that.
-      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
-    }
-  }
+  const begun = await catalog.upsert('cluster', ID, (had) =>
+    had === undefined ? { tenantId: '', sealed: sealer.seal(ID), schemaIds } : undefined,
+  );
+  if (begun === undefined) throw new InvariantError('the catalog does not have what was written to it');
+  if (!sealer.opens(begun.value.sealed))
+    throw new OtherClusterError(
+      'The log was begun with another master key: set STATEFOLD_MASTER_KEY to that of the other processes (theirs is in the file master-key of their data directory when it was not set).',
+    );
+  for (const [name, id] of Object.entries(begun.value.schemaIds))
+    if (schemaIds[name] !== id)
+      throw new OtherClusterError(
+        `The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name] ?? 'none'}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`,
+      );
 }

@@ -68,7 +68,9 @@ export class EntityStore {
     if (kind === 'tenant' && value === undefined) this.#deletedTenants.set(id, replaces + 1);
     else if (kind === 'tenant') this.#deletedTenants.delete(id);
     if (value !== undefined) this.#add(kind, { id, version: replaces + 1, value, offset } as Held);
-    return { change: { kind, id, value, previous: previous?.value }, superseded: previous?.offset };
+    // Both values are of the kind.
+    const change = { kind, id, value, previous: previous?.value } as CatalogChange;
+    return { change, superseded: previous?.offset };
   }
 
   #add(kind: EntityKind, held: Held): void {

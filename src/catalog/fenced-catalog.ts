@@ -44,7 +44,7 @@ const SWEEP_BATCH = 1_000;
 /**
  * The catalog as a fold over the one partition of `statefold.catalog`. A write says which version it replaces, and resolves
  * when its record is durable and folded. Reads are from memory: of a shared catalog that is all that this process has seen, and
- * what others wrote comes within milliseconds; `refresh` waits for it.
+ * what others wrote comes within milliseconds; `caughtUp` waits for it.
  *
  * Superseded records are tombstoned in the background by who wrote last, by the key of the very record: keys are unique to an attempt, so a
  * tombstone never removes a record that counts. Records of deletions and claims stay: they make older records void.
@@ -97,7 +97,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     this.#listeners.push(listener);
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#options.shared === true ? this.#partition.caughtUp() : Promise.resolve();
   }
 
@@ -122,23 +122,33 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     }
   }
 
+  async upsert<K extends EntityKind>(
+    kind: K,
+    id: string,
+    change: (had: Entities[K] | undefined) => Entities[K] | undefined,
+  ): Promise<Entry<K> | undefined> {
+    for (;;) {
+      const entry = this.get(kind, id);
+      const value = change(entry?.value);
+      if (value === undefined) return entry;
+      const version = this.versionOf(kind, id);
+      try {
+        await this.put(kind, id, version, value);
+        return { id, version: version + 1, value };
+      } catch (error) {
+        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+      }
+    }
+  }
+
   async update<K extends EntityKind>(
     kind: K,
     id: string,
     change: (value: Entities[K]) => Entities[K] | undefined,
   ): Promise<Entities[K]> {
-    for (;;) {
-      const entry = this.get(kind, id);
-      if (entry === undefined) throw new StatefoldError('NOT_FOUND', `there is no ${kind} ${id}`);
-      const value = change(entry.value);
-      if (value === undefined) return entry.value;
-      try {
-        await this.put(kind, id, entry.version, value);
-        return value;
-      } catch (error) {
-        if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
-      }
-    }
+    const entry = await this.upsert(kind, id, (had) => had && change(had));
+    if (entry === undefined) throw new StatefoldError('NOT_FOUND', `there is no ${kind} ${id}`);
+    return entry.value;
   }
 
   /** Waits for the write in flight; what waits behind it is refused. */

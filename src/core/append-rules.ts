@@ -39,7 +39,7 @@ export const headAfter = (commit: CommitValue): Head => ({
 export const isRemembered = (command: RememberedCommand, position: number, window: number): boolean =>
   command.offset >= position - window;
 
-/** Decides an append on the head and the memory of commands, in the order of `log.md`: known id, type, version. Pure. */
+/** Decides an append on the head and the memory of commands, in this order: a known id, the type, the version. Pure. */
 export function decideAppend(
   command: AppendCommand,
   head: Head | undefined,

@@ -1,5 +1,5 @@
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
-export type Sliced<T> = Iterator<void, T, void>;
+export type Sliced<T> = Generator<void, T, void>;
 
 export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

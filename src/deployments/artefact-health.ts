@@ -1,6 +1,6 @@
-import type { ArtefactEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import type { Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import { pause } from '../core/pause.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { revisionUnit } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
@@ -72,11 +72,9 @@ export class ArtefactHealth {
           );
         return;
       } catch (error) {
-        // Another process struck it too: its count is the one to add to.
-        if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
         if (attempt >= ATTEMPTS && fatal) throw error;
         if (attempt >= ATTEMPTS) return logger.warn({ err: error, tenantId, unitId }, 'a strike could not be noted');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+        await pause(RETRY_MS);
       }
     }
   }
@@ -84,22 +82,18 @@ export class ArtefactHealth {
   /** True: it is halted by this one. */
   async #write({ tenantId, unitId, className, message }: ObservedStrike, fatal: boolean): Promise<boolean> {
     const { catalog, strikes: most, windowMs, clock } = this.#options;
-    // Code that runs for a dry run, say, belongs to nobody.
-    if (!owned(catalog, tenantId, unitId)) return false;
-    const now = clock.now();
-    const entry = catalog.get('artefact', unitId);
-    if (entry?.value.faultedAt !== undefined) return false;
-    const recent = (entry?.value.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
-    const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
-    const halted = fatal || strikes.length >= most;
-    const value: ArtefactEntity = {
-      ...entry?.value,
-      tenantId,
-      unitId,
-      strikes,
-      ...(halted ? { faultedAt: isoTimestamp(now) } : {}),
-    };
-    await catalog.put('artefact', unitId, entry?.version ?? 0, value);
+    let halted = false;
+    // Where another process struck it too, its count is the one to add to.
+    await catalog.upsert('artefact', unitId, (had) => {
+      halted = false;
+      // Code that runs for a dry run, say, belongs to nobody.
+      if (had?.faultedAt !== undefined || !owned(catalog, tenantId, unitId)) return undefined;
+      const now = clock.now();
+      const recent = (had?.strikes ?? []).filter(({ at }) => Date.parse(at) > now - windowMs);
+      const strikes = [...recent, { at: isoTimestamp(now), className, message: message.slice(0, MAX_MESSAGE) }];
+      halted = fatal || strikes.length >= most;
+      return { ...had, tenantId, unitId, strikes, ...(halted ? { faultedAt: isoTimestamp(now) } : {}) };
+    });
     return halted;
   }
 }

@@ -1,4 +1,5 @@
 import { promisify } from 'node:util';
+import { pause } from '../core/pause.js';
 import { gunzip, gzip } from 'node:zlib';
 import type {
   ArtefactFields,
@@ -21,7 +22,7 @@ import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
 import type { SourceFile } from './source-file.js';
-import { unambiguous } from './bindings.js';
+import { unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
 import { boundClass } from './reducer-choice.js';
 import { revised, revisionsOf, withRevisions } from './revisions.js';
@@ -272,36 +273,28 @@ export class DeploymentService implements Deployments {
   async #bind(tenantId: string, aggregateType: string, reducerId: string, className: string): Promise<BindingEntity> {
     const { catalog } = this.#options;
     const id = `${tenantId}/${aggregateType}`;
-    for (;;) {
-      const entry = catalog.get('binding', id);
-      const bound = entry?.value;
-      if (bound?.reducerId === reducerId && bound.className === className) return bound;
-      const fields = {
+    let bound = undefined as BindingEntity | undefined;
+    const entry = await catalog.upsert('binding', id, (had) => {
+      bound = had;
+      if (had?.reducerId === reducerId && had.className === className) return undefined;
+      return {
         tenantId,
         aggregateType,
         reducerId,
         className,
         boundAt: this.#now(),
-        generation: (bound?.generation ?? 0) + 1,
+        generation: (had?.generation ?? 0) + 1,
+        ...(had && { earlier: [...(had.earlier ?? []), formerOf(had)].slice(-REMEMBERED_BINDINGS) }),
       };
-      const binding: BindingEntity =
-        bound === undefined
-          ? fields
-          : { ...fields, earlier: [...(bound.earlier ?? []), formerOf(bound)].slice(-REMEMBERED_BINDINGS) };
-      try {
-        await catalog.put('binding', id, entry?.version ?? 0, binding);
-      } catch (error) {
-        if (error instanceof StatefoldError && error.code === 'ALREADY_EXISTS') continue;
-        throw error;
-      }
-      const reducer = catalog.get('reducer', reducerId)?.value;
-      if (reducer !== undefined && reducer.deletedAt === undefined) return binding;
-      // Its deletion has not seen the binding: the one before holds.
-      if (bound === undefined) await catalog.delete('binding', id, (entry?.version ?? 0) + 1);
-      else
-        await catalog.put('binding', id, (entry?.version ?? 0) + 1, { ...bound, generation: binding.generation + 1 });
-      throw noReducer(reducerId);
-    }
+    });
+    if (entry === undefined || entry.value === bound) return bound as BindingEntity;
+    const { version, value: binding } = entry;
+    const reducer = catalog.get('reducer', reducerId)?.value;
+    if (reducer !== undefined && reducer.deletedAt === undefined) return binding;
+    // Its deletion has not seen the binding: the one before holds.
+    if (bound === undefined) await catalog.delete('binding', id, version);
+    else await catalog.put('binding', id, version, { ...bound, generation: binding.generation + 1 });
+    throw noReducer(reducerId);
   }
 
   async rotateProjectionSecret(tenantId: string, projectionId: string): Promise<string> {
@@ -369,7 +362,7 @@ export class DeploymentService implements Deployments {
           return await work();
         } catch (error) {
           this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
-          await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
+          await pause(RETRY_MS);
         }
       }
     };

@@ -1,4 +1,4 @@
-import type { ArtefactEntity, BindingEntity, Catalog, ProjectionEntity } from '../catalog/catalog.js';
+import type { ArtefactEntity, BindingEntity, Catalog } from '../catalog/catalog.js';
 import { StatefoldError } from '../core/errors.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { TenantDefinitions } from '../tenancy/task-options.js';
@@ -13,7 +13,7 @@ export function tenantDefinitions(catalog: Catalog, tenantId: string): TenantDef
     projections: () => catalog.list('projection', tenantId).flatMap(({ value }) => targetOf(value) ?? []),
     projectionExists: (projectionId) => catalog.get('projection', projectionId)?.value.tenantId === tenantId,
     halted: (unitId) => isHalted(catalog, unitId),
-    refresh: () => catalog.refresh(),
+    caughtUp: () => catalog.caughtUp(),
     assembly: async (artefactId) => {
       const assembly = await catalog.artefacts.get(artefactId, 'assembly');
       if (assembly === undefined)
@@ -63,17 +63,17 @@ export function followCatalog(
   },
 ): void {
   catalog.onChange((change) => {
-    const value = change.value ?? change.previous;
     if (change.kind === 'binding' && change.value !== undefined) {
-      const binding = change.value as BindingEntity;
+      const binding = change.value;
       const reducer = boundReducer(catalog, binding);
       if (reducer !== undefined) tenants.bind(binding.tenantId, reducer);
     } else if (change.kind === 'artefact') {
-      const [now, before] = [change.value, change.previous] as (ArtefactEntity | undefined)[];
+      const { value: now, previous: before } = change;
       if (now !== undefined && now.revivals !== before?.revivals)
         for (const reducer of boundTo(catalog, now)) tenants.bind(now.tenantId, reducer);
     } else if (change.kind === 'projection') {
-      const projection = value as ProjectionEntity;
+      const projection = change.value ?? change.previous;
+      if (projection === undefined) return;
       const target = change.value === undefined ? undefined : targetOf(projection);
       const act = (task: TenantTask): void => {
         if (change.value === undefined) return task.drop(projection.projectionId);

@@ -3,12 +3,12 @@ import type { Fault } from '../core/event.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
 import type { FollowedFeed, ItemKind } from './feed.js';
 
-/** The accepted changes of one tenant, in order. */
-export interface ChangeFeed {
-  /** Highest sequence that was acknowledged, as far as it has come here; 0 before the first. */
-  head(): number;
+/** The accepted changes of one tenant: each projection's are a feed. */
+export interface TenantChanges {
+  /** Of all projections: the highest that was acknowledged, as far as it has come here; 0 before the first. */
+  lastSequence(): number;
   /** Resolves when all that was acknowledged before the call has come here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Those of one projection, by sequence, faults left out. Its `read` throws a StatefoldError CURSOR_EXPIRED with `details.oldestSequence` where retention has taken what was asked for. */
   of(projectionId: string): FollowedFeed<Change>;
 }

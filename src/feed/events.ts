@@ -14,7 +14,7 @@ export interface EventFeedHome {
   /** All inputs in the tenant's one order. */
   readonly inputs: InputFeed;
   /** Resolves when all that was acknowledged before the call, and has a place in the order, can be read here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
 }
 
 /** Positions of a commit's events lie between those of its place and of the next: so no count has to be kept anywhere. */
@@ -53,8 +53,8 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
     return Promise.resolve(positionOfPlace(0));
   }
 
-  refresh(): Promise<void> {
-    return this.#home.refresh();
+  caughtUp(): Promise<void> {
+    return this.#home.caughtUp();
   }
 
   recent(from: number, budget: Budget): Page<PositionedEvent> | undefined {

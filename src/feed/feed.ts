@@ -35,7 +35,7 @@ export interface FollowedFeed<T> extends Feed<T> {
   /** Where a reader without a cursor begins: the first position that was not dropped. */
   start(): Promise<number>;
   /** Resolves when all that was acknowledged before the call can be read here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
 }
 
 /** What the items of a feed are, and how a record of the log becomes one. */

@@ -11,13 +11,18 @@ import { systemTimers, type Timers } from './timers.js';
 
 export interface FeedHubOptions {
   readonly tenants: TenantFeeds;
-  /** Holds the tenants that someone follows, and only those. */
-  readonly followed?: Set<string>;
   readonly timers?: Timers;
 }
 
 /** A subscription of whatever items, as the hub ends and renews it. */
 type Followed = Pick<FeedSubscription<never>, 'sourceId' | 'renewed' | 'fail'>;
+
+/** The subscriptions to one tenant's feeds; there is at least one. */
+interface FollowedTenant {
+  readonly subscriptions: Set<Followed>;
+  /** Its feeds are wanted no more. */
+  readonly release: () => void;
+}
 
 /**
  * The subscriptions to the feeds of all tenants. They outlive a tenant's passivation: each goes on from its own end when the
@@ -25,20 +30,18 @@ type Followed = Pick<FeedSubscription<never>, 'sourceId' | 'renewed' | 'fail'>;
  */
 export class FeedHub {
   readonly #tenants: TenantFeeds;
-  readonly #followed: Set<string> | undefined;
   readonly #timers: Timers;
-  readonly #subscriptions = new Map<string, Set<Followed>>();
+  readonly #followed = new Map<string, FollowedTenant>();
   #closed = false;
 
-  constructor({ tenants, followed, timers = systemTimers }: FeedHubOptions) {
+  constructor({ tenants, timers = systemTimers }: FeedHubOptions) {
     this.#tenants = tenants;
-    this.#followed = followed;
     this.#timers = timers;
     // When what the former feeds had to tell on this turn is told.
     tenants.onActivated((tenant) => queueMicrotask(() => this.#renewed(tenant)));
   }
 
-  /** Pushes to `subscriber` what the source has from `options.from` on: history first, then live, in order, each once. */
+  /** What pushes to `subscriber`, once it is started, what the source has from `options.from` on: history first, then live, in order, each once. */
   subscribe<T>(options: SubscriptionOptions<T>, subscriber: Subscriber<T>): Subscription {
     if (this.#closed) throw shuttingDown();
     const { tenantId } = options;
@@ -50,27 +53,24 @@ export class FeedHub {
       forget: () => this.#forget(tenantId, subscription),
     };
     const subscription = new FeedSubscription(options, subscriber, home);
-    let ofTenant = this.#subscriptions.get(tenantId);
-    if (ofTenant === undefined) {
-      this.#subscriptions.set(tenantId, (ofTenant = new Set()));
-      this.#followed?.add(tenantId);
-    }
-    ofTenant.add(subscription);
-    subscription.start();
+    let tenant = this.#followed.get(tenantId);
+    if (tenant === undefined)
+      this.#followed.set(tenantId, (tenant = { subscriptions: new Set(), release: tenants.keep(tenantId) }));
+    tenant.subscriptions.add(subscription);
     return subscription;
   }
 
   /** How many subscriptions there are, of all tenants. */
   get subscriptions(): number {
     let count = 0;
-    for (const ofTenant of this.#subscriptions.values()) count += ofTenant.size;
+    for (const { subscriptions } of this.#followed.values()) count += subscriptions.size;
     return count;
   }
 
-  /** Ends the subscriptions to what was the feed of a projection, say, with NOT_FOUND. */
-  sourceDeleted(tenantId: string, sourceId: string): void {
-    const reason = new StatefoldError('NOT_FOUND', `projection ${sourceId} was deleted`);
-    for (const one of [...(this.#subscriptions.get(tenantId) ?? [])]) if (one.sourceId === sourceId) one.fail(reason);
+  /** Ends the subscriptions to a source that is no more with NOT_FOUND; `what` it was, for the message: `projection p1`. */
+  sourceDeleted(tenantId: string, sourceId: string, what: string): void {
+    const reason = new StatefoldError('NOT_FOUND', `${what} was deleted`);
+    for (const one of this.#of(tenantId)) if (one.sourceId === sourceId) one.fail(reason);
   }
 
   /** Ends its subscriptions with NOT_FOUND. */
@@ -81,30 +81,35 @@ export class FeedHub {
   /** Ends every subscription with UNAVAILABLE. */
   close(): void {
     this.#closed = true;
-    for (const tenantId of [...this.#subscriptions.keys()]) this.#end(tenantId, shuttingDown());
+    for (const tenantId of [...this.#followed.keys()]) this.#end(tenantId, shuttingDown());
   }
 
   /** Ends the subscriptions of tenants that another process serves now: they go on there, from where they are. */
-  reassign(serves: (tenantId: string) => boolean): void {
-    for (const tenantId of [...this.#subscriptions.keys()])
-      if (!serves(tenantId))
+  reassign(elsewhere: (tenantId: string) => boolean): void {
+    for (const tenantId of [...this.#followed.keys()])
+      if (elsewhere(tenantId))
         this.#end(tenantId, new StatefoldError('UNAVAILABLE', 'another process serves the tenant now; connect again'));
   }
 
   #renewed(tenant: TenantFeed): void {
-    for (const one of [...(this.#subscriptions.get(tenant.tenantId) ?? [])]) one.renewed(tenant);
+    for (const one of this.#of(tenant.tenantId)) one.renewed(tenant);
   }
 
   #end(tenantId: string, reason: StatefoldError): void {
-    for (const one of [...(this.#subscriptions.get(tenantId) ?? [])]) one.fail(reason);
+    for (const one of this.#of(tenantId)) one.fail(reason);
   }
 
   #forget(tenantId: string, subscription: Followed): void {
-    const ofTenant = this.#subscriptions.get(tenantId);
-    ofTenant?.delete(subscription);
-    if (ofTenant?.size !== 0) return;
-    this.#subscriptions.delete(tenantId);
-    this.#followed?.delete(tenantId);
+    const tenant = this.#followed.get(tenantId);
+    tenant?.subscriptions.delete(subscription);
+    if (tenant?.subscriptions.size !== 0) return;
+    this.#followed.delete(tenantId);
+    tenant.release();
+  }
+
+  /** As they are now: they may end while they are told. */
+  #of(tenantId: string): readonly Followed[] {
+    return [...(this.#followed.get(tenantId)?.subscriptions ?? [])];
   }
 }
 

@@ -65,6 +65,11 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     this.#pushed.raise();
   }
 
+  /** A record was folded that counts and is no item: who reads on comes past it. */
+  passed(): void {
+    this.#pushed.raise();
+  }
+
   subscribe(advanced: Advanced): () => void {
     return this.#pushed.subscribe(advanced);
   }

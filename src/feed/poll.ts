@@ -1,5 +1,5 @@
 import type { FeedHub } from './hub.js';
-import type { Subscription, SubscriptionOptions } from './subscription.js';
+import type { SubscriptionOptions } from './subscription.js';
 import type { Timers } from './timers.js';
 
 export interface PollOptions<T> extends Pick<SubscriptionOptions<T>, 'tenantId' | 'source' | 'wanted'> {
@@ -24,19 +24,17 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
   const { tenantId, source, from, wanted, take, waitMs, waiting, timers, signal } = options;
   return new Promise((resolve, reject) => {
     const ends: (() => void)[] = [];
-    // Its first calls come while it is made.
-    const of: { subscription?: Subscription } = {};
     let answered = false;
     let taken = false;
     let waits = false;
     const answer = (result: () => void): void => {
       if (answered) return;
       answered = true;
-      of.subscription?.close();
+      subscription.close();
       for (const end of ends) end();
       result();
     };
-    const stop = (): void => answer(() => resolve(of.subscription?.end ?? from));
+    const stop = (): void => answer(() => resolve(subscription.end));
     const subscription = hub.subscribe<T>(
       { tenantId, source, from, wanted, whenAway: 'end' },
       {
@@ -44,8 +42,7 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
           if (answered) return false;
           taken = true;
           if (take(item)) return true;
-          // Its end is behind this item when the push has returned; and until then there may be no subscription to close.
-          queueMicrotask(stop);
+          stop();
           return false;
         },
         caughtUp: (end) => {
@@ -58,9 +55,9 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
         ended: (reason) => answer(() => reject(reason instanceof Error ? reason : new Error(String(reason)))),
       },
     );
-    of.subscription = subscription;
-    if (answered) subscription.close();
-    else if (signal.aborted) stop();
+    subscription.start();
+    if (answered) return;
+    if (signal.aborted) stop();
     else {
       signal.addEventListener('abort', stop);
       ends.push(() => signal.removeEventListener('abort', stop));

@@ -29,6 +29,8 @@ export interface SubscriptionOptions<T> {
 export interface Subscription {
   /** Everything before it was pushed or passed over; -1 while it is not known where "from now on" begins. */
   readonly end: number;
+  /** Begins, once: the first items may be pushed while it is called. */
+  start(): void;
   /** The subscriber has room again. */
   resume(): void;
   /** Nothing is pushed after it. */

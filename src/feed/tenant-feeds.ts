@@ -1,11 +1,11 @@
-import type { ChangeFeed } from './changes.js';
+import type { TenantChanges } from './changes.js';
 import type { EventFeed } from './events.js';
 import type { FollowedFeed } from './feed.js';
 
 /** A tenant as those see it who follow what comes of it. */
 export interface TenantFeed {
   readonly tenantId: string;
-  readonly changes: ChangeFeed;
+  readonly changes: TenantChanges;
   readonly events: EventFeed;
 }
 
@@ -15,6 +15,8 @@ export interface TenantFeeds {
   open(tenantId: string): Promise<TenantFeed>;
   /** The tenant if its feeds are here already. */
   active(tenantId: string): TenantFeed | undefined;
+  /** Someone here follows the tenant, until the result is called: its feeds are wanted, also while they are not here. */
+  keep(tenantId: string): () => void;
   /** Called for each tenant when its feeds are here, also in place of earlier ones. */
   onActivated(listener: (tenant: TenantFeed) => void): void;
 }

@@ -9,7 +9,7 @@ export interface Principal {
   readonly keyId: string;
 }
 
-type KeyCatalog = Pick<Catalog, 'keyByHash' | 'get' | 'onChange' | 'refresh'>;
+type KeyCatalog = Pick<Catalog, 'keyByHash' | 'get' | 'onChange' | 'caughtUp'>;
 
 const LONGEST_KEY = 256;
 
@@ -45,7 +45,7 @@ export class Authenticator {
 
   /**
    * As `authenticate`, for a key that another process may have made a moment ago: one that isn't known is looked for again in
-   * all that was written. However many such keys come, the catalog's refreshes gather, so they cost one query at a time.
+   * all that was written. However many such keys come, those who wait for the catalog gather, so they cost one query at a time.
    */
   async admit(request: IncomingMessage): Promise<Principal> {
     // Revoked is for good.
@@ -54,7 +54,7 @@ export class Authenticator {
       isKey(request.headers['x-api-key']) &&
       this.#named(request)?.revokedAt === undefined
     )
-      await this.#catalog.refresh();
+      await this.#catalog.caughtUp();
     return this.authenticate(request);
   }
 
@@ -67,8 +67,7 @@ export class Authenticator {
   onRevoked(listener: (keyId: string) => void): void {
     this.#catalog.onChange(({ kind, id, value, previous }) => {
       if (kind !== 'key') return;
-      const inForce = (key: typeof value): boolean =>
-        key !== undefined && !('revokedAt' in key && key.revokedAt !== undefined);
+      const inForce = (key: typeof value): boolean => key !== undefined && key.revokedAt === undefined;
       if (inForce(previous) && !inForce(value)) listener(id);
     });
   }

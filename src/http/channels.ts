@@ -17,7 +17,7 @@ import { StreamServer } from './websocket/stream-server.js';
 export interface ChannelsOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get' | 'refresh' | 'onChange'>;
+  readonly catalog: Pick<Catalog, 'caughtUp' | 'onChange'>;
   readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> & Partial<Pick<Admission, 'memory'>>;
   readonly logger: Logger;
   /** Told how many WebSockets are open. */

@@ -1,6 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import type { AggregateHome, Aggregates } from '../aggregates/aggregates.js';
 import type { AggregateHomes, Tenant, Tenants } from '../tenancy/tenant.js';
+import type { Projections } from '../projections/projections.js';
 import type { Faults } from '../tenancy/faults.js';
 
 interface Waiting {
@@ -66,26 +67,49 @@ const lateRead = (): Error =>
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   });
 
-/** What to say of a call that is late, where another is meant than a read that can be sent again. */
-type Lates<Role> = { readonly [Name in keyof Role]?: () => Error };
+const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
+  append: (command) => deadlines.within(of.append(command), lateAppend),
+  events: (query) => deadlines.within(of.events(query), lateRead),
+  state: (aggregateType, aggregateId) => deadlines.within(of.state(aggregateType, aggregateId), lateRead),
+  release: (query) => deadlines.within(of.release(query), lateRelease),
+});
 
-const HOME: Lates<AggregateHome> = { append: lateAppend, release: lateRelease };
-const FAULTS: Lates<Faults> = { releaseKeys: lateRelease };
+const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
+  list: (query) => deadlines.within(of.list(query), lateRead),
+  types: () => deadlines.within(of.types(), lateRead),
+  catchUp: (aggregateType) => of.catchUp(aggregateType),
+  keptGenerations: (aggregateType) => of.keptGenerations(aggregateType),
+});
+
+const projections = (of: Projections, deadlines: Deadlines): Projections => ({
+  states: (query) => deadlines.within(of.states(query), lateRead),
+  statesOf: (projectionId, key) => deadlines.within(of.statesOf(projectionId, key), lateRead),
+  build: (projectionId) => of.build(projectionId),
+  life: (projectionId) => of.life(projectionId),
+  onLive: (listener) => of.onLive(listener),
+});
+
+const faults = (of: Faults, deadlines: Deadlines): Faults => ({
+  ofType: (aggregateType, query) => deadlines.within(of.ofType(aggregateType, query), lateRead),
+  countOfType: (aggregateType) => deadlines.within(of.countOfType(aggregateType), lateRead),
+  ofProjection: (projectionId, query) => deadlines.within(of.ofProjection(projectionId, query), lateRead),
+  countOfProjection: (projectionId) => deadlines.within(of.countOfProjection(projectionId), lateRead),
+  releaseKeys: (query) => deadlines.within(of.releaseKeys(query), lateRelease),
+});
 
 /**
  * The tenants, answering in time: also while a log that is away keeps them waiting, or one of them is long in being restored.
- * Every promise of a role has a deadline, also of methods to come. Feeds have none: whoever follows them waits as long as
- * there is nothing new.
+ * Every promise of a role has a deadline. Feeds have none: whoever follows them waits as long as there is nothing new.
  */
 export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines): Tenants & AggregateHomes {
-  const home = once((of: AggregateHome) => inTime(of, deadlines, HOME));
-  const timed = once(({ tenantId, aggregates, projections, faults, changes, events }: Tenant): Tenant => ({
-    tenantId,
-    aggregates: inTime<Aggregates>(aggregates, deadlines),
-    projections: inTime(projections, deadlines),
-    faults: inTime(faults, deadlines, FAULTS),
-    changes,
-    events,
+  const timedHome = once((of: AggregateHome) => home(of, deadlines));
+  const timed = once((of: Tenant): Tenant => ({
+    tenantId: of.tenantId,
+    aggregates: aggregates(of.aggregates, deadlines),
+    projections: projections(of.projections, deadlines),
+    faults: faults(of.faults, deadlines),
+    changes: of.changes,
+    events: of.events,
   }));
   return {
     active: (tenantId) => {
@@ -97,35 +121,9 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
     partitionsOf: (tenantId) => tenants.partitionsOf(tenantId),
     home: (tenantId, aggregateId) => {
       const of = tenants.home(tenantId, aggregateId);
-      return of instanceof Promise ? deadlines.within(of, lateRead).then(home) : home(of);
+      return of instanceof Promise ? deadlines.within(of, lateRead).then(timedHome) : timedHome(of);
     },
   };
-}
-
-/** The role, whose promises are given up when they are late. What its methods answer at once is as it was. */
-function inTime<Role extends object>(role: Role, deadlines: Deadlines, lates: Lates<Role> = {}): Role {
-  const timed: Record<string, unknown> = {};
-  for (const name of methodNames(role)) {
-    const late = lates[name as keyof Role] ?? lateRead;
-    timed[name] = (...given: unknown[]): unknown => {
-      const answer = (role as Record<string, (...given: unknown[]) => unknown>)[name]?.(...given);
-      return answer instanceof Promise ? deadlines.within(answer, late) : answer;
-    };
-  }
-  return timed as Role;
-}
-
-/** Of the object, and of the classes that it is of. */
-function methodNames(of: object): Set<string> {
-  const names = new Set<string>();
-  for (
-    let at: object | null = of;
-    at !== null && at !== Object.prototype;
-    at = Object.getPrototypeOf(at) as object | null
-  )
-    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at)))
-      if (typeof value === 'function' && name !== 'constructor') names.add(name);
-  return names;
 }
 
 /** The same result for the same argument. */

@@ -1,30 +1,23 @@
-import type { Catalog } from '../catalog/catalog.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import type { FeedHub } from '../feed/hub.js';
-import { notificationBytes } from '../feed/notification-record.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll } from '../feed/poll.js';
-import { changesOf } from '../feed/sources.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import type { FollowQuery } from './followed.js';
 import { memoryOf } from './request-memory.js';
-import { requireProjection } from './require-projection.js';
 import type { Call } from './route.js';
 
 export interface PollingOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get'>;
   readonly quota: ConcurrencyQuota;
   readonly timers?: Timers;
 }
 
 /** What a poll asks for. */
-export interface PollQuery {
-  readonly projectionId: string;
-  /** Undefined: from the oldest that is kept. */
-  readonly after: number | undefined;
+export interface PollQuery<T> extends FollowQuery<T> {
+  /** Most items of the answer. */
   readonly limit: number;
-  readonly key: string | undefined;
 }
 
 /** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
@@ -41,19 +34,18 @@ export class Polling {
     this.#timers = options.timers ?? systemTimers;
   }
 
-  async answer(
+  async answer<T>(
     call: Pick<Call, 'request' | 'response' | 'tenantId' | 'answer'>,
-    query: PollQuery,
+    { followed, after, limit }: PollQuery<T>,
     waitSeconds: number,
   ): Promise<void> {
-    const { catalog, hub, tenants, quota } = this.#options;
+    const { hub, tenants, quota } = this.#options;
     const { request, response, tenantId } = call;
-    const { projectionId, after, limit, key } = query;
-    requireProjection(catalog, tenantId, projectionId);
-    const source = changesOf(projectionId);
+    const { source, wanted } = followed;
+    followed.guard(tenantId);
     const feed = source.of(await tenants.open(tenantId));
     // What was answered elsewhere is in this answer too.
-    await feed.refresh();
+    await feed.caughtUp();
     const memory = memoryOf(request);
     await memory?.pageOf(response);
     const records: Buffer[] = [];
@@ -67,9 +59,9 @@ export class Polling {
         tenantId,
         source,
         from: after === undefined ? await feed.start() : after + 1,
-        wanted: key === undefined ? undefined : (change) => change.key === key,
-        take: (change) => {
-          const { record } = notificationBytes(change);
+        wanted,
+        take: (item) => {
+          const { record } = followed.encode(item);
           bytes += record.length;
           return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
         },
@@ -83,7 +75,7 @@ export class Polling {
       });
       if (response.destroyed) return;
       response.setHeader('Cache-Control', 'no-store');
-      call.answer(200, pageJson(records, key === undefined ? undefined : end - 1));
+      call.answer(200, pageJson(followed.words.items, records, wanted === undefined ? undefined : end - 1));
     } finally {
       this.#polls.delete(stop);
       response.off('close', stop);
@@ -96,12 +88,11 @@ export class Polling {
   }
 }
 
-const OPEN = Buffer.from('{"notifications":[');
 const COMMA = Buffer.from(',');
 
 /** `cursor`: how far was read, told where a filter may have passed over what lies between. */
-function pageJson(records: readonly Buffer[], cursor: number | undefined): Buffer {
-  const parts: Buffer[] = [OPEN];
+function pageJson(member: string, records: readonly Buffer[], cursor: number | undefined): Buffer {
+  const parts: Buffer[] = [Buffer.from(`{"${member}":[`)];
   records.forEach((record, i) => {
     if (i > 0) parts.push(COMMA);
     parts.push(record);

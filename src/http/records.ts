@@ -9,7 +9,7 @@ import type {
   TenantEntity,
 } from '../catalog/catalog.js';
 import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
-import type { UnboundType } from '../deployments/bindings.js';
+import type { UnboundType } from '../deployments/binding-records.js';
 import type { Notified } from '../deployments/deployments.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { faultForClients, isoTimestamp } from '../core/event.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Inspections } from '../inspection/inspections.js';
-import type { EventEffect, StateAt } from '../inspection/state-at.js';
+import type { EventEffect, StateAt } from '../inspection/fold-state-at.js';
 import { JsonWriter } from './json-writer.js';
 import { anyText, described, flag, integerFrom, time, type Values } from './parameters.js';
 import { eventType, Fault, integer, text, timestamp } from './schema.js';

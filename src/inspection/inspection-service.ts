@@ -18,7 +18,7 @@ import { dryRunReducer } from './reducer-dry-run.js';
 import { Refold } from './refold.js';
 import { scratchName } from './scratch-priority.js';
 import { type Bench, DeadlinePassedError, inTime, ScratchRunner } from './scratch-runner.js';
-import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './state-at.js';
+import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './fold-state-at.js';
 import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
 import { verifyAggregates } from './verify-aggregates.js';
 import { verifyProjection } from './verify-projection.js';

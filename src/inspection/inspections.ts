@@ -1,6 +1,6 @@
 import type { SourceFile } from '../deployments/source-file.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
-import type { StateAt, StateAtQuery } from './state-at.js';
+import type { StateAt, StateAtQuery } from './fold-state-at.js';
 import type { AggregatesVerified, AggregatesToVerify, KeysToVerify, KeysVerified } from './verification.js';
 
 /** A compiled reducer of the tenant; neither: the one that is bound. */

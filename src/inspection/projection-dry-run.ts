@@ -4,7 +4,7 @@ import type { ProjectionSource } from '../projections/projection-source.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
 import type { ProjectionDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';
-import { portions } from './portions.js';
+import { pagesOf } from './table-pages.js';
 import { ProjectionRefold } from './projection-refold.js';
 import type { Bench } from './scratch-runner.js';
 
@@ -73,7 +73,7 @@ export async function dryRunProjection({
     const rows = rowsOf(source, projectionId ?? '', live?.revision ?? 0, () => bench.breathe());
     await refold.aligned(rows, ([key, classIndex]) => {
       const { unit, result } = gone[classIndex] ?? {};
-      // As it is now: the portion was read a moment ago.
+      // As it is now: the page was read a moment ago.
       const row = rowOf(source, projectionId, live, oldClasses[classIndex] ?? '', key);
       if (unit !== undefined && row !== undefined && row.state !== null && refold.state(unit, key) === undefined)
         result?.compare(key, undefined, row, undefined);
@@ -89,7 +89,7 @@ export async function* rowsOf(
 ): AsyncGenerator<Row> {
   const read = (after: Row | undefined): Iterable<Row> =>
     source.rows(projectionId, revision, after === undefined ? undefined : [after[0], after[1]]);
-  for await (const portion of portions(read, between)) yield* portion;
+  for await (const page of pagesOf(read, between)) yield* page;
 }
 
 /** @throws StatefoldError UNAVAILABLE where another revision is live by now */

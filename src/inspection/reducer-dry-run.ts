@@ -3,7 +3,7 @@ import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import type { ReducerDryRunOptions } from './dry-run.js';
 import type { DryRunTally } from './dry-run-tally.js';
-import { portions, sampleOf } from './portions.js';
+import { pagesOf, sampleOf } from './table-pages.js';
 import { Refold, refoldAll } from './refold.js';
 import type { Bench } from './scratch-runner.js';
 
@@ -98,9 +98,9 @@ async function* chosen(
     return;
   }
   let left = limit;
-  for await (const portion of aggregatesOf(sources, aggregateType, () => bench.breathe())) {
-    yield portion.slice(0, left);
-    left -= portion.length;
+  for await (const page of aggregatesOf(sources, aggregateType, () => bench.breathe())) {
+    yield page.slice(0, left);
+    left -= page.length;
     if (left <= 0) return;
   }
 }
@@ -112,11 +112,10 @@ export async function* aggregatesOf(
   between: () => Promise<void>,
 ): AsyncGenerator<readonly Chosen[]> {
   for (const source of sources)
-    for await (const ids of portions<string>((after) => source.aggregatesOfType(aggregateType, after ?? ''), between))
+    for await (const ids of pagesOf<string>((after) => source.aggregatesOfType(aggregateType, after ?? ''), between))
       yield ids.map((aggregateId) => ({ source, aggregateId }));
 }
 
-export async function* windows<T>(portioned: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
-  for await (const portion of portioned)
-    for (let at = 0; at < portion.length; at += WINDOW) yield portion.slice(at, at + WINDOW);
+export async function* windows<T>(paged: AsyncIterable<readonly T[]>): AsyncGenerator<readonly T[]> {
+  for await (const page of paged) for (let at = 0; at < page.length; at += WINDOW) yield page.slice(at, at + WINDOW);
 }

@@ -17,39 +17,39 @@ const READ_AT_ONCE = 8;
 /** Of events that were all passed over. */
 const NOTHING: FoldOutcome = { states: [] };
 
-/** Events of an aggregate in order, a portion at a time. */
+/** Events of an aggregate in order, a page at a time. */
 class EventCursor {
   readonly #chunks: AsyncGenerator<readonly StoredCommit[]>;
-  readonly #through: number;
+  readonly #toVersion: number;
   readonly #skipped: readonly number[];
   #commits: StoredCommit[] = [];
   #events: Iterator<StoredEvent> | undefined;
   #next: StoredEvent | undefined;
 
-  constructor(source: AggregateSource, aggregateId: string, through: number, skipped: readonly number[]) {
-    this.#chunks = source.history(aggregateId, 1, through);
-    this.#through = through;
+  constructor(source: AggregateSource, aggregateId: string, toVersion: number, skipped: readonly number[]) {
+    this.#chunks = source.history(aggregateId, 1, toVersion);
+    this.#toVersion = toVersion;
     this.#skipped = skipped;
   }
 
-  /** At least one unless there is none up to the version. `through`: the last version that was passed, folded or not. */
+  /** At least one unless there is none up to the version. `passed`: the last version that was passed, folded or not. */
   async take(
     count: number,
     maxBytes: number,
     until: number,
-  ): Promise<{ readonly events: HostEvent[]; readonly skipped: readonly HostEvent[]; readonly through: number }> {
+  ): Promise<{ readonly events: HostEvent[]; readonly skipped: readonly HostEvent[]; readonly passed: number }> {
     const events: HostEvent[] = [];
     const skipped: HostEvent[] = [];
-    let through = 0;
+    let passed = 0;
     for (let bytes = 0; events.length + skipped.length < count && bytes < maxBytes;) {
       const event = (this.#next ??= await this.#pull());
-      if (event === undefined || event.version > Math.min(until, this.#through)) break;
+      if (event === undefined || event.version > Math.min(until, this.#toVersion)) break;
       this.#next = undefined;
-      through = event.version;
+      passed = event.version;
       (this.#skipped.includes(event.version) ? skipped : events).push(event);
       bytes += event.data.length + (event.metadata?.length ?? 0);
     }
-    return { events, skipped, through };
+    return { events, skipped, passed };
   }
 
   async #pull(): Promise<StoredEvent | undefined> {
@@ -68,11 +68,11 @@ class EventCursor {
   }
 }
 
-/** An aggregate that is folded again from its first event, in portions. */
+/** An aggregate that is folded again from its first event, in pages. */
 export class Refold {
   readonly unit: Unit;
   readonly aggregateId: string;
-  readonly through: number;
+  readonly toVersion: number;
   readonly #cursor: EventCursor;
   readonly #source: AggregateSource;
   readonly #stop: Fault | undefined;
@@ -92,39 +92,39 @@ export class Refold {
     unit: Unit,
     source: AggregateSource,
     aggregateId: string,
-    through: number,
+    toVersion: number,
     { skipped, stop }: ReducerMarks = NO_MARKS,
   ) {
     this.unit = unit;
     this.#source = source;
     this.aggregateId = aggregateId;
-    this.#stop = stop !== undefined && stop.version <= through ? stop : undefined;
-    this.through = this.#stop === undefined ? through : this.#stop.version - 1;
-    this.#cursor = new EventCursor(source, aggregateId, this.through, skipped);
+    this.#stop = stop !== undefined && stop.version <= toVersion ? stop : undefined;
+    this.toVersion = this.#stop === undefined ? toVersion : this.#stop.version - 1;
+    this.#cursor = new EventCursor(source, aggregateId, this.toVersion, skipped);
     this.#reach(0);
   }
 
   get done(): boolean {
-    return this.fault !== undefined || this.version >= this.through;
+    return this.fault !== undefined || this.version >= this.toVersion;
   }
 
   /** What is to be folded next, up to the version; undefined when nothing is. `each`: the state after every event is wanted. */
   async item({
     count = EVENTS_PER_ITEM,
-    until = this.through,
+    until = this.toVersion,
     each = false,
   }: { readonly count?: number; readonly until?: number; readonly each?: boolean } = {}): Promise<
     FoldItem | undefined
   > {
     if (this.done || this.version >= until) return undefined;
-    const { events, skipped, through } = await this.#cursor.take(count, BYTES_PER_ITEM, until);
+    const { events, skipped, passed } = await this.#cursor.take(count, BYTES_PER_ITEM, until);
     if (events.length + skipped.length === 0)
       throw new StatefoldError(
         'UNAVAILABLE',
         `a part of the history of '${this.aggregateId}' is not here; send the request again`,
       );
     this.skipped = skipped;
-    this.#taken = through;
+    this.#taken = passed;
     const { unit, aggregateId, version, state } = this;
     return {
       unit,
@@ -152,7 +152,7 @@ export class Refold {
   /** Where the log says that its process was stopped, it stands. */
   #reach(version: number): void {
     this.version = version;
-    if (version >= this.through) this.fault ??= this.#stop;
+    if (version >= this.toVersion) this.fault ??= this.#stop;
   }
 
   /** The event at which the log says that it stands; undefined: the code itself stopped, or nothing did. */

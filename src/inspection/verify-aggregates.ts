@@ -3,7 +3,7 @@ import { partitionOf } from '../core/murmur2.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { ReducerState } from '../store/partition-tables.js';
-import { sampleOf } from './portions.js';
+import { sampleOf } from './table-pages.js';
 import type { AggregateRow } from './read-store-rows.js';
 import { aggregatesOf, windows } from './reducer-dry-run.js';
 import { Refold, refoldAll } from './refold.js';
@@ -85,8 +85,8 @@ function checkedOf(
   const stored = source.stored(aggregateId, aggregateType);
   const head = source.head(aggregateId)?.version ?? 0;
   // What stopped it must stop it again.
-  const through = stored === undefined ? head : Math.min(head, stored.fault?.version ?? stored.version);
-  return { refold: new Refold(unit, source, aggregateId, through, source.marks(aggregateId, bound)), stored };
+  const toVersion = stored === undefined ? head : Math.min(head, stored.fault?.version ?? stored.version);
+  return { refold: new Refold(unit, source, aggregateId, toVersion, source.marks(aggregateId, bound)), stored };
 }
 
 async function* chosen(

@@ -2,7 +2,7 @@ import type { ProjectionUnit } from '../code-host/code-host.js';
 import type { ProjectionSource } from '../projections/projection-source.js';
 import { sameState } from '../projections/projection-unit.js';
 import type { KeyState, LiveProjection } from '../store/partition-tables.js';
-import { portions, sampleOf } from './portions.js';
+import { pagesOf, sampleOf } from './table-pages.js';
 import { rowOf, rowsOf } from './projection-dry-run.js';
 import { ProjectionRefold, type RefoldedKey } from './projection-refold.js';
 import type { KeyRow } from './read-store-rows.js';
@@ -117,5 +117,5 @@ async function* keysOf({ bench, source, projectionId, live }: VerifyProjection):
   type Row = readonly [key: string, classIndex: number, row: KeyState];
   const read = (after: Row | undefined): Iterable<Row> =>
     source.rows(projectionId, live.revision, after === undefined ? undefined : [after[0], after[1]]);
-  for await (const portion of portions(read, () => bench.breathe())) yield portion.map(([key]) => key);
+  for await (const page of pagesOf(read, () => bench.breathe())) yield page.map(([key]) => key);
 }

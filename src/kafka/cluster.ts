@@ -1,4 +1,5 @@
 import type { PartitionRef } from '../core/partition-ref.js';
+import { pause } from '../core/pause.js';
 import { Broker, type Lane } from './broker.js';
 import type { BrokerConnection, ConnectionSettings } from './broker-connection.js';
 import { metadataCall, type Metadata } from './calls.js';
@@ -203,7 +204,7 @@ export class Cluster {
         else if (error instanceof UnansweredError) delay = unanswered++ === 0 ? losses.shift() : undefined;
         else if (error instanceof KafkaCodeError && isMove(error.code)) delay = moves.shift();
         if (delay === undefined) throw error;
-        if (delay > 0) await new Promise((resolve) => setTimeout(resolve, delay));
+        if (delay > 0) await pause(delay, { ref: true });
       }
     }
   }

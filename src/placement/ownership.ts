@@ -14,6 +14,8 @@ export interface Ownership {
   notifies(tenantId: string): boolean;
   /** Who serves the tenant's polls, WebSockets and SSE: who notifies, or the owner where no process has the role. */
   notifierOf(tenantId: string): Owner;
+  /** Another process is known to serve them; false also while none is known. */
+  notifiedElsewhere(tenantId: string): boolean;
   /** Called after each change of the assignment, when `ownerOf` answers by the new one. */
   onChange(listener: () => void): void;
   /** Resolves at the next change of the assignment, or after so many milliseconds. */

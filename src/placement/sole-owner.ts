@@ -1,4 +1,5 @@
 import type { Owner, Ownership } from './ownership.js';
+import { pause } from '../core/pause.js';
 
 /** One process has every tenant, as with the embedded log. */
 export class SoleOwner implements Ownership {
@@ -20,12 +21,16 @@ export class SoleOwner implements Ownership {
     return 'self';
   }
 
+  notifiedElsewhere(): boolean {
+    return false;
+  }
+
   onChange(): void {
     return;
   }
 
   changed(withinMs: number): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, withinMs).unref());
+    return pause(withinMs);
   }
 
   leave(): Promise<void> {

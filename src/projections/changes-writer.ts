@@ -4,7 +4,7 @@ import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangesBody, ChangeValue } from '../core/records.js';
-import { changeOf, CHANGES, type ChangeFeed } from '../feed/changes.js';
+import { changeOf, CHANGES, type TenantChanges } from '../feed/changes.js';
 import { LogFeed } from '../feed/log-feed.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
@@ -82,7 +82,7 @@ const ROOM_WAIT_MS = 10_000;
 export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
-export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, ChangeFeed, AcceptedChanges {
+export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionObserver, TenantChanges, AcceptedChanges {
   readonly ref: PartitionRef;
   /** Accepted changes of all projections, faults too. */
   readonly all: LogFeed<ChangesBody, Change>;
@@ -96,7 +96,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   #queue: Group[] = [];
   /** The first change of each projection that its followers were not told of yet. */
   readonly #fresh = new Map<string, number>();
-  #head = 0;
+  #lastSequence = 0;
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
   #stopped: Error | undefined;
@@ -134,7 +134,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       voids: tables.voids('changes'),
       folded: this.#partition,
     });
-    this.#head = Math.max(0, from.position - 1);
+    this.#lastSequence = Math.max(0, from.position - 1);
     this.#recorded = new RecordedChanges(tables);
     this.#inputsTrimmedTo = trimmed?.inputsTo ?? 0;
     this.#lastTrimmed = trimmed?.last ?? 0;
@@ -238,7 +238,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       value.projectionId,
       last === undefined ? [inputOffset, inputIndex] : [inputOffset, inputIndex, true],
     );
-    this.#head = record.offset;
+    this.#lastSequence = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
     if (this.#fresh.size === 0) queueMicrotask(() => this.#publish());
@@ -259,7 +259,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#anchoredAt = undefined;
     this.#lastTrimmed = start - 1;
     this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, this.#lastSeen < 0 ? inputs : this.#lastSeen + 1);
-    this.#head = Math.max(this.#head, start - 1);
+    this.#lastSequence = Math.max(this.#lastSequence, start - 1);
     if (this.trimmedBefore !== undefined) this.all.startsAt(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
@@ -389,11 +389,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#options.listener.stopped(error);
   }
 
-  head(): number {
-    return this.#head;
+  lastSequence(): number {
+    return this.#lastSequence;
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return this.#owned ? Promise.resolve() : this.#partition.caughtUp();
   }
 
@@ -406,10 +406,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     if (this.#stopped) throw new StatefoldError('UNAVAILABLE', 'the tenant is not served now; send the request again');
   }
 
-  async oldest(projectionId: string): Promise<number> {
+  trimmedTo(projectionId: string): number {
+    return Math.max(this.#options.tables.trimmed(projectionId), this.#lastTrimmed) + 1;
+  }
+
+  async trim(projectionId: string): Promise<void> {
     const { log, ref, tables } = this.#options;
     tables.trimChanges(projectionId, await log.startOffset(ref));
-    return Math.max(tables.trimmed(projectionId), this.#lastTrimmed);
   }
 
   follow(projectionId: string, feed: ProjectionChanges): () => void {

@@ -9,7 +9,7 @@ import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js
 import {
   beforeHalt,
   compareUnits,
-  pendingOf,
+  pendingState,
   storeNewer,
   stateName,
   type Effect,
@@ -125,7 +125,7 @@ export class PartedInput {
     forget();
     const now = new Map<string, PendingState>();
     for (const { unit, key, state, fault } of there)
-      now.set(stateName(unit, key), pendingOf(state, fault !== undefined));
+      now.set(stateName(unit, key), pendingState(state, fault !== undefined));
     const behind = await this.#fold(
       batch.startingAt(last.eventId, true),
       this.#units,

@@ -3,7 +3,7 @@ import type { ProjectionCursor } from './projection-cursor.js';
 import type { SwapCause } from '../core/change.js';
 import { SLICE, SliceMeter, StorePace, type SliceBounds } from '../jobs/sliced-job.js';
 import { RETRY_MS } from '../jobs/steps.js';
-import { pause } from '../log/journal/retry.js';
+import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
@@ -97,7 +97,7 @@ export class ProjectionBuilds {
   }
 
   /** From states of the same code that are kept, or, where it was halted, that are live; or from the start, as a rebuild always is. */
-  #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, through: number): Build {
+  #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, end: number): Build {
     const { tables } = this.#options;
     const live = tables.liveProjection(projectionId);
     if (cause === 'revive' && live?.artefactId === artefactId)
@@ -112,7 +112,7 @@ export class ProjectionBuilds {
         seedFrom: live.revision,
       });
     const adopted =
-      cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, through);
+      cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, end);
     const progress = {
       revision,
       artefactId,
@@ -276,7 +276,7 @@ export class ProjectionBuilds {
       if (last >= cursor.stored && !one.swapping) return pause(STORED_MS);
       // Nor whether the halted code came to the last part of that input's changes, where they came in parts.
       if (parted === true) return this.#set(one, progress);
-      return this.#set(one, { ...one.progress, seeded: { through: last + 1 } });
+      return this.#set(one, { ...one.progress, seeded: { end: last + 1 } });
     }
     const meter = new SliceMeter(slice);
     for (const [key, classIndex, row] of tables.keyStates(projectionId, from, '', seeded.after)) {
@@ -285,7 +285,7 @@ export class ProjectionBuilds {
       this.#set(one, { ...one.progress, seeded: { ...seeded, after: [key, classIndex] } });
       return this.#pace.next();
     }
-    this.#set(one, { ...progress, position: seeded.through });
+    this.#set(one, { ...progress, position: seeded.end });
   }
 
   async #fold(one: Build, end: number): Promise<void> {

@@ -9,12 +9,14 @@ import type { PartitionTables } from '../store/partition-tables.js';
 /** All changes of a tenant that were accepted. */
 export interface AcceptedChanges {
   readonly all: LogFeed<ChangesBody, Change>;
-  /** The highest sequence; 0 before the first. */
-  head(): number;
-  /** The highest sequence of the projection that retention has taken. */
-  oldest(projectionId: string): Promise<number>;
+  /** The highest; 0 before the first. */
+  lastSequence(): number;
+  /** Retention has taken the projection's changes below this sequence, as far as is known here. */
+  trimmedTo(projectionId: string): number;
+  /** Finds out what retention has taken from the log, and forgets where it was. */
+  trim(projectionId: string): Promise<void>;
   /** Resolves when all that was acknowledged before the call has come here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** The feed is to be told of its changes, until the result is called. */
   follow(projectionId: string, feed: ProjectionChanges): () => void;
   /** @throws StatefoldError UNAVAILABLE when nothing more is folded */
@@ -44,19 +46,19 @@ export class ProjectionChanges implements FollowedFeed<Change> {
   }
 
   get head(): number {
-    return this.#changes.head() + 1;
+    return this.#changes.lastSequence() + 1;
   }
 
   positionOf({ sequence }: Change): number {
     return sequence;
   }
 
-  async start(): Promise<number> {
-    return (await this.#changes.oldest(this.#projectionId)) + 1;
+  start(): Promise<number> {
+    return this.#trimmedTo();
   }
 
-  refresh(): Promise<void> {
-    return this.#changes.refresh();
+  caughtUp(): Promise<void> {
+    return this.#changes.caughtUp();
   }
 
   get subscribers(): number {
@@ -109,8 +111,8 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     // What comes while this is read is left to the next read.
     const { head } = this;
     const { items: most = CHANGES_PER_READ, bytes: mostBytes = READ_BYTES } = budget;
-    const trimmed = await this.#changes.oldest(this.#projectionId);
-    if (from <= trimmed) throw this.#expired(trimmed);
+    const trimmedTo = await this.#trimmedTo();
+    if (from < trimmedTo) throw this.#expired(trimmedTo - 1);
     const items: Change[] = [];
     let size = FIRST_READ;
     for (let [after, bytes] = [from - 1, 0]; items.length < most;) {
@@ -127,6 +129,11 @@ export class ProjectionChanges implements FollowedFeed<Change> {
       size = read > mostBytes / 4 ? Math.max(1, size >> 2) : size * 2;
     }
     return { items, end: endOf(items, most, Math.max(from, head)) };
+  }
+
+  async #trimmedTo(): Promise<number> {
+    await this.#changes.trim(this.#projectionId);
+    return this.#changes.trimmedTo(this.#projectionId);
   }
 
   #expired(trimmed: number): StatefoldError {

@@ -7,12 +7,13 @@ import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
-import { inputAfter, type ChangesWriter } from './changes-writer.js';
+import type { ChangesWriter } from './changes-writer.js';
 import { commitsOf, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
 import { inSlices, nextTurn } from '../core/slices.js';
-import { Pace } from './pace.js';
+import { BatchSize } from './batch-size.js';
+import { logHas } from './log-has.js';
 import { PartedInput } from './parted-input.js';
 import { partsOf, portionsOf, PRODUCE, type Portion, type PortionBounds } from './portions.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
@@ -23,7 +24,7 @@ import {
   firstDisagreement,
   inUnitOrder,
   nameOf,
-  pendingOf,
+  pendingState,
   sameState,
   storeChange,
   stateName,
@@ -109,7 +110,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #half = false;
   #onWhole: (() => void)[] = [];
   readonly #bounds: PortionBounds;
-  readonly #pace = new Pace(EVENTS_PER_BATCH);
+  readonly #batchSize = new BatchSize(EVENTS_PER_BATCH);
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -145,7 +146,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       return;
     const units = this.#fed();
     if (units.length === 0 || units.some(({ artefactId }) => this.#isLoading(artefactId))) return;
-    const foreseen = commits(this.#pace.events(units.length));
+    const foreseen = commits(this.#batchSize.events(units.length));
     if (foreseen.length > 0) {
       const batch = new ProjectionBatch(foreseen);
       this.#foresight.begin(foreseen, units, () => batch.ask(this.#options.code.runner, units, this));
@@ -213,7 +214,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       this.#fly(end, commits).acked = true;
       this.#land();
     } else {
-      const count = foreseen?.commits.length ?? takeEvents(commits, this.#pace.events(this.#units.length));
+      const count = foreseen?.commits.length ?? takeEvents(commits, this.#batchSize.events(this.#units.length));
       await this.#project(
         commits.slice(0, count),
         count < commits.length ? (commits[count]?.offset ?? end) : end,
@@ -266,14 +267,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
         flight.acked = true;
         this.#land();
       };
-      for (const { values } of parts) this.#write(values, flight, () => (open--, done()));
+      for (const { values } of parts) this.#writeFresh(values, flight, () => (open--, done()));
       return done();
     }
     // Of readers that compare what is stored with a fold of their own, none does before the input is passed.
     this.#setHalf(true);
     const rest = await input.rest(() => this.#steps.closed);
     if (this.#steps.closed) return;
-    if (rest.length > 0) return this.#emitAll(partsOf(rest, this.#bounds), upTo, [commit]);
+    if (rest.length > 0) return this.#writePortions(partsOf(rest, this.#bounds), upTo, [commit]);
     changes.passed(commit.offset);
     this.#options.cursor.moveTo(upTo);
     this.#setHalf(false);
@@ -330,7 +331,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const started = performance.now();
     const given = await (foreseen?.given ?? batch.ask(this.#options.code.runner, units, this));
     if (this.#steps.closed) return;
-    this.#pace.made(batch.events.length, given);
+    this.#batchSize.made(batch.events.length, given);
     const seconds = (performance.now() - started) / 1000;
     // Where code was halted, what counts of it is known at the end of the batch alone.
     const halted = given.some(({ outcome }) => outcome === 'halted');
@@ -340,12 +341,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     for (const [i, { commits: some, changes }] of pieces.entries()) {
       const end = pieces[i + 1]?.commits[0]?.offset ?? upTo;
       const values = await inSlices(valuesOf(beforeHalt(await inSlices(batch.effects(units, changes)))));
-      if (this.#steps.closed || !(await this.#tell(values, end, some, units))) return;
+      if (this.#steps.closed || !(await this.#writeBatch(values, end, some, units))) return;
     }
   }
 
   /** False: the log has something else of these inputs, and what comes behind is to be folded anew. */
-  async #tell(
+  async #writeBatch(
     values: readonly ChangeValue[],
     upTo: number,
     commits: readonly StoredCommit[],
@@ -357,7 +358,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       // What was accepted before this version wrote parts, or is told, is whole.
       const last = changes.lastRecorded();
       const mayBe = (input: number): boolean => input > last && !changes.isTrimmed(input);
-      await this.#emitAll(portionsOf(values, this.#bounds, mayBe), upTo, commits);
+      await this.#writePortions(portionsOf(values, this.#bounds, mayBe), upTo, commits);
       return true;
     }
     // What the log has is what counts. What the code gave behind it rests on another state, and is asked for again.
@@ -365,7 +366,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     logger.warn({ input: offset }, 'the code gave another state than before the restart; the recorded one holds');
     for (const unit of units) code.runner.forget(unit.id);
     const through = commits.indexOf(cut) + 1;
-    this.#emit(
+    this.#writePortion(
       values.filter(({ inputOffset }) => inputOffset < offset),
       commits[through]?.offset ?? upTo,
       commits.slice(0, through),
@@ -374,11 +375,15 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   /** Writes what a batch made, portion by portion: between them others have their turn. */
-  async #emitAll(portions: Iterator<Portion, void>, upTo: number, commits: readonly StoredCommit[]): Promise<void> {
+  async #writePortions(
+    portions: Iterator<Portion, void>,
+    upTo: number,
+    commits: readonly StoredCommit[],
+  ): Promise<void> {
     let flown = 0;
     let begun = false;
     let portion = portions.next().value;
-    if (portion === undefined) return this.#emit([], upTo, commits);
+    if (portion === undefined) return this.#writePortion([], upTo, commits);
     while (portion !== undefined) {
       if (begun) await this.#room();
       begun = true;
@@ -388,7 +393,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       const end = portion?.values[0]?.inputOffset;
       const through = end === undefined ? commits.length : commits.findIndex(({ offset }) => offset === end);
       const from = flown;
-      eventLoop.slice('projections', () => this.#emit(values, end ?? upTo, commits.slice(from, through), part));
+      eventLoop.slice('projections', () => this.#writePortion(values, end ?? upTo, commits.slice(from, through), part));
       flown = through;
     }
   }
@@ -411,68 +416,63 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     return this.#options.code.isHalted(id);
   }
 
-  /** Writes changes; those that were accepted before the restart are taken from the record. */
-  #emit(
+  /** Writes changes that go in one produce; those that were accepted before the restart are taken from the log. */
+  #writePortion(
     values: readonly ChangeValue[],
     upTo: number,
     commits: readonly StoredCommit[],
     part?: { readonly last: boolean },
   ): void {
     const flight = this.#fly(upTo, commits, part?.last === false);
-    const { fresh, recorded } = this.#resume(values, part === undefined ? flight.inputs : []);
-    for (const change of recorded)
-      flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
+    const { fresh, taken } = this.#parted(values, part === undefined ? flight.inputs : []);
+    for (const change of taken) flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
     const acked = (): void => {
       flight.acked = true;
       this.#land();
     };
     if (fresh.length === 0) acked();
-    else this.#write(fresh, flight, acked);
+    else this.#writeFresh(fresh, flight, acked);
   }
 
-  #write(values: readonly ChangeValue[], { made }: Flight, done: () => void): void {
+  /** The log has none of them yet. */
+  #writeFresh(values: readonly ChangeValue[], { made }: Flight, done: () => void): void {
     const pending = values.map((value) => this.#await(value, value.fault !== null));
     for (const { fault } of values) if (fault !== null) this.#options.observer?.faulted?.('projection');
     this.#options.changes.write(values, (acked) => {
-      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingOf(change.state, false) }));
+      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingState(change.state, false) }));
       done();
     });
   }
 
   /** The state on which later inputs are folded until it is in the store. */
   #await(change: NamedState, faulted: boolean): PendingState {
-    const pending = pendingOf(change.state, faulted);
+    const pending = pendingState(change.state, faulted);
     this.#pending.set(nameOf(change), pending);
     return pending;
   }
 
-  /** Parts the values in those to be written and those whose change is accepted; accepted changes without a value count too. */
-  #resume(values: readonly ChangeValue[], inputs: readonly number[]): { fresh: ChangeValue[]; recorded: Change[] } {
-    const { changes, tables, logger, code } = this.#options;
-    const fresh: ChangeValue[] = [];
-    const recorded = new Set<Change>();
-    for (const input of inputs) for (const change of changes.recordedOf(input)) recorded.add(change);
-    for (const value of values) {
-      const { projectionId, revision, key, inputOffset, inputIndex } = value;
-      const change = changes.recorded(value);
-      const trimmed = change === undefined ? changes.trimmedChange(value) : undefined;
-      if (trimmed !== undefined) {
-        recorded.add(trimmed);
-        continue;
-      }
-      const last = tables.lastInput(projectionId);
-      if (change === undefined && (last === undefined || inputAfter([inputOffset, inputIndex], last))) {
-        fresh.push(value);
-        continue;
-      }
-      if (change !== undefined && change.key === key && sameState(change.state, value.state)) continue;
-      logger.warn(
-        { projectionId, key, input: inputOffset },
-        'the projection gave another state than before the restart: its code does not depend on its events alone',
-      );
-      code.runner.forget(revisionUnit(projectionId, revision));
-    }
-    return { fresh, recorded: [...recorded] };
+  /** Parts the values in those to be written and the changes that the log has instead; accepted changes without a value count too. */
+  #parted(
+    values: readonly ChangeValue[],
+    inputs: readonly number[],
+  ): { readonly fresh: readonly ChangeValue[]; readonly taken: Iterable<Change> } {
+    const { changes, tables } = this.#options;
+    const taken = new Set<Change>();
+    for (const input of inputs) for (const change of changes.recordedOf(input)) taken.add(change);
+    const { fresh, recorded, trimmed, passed } = logHas(values, changes, tables);
+    for (const change of trimmed) taken.add(change);
+    for (const { value, change } of recorded)
+      if (change.key !== value.key || !sameState(change.state, value.state)) this.#disagrees(value);
+    for (const value of passed) this.#disagrees(value);
+    return { fresh, taken };
+  }
+
+  #disagrees({ projectionId, revision, key, inputOffset }: ChangeValue): void {
+    this.#options.logger.warn(
+      { projectionId, key, input: inputOffset },
+      'the projection gave another state than before the restart: its code does not depend on its events alone',
+    );
+    this.#options.code.runner.forget(revisionUnit(projectionId, revision));
   }
 
   #store(change: Change, pending: PendingState | undefined): void {
@@ -502,7 +502,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       slice: this.#options.slice ?? SLICE,
       mustGoOn: () => this.#mustGoOn(),
     };
-    const changed = await new TellingSwap(plan, (values) => this.#tellAll(values)).run();
+    const changed = await new TellingSwap(plan, (values) => this.#writeSwap(values)).run();
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -514,27 +514,22 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
   }
 
-  async #tellAll(values: readonly ChangeValue[]): Promise<void> {
+  async #writeSwap(values: readonly ChangeValue[]): Promise<void> {
     const { changes: changesPerProduce } = this.#bounds;
     for (let at = 0; at < values.length; at += changesPerProduce)
-      await this.#emitSwap(values.slice(at, at + changesPerProduce));
+      await this.#writeOfSwap(values.slice(at, at + changesPerProduce));
   }
 
   #mustGoOn(): void {
     if (this.#steps.closed) throw new Error('the tenant is closed');
   }
 
-  async #emitSwap(values: readonly ChangeValue[]): Promise<void> {
+  async #writeOfSwap(values: readonly ChangeValue[]): Promise<void> {
     const { changes, tables } = this.#options;
-    const fresh: ChangeValue[] = [];
-    for (const value of values) {
-      const { projectionId, inputOffset, inputIndex } = value;
-      const change = changes.recorded(value) ?? changes.trimmedChange(value);
-      const last = tables.lastInput(projectionId);
-      if (change !== undefined) this.#store(change, undefined);
-      else if (last === undefined || inputAfter([inputOffset, inputIndex], last)) fresh.push(value);
-      // Else it was accepted, and stored with its chunk.
-    }
+    // Those that were passed are in the store: they were put there with their portion.
+    const { fresh, recorded, trimmed } = logHas(values, changes, tables);
+    for (const { change } of recorded) this.#store(change, undefined);
+    for (const change of trimmed) this.#store(change, undefined);
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
       changes.write(fresh, (acked) => {

@@ -103,6 +103,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
   readonly #projector: Projector;
   readonly #standby: StandbyProjections;
   readonly #sweeper: Sweeper;
+  readonly #unsubscribe: () => void;
   #serving = false;
 
   constructor(options: TenantProjectionsOptions) {
@@ -161,6 +162,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     });
     const { drops, section } = tables;
     this.#sweeper = new Sweeper({ drops, room: () => section.room(), rowsPerSlice: slice?.rows, logger });
+    this.#unsubscribe = inputs.subscribe(() => this.#advanced());
   }
 
   /** All changes of inputs below are in the store. */
@@ -247,11 +249,11 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
 
   /** Forgets the changes that retention has taken from the log. */
   async expire(): Promise<void> {
-    for (const [projectionId] of this.#options.tables.liveProjections()) await this.changes.oldest(projectionId);
+    for (const [projectionId] of this.#options.tables.liveProjections()) await this.changes.trim(projectionId);
   }
 
-  /** There may be inputs. */
-  advanced(): void {
+  /** There may be inputs. Neither of the two goes on before it is started. */
+  #advanced(): void {
     if (this.#serving) this.#projector.signal();
     else this.#standby.signal();
   }
@@ -300,6 +302,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
   /** Nothing is answered, and nothing more is folded. */
   suspend(): void {
     this.#serving = false;
+    this.#unsubscribe();
     this.reads.livesChanged();
     this.#standby.close();
     this.#projector.close();

@@ -32,8 +32,8 @@ export interface SinkSource {
       readonly logOffset: number;
     }[]
   >;
-  /** While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
-  statesThrough(): number;
+  /** Exclusive. While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
+  statesEnd(): number;
   /**
    * Grows whenever a reducer is bound to a type (0 to 8,191): the states of aggregates that have no new events changed too, so the
    * sink reads all commits again for them. `onAdvance` listeners are called when it does.
@@ -41,6 +41,6 @@ export interface SinkSource {
   statesRevision(): number;
   /** Where the commits end now. 0: what is read again is read as what is new. */
   commitsEnd(): number;
-  /** Called, at most once a turn, when a topic has grown. */
+  /** Called on the turn on which a topic has grown, or states have come further, until the result is called. */
   onAdvance(listener: () => void): () => void;
 }

@@ -137,10 +137,10 @@ export class SinkTenant {
     });
     await attempt('states', async (from) => {
       // A catch-up makes them in the order of the log, and says when it has come further: asking for each would only hold it up.
-      const through = this.source.statesThrough();
-      if (from >= through) return from;
+      const statesEnd = this.source.statesEnd();
+      if (from >= statesEnd) return from;
       const page = await commitsFrom(from);
-      if (page.end > through) return from;
+      if (page.end > statesEnd) return from;
       const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...page.released])];
       if (ids.length > 0)
         rows.addStates(

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { LocalStore } from '../store/local-store.js';
-import type { Checkpoint } from '../store/partition-tables.js';
+import type { StoredCheckpoint } from '../store/partition-tables.js';
 import type { Manifest } from './snapshot-format.js';
 import type { FromWorker, Job, Saved, ToWorker } from './section-worker.js';
 
@@ -16,7 +16,7 @@ export interface SectionArchive {
   /** All that the section holds on disk, as of one checkpoint; it may be written meanwhile. Ended by `return` of the chunks, at the latest. */
   save(
     section: string,
-  ): Promise<{ readonly checkpoint: Checkpoint; readonly chunks: AsyncGenerator<Buffer, Saved, void> }>;
+  ): Promise<{ readonly checkpoint: StoredCheckpoint; readonly chunks: AsyncGenerator<Buffer, Saved, void> }>;
   /**
    * Replaces a section that is not open by the snapshot's entries; chunks are in their order. After an error it is empty.
    * @throws DamagedSnapshotError; Error when the disk is full, or what `chunks` throws

@@ -6,7 +6,7 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { open, type Database } from 'lmdb';
 import { requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
 import { AFTER_SECTION, loadingKey, SECTION, STORE_TUNING } from '../store/local-store.js';
-import { CHECKPOINT_KEY, type Checkpoint } from '../store/partition-tables.js';
+import { CHECKPOINT_KEY, type StoredCheckpoint } from '../store/partition-tables.js';
 import { decodeRecord, encodeChunk, EntryPacker, EntryParser, inflateChunk } from './snapshot-format.js';
 
 /*
@@ -34,7 +34,7 @@ export interface Saved {
 }
 
 export type FromWorker =
-  | { readonly kind: 'begun'; readonly checkpoint: Checkpoint }
+  | { readonly kind: 'begun'; readonly checkpoint: StoredCheckpoint }
   | { readonly kind: 'chunk'; readonly value: Uint8Array }
   | ({ readonly kind: 'saved' } & Saved)
   | { readonly kind: 'more' }
@@ -88,7 +88,7 @@ async function save(
   tell: (message: FromWorker) => void,
 ): Promise<void> {
   yieldToOthers();
-  const values = open<Checkpoint, string>({ path: job.path, encoding: 'msgpack', ...STORE_TUNING });
+  const values = open<StoredCheckpoint, string>({ path: job.path, encoding: 'msgpack', ...STORE_TUNING });
   const entries = open<Buffer, Buffer>({ path: job.path, encoding: 'binary', keyEncoding: 'binary', ...STORE_TUNING });
   const transaction = entries.useReadTransaction();
   try {

@@ -1,5 +1,5 @@
 import { brotliCompressSync, brotliDecompressSync, constants, crc32 } from 'node:zlib';
-import type { Checkpoint } from '../store/partition-tables.js';
+import type { StoredCheckpoint } from '../store/partition-tables.js';
 
 /*
  * A snapshot is a dense run of records on `statefold.<tenant>.snapshots`: its chunks, keyed `<id>/<n>`, tombstones for an older one,
@@ -24,7 +24,7 @@ export interface Manifest {
   readonly id: string;
   readonly storeFormat: number;
   /** What of the log is folded in the entries: as their own entry says, for readers that do not load them. */
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: StoredCheckpoint;
   /** Offset of the first chunk; the others follow it. */
   readonly first: number;
   readonly chunks: number;

@@ -57,14 +57,14 @@ export class KeptRevisions {
     return gone;
   }
 
-  /** The states of a former revision of the same code become those of a new one, when they are of no input from `through` on. */
+  /** The states of a former revision of the same code become those of a new one, when they are of no input from `end` on. */
   adopt(
     projectionId: string,
     by: Pick<KeptRevision, 'revision' | 'artefactId' | 'classNames'>,
-    through: number,
+    end: number,
   ): KeptRevision | undefined {
     const found = this.of(projectionId).find(
-      (one) => sameCode(one, by) && one.position <= through && one.revision < by.revision,
+      (one) => sameCode(one, by) && one.position <= end && one.revision < by.revision,
     );
     if (found === undefined) return undefined;
     const left = this.of(projectionId).filter(({ revision }) => revision !== found.revision);

@@ -67,8 +67,8 @@ export interface BuildProgress {
   readonly adopted?: KeptRevision;
   /** Of a revival: the states of this revision, the live one, are taken over first. */
   readonly seedFrom?: number;
-  /** As far as they are: up to this key. They are of all inputs below `through`. */
-  readonly seeded?: { readonly through: number; readonly after?: readonly [key: string, classIndex: number] };
+  /** As far as they are: up to this key. They are of all inputs below `end`. */
+  readonly seeded?: { readonly end: number; readonly after?: readonly [key: string, classIndex: number] };
 }
 
 /** A swap in the middle: what a restart goes on from. Of a swap that is at another place, or was begun in another way, it says nothing. */
@@ -123,7 +123,7 @@ export interface OrderCheckpoint {
   /** recordId of the record before. */
   readonly lastRecordId: string;
   /** Of each partition the offset below which it is placed. */
-  readonly throughs: readonly number[];
+  readonly ends: readonly number[];
 }
 
 /** A run of records of one partition in the tenant's order: `from` stands at place `base`, the others follow. */
@@ -136,17 +136,50 @@ export interface OrderSpan {
 }
 
 /** Records of both topics that are folded. */
-export const recordsOf = ({ events, changes }: Checkpoint): number => events.position + changes.position;
+export const recordsOf = ({ events, changes }: Pick<Checkpoint, 'events' | 'changes'>): number =>
+  events.position + changes.position;
 
 export interface CatchUpProgress {
   readonly generation: number;
   /** Next log offset to fold. */
   readonly position: number;
-  readonly through: number;
+  /** Exclusive. */
+  readonly end: number;
   readonly processed: number;
   readonly done: boolean;
   /** Of the artefact, when this one began. */
   readonly revivals?: number;
+}
+
+/** Rows as they lie in the store, which keeps the word of the first release for an end: `through`. */
+type StoredBuild = Omit<BuildProgress, 'seeded'> & {
+  readonly seeded?: Omit<NonNullable<BuildProgress['seeded']>, 'end'> & { readonly through: number };
+};
+type StoredCatchUp = Omit<CatchUpProgress, 'end'> & { readonly through: number };
+/** Snapshots have it so too. */
+export type StoredCheckpoint = Omit<Checkpoint, 'order'> & {
+  readonly order?: Omit<OrderCheckpoint, 'ends'> & { readonly throughs: readonly number[] };
+};
+
+function checkpointOf({ order, ...rest }: StoredCheckpoint): Checkpoint {
+  if (order === undefined) return rest;
+  const { throughs: ends, ...read } = order;
+  return { ...rest, order: { ...read, ends } };
+}
+function storedCheckpoint({ order, ...rest }: Checkpoint): StoredCheckpoint {
+  if (order === undefined) return rest;
+  const { ends: throughs, ...read } = order;
+  return { ...rest, order: { ...read, throughs } };
+}
+function buildOf({ seeded, ...rest }: StoredBuild): BuildProgress {
+  if (seeded === undefined) return rest;
+  const { through: end, ...more } = seeded;
+  return { ...rest, seeded: { end, ...more } };
+}
+function storedBuild({ seeded, ...rest }: BuildProgress): StoredBuild {
+  if (seeded === undefined) return rest;
+  const { end: through, ...more } = seeded;
+  return { ...rest, seeded: { through, ...more } };
 }
 
 const padded = (n: number): string => n.toString(36).padStart(11, '0');
@@ -236,10 +269,11 @@ export class PartitionTables {
   }
 
   checkpoint(): Checkpoint | undefined {
-    return this.section.get(CHECKPOINT_KEY) as Checkpoint | undefined;
+    const stored = this.section.get(CHECKPOINT_KEY) as StoredCheckpoint | undefined;
+    return stored && checkpointOf(stored);
   }
   setCheckpoint(checkpoint: Checkpoint): void {
-    this.section.set(CHECKPOINT_KEY, checkpoint);
+    this.section.set(CHECKPOINT_KEY, storedCheckpoint(checkpoint));
   }
 
   head(aggregateId: string): Head | undefined {
@@ -301,13 +335,13 @@ export class PartitionTables {
     const within = reverse ? descending : ascending;
     if (reverse) yield* within(last, fromBase, toBase);
     const prefix = `c${aggregateId}${SEPARATOR}`;
-    const through = Math.min(toBase, (last[0] ?? 0) - 1);
-    if (through >= fromBase) {
+    const before = Math.min(toBase, (last[0] ?? 0) - 1);
+    if (before >= fromBase) {
       // The row that may hold the first is the last one that does not start after it.
       let start = prefix + padded(fromBase);
       for (const [key] of this.section.range(prefix, prefix + padded(fromBase + 1), { limit: 1, reverse: true }))
         start = key;
-      for (const [, row] of this.section.range(start, prefix + padded(through + 1), { reverse }))
+      for (const [, row] of this.section.range(start, prefix + padded(before + 1), { reverse }))
         yield* within(row as number[], fromBase, toBase);
     }
     if (!reverse) yield* within(last, fromBase, toBase);
@@ -360,10 +394,14 @@ export class PartitionTables {
     this.section.delete(`r${aggregateId}`);
   }
   catchUp(aggregateType: string): CatchUpProgress | undefined {
-    return this.section.get(`u${aggregateType}`) as CatchUpProgress | undefined;
+    const stored = this.section.get(`u${aggregateType}`) as StoredCatchUp | undefined;
+    if (stored === undefined) return undefined;
+    const { through: end, ...rest } = stored;
+    return { ...rest, end };
   }
-  setCatchUp(aggregateType: string, progress: CatchUpProgress): void {
-    this.section.set(`u${aggregateType}`, progress);
+  setCatchUp(aggregateType: string, { end: through, ...rest }: CatchUpProgress): void {
+    const stored: StoredCatchUp = { ...rest, through };
+    this.section.set(`u${aggregateType}`, stored);
   }
 
   setSpan({ base, partition, from, end }: OrderSpan): void {
@@ -390,10 +428,12 @@ export class PartitionTables {
     this.section.set(`p${projectionId}`, live);
   }
   builds(): (readonly [string, BuildProgress])[] {
-    return [...this.section.range('b', 'c')].map(([key, value]) => [key.slice(1), value as BuildProgress] as const);
+    return [...this.section.range('b', 'c')].map(
+      ([key, value]) => [key.slice(1), buildOf(value as StoredBuild)] as const,
+    );
   }
   setBuild(projectionId: string, build: BuildProgress | undefined): void {
-    this.section.set(`b${projectionId}`, build);
+    this.section.set(`b${projectionId}`, build && storedBuild(build));
   }
 
   #keyPrefix(projectionId: string, revision: number): string {

@@ -1,5 +1,6 @@
 import type { Logger } from '../core/logger.js';
 import { READ_BYTES } from '../core/reads.js';
+import { follow } from '../log/journal/follow.js';
 import { readBelow } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
 
@@ -8,8 +9,6 @@ const PARTITION: PartitionRef = { topic: ACTIVITY_TOPIC, partition: 0 };
 const RETENTION_MS = 600_000;
 /** An active tenant is noted again after so long; one that was not noted for twice that is taken for idle. */
 const REPEAT_MS = 120_000;
-const WAIT_MS = 5_000;
-const RETRY_MS = 1_000;
 
 /** `wanted`: its owner is to keep it active, as another process waits for its changes. */
 export type Note = 'active' | 'idle' | 'wanted';
@@ -118,22 +117,24 @@ export class Activity implements ActivityNotes {
     }
   }
 
-  async #follow(): Promise<void> {
-    while (!this.#closed) {
-      try {
-        const { records } = await this.#options.log.read(PARTITION, this.#position, READ_BYTES, WAIT_MS);
-        this.#take(records);
-        this.#position = (records.at(-1)?.offset ?? this.#position - 1) + 1;
-      } catch (error) {
-        if (this.#closed) return;
-        this.#options.logger.debug({ err: error }, 'the notes of activity could not be read; trying again');
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
-      }
-    }
+  #follow(): Promise<void> {
+    const { log, logger } = this.#options;
+    return follow({
+      ref: PARTITION,
+      logger,
+      read: async (waitMs) => (await log.read(PARTITION, this.#position, READ_BYTES, waitMs)).records,
+      take: (records) => this.#take(records),
+      follows: () => !this.#closed,
+      messages: {
+        away: 'the notes of activity could not be read; trying again',
+        back: 'the notes of activity are read again',
+      },
+    });
   }
 
   #take(records: readonly LogRecord[]): void {
-    for (const { key, value, timestamp } of records) {
+    for (const { key, value, timestamp, offset } of records) {
+      this.#position = offset + 1;
       const slotKey = key.toString();
       const note = value?.toString();
       if (note !== 'active' && note !== 'wanted') {

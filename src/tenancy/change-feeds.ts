@@ -13,8 +13,6 @@ export interface ChangeFeedsOptions {
     onFollowed(listener: (feed: TenantFeed) => void): void;
   };
   readonly ownership: Pick<Ownership, 'ownerOf' | 'notifierOf'>;
-  /** Tenants of whose changes someone here waits. */
-  readonly followed: ReadonlySet<string>;
   /** Where it is noted that a tenant of another process is wanted. */
   readonly activity: Pick<ActivityNotes, 'note'>;
   /** After how long. */
@@ -29,6 +27,8 @@ export class ChangeFeeds implements TenantFeeds {
   readonly #options: ChangeFeedsOptions;
   /** When changes of another process's tenant were asked for last. */
   readonly #asked = new Map<string, number>();
+  /** Tenants that someone here follows, and how many do. */
+  readonly #kept = new Map<string, number>();
   readonly #sweeper: NodeJS.Timeout;
   #unwanted: ((tenantId: string) => void) | undefined;
 
@@ -70,6 +70,15 @@ export class ChangeFeeds implements TenantFeeds {
     this.#asked.delete(tenantId);
   }
 
+  keep(tenantId: string): () => void {
+    this.#kept.set(tenantId, (this.#kept.get(tenantId) ?? 0) + 1);
+    return () => {
+      const others = (this.#kept.get(tenantId) ?? 0) - 1;
+      if (others > 0) this.#kept.set(tenantId, others);
+      else this.#kept.delete(tenantId);
+    };
+  }
+
   onActivated(listener: (feed: TenantFeed) => void): void {
     this.#options.tenants.onActivated(listener);
     this.#options.tenants.onFollowed(listener);
@@ -83,15 +92,14 @@ export class ChangeFeeds implements TenantFeeds {
   /** Its changes are to be here, whoever owns the tenant. */
   wants(tenantId: string): boolean {
     return (
-      this.#options.ownership.notifierOf(tenantId) === 'self' &&
-      (this.#asked.has(tenantId) || this.#options.followed.has(tenantId))
+      this.#options.ownership.notifierOf(tenantId) === 'self' && (this.#asked.has(tenantId) || this.#kept.has(tenantId))
     );
   }
 
   /** Tenants of other processes whose changes are wanted here. */
   get wanted(): readonly string[] {
-    const { ownership, followed } = this.#options;
-    return [...new Set([...this.#asked.keys(), ...followed])].filter(
+    const { ownership } = this.#options;
+    return [...new Set([...this.#asked.keys(), ...this.#kept.keys()])].filter(
       (tenantId) => this.wants(tenantId) && ownership.ownerOf(tenantId) !== 'self',
     );
   }
@@ -103,7 +111,7 @@ export class ChangeFeeds implements TenantFeeds {
   #sweep(): void {
     const before = performance.now() - this.#options.idleMs;
     for (const [tenantId, at] of this.#asked) {
-      if (at > before || (this.#options.followed.has(tenantId) && this.wants(tenantId))) continue;
+      if (at > before || (this.#kept.has(tenantId) && this.wants(tenantId))) continue;
       this.#asked.delete(tenantId);
       this.#unwanted?.(tenantId);
     }

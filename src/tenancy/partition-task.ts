@@ -7,7 +7,7 @@ import { tenantTopics } from '../log/topics.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables } from '../store/partition-tables.js';
 import { Activation } from './activation.js';
-import type { HeldPartition, PartitionReader, TenantTaskOptions } from './task-options.js';
+import type { HeldPartition, TenantTaskOptions } from './task-options.js';
 
 export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partitions'> {
   /** 1 or more: partition 0 belongs to the tenant's own task. */
@@ -29,7 +29,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   readonly core: AggregatePartition;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
-  readonly #readers = new Set<PartitionReader>();
+  #holds = 0;
 
   constructor(options: PartitionTaskOptions) {
     super(options.onStopped);
@@ -67,7 +67,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   /** The tenant's own task reads it. */
   get held(): boolean {
-    return this.#readers.size > 0;
+    return this.#holds > 0;
   }
 
   get idle(): boolean {
@@ -75,12 +75,12 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   /** The tenant's own task reads it from now on. Ended by the function that it gives. */
-  hold(reader: PartitionReader): () => void {
-    this.#readers.add(reader);
+  hold(): () => void {
+    this.#holds++;
     this.core.readByTenant(true);
     this.#bindAll();
     return () => {
-      this.#readers.delete(reader);
+      this.#holds--;
       this.core.readByTenant(this.held);
     };
   }
@@ -88,10 +88,6 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   /** A mere standby runs no code: who takes it over reads the definitions. */
   bind(reducer: BoundReducer): void {
     if (this.owned || (this.status === 'STANDBY' && this.held)) this.core.bind(reducer);
-  }
-
-  folded(): void {
-    for (const reader of this.#readers) reader.folded(this.partition);
   }
 
   /** Its place among the others is not known before the order is written. */
@@ -105,7 +101,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     this.mustRestore();
     await this.core.open({ claim });
     // After the claim: what a former owner halted is known from here on.
-    if (claim) await definitions.refresh?.();
+    if (claim) await definitions.caughtUp?.();
   }
 
   protected override follow(): void {
@@ -114,7 +110,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
 
   protected override async take(): Promise<void> {
     await this.core.claim();
-    await this.#options.definitions.refresh?.();
+    await this.#options.definitions.caughtUp?.();
   }
 
   protected override serve(): void {

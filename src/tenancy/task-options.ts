@@ -16,7 +16,7 @@ export interface TenantDefinitions extends CodeSource, ProjectionDefinitions {
   /** Bindings of the tenant, as of now. */
   bindings(): readonly BoundReducer[];
   /** Resolves when these are as of the call, also where another process wrote them. */
-  refresh?(): Promise<void>;
+  caughtUp?(): Promise<void>;
 }
 
 export interface TaskObserver extends Omit<AggregateObserver, SharedNames>, Omit<ProjectionObserver, SharedNames> {
@@ -43,11 +43,6 @@ export interface TenantTaskOptions
   readonly observer?: TaskObserver;
 }
 
-/** Told that a partition has folded a record that counts. */
-export interface PartitionReader {
-  folded(partition: number): void;
-}
-
 /** A partition past the first as its tenant's own task has it. */
 export interface HeldPartition {
   readonly core: AggregatePartition;
@@ -55,8 +50,8 @@ export interface HeldPartition {
   readonly owned: boolean;
   /** Resolves when it has stopped, by itself or since it was closed. */
   readonly ended: Promise<void>;
-  /** The reader answers from it from now on, whoever owns it. Ended by the function that this gives. */
-  hold(reader: PartitionReader): () => void;
+  /** The tenant's task answers from it from now on, whoever owns it. Ended by the function that this gives, which is called once. */
+  hold(): () => void;
 }
 
 /** Where a tenant's task has the partitions of its tenant past the first. */

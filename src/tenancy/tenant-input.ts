@@ -1,13 +1,16 @@
+import type { OrderedState } from '../aggregates/aggregate-reads.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
+import { pause } from '../core/pause.js';
 import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
-import { backOff, pause } from '../log/journal/retry.js';
+import { Signal, type Advanced } from '../feed/signal.js';
+import { backOff } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
-import type { HeldPartition, PartitionReader, PartitionSource, TenantTaskOptions } from './task-options.js';
+import type { HeldPartition, PartitionSource, TenantTaskOptions } from './task-options.js';
 import { TenantOrder, type OrderedPartitions, type OrderListener } from './tenant-order.js';
 
 /** A tenant's events as its own task has them: in one order, whatever partitions they lie in. */
@@ -15,12 +18,12 @@ export interface TenantInput {
   readonly inputs: InputFeed;
   /** The partition that goes with the tenant itself. */
   readonly first: AggregatePartition;
-  /** There is no other: its offsets are the order. */
-  readonly sole: boolean;
   /** Past the last place. */
   readonly end: number;
+  /** Where commits stand that are on their way to this offset of the first partition; undefined: nobody knows yet. */
+  placeUnderWay(offset: number): number | undefined;
   /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -29,37 +32,36 @@ export interface TenantInput {
   open(): Promise<void>;
   /** This process serves the tenant from now on. */
   lead(): Promise<void>;
-  /** The aggregates by the partitions that they lie in. */
-  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]>;
+  /** States of those of the aggregates whose type is bound, folded to at least `end`, a place. `lastOnly`: without those that have a commit past it too, as far as that is known. */
+  aggregateStates(aggregateIds: readonly string[], end: number, lastOnly?: boolean): Promise<readonly OrderedState[]>;
+  /** Below this place no catch-up has states to fold; Infinity: none is under way. */
+  readonly statesEnd: number;
+  /** Where the commits end that this process can tell from those to come; 0: it can not. */
+  readonly commitsEnd: number;
+  /** Calls `advanced`, at most once a turn, when states have changed without a new commit, until the result is called. */
+  subscribeToStates(advanced: Advanced): () => void;
   /** All partitions, as soon as they are here. @throws StatefoldError UNAVAILABLE when this is closed before */
   all(): Promise<readonly AggregatePartition[]>;
   /** Those that are here. */
   readonly here: readonly AggregatePartition[];
-  /** The partition has folded a record that counts. */
-  folded(partition: number): void;
   close(): void;
 }
 
 export interface InputListener {
-  /** There may be inputs. */
-  advanced(): void;
   /** The order of the inputs is broken: nothing more is read. */
   stopped(error: Error): void;
 }
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
-  readonly sole = true;
   readonly unplaced = 0;
   readonly checkpoint = undefined;
   readonly first: AggregatePartition;
   readonly here: readonly AggregatePartition[];
-  readonly #listener: InputListener;
 
-  constructor(first: AggregatePartition, listener: InputListener) {
+  constructor(first: AggregatePartition) {
     this.first = first;
     this.here = [first];
-    this.#listener = listener;
   }
 
   get inputs(): InputFeed {
@@ -70,8 +72,8 @@ export class SoleInput implements TenantInput {
     return this.first.position;
   }
 
-  refresh(): Promise<void> {
-    return this.first.refresh();
+  caughtUp(): Promise<void> {
+    return this.first.caughtUp();
   }
 
   open(): Promise<void> {
@@ -82,16 +84,28 @@ export class SoleInput implements TenantInput {
     return Promise.resolve();
   }
 
-  spread(aggregateIds: readonly string[]): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
-    return Promise.resolve([[this.first, aggregateIds]]);
+  placeUnderWay(offset: number): number {
+    return offset;
+  }
+
+  aggregateStates(aggregateIds: readonly string[], end: number, lastOnly?: boolean): Promise<readonly OrderedState[]> {
+    return this.first.reads.aggregateStates(aggregateIds, end, lastOnly);
+  }
+
+  get statesEnd(): number {
+    return this.first.statesEnd;
+  }
+
+  get commitsEnd(): number {
+    return this.first.position;
+  }
+
+  subscribeToStates(advanced: Advanced): () => void {
+    return this.first.states.subscribe(advanced);
   }
 
   all(): Promise<readonly AggregatePartition[]> {
     return Promise.resolve(this.here);
-  }
-
-  folded(): void {
-    this.#listener.advanced();
   }
 
   close(): void {
@@ -109,8 +123,7 @@ export interface MergedInputOptions {
 }
 
 /** Several partitions, of which this process owns some and has standbys of the others, in the order that their tenant's own task gives them. */
-export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, PartitionReader, OrderListener {
-  readonly sole = false;
+export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitions, OrderListener {
   readonly inputs: MergedFeed;
   readonly first: AggregatePartition;
   readonly count: number;
@@ -118,6 +131,9 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   readonly #order: TenantOrder;
   /** Those past the first that are here now. */
   readonly #tasks = new Map<number, HeldPartition>();
+  /** How far the inputs of each partition were when they told of it last. */
+  readonly #seen: number[] = [];
+  readonly #states = new Signal();
   readonly #ends: (() => void)[] = [];
   /** Who waits for a partition to be here. */
   readonly #awaited: (() => void)[] = [];
@@ -133,6 +149,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     const codec = codecs.order;
     this.#order = new TenantOrder({ log, codec, ref, owner, logger, tables, partitions: this, from, listener: this });
     this.inputs = new MergedFeed(this.#order, this);
+    this.#ends.push(this.#read(0, first));
   }
 
   get end(): number {
@@ -146,15 +163,42 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     return offsets;
   }
 
-  async refresh(): Promise<void> {
-    await Promise.all(this.here.map((partition) => partition.refresh()));
-    await this.#order.refresh();
+  async caughtUp(): Promise<void> {
+    await Promise.all(this.here.map((partition) => partition.caughtUp()));
+    await this.#order.caughtUp();
   }
 
   /** There may be more to read. */
   advanced(): void {
     this.inputs.advanced();
-    this.#options.listener.advanced();
+  }
+
+  /** It is not known before the order is written. */
+  placeUnderWay(): undefined {
+    return undefined;
+  }
+
+  /** A place is no offset of a partition: the aggregates of each are folded as far as there is anything. */
+  async aggregateStates(
+    aggregateIds: readonly string[],
+    _end: number,
+    lastOnly?: boolean,
+  ): Promise<readonly OrderedState[]> {
+    const spread = await this.#spread(aggregateIds);
+    const states = spread.map(([{ reads }, ids]) => reads.aggregateStates(ids, Infinity, lastOnly));
+    return (await Promise.all(states)).flat();
+  }
+
+  get statesEnd(): number {
+    return this.here.every(({ statesEnd }) => statesEnd === Infinity) ? Infinity : 0;
+  }
+
+  get commitsEnd(): number {
+    return 0;
+  }
+
+  subscribeToStates(advanced: Advanced): () => void {
+    return this.#states.subscribe(advanced);
   }
 
   /** The order is broken. */
@@ -183,7 +227,8 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     return this.#order.lead();
   }
 
-  async spread(
+  /** The aggregates by the partitions that they lie in. */
+  async #spread(
     aggregateIds: readonly string[],
   ): Promise<readonly (readonly [AggregatePartition, readonly string[]])[]> {
     const all = await this.all();
@@ -212,10 +257,18 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     );
   }
 
-  folded(partition: number): void {
+  /** Follows what the partition folds, until the result is called. */
+  #read(partition: number, { inputs, states }: Pick<AggregatePartition, 'inputs' | 'states'>): () => void {
+    this.#seen[partition] = inputs.head;
+    const ends = [inputs.subscribe(() => this.#folded(partition)), states.subscribe(() => this.#states.raise())];
+    return () => ends.forEach((end) => end());
+  }
+
+  #folded(partition: number): void {
     this.#order.advance();
-    // It was placed before it came here: now it can be read. Mostly it is the other way round, and its place tells.
-    if ((this.foldedTo(partition) ?? 0) <= this.#order.placedTo(partition)) this.advanced();
+    // Some of it was placed before it came here: now that can be read. Mostly it is the other way round, and its place tells.
+    if ((this.#seen[partition] ?? 0) < this.#order.placedTo(partition)) this.advanced();
+    this.#seen[partition] = this.foldedTo(partition) ?? 0;
   }
 
   close(): void {
@@ -232,7 +285,8 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
         const task = await this.#options.partitions.acquire(partition);
         if (this.#isClosed()) return;
         failures = 0;
-        const release = task.hold(this);
+        const held = [task.hold(), this.#read(partition, task.core)];
+        const release = (): void => held.splice(0).forEach((end) => end());
         this.#ends.push(release);
         this.#tasks.set(partition, task);
         for (const resolve of this.#awaited.splice(0)) resolve();

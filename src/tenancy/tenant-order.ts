@@ -1,12 +1,13 @@
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { OrderBody } from '../core/records.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import type { Log, LogRecord, NewRecord, PartitionRef } from '../log/log.js';
 import { follow } from '../log/journal/follow.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
-import { isFinal, pause, Retries } from '../log/journal/retry.js';
+import { isFinal, Retries } from '../log/journal/retry.js';
 import type { OrderCheckpoint, OrderSpan, PartitionTables } from '../store/partition-tables.js';
 
 /** The partitions that are put in one order. */
@@ -47,7 +48,7 @@ let opened = 0;
  * it. That number is the same for every reader and for ever, whatever of those offsets is void or erased.
  *
  * Nothing fences the topic, and nothing needs to. What a record says is true whoever wrote it, since a partition's prefix never
- * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a former primary.
+ * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a process that had the tenant before.
  */
 export class TenantOrder {
   readonly #options: TenantOrderOptions;
@@ -66,11 +67,11 @@ export class TenantOrder {
   constructor(options: TenantOrderOptions) {
     this.#options = options;
     this.#writer = `${options.owner}.${(opened++).toString(36)}`;
-    const { position = 0, lastRecordId = '', throughs = [] } = options.from ?? {};
+    const { position = 0, lastRecordId = '', ends = [] } = options.from ?? {};
     this.#position = position;
     this.#lastRecordId = lastRecordId;
-    this.#ends = Array.from({ length: options.partitions.count }, (_, partition) => throughs[partition] ?? 0);
-    this.#end = this.#ends.reduce((sum, through) => sum + through, 0);
+    this.#ends = Array.from({ length: options.partitions.count }, (_, partition) => ends[partition] ?? 0);
+    this.#end = this.#ends.reduce((sum, end) => sum + end, 0);
     const last = options.tables.spanAt(this.#end - 1);
     if (last !== undefined) this.#tail.push(last);
   }
@@ -86,7 +87,7 @@ export class TenantOrder {
   }
 
   get checkpoint(): OrderCheckpoint {
-    return { position: this.#position, lastRecordId: this.#lastRecordId, throughs: [...this.#ends] };
+    return { position: this.#position, lastRecordId: this.#lastRecordId, ends: [...this.#ends] };
   }
 
   get position(): number {
@@ -110,7 +111,7 @@ export class TenantOrder {
   }
 
   /** Resolves when all that was placed before the call is read here. */
-  async refresh(): Promise<void> {
+  async caughtUp(): Promise<void> {
     if (!this.#leading) await this.#readTo(await this.#options.log.endOffset(this.#options.ref));
   }
 
@@ -189,24 +190,24 @@ export class TenantOrder {
     }
   }
 
-  #fold({ partition, through }: OrderBody['value']): void {
+  /** A record says `through`, which is exclusive. */
+  #fold({ partition, through: end }: OrderBody['value']): void {
     const { tables, listener } = this.#options;
     const from = this.#ends[partition];
     if (from === undefined)
       throw new InvariantError(
         `${this.#options.ref.topic} places records of partition ${partition}, and there are ${this.#ends.length}`,
       );
-    if (through <= from) return;
+    if (end <= from) return;
     const last = this.#tail.at(-1);
     // One partition that is busy alone makes one long span.
-    const span =
-      last?.partition === partition ? { ...last, end: through } : { base: this.#end, partition, from, end: through };
+    const span = last?.partition === partition ? { ...last, end } : { base: this.#end, partition, from, end };
     if (span.base === last?.base) this.#tail[this.#tail.length - 1] = span;
     else this.#tail.push(span);
     if (this.#tail.length > 2 * TAIL_SPANS) this.#tail = this.#tail.slice(-TAIL_SPANS);
     tables.setSpan(span);
-    this.#ends[partition] = through;
-    this.#end += through - from;
+    this.#ends[partition] = end;
+    this.#end += end - from;
     listener.advanced();
   }
 
@@ -250,13 +251,13 @@ export class TenantOrder {
     const records: NewRecord[] = [];
     const moves: { readonly recordId: string; readonly value: OrderBody['value'] }[] = [];
     for (const [partition, from] of this.#ends.entries()) {
-      const through = partitions.foldedTo(partition) ?? 0;
-      if (through <= from) continue;
+      const end = partitions.foldedTo(partition) ?? 0;
+      if (end <= from) continue;
       const recordId = `${this.#writer}:${(this.#attempts++).toString(36)}`;
-      const value = { partition, through };
+      const value = { partition, through: end };
       moves.push({ recordId, value });
       records.push({
-        key: Buffer.from(`${partition}@${through}#${recordId}`),
+        key: Buffer.from(`${partition}@${end}#${recordId}`),
         value: codec.encode(
           { epoch: 0, owner, recordId, expectedOffset: this.#position + records.length, previous: '' },
           { kind: 'Through', value },

@@ -52,13 +52,13 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   readonly #options: TenantRegistryOptions;
   readonly #tenants: TaskRegistry<TenantTask>;
   readonly #partitions: TaskRegistry<PartitionTask>;
-  readonly #missers: ((key: string) => void)[] = [];
+  readonly #stopListeners: ((key: string) => void)[] = [];
 
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
     const { sectionOf, prepare, logger, idleMs, ownership, partitions } = options;
     const onStopped = (key: string): void => {
-      for (const listener of this.#missers) listener(key);
+      for (const listener of this.#stopListeners) listener(key);
     };
     this.#tenants = new TaskRegistry({
       ...options,
@@ -191,7 +191,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
       get standbyIds() {
         return [...tenants.standbyIds, ...partitions.standbyIds];
       },
-      onStopped: (listener) => void this.#missers.push(listener),
+      onStopped: (listener) => void this.#stopListeners.push(listener),
       open: (key) => of(key).open(key),
       standBy: (key) => of(key).standBy(key),
       // A copy that the tenant's own task reads stays.

@@ -13,7 +13,6 @@ export class TenantSink implements SinkSource {
   readonly #input: TenantInput;
   readonly #changes: ChangesWriter;
   readonly #definitions: Pick<TenantDefinitions, 'projectionExists'>;
-  readonly #listeners = new Set<() => void>();
 
   constructor(
     { tenantId, incarnation }: { readonly tenantId: string; readonly incarnation?: string | undefined },
@@ -40,24 +39,20 @@ export class TenantSink implements SinkSource {
     return this.#definitions.projectionExists(projectionId);
   }
 
-  async aggregateStates(
+  aggregateStates(
     aggregateIds: readonly string[],
     end: number,
     lastOnly?: boolean,
   ): ReturnType<SinkSource['aggregateStates']> {
-    // Aggregates of several partitions are folded as far as there is anything.
-    const offset = this.#input.sole ? end : Infinity;
-    const spread = await this.#input.spread(aggregateIds);
-    return (await Promise.all(spread.map(([{ reads }, ids]) => reads.aggregateStates(ids, offset, lastOnly)))).flat();
+    return this.#input.aggregateStates(aggregateIds, end, lastOnly);
   }
 
   commitsEnd(): number {
-    return this.#input.sole ? this.#input.first.position : 0;
+    return this.#input.commitsEnd;
   }
 
-  statesThrough(): number {
-    const through = Math.min(...this.#input.here.map(({ statesEnd }) => statesEnd));
-    return this.#input.sole || through === Infinity ? through : 0;
+  statesEnd(): number {
+    return this.#input.statesEnd;
   }
 
   statesRevision(): number {
@@ -65,16 +60,12 @@ export class TenantSink implements SinkSource {
   }
 
   onAdvance(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    const unsubscribe = this.#changes.all.subscribe(listener);
-    return () => {
-      this.#listeners.delete(listener);
-      unsubscribe();
-    };
-  }
-
-  /** There may be commits, or states. */
-  advanced(): void {
-    for (const listener of this.#listeners) listener();
+    const advanced = (): void => listener();
+    const ends = [
+      this.#input.inputs.subscribe(advanced),
+      this.#input.subscribeToStates(advanced),
+      this.#changes.all.subscribe(advanced),
+    ];
+    return () => ends.forEach((end) => end());
   }
 }

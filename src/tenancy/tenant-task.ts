@@ -4,7 +4,7 @@ import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { storedAs } from '../core/slots.js';
-import type { ChangeFeed } from '../feed/changes.js';
+import type { TenantChanges } from '../feed/changes.js';
 import { EventFeed } from '../feed/events.js';
 import { tenantTopics } from '../log/topics.js';
 import type { BuildTarget } from '../projections/projection-builds.js';
@@ -45,7 +45,6 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly #first: AggregatePartition;
   readonly #input: TenantInput;
   readonly #projections: TenantProjections;
-  #advancing = false;
   #chores: NodeJS.Timeout | undefined;
 
   constructor(options: TenantTaskOptions) {
@@ -68,7 +67,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     });
     this.#input =
       partitions === undefined
-        ? new SoleInput(this.#first, this)
+        ? new SoleInput(this.#first)
         : new MergedInput({
             setting: options,
             tables,
@@ -106,7 +105,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     return this.#projections.reads;
   }
 
-  get changes(): ChangeFeed {
+  get changes(): TenantChanges {
     return this.#projections.changes;
   }
 
@@ -148,9 +147,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   /** The reducer folds the type's aggregates from now on; the others catch up in the background. A promotion reads the definitions. */
   bind(reducer: BoundReducer): void {
-    if (!this.owned) return;
-    this.#first.bind(reducer);
-    this.advanced();
+    if (this.owned) this.#first.bind(reducer);
   }
 
   deploy(target: BuildTarget): void {
@@ -166,13 +163,9 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.#projections.drop(projectionId);
   }
 
-  folded(): void {
-    this.#input.folded(0);
-  }
-
   underWay(offset: number, commits: CommitsUnderWay): void {
-    // Among several partitions the place is not known before the order is written.
-    if (this.#input.sole) this.#projections.foresee(offset, commits);
+    const place = this.#input.placeUnderWay(offset);
+    if (place !== undefined) this.#projections.foresee(place, commits);
   }
 
   /** The claim of the changes counts. The first one is saved when all is claimed. */
@@ -185,24 +178,13 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     return this.#projections.changes.repeatClaim();
   }
 
-  /** There may be inputs, or states: told on, once a turn. */
-  advanced(): void {
-    if (this.#advancing) return;
-    this.#advancing = true;
-    queueMicrotask(() => {
-      this.#advancing = false;
-      if (this.status === 'STANDBY' || this.owned) this.#projections.advanced();
-      if (this.owned) this.sink.advanced();
-    });
-  }
-
   protected override async restore(claim: boolean): Promise<void> {
     const { log, changesRetentionMs, definitions, partitions } = this.#options;
     await log.ensureTopics(tenantTopics(this.section, changesRetentionMs, partitions?.count));
     this.mustRestore();
     await this.#first.open({ claim });
     await this.#projections.changes.open({ claim });
-    if (claim) await definitions.refresh?.(); // after the claims: what a former owner halted is known from here on
+    if (claim) await definitions.caughtUp?.(); // after the claims: what a former owner halted is known from here on
     await this.#input.open();
     if (claim) await this.#input.lead();
     this.mustRestore();
@@ -217,7 +199,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   protected override async take(): Promise<void> {
     await this.#first.claim();
     await this.#projections.changes.claim();
-    await this.#options.definitions.refresh?.();
+    await this.#options.definitions.caughtUp?.();
     await this.#input.lead();
   }
 

@@ -22,7 +22,7 @@ export interface EndpointCheckpoint extends WindowCheckpoint {
  */
 export interface CursorStore {
   /** Reads what other processes saved before the call, of the endpoints that are not kept here. */
-  refresh(): Promise<void>;
+  caughtUp(): Promise<void>;
   load(id: string): EndpointCheckpoint | undefined;
   /** Kept soon; later saves of the same id replace earlier ones. */
   save(id: string, checkpoint: EndpointCheckpoint): void;

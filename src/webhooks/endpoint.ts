@@ -275,6 +275,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
   #follow(from: number): void {
     const { tenantId, messages } = this;
     this.#subscription = this.context.hub.subscribe({ tenantId, source: messages.source, from }, this);
+    this.#subscription.start();
   }
 
   #followAgain(waitMs: number, from: number): void {

@@ -11,7 +11,7 @@ export interface EndpointsOptions {
   /** @throws StatefoldError WEBHOOK_URL_REFUSED */
   readonly checkUrl: (url: string) => Promise<void>;
   /** The last sequence of a tenant's changes; rejects where this process does not serve the tenant. */
-  readonly changesHead: (tenantId: string) => Promise<number>;
+  readonly lastSequence: (tenantId: string) => Promise<number>;
   readonly clock: Clock;
 }
 
@@ -50,23 +50,23 @@ export class Endpoints {
     await this.check(config);
     // Whoever gave a config is told the secret, and may set up the receiver before there is a URL.
     if (config.isolateSecret !== true) await this.#sharedSecret(tenantId);
-    const head =
+    const last =
       before === undefined || typeof config.webhookUrl !== 'string'
         ? undefined
-        : await this.#options.changesHead(tenantId);
+        : await this.#options.lastSequence(tenantId);
     return (projectionId) =>
       this.#write(firstEndpointId(projectionId), projectionId, (had) =>
-        this.#configured(tenantId, projectionId, config, had, before === undefined ? 'new' : head),
+        this.#configured(tenantId, projectionId, config, had, before === undefined ? 'new' : last),
       );
   }
 
-  /** @param head of the tenant's changes: an endpoint that is added to a projection is told what comes after */
+  /** @param last sequence of the tenant's changes: an endpoint that is added to a projection is told what comes after */
   #configured(
     tenantId: string,
     projectionId: string,
     config: EndpointConfig,
     had: EndpointEntity | undefined,
-    head: number | 'new' | undefined,
+    last: number | 'new' | undefined,
   ): EndpointEntity | undefined {
     const url = config.webhookUrl === undefined ? had?.url : (config.webhookUrl ?? undefined);
     const isolated = config.isolateSecret ?? had?.isolated ?? false;
@@ -81,7 +81,7 @@ export class Endpoints {
       secrets,
     };
     if (url === undefined) return endpoint;
-    const since = head === 'new' ? undefined : had?.url === undefined ? head : had.since;
+    const since = last === 'new' ? undefined : had?.url === undefined ? last : had.since;
     // Naming the URL again enables an endpoint that had answered 410.
     const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
     return {

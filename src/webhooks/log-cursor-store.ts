@@ -54,12 +54,12 @@ export class LogCursorStore implements CursorStore {
     const store = new LogCursorStore(log, logger, timers);
     await log.ensureTopics([{ topic: TOPIC, partitions: 1, cleanup: { policy: 'latest' } }]);
     store.#position = await log.startOffset(PARTITION);
-    await store.refresh();
+    await store.caughtUp();
     return store;
   }
 
   /** Calls that come while a reading is under way wait for one that begins after them. */
-  async refresh(): Promise<void> {
+  async caughtUp(): Promise<void> {
     await this.#reading?.catch(() => undefined);
     this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
     await this.#reading;

@@ -132,7 +132,7 @@ export class WebhookDeliverer {
       open: async (tenantId) => {
         const tenant = await tenants.open(tenantId);
         // When its feeds are here: who notified before has mostly saved its last. What it saves later only makes deliveries repeat.
-        await store.refresh();
+        await store.caughtUp();
         return tenant;
       },
       attempt: (endpoint, message, attempt, signal) => this.#attempt(endpoint, message, attempt, signal),
@@ -148,8 +148,8 @@ export class WebhookDeliverer {
   async start(): Promise<void> {
     this.options.catalog.onChange((change) => {
       if (this.#closed) return;
-      if (change.kind === 'endpoint') this.#endpointChanged(change as CatalogChange<'endpoint'>);
-      else if (change.kind === 'projection') this.#projectionChanged(change as CatalogChange<'projection'>);
+      if (change.kind === 'endpoint') this.#endpointChanged(change);
+      else if (change.kind === 'projection') this.#projectionChanged(change);
     });
     await this.reassign();
   }

@@ -9,7 +9,7 @@ import {
   decodeProjected,
   type ProjectFrame,
 } from '../../src/code-host/dotnet/runner-codec.js';
-import { whole } from '../../src/code-host/dotnet/slices.js';
+import { whole } from '../../src/code-host/dotnet/frame-slices.js';
 import { MAX_ENTRIES, MAX_KEYS, WireError } from '../../src/code-host/dotnet/wire.js';
 import { ROOT } from '../support/service.js';
 

@@ -76,7 +76,7 @@ for (const { name, skip, open } of LOGS) {
         revision: 3,
         sse: false,
       });
-      await b.refresh();
+      await b.caughtUp();
       let now = Date.parse(AT);
       const health = catalogs.map(
         (catalog) =>
@@ -90,7 +90,7 @@ for (const { name, skip, open } of LOGS) {
       );
       const idle = async (): Promise<void> => {
         for (const one of health) await one.idle();
-        for (const catalog of catalogs) await catalog.refresh();
+        for (const catalog of catalogs) await catalog.caughtUp();
       };
 
       // Those of long ago count no more; nor does what belongs to no code of the tenant's.
@@ -127,7 +127,7 @@ for (const { name, skip, open } of LOGS) {
       );
 
       await revive(b, 'art1');
-      await a.refresh();
+      await a.caughtUp();
       assert.deepEqual(
         [isHalted(a, 'art1'), artefactFault(a, 'art1'), tenantDefinitions(a, 'acme').bindings()[0]?.revivals],
         [false, undefined, 1],

@@ -328,11 +328,11 @@ test('a tenant that is made again is another one, whoever makes it, and stays so
   };
   assert.equal(await made(one), 'acme', 'the first one is stored under its id alone');
   for (let round = 0; round < 3; round++) {
-    await two.refresh();
+    await two.caughtUp();
     await deleteTenant(two, 'acme', () => Promise.resolve());
     // Neither waits for what the other wrote.
     assert.match(await made(round % 2 === 0 ? one : two), /^acme_[0-9a-f]{8}$/);
-    await two.refresh();
+    await two.caughtUp();
   }
   // Of several at once one wins, and the others say that it is there.
   await deleteTenant(two, 'acme', () => Promise.resolve());
@@ -343,7 +343,7 @@ test('a tenant that is made again is another one, whoever makes it, and stays so
       assert.ok(code('ALREADY_EXISTS')(result.reason));
       assert.match((result.reason as Error).message, /tenant acme already exists/);
     }
-  await one.refresh();
+  await one.caughtUp();
   const last = one.get('tenant', 'acme')?.value;
   assert.ok(last !== undefined && names.has(storedAs(last)));
   await deleteTenant(one, 'acme', () => Promise.resolve());

@@ -23,7 +23,7 @@ import {
   encodeProject,
   encodeState,
 } from '../../src/code-host/dotnet/runner-codec.js';
-import { whole } from '../../src/code-host/dotnet/slices.js';
+import { whole } from '../../src/code-host/dotnet/frame-slices.js';
 import { type Frame, Tag, WireError } from '../../src/code-host/dotnet/wire.js';
 import { projectRoot } from './code-host-fixture.js';
 

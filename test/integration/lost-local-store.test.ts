@@ -107,9 +107,9 @@ for (const kept of ['some', 'none'] as const)
       (error: unknown) => error instanceof StatefoldError && error.code === 'CURSOR_EXPIRED',
     );
 
-    const head = again.task.changes.head();
+    const head = again.task.changes.lastSequence();
     await append(again.task, 'a-1');
-    await until(() => again.task.changes.head() > head);
+    await until(() => again.task.changes.lastSequence() > head);
     const [change, ...others] = (await again.task.changes.of('p').read(head + 1, { items: 10 })).items;
     assert.deepEqual([change?.key, String(change?.state), others.length], ['a-1', '{"total":11}', 0]);
     await again.close();

@@ -3,16 +3,22 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
+import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Authenticator } from '../../src/http/auth.js';
 import { Channels } from '../../src/http/channels.js';
 import { ConcurrencyQuota } from '../../src/http/concurrency-quota.js';
 import { Refusals } from '../../src/http/refusals.js';
+import type { Followed } from '../../src/http/followed.js';
+import { integerFrom } from '../../src/http/parameters.js';
 import { createRouter, upgradesOf } from '../../src/http/router.js';
-import type { Route, RouteDependencies } from '../../src/http/routes/dependencies.js';
+import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
+import type { EventFeed, PositionedEvent } from '../../src/feed/events.js';
 import { FeedHub } from '../../src/feed/hub.js';
+import { ALL_EVENTS } from '../../src/feed/sources.js';
+import { feedOf, ListedInputs } from '../support/listed-inputs.js';
 import {
   change,
   ListFeed,
@@ -28,11 +34,17 @@ const KEY = { 'x-api-key': 'key-of-t1', 'x-request-id': 'r' };
 
 async function world(
   t: TestContext,
-  options: { tailSize?: number; perTenant?: number; maxBufferedBytes?: number } = {},
+  options: {
+    tailSize?: number;
+    perTenant?: number;
+    maxBufferedBytes?: number;
+    events?: EventFeed;
+    more?: readonly Route[];
+  } = {},
 ) {
   const feed = new ListFeed(options.tailSize);
   const tenants = new ListTenants();
-  tenants.activate('t1', feed);
+  tenants.activate('t1', feed, options.events);
   tenants.activate('t2', new ListFeed());
   const catalog = new MapCatalog();
   catalog.addTenant('t1');
@@ -50,7 +62,7 @@ async function world(
   const channels = new Channels({ hub, tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
   const { polling, sockets: streams } = channels;
   const dependencies = { channels, catalog } as unknown as RouteDependencies;
-  const routes: readonly Route[] = NOTIFICATIONS;
+  const routes: readonly Route[] = [...NOTIFICATIONS, ...(options.more ?? [])];
   const refusals = new Refusals(logger);
   const server = createServer(
     createRouter({
@@ -481,4 +493,96 @@ test('SSE keeps idle connections alive, and lets go of a reader that never reads
   await until(() => w.hub.subscriptions === 1, 'the slow one is let go');
   raw.resume();
   await until(() => closed, 'its connection is closed');
+});
+
+/** All events, as entries of the table would have them. */
+function eventRoutes(tenantOfFeed: string): readonly Route[] {
+  const followed: Followed<PositionedEvent> = {
+    source: ALL_EVENTS,
+    encode: ({ position, eventId }) => {
+      const record = Buffer.from(`{"position":${position},"eventId":"${eventId}"}`);
+      return {
+        record,
+        message: record,
+        serverSentEvent: Buffer.from(`id: ${position}\ndata: ${record.toString()}\n\n`),
+      };
+    },
+    wanted: undefined,
+    guard: (tenantId) => {
+      if (tenantId !== tenantOfFeed) throw new StatefoldError('NOT_FOUND', 'there is no such feed');
+    },
+    words: { items: 'events', cursor: 'afterPosition', gone: 'they are gone', expired: 'they are kept for ever' },
+  };
+  const common = {
+    method: 'GET',
+    tag: 'Events',
+    summary: 'All events',
+    servedBy: 'notifier',
+    credentials: 'tenant',
+    query: { afterPosition: integerFrom(0) },
+    answers: {},
+  } as const;
+  const asked = (call: { query(): { afterPosition: number | undefined } }) => ({
+    followed,
+    after: call.query().afterPosition,
+  });
+  return [
+    route({
+      ...common,
+      path: '/all-events',
+      operationId: 'pollEvents',
+      serve: ({ channels }, call) => channels.polling.answer(call, { ...asked(call), limit: 100 }, 0),
+    }),
+    route({
+      ...common,
+      path: '/all-events/sse',
+      operationId: 'followEventsBySse',
+      serve: ({ channels }, call) => channels.events.answer(call, () => asked(call)),
+    }),
+    route({
+      ...common,
+      path: '/all-events/stream',
+      operationId: 'followEventsByWebSocket',
+      serve: () => assert.fail('it is upgraded'),
+      upgrade: ({ channels }, upgrade) => channels.sockets.take(upgrade, () => asked(upgrade)),
+    }),
+  ];
+}
+
+test('a feed of anything else is entries of the table: all events, by each channel', async (t) => {
+  const inputs = new ListedInputs(Infinity);
+  inputs.commit(2);
+  const w = await world(t, { events: feedOf(inputs), more: eventRoutes('t1') });
+  const url = `http://127.0.0.1:${w.port}/all-events`;
+  const sse = await fetch(`${url}/sse?afterPosition=0`, { headers: KEY, signal: t.signal });
+  let body = '';
+  const reading = (async () => {
+    for await (const chunk of sse.body ?? []) body += Buffer.from(chunk as Uint8Array).toString();
+  })();
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/stream?afterPosition=0`, { headers: KEY });
+  t.after(() => socket.terminate());
+  const messages: string[] = [];
+  let reason = '';
+  socket.on('message', (data) => messages.push((data as Buffer).toString()));
+  socket.on('close', (_code, why) => (reason = why.toString()));
+  await until(() => messages.length === 2, 'what was there');
+  inputs.commit(1);
+  inputs.tell();
+  await until(() => messages.length === 3 && body.split('data: ').length === 4, 'what came then');
+  const polled = await fetch(url, { headers: KEY });
+  assert.equal(await polled.text(), `{"events":[${messages.join(',')}]}`);
+  assert.deepEqual(
+    [...body.matchAll(/^data: (.*)$/gm)].map(([, data]) => data),
+    messages,
+  );
+  assert.deepEqual(
+    messages.map((message) => (JSON.parse(message) as { eventId: string }).eventId),
+    ['0.0', '0.1', '1.0'],
+  );
+  const foreign = await fetch(url, { headers: { 'x-api-key': 'key-of-t2' } });
+  assert.equal(foreign.status, 404, 'the guard of the entry decides');
+  await w.close();
+  await until(() => reason !== '', 'the close');
+  assert.equal(reason, 'the service is shutting down: resume with afterPosition');
+  await reading;
 });

@@ -213,7 +213,7 @@ test('on the embedded log, 8, 9, 11: a standby of the tenant follows all partiti
   await settled(log, owner);
   const standby = b.registry.standby(TENANT) ?? assert.fail('there is no standby');
   // All but the last input that has a change: what is past it only a promotion can know.
-  await until(() => standby.changes.head() === owner.changes.head() && standby.projectionLag <= 1);
+  await until(() => standby.changes.lastSequence() === owner.changes.lastSequence() && standby.projectionLag <= 1);
   await assert.rejects(
     standby.aggregates.list({ aggregateType: undefined, limit: 10, cursor: undefined }),
     (error: unknown) => error instanceof StatefoldError && error.retryable,

@@ -47,7 +47,7 @@ const named = (tenantId: string, name: string): TenantEntity => ({
 
 for (const { name, skip, open } of LOGS) {
   test(
-    `on ${name}: what one process wrote another has after a refresh, and hears of by itself`,
+    `on ${name}: what one process wrote another has as soon as it has caught up, and hears of by itself`,
     { skip },
     async (t) => {
       const client = await open(t);
@@ -56,7 +56,7 @@ for (const { name, skip, open } of LOGS) {
       b.onChange(({ kind, id }) => heard.push(`${kind} ${id}`));
       await createTenant(a, { tenantId: 'acme', name: 'Acme' });
       const { apiKey } = await createKey(a, 'acme');
-      await b.refresh();
+      await b.caughtUp();
       assert.equal(b.keyByHash(hashApiKey(apiKey))?.tenantId, 'acme');
       await b.put('tenant', 'beta', 0, named('beta', 'Beta'));
       await until(() => a.get('tenant', 'beta') !== undefined);
@@ -77,7 +77,7 @@ for (const { name, skip, open } of LOGS) {
     ];
     const [first] = catalogs;
     await first?.put('tenant', 'acme', 0, named('acme', 'Acme'));
-    await Promise.all(catalogs.map((catalog) => catalog.refresh()));
+    await Promise.all(catalogs.map((catalog) => catalog.caughtUp()));
     const started = performance.now();
     await Promise.all(
       catalogs.map(async (catalog) => {
@@ -87,7 +87,7 @@ for (const { name, skip, open } of LOGS) {
     );
     t.diagnostic(`150 racing updates of one entity by three processes: ${Math.round(performance.now() - started)} ms`);
     for (const catalog of catalogs) {
-      await catalog.refresh();
+      await catalog.caughtUp();
       assert.equal(catalog.get('tenant', 'acme')?.value.partitions, 151);
       assert.equal(catalog.get('tenant', 'acme')?.version, 151);
     }
@@ -131,14 +131,14 @@ for (const { name, skip, open } of LOGS) {
         (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
       );
       await assert.rejects(
-        a.refresh(),
+        a.caughtUp(),
         (error: unknown) => error instanceof StatefoldError && error.code === 'UNAVAILABLE',
       );
       away = false;
       await b.put('tenant', 'four', 0, named('four', 'Four'));
       await until(() => a.get('tenant', 'four') !== undefined);
       await a.put('tenant', 'three', 0, named('three', 'Three'));
-      await b.refresh();
+      await b.caughtUp();
       assert.equal(b.get('tenant', 'three')?.value.name, 'Three');
     },
   );

@@ -16,7 +16,7 @@ export class ListedLog implements SinkSource {
   /** The revision of the bindings: states hold it, as if each binding brought other code. */
   revision = 0;
   /** Where a catch-up stands. */
-  through = Infinity;
+  statesTo = Infinity;
   readonly #versions = new Map<string, number>();
   #offset = 0;
   #listener: (() => void) | undefined;
@@ -122,13 +122,13 @@ export class ListedLog implements SinkSource {
 
   aggregateStates(
     aggregateIds: readonly string[],
-    through: number,
+    end: number,
     lastOnly = false,
   ): ReturnType<SinkSource['aggregateStates']> {
     if (this.statesFault === 'hang') return new Promise(() => undefined);
     if (this.statesFault === 'reject') return Promise.reject(new Error('the fold is away'));
     const later = new Set(
-      lastOnly ? this.commits.filter(({ offset }) => offset >= through).map(({ aggregateId }) => aggregateId) : [],
+      lastOnly ? this.commits.filter(({ offset }) => offset >= end).map(({ aggregateId }) => aggregateId) : [],
     );
     return Promise.resolve(
       aggregateIds
@@ -141,14 +141,14 @@ export class ListedLog implements SinkSource {
             version,
             state: Buffer.from(`{"count":${version},"revision":${this.revision}}`),
             lastModified: 1,
-            logOffset: this.revision * 2 ** 40 + through,
+            logOffset: this.revision * 2 ** 40 + end,
           };
         }),
     );
   }
 
-  statesThrough(): number {
-    return this.through;
+  statesEnd(): number {
+    return this.statesTo;
   }
 
   statesRevision(): number {

@@ -258,7 +258,7 @@ describe('the sink, into a real engine', () => {
   it('asks for no state that a catch-up will have, and holds the events up for none', async (context) => {
     const source = log();
     source.append('a', ['{}']);
-    source.through = source.end;
+    source.statesTo = source.end;
     source.append('b', ['{}', '{}']);
     const sink = open(context);
     sink.attach(source);
@@ -267,7 +267,7 @@ describe('the sink, into a real engine', () => {
       async () => (await store.watermarks(source.tenantId)).events === source.end && sink.status().behind === 0,
     );
     assert.deepEqual(await statesOf(source.tenantId), [], 'the page ends past the catch-up');
-    source.through = Infinity;
+    source.statesTo = Infinity;
     source.announce();
     await sink.flush(source.tenantId, { events: source.end });
     assert.deepEqual(await statesOf(source.tenantId), [

@@ -129,9 +129,9 @@ describe('a machine without a local store', () => {
           'the command is known',
         );
       }
-      const head = after.changes.head();
+      const head = after.changes.lastSequence();
       await append(after, 1);
-      await until(() => after.changes.head() > head);
+      await until(() => after.changes.lastSequence() > head);
       const [change] = (await after.changes.of('p').read(head + 1, { items: 10 })).items;
       assert.ok(change !== undefined && change.sequence > changesEnd);
     });

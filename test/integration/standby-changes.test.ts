@@ -13,9 +13,9 @@ type Kind = 'memory' | 'the log';
 /** Both tell the same of each cursor. `from`: where the standby has what is before its start. */
 async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise<void> {
   await until(() => owner.projectionLag === 0);
-  await standby.changes.refresh();
-  const head = owner.changes.head();
-  assert.equal(standby.changes.head(), head);
+  await standby.changes.caughtUp();
+  const head = owner.changes.lastSequence();
+  assert.equal(standby.changes.lastSequence(), head);
   assert.equal(await standby.changes.of('p').start(), await owner.changes.of('p').start());
   for (const after of [0, 1, Math.floor(head / 2), head - 1, head, head + 100]) {
     const asked = [after + 1, { items: 60 }] as const;
@@ -32,7 +32,7 @@ async function same(standby: TenantTask, owner: TenantTask, from: Kind): Promise
 
 function heardBy(task: TenantTask): { readonly since: number; readonly sequences: readonly number[] } {
   const changes: Change[] = [];
-  const since = task.changes.head();
+  const since = task.changes.lastSequence();
   pushedInto(task, changes);
   return {
     since,
@@ -77,7 +77,7 @@ for (const { name, skip, open } of LOGS) {
       // It takes over while the owner still writes, and goes on telling from where it is.
       const heard = heardBy(standby);
       const writing = appendAll(owner, 400, 600).catch(() => undefined);
-      await until(() => standby.changes.head() > heard.since);
+      await until(() => standby.changes.lastSequence() > heard.since);
       await standby.promote();
       await writing;
       await appendAll(standby, 600, 700);

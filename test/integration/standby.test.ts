@@ -33,7 +33,10 @@ async function took(work: () => Promise<unknown>): Promise<number> {
 /** The projections are folded up to the last input, which has a change: what is past it only a promotion can know. */
 const followed = (standby: TenantTask, owner: TenantTask): Promise<unknown> =>
   until(
-    () => owner.projectionLag === 0 && standby.changes.head() === owner.changes.head() && standby.projectionLag === 1,
+    () =>
+      owner.projectionLag === 0 &&
+      standby.changes.lastSequence() === owner.changes.lastSequence() &&
+      standby.projectionLag === 1,
   );
 
 const SECOND = `public record Tally(long Cents, string Last);
@@ -145,7 +148,9 @@ for (const { name, skip, open } of LOGS) {
       await until(() => standby.projectionLag === 0);
       await until(() =>
         reported.some((positions) =>
-          positions.some(({ of, position }) => of.topic === changesRef.topic && position > standby.changes.head()),
+          positions.some(
+            ({ of, position }) => of.topic === changesRef.topic && position > standby.changes.lastSequence(),
+          ),
         ),
       );
       assert.deepEqual(

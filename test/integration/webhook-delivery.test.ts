@@ -87,7 +87,7 @@ function world(t: TestContext, options: Partial<WebhookDelivererOptions> = {}) {
     catalog,
     sealer,
     checkUrl: () => Promise.resolve(),
-    changesHead: () => Promise.resolve(feed.head()),
+    lastSequence: () => Promise.resolve(feed.lastSequence()),
     clock: systemClock,
   });
   const deliverer = (): WebhookDeliverer => {

@@ -242,7 +242,7 @@ export class CatalogWorld {
     const { catalog, process } = seat;
     if (catalog === undefined || process === undefined) return;
     const sent = this.scheduler.step;
-    catalog.refresh().then(
+    catalog.caughtUp().then(
       () =>
         this.#looks.push({
           by: process.id,

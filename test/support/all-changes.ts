@@ -17,7 +17,7 @@ const ALL_CHANGES: Source<Change> = {
       subscribe: (advanced) => all.subscribe(advanced),
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(1),
-      refresh: () => changes.refresh(),
+      caughtUp: () => changes.caughtUp(),
     };
   },
 };
@@ -25,10 +25,17 @@ const ALL_CHANGES: Source<Change> = {
 /** Pushes into the list what a subscription to the tenant is pushed from now on. */
 export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
   const hub = new FeedHub({
-    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+    tenants: {
+      active: () => tenant,
+      open: () => Promise.resolve(tenant),
+      keep: () => () => undefined,
+      onActivated: () => undefined,
+    },
   });
-  hub.subscribe(
-    { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
-    { push: (change) => pushed.push(change) > 0, ended: () => undefined },
-  );
+  hub
+    .subscribe(
+      { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
+      { push: (change) => pushed.push(change) > 0, ended: () => undefined },
+    )
+    .start();
 }

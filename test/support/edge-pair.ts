@@ -74,6 +74,11 @@ export class ToldOwnership implements Ownership {
     return this.#notifier ?? this.ownerOf(slotKey);
   }
 
+  notifiedElsewhere(slotKey = ''): boolean {
+    const notifier = this.notifierOf(slotKey);
+    return notifier !== undefined && notifier !== 'self';
+  }
+
   /** Another process than the owner notifies; undefined: the owner does. */
   tellNotifier(notifier: Owner): void {
     this.#notifier = notifier;
@@ -299,17 +304,15 @@ async function edgeNode(
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const followed = new Set<string>();
   const feeds = new ChangeFeeds({
     tenants: { ...tenants, ...follows },
     ownership,
-    followed,
     activity: NO_ACTIVITY,
     idleMs: 600_000,
   });
-  const hub = new FeedHub({ tenants: feeds, followed });
+  const hub = new FeedHub({ tenants: feeds });
   followDeletions(catalog, hub);
-  const reassign = (): void => hub.reassign(() => ownership.notifierOf() === 'self');
+  const reassign = (): void => hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
   const assignment = aligned
     ? new Assignment({
         ownership,

@@ -13,10 +13,11 @@ import type {
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
+import type { EventFeed } from '../../src/feed/events.js';
 import type { FollowedFeed, Page } from '../../src/feed/feed.js';
 import { Signal } from '../../src/feed/signal.js';
 import type { Timers } from '../../src/feed/timers.js';
-import type { ChangeFeed } from '../../src/feed/changes.js';
+import type { TenantChanges } from '../../src/feed/changes.js';
 import type { Tenant, Tenants } from '../../src/tenancy/tenant.js';
 
 /** What the notifier stands on, in memory: feeds of generated changes, a catalog, time that tests move. */
@@ -39,7 +40,7 @@ export const change = (sequence: number, fields: Partial<Change> = {}): Change =
 });
 
 /** A feed whose tail holds the last `tailSize` changes; older ones are read from the "log", on a later turn. */
-export class ListFeed implements ChangeFeed {
+export class ListFeed implements TenantChanges {
   readonly changes: Change[] = [];
   #head = 0;
   trimmed = 0;
@@ -66,7 +67,7 @@ export class ListFeed implements ChangeFeed {
     for (const [projectionId, sequence] of first) this.#signals.get(projectionId)?.tell(sequence);
   }
 
-  head(): number {
+  lastSequence(): number {
     return this.#head;
   }
 
@@ -83,7 +84,7 @@ export class ListFeed implements ChangeFeed {
       },
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(this.trimmed + 1),
-      refresh: () => this.refresh(),
+      caughtUp: () => this.caughtUp(),
       subscribe: (advanced) => {
         const signal = this.#signals.get(projectionId) ?? new Signal();
         this.#signals.set(projectionId, signal);
@@ -115,7 +116,7 @@ export class ListFeed implements ChangeFeed {
     return { items, end: items.length === most ? behind : Math.max(behind, from, head + 1) };
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -139,8 +140,8 @@ export class ListTenants implements Tenants {
   readonly #active = new Map<string, Tenant>();
   readonly #listeners: ((tenant: Tenant) => void)[] = [];
 
-  activate(tenantId: string, feed: ChangeFeed): void {
-    const tenant = { tenantId, changes: feed } as Tenant;
+  activate(tenantId: string, feed: TenantChanges, events?: EventFeed): void {
+    const tenant = { tenantId, changes: feed, events } as Tenant;
     this.#active.set(tenantId, tenant);
     for (const listener of this.#listeners) listener(tenant);
   }
@@ -160,6 +161,10 @@ export class ListTenants implements Tenants {
       : Promise.resolve(tenant);
   }
 
+  keep(): () => void {
+    return () => undefined;
+  }
+
   onActivated(listener: (tenant: Tenant) => void): void {
     this.#listeners.push(listener);
   }
@@ -174,7 +179,8 @@ export class MapCatalog implements Catalog {
     const previous = this.#entries.get(at);
     if (value === undefined) this.#entries.delete(at);
     else this.#entries.set(at, { id, version: (previous?.version ?? 0) + 1, value });
-    for (const listener of this.#listeners) listener({ kind, id, value, previous: previous?.value });
+    const change = { kind, id, value, previous: previous?.value } as CatalogChange;
+    for (const listener of this.#listeners) listener(change);
   }
 
   get<K extends EntityKind>(kind: K, id: string): Entry<K> | undefined {
@@ -209,23 +215,31 @@ export class MapCatalog implements Catalog {
     return Promise.resolve();
   }
 
-  update<K extends EntityKind>(
+  upsert<K extends EntityKind>(
+    kind: K,
+    id: string,
+    make: (had: Entities[K] | undefined) => Entities[K] | undefined,
+  ): Promise<Entry<K> | undefined> {
+    const value = make(this.get(kind, id)?.value);
+    if (value !== undefined) this.set(kind, id, value);
+    return Promise.resolve(this.get(kind, id));
+  }
+
+  async update<K extends EntityKind>(
     kind: K,
     id: string,
     make: (value: Entities[K]) => Entities[K] | undefined,
   ): Promise<Entities[K]> {
-    const entry = this.get(kind, id);
-    if (entry === undefined) return Promise.reject(new StatefoldError('NOT_FOUND', id));
-    const value = make(entry.value);
-    if (value !== undefined) this.set(kind, id, value);
-    return Promise.resolve(value ?? entry.value);
+    const entry = await this.upsert(kind, id, (had) => had && make(had));
+    if (entry === undefined) throw new StatefoldError('NOT_FOUND', id);
+    return entry.value;
   }
 
   onChange(listener: (change: CatalogChange) => void): void {
     this.#listeners.push(listener);
   }
 
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 
@@ -272,7 +286,7 @@ export class MapCatalog implements Catalog {
 }
 
 export class MapCursorStore implements CursorStore {
-  refresh(): Promise<void> {
+  caughtUp(): Promise<void> {
     return Promise.resolve();
   }
 

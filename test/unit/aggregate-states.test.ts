@@ -76,13 +76,9 @@ class World {
   }
 
   /** What is told, as aggregate and count of commits; and who was folded for it. */
-  async told(
-    ids: readonly string[],
-    through: number,
-    lastOnly?: boolean,
-  ): Promise<{ told: string[]; ensured: string[] }> {
+  async told(ids: readonly string[], end: number, lastOnly?: boolean): Promise<{ told: string[]; ensured: string[] }> {
     this.ensured.length = 0;
-    const states = await this.reads.aggregateStates(ids, through, lastOnly);
+    const states = await this.reads.aggregateStates(ids, end, lastOnly);
     return {
       told: states.map(({ aggregateId, state }) => `${aggregateId} ${state?.toString()}`).sort(),
       ensured: [...this.ensured],

@@ -50,7 +50,13 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
     ...late('states', 'statesOf'),
   };
   const faults = late('ofType', 'countOfType', 'ofProjection', 'countOfProjection', 'releaseKeys');
-  const whole = { tenantId: 't', aggregates, projections, faults, changes: { head: () => 5 } } as unknown as Tenant;
+  const whole = {
+    tenantId: 't',
+    aggregates,
+    projections,
+    faults,
+    changes: { lastSequence: () => 5 },
+  } as unknown as Tenant;
   let opening: Promise<Tenant> = Promise.resolve(whole);
   const tenants: Tenants & AggregateHomes = {
     active: (id) => (id === 't' ? whole : undefined),
@@ -63,7 +69,7 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   const open = timed.active('t');
   assert.equal(open, await timed.open('t'));
   assert.equal(timed.active('u'), undefined);
-  assert.deepEqual([open?.tenantId, open?.changes.head()], ['t', 5]);
+  assert.deepEqual([open?.tenantId, open?.changes.lastSequence()], ['t', 5]);
   const unavailable = (error: unknown): boolean =>
     error instanceof StatefoldError && error.code === 'UNAVAILABLE' && error.retryable;
   await assert.rejects(open?.aggregates.types() ?? never(), unavailable);
@@ -79,40 +85,38 @@ test('a tenant whose log does not answer, or that is long in being restored, is 
   await assert.rejects(Promise.resolve(timed.home('t', 'a-1')), unavailable);
 });
 
-/** A role as the parts of a tenant are: methods of a class and of what it extends, which need their object. */
-class Base {
-  readonly #name = 'base';
-  inherited(): Promise<string> {
-    return Promise.resolve(this.#name);
+/** A role as the parts of a tenant are: methods of a class, which need their object. */
+class Stuck {
+  readonly #never = never<never>();
+  readonly #types: readonly string[] = ['account'];
+  types(): Promise<readonly string[]> {
+    return Promise.resolve(this.#types);
   }
-}
-class Stuck extends Base {
-  readonly #head = 7;
-  head(): number {
-    return this.#head;
+  keptGenerations(): readonly string[] {
+    return this.#types;
   }
-  comesLater(): Promise<never> {
-    return never();
+  releaseKeys(): Promise<never> {
+    return this.#never;
   }
   release(): Promise<never> {
-    return never();
+    return this.#never;
   }
 }
 
-test('every promise of a role has a deadline, also of methods that nobody named; feeds have none', async () => {
+test('what a late release may have done is said; what a role answers at once is as it was; feeds have no deadline', async () => {
   const role = new Stuck();
   const waits = never<number>();
-  const changes = { refresh: () => waits };
+  const changes = { caughtUp: () => waits };
   const tenant = { tenantId: 't', aggregates: role, projections: role, faults: role, changes } as unknown as Tenant;
   const tenants = { open: () => Promise.resolve(tenant), home: () => role } as unknown as Tenants & AggregateHomes;
   const served = timely(tenants, new Deadlines(20));
   const timed = await served.open('t');
   const aggregates = timed.aggregates as unknown as Stuck;
-  assert.equal(aggregates.head(), 7);
-  assert.equal(await aggregates.inherited(), 'base');
-  await assert.rejects(aggregates.comesLater(), /the tenant does not answer now/);
+  assert.deepEqual(aggregates.keptGenerations(), ['account']);
+  assert.deepEqual(await aggregates.types(), ['account']);
   // It may have been done: a client is not told to send it again without a look.
+  await assert.rejects((timed.faults as unknown as Stuck).releaseKeys(), /it may have been done/);
   const home = served.home('t', 'a') as unknown as Stuck;
   await assert.rejects(home.release(), /it may have been done/);
-  assert.equal((timed.changes as unknown as typeof changes).refresh(), waits);
+  assert.equal((timed.changes as unknown as typeof changes).caughtUp(), waits);
 });

@@ -2,94 +2,24 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readSettings } from '../../src/config/settings.js';
-import { MAX_COMMIT_EVENTS, type StoredCommit } from '../../src/core/event.js';
-import { EventFeed, positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
-import type { Budget, Page } from '../../src/feed/feed.js';
+import { MAX_COMMIT_EVENTS } from '../../src/core/event.js';
+import { positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import type { EventsBody } from '../../src/core/records.js';
-import { INPUTS, type Input, type InputFeed } from '../../src/feed/inputs.js';
+import { INPUTS, type Input } from '../../src/feed/inputs.js';
 import { LogFeed } from '../../src/feed/log-feed.js';
-import { Signal, type Advanced } from '../../src/feed/signal.js';
 import { ALL_EVENTS } from '../../src/feed/sources.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import type { RecordCodec } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
+import { commit, feedOf, ListedInputs } from '../support/listed-inputs.js';
 import { until } from '../support/notifier-world.js';
 
 /** Three of them are a page. */
 const LARGE = Buffer.alloc(400_000, ' ');
 
-/** Inputs in memory, of which the last ones are recent; undefined stands for a record that is no input. */
-class ListedInputs implements InputFeed {
-  readonly records: (Input | undefined)[] = [];
-  /** Records from here on are placed, and can't be read yet. */
-  hidden = Infinity;
-  readonly #signal = new Signal();
-
-  constructor(private readonly tail: number) {}
-
-  get head(): number {
-    return this.records.length;
-  }
-
-  get subscribers(): number {
-    return this.#signal.listeners;
-  }
-
-  commit(events: number): void {
-    const offset = this.records.length;
-    this.records.push({ kind: 'commit', commit: commit(offset, events) });
-  }
-
-  tell(): void {
-    this.#signal.tell();
-  }
-
-  subscribe(advanced: Advanced): () => void {
-    return this.#signal.subscribe(advanced);
-  }
-
-  recent(from: number, budget: Budget): Page<Input> | undefined {
-    return from >= this.records.length - this.tail ? this.#page(from, budget) : undefined;
-  }
-
-  async read(from: number, budget: Budget): Promise<Page<Input>> {
-    await new Promise((resolve) => setImmediate(resolve));
-    return this.#page(from, budget);
-  }
-
-  #page(from: number, { items: most = Infinity }: Budget): Page<Input> {
-    const items: Input[] = [];
-    let end = from;
-    for (; end < Math.min(this.records.length, this.hidden) && items.length < most; end++) {
-      const input = this.records[end];
-      if (input !== undefined) items.push(input);
-    }
-    return { items, end };
-  }
-}
-
-const commit = (offset: number, events: number): StoredCommit => ({
-  offset,
-  commandId: `c${offset}`,
-  aggregateId: `a${offset % 3}`,
-  aggregateType: 'account',
-  baseVersion: offset,
-  timestamp: 1,
-  correlationId: undefined,
-  causationId: undefined,
-  metadata: undefined,
-  events: Array.from({ length: events }, (_, i) => ({
-    eventId: `${offset}.${i}`,
-    eventType: 'opened',
-    data: Buffer.from('{}'),
-  })),
-});
-
 const idsIn = (records: readonly (Input | undefined)[]): string[] =>
   records.flatMap((input) => (input?.kind === 'commit' ? input.commit.events.map(({ eventId }) => eventId) : []));
-
-const feedOf = (inputs: ListedInputs): EventFeed => new EventFeed({ inputs, refresh: () => Promise.resolve() });
 
 /** A number of events, or a record that holds none. */
 const record = fc.oneof(
@@ -175,7 +105,12 @@ test('13: the hub follows it as it follows changes: replay and live without a se
         for (const events of before) add(inputs, events);
         const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
         const hub = new FeedHub({
-          tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+          tenants: {
+            active: () => tenant,
+            open: () => Promise.resolve(tenant),
+            keep: () => () => undefined,
+            onActivated: () => undefined,
+          },
         });
         const got: string[] = [];
         const following = hub.subscribe(
@@ -185,6 +120,7 @@ test('13: the hub follows it as it follows changes: replay and live without a se
             ended: (reason) => assert.fail(String(reason)),
           },
         );
+        following.start();
         for (const { do: what, events } of steps) {
           if (what === 'accept') {
             add(inputs, events);
@@ -213,14 +149,21 @@ test('from now on means what comes then; each time that all is there the subscri
   inputs.commit(2);
   const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
   const hub = new FeedHub({
-    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+    tenants: {
+      active: () => tenant,
+      open: () => Promise.resolve(tenant),
+      keep: () => () => undefined,
+      onActivated: () => undefined,
+    },
   });
   const got: string[] = [];
   const ends: number[] = [];
-  hub.subscribe(
-    { tenantId: 't1', source: ALL_EVENTS, from: undefined, wanted: ({ aggregateId }) => aggregateId !== 'a1' },
-    { push: ({ eventId }) => got.push(eventId) > 0, caughtUp: (end) => ends.push(end), ended: () => undefined },
-  );
+  hub
+    .subscribe(
+      { tenantId: 't1', source: ALL_EVENTS, from: undefined, wanted: ({ aggregateId }) => aggregateId !== 'a1' },
+      { push: ({ eventId }) => got.push(eventId) > 0, caughtUp: (end) => ends.push(end), ended: () => undefined },
+    )
+    .start();
   assert.equal(tenant.events.subscribers, 1, 'it keeps the tenant');
   for (const events of [1, 3]) {
     inputs.commit(events);
@@ -254,22 +197,29 @@ test('events that are more together than a page takes are all pushed, live too',
   };
   const tenant = {
     tenantId: 't1',
-    events: new EventFeed({ inputs: log, refresh: () => Promise.resolve() }),
+    events: feedOf(log),
   } as TenantFeed;
   const hub = new FeedHub({
-    tenants: { active: () => tenant, open: () => Promise.resolve(tenant), onActivated: () => undefined },
+    tenants: {
+      active: () => tenant,
+      open: () => Promise.resolve(tenant),
+      keep: () => () => undefined,
+      onActivated: () => undefined,
+    },
   });
   t.after(() => hub.close());
   const got: number[] = [];
   const ends: number[] = [];
-  hub.subscribe(
-    { tenantId: 't1', source: ALL_EVENTS, from: 1 },
-    {
-      push: ({ position }) => got.push(position) > 0,
-      caughtUp: (end) => ends.push(end),
-      ended: () => undefined,
-    },
-  );
+  hub
+    .subscribe(
+      { tenantId: 't1', source: ALL_EVENTS, from: 1 },
+      {
+        push: ({ position }) => got.push(position) > 0,
+        caughtUp: (end) => ends.push(end),
+        ended: () => undefined,
+      },
+    )
+    .start();
   await until(() => ends.length > 0, 'it is live');
   for (let i = 0; i < 10; i++) add();
   await until(() => got.length === 10, 'all are pushed');

@@ -39,6 +39,7 @@ function into(hub: FeedHub, after: number | undefined, options: { room?: number;
       ended: (reason) => ends.push(reason),
     },
   );
+  follower.start();
   return { got, ends, follower };
 }
 
@@ -151,15 +152,17 @@ test('followers end with the projection, the tenant, an expired cursor and the h
 test('a sink that throws ends its own follower only', () => {
   const { feed, hub } = world();
   const ends: unknown[] = [];
-  hub.subscribe(
-    { tenantId: 't1', source: changesOf('p1'), from: undefined },
-    {
-      push: () => {
-        throw new Error('broken');
+  hub
+    .subscribe(
+      { tenantId: 't1', source: changesOf('p1'), from: undefined },
+      {
+        push: () => {
+          throw new Error('broken');
+        },
+        ended: (reason) => ends.push(reason),
       },
-      ended: (reason) => ends.push(reason),
-    },
-  );
+    )
+    .start();
   const { got } = into(hub, undefined);
   feed.accept(change(1));
   feed.accept(change(2));

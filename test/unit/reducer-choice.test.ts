@@ -1,7 +1,7 @@
 // Uploads that were compiled before two reducers of one type were refused may have several classes for a type.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { unambiguous, unboundTypes } from '../../src/deployments/bindings.js';
+import { unambiguous, unboundTypes } from '../../src/deployments/binding-records.js';
 import { resolveClass } from '../../src/deployments/reducer-choice.js';
 
 const entry = (className: string, aggregateType: string) => ({

@@ -66,7 +66,7 @@ class World {
   put<K extends EntityKind>(kind: K, id: string, value: Entities[K] | undefined): void {
     if (value === undefined) this.entities.delete(`${kind} ${id}`);
     else this.entities.set(`${kind} ${id}`, value);
-    for (const watcher of this.#watchers) watcher({ kind, id, value, previous: undefined });
+    for (const watcher of this.#watchers) watcher({ kind, id, value, previous: undefined } as CatalogChange);
   }
 
   goLive(revision: number): void {

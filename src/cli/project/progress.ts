@@ -1,4 +1,5 @@
 import progress from 'cli-progress';
+import { pause } from '../../core/pause.js';
 import type { CliIo } from '../io.js';
 import type { CatchUpRecord } from './remote.js';
 
@@ -46,6 +47,6 @@ export async function poll<T>(ask: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const answer = await ask();
     if (answer !== undefined) return answer;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS, { ref: true });
   }
 }

@@ -24,7 +24,7 @@ import {
   type ProjectFrame,
 } from './runner-codec.js';
 import { type Exchange, expectTag } from './runner-session.js';
-import { Pace } from './slices.js';
+import { FrameMeter } from './frame-slices.js';
 import { Tag } from './wire.js';
 
 /** What a projection's key is before the events: asked for once a batch. */
@@ -41,11 +41,11 @@ export function foldExchange(
     through: items.at(-1)?.events.at(-1),
     encode: (writer, requestId) => encodeFold(writer, requestId, items),
     *supply(missing, writer) {
-      const pace = new Pace();
+      const meter = new FrameMeter();
       for (const index of yield* decodeMissingItems(missing, items)) {
         const state = (items[index] as FoldItem).baseState();
         encodeState(writer, state);
-        if (pace.due(state?.length ?? 0)) yield;
+        if (meter.due(state?.length ?? 0)) yield;
       }
     },
     decode: (frame) => {
@@ -67,12 +67,12 @@ export function projectExchange(
     through: project.events.at(-1),
     encode: (writer, requestId) => encodeProject(writer, requestId, project),
     *supply(missing, writer) {
-      const pace = new Pace();
+      const meter = new FrameMeter();
       for (const { unit, key } of yield* decodeMissingKeys(missing, project)) {
         const { state, faulted } = stateOf(unit, key);
         writer.byte(faulted ? 1 : 0);
         encodeState(writer, state);
-        if (pace.due(state?.length ?? 0)) yield;
+        if (meter.due(state?.length ?? 0)) yield;
       }
     },
     decode: (frame) => {

@@ -3,7 +3,8 @@ import { isName, MAX_STATE_KEY } from '../../core/names.js';
 import type { FoldItem, HostEvent, ProjectionUnit, State, Unit } from '../code-host.js';
 import { FrameReader } from './frame-reader.js';
 import type { FrameWriter } from './frame-writer.js';
-import { Pace, type Sliced } from './slices.js';
+import type { Sliced } from '../../core/slices.js';
+import { FrameMeter } from './frame-slices.js';
 import { MAX_ENTRIES, MAX_FILE_BYTES, MAX_FRAME, MAX_KEYS, MAX_LINE, MAX_MESSAGE_BYTES, Tag, WireError } from './wire.js';
 
 /** Nesting of a state, as the runner's serializer allows it. */
@@ -181,14 +182,14 @@ export function encodeState(writer: FrameWriter, state: State): void {
 /** Indices of the items whose states the runner lacks. @throws WireError */
 export function* decodeMissingItems(payload: Buffer, items: readonly FoldItem[]): Sliced<number[]> {
   const reader = new FrameReader(payload);
-  const pace = new Pace();
+  const meter = new FrameMeter();
   const missing: number[] = [];
   for (let left = askedFor(reader, items.length); left > 0; left--) {
     const index = reader.index(items.length);
     if (index <= (missing.at(-1) ?? -1)) throw new WireError('missing items are out of order');
     if ((items[index] as FoldItem).baseVersion === 0) throw new WireError('it asked for a state that it was given');
     missing.push(index);
-    if (pace.due(0)) yield;
+    if (meter.due(0)) yield;
   }
   reader.finish();
   return missing;
@@ -201,7 +202,7 @@ export function* decodeMissingKeys(
 ): Sliced<{ readonly unit: number; readonly key: string }[]> {
   if (frame.reply === 'keys') throw new WireError('it asked for states where none are folded');
   const reader = new FrameReader(payload);
-  const pace = new Pace();
+  const meter = new FrameMeter();
   const missing: { unit: number; key: string }[] = [];
   const known = frame.units.map(() => new Set<string>());
   for (let left = askedFor(reader, mostEntries(frame)); left > 0; left--) {
@@ -209,7 +210,7 @@ export function* decodeMissingKeys(
     const key = readKeyOf(reader, frame);
     if (known[unit]?.size === known[unit]?.add(key).size) throw new WireError('it asked twice for the state of one key');
     missing.push({ unit, key });
-    if (pace.due(key.length)) yield;
+    if (meter.due(key.length)) yield;
   }
   reader.finish();
   return missing;
@@ -252,7 +253,7 @@ export function* decodeFolded(
   maxStateBytes: number,
 ): Sliced<FoldedItem[]> {
   const reader = new FrameReader(payload);
-  const pace = new Pace();
+  const meter = new FrameMeter();
   const outcomes: FoldedItem[] = [];
   for (const item of items) {
     const states: { folded: number; state: State }[] = [];
@@ -270,7 +271,7 @@ export function* decodeFolded(
       }
       const state = readState(reader, maxStateBytes);
       states.push({ folded, state });
-      if (pace.due(state?.length ?? 0)) yield;
+      if (meter.due(state?.length ?? 0)) yield;
     }
     const last = states.at(-1);
     if (reader.byte() === 0) {
@@ -282,7 +283,7 @@ export function* decodeFolded(
       if (last?.folded !== event) throw new WireError('a fault is not where its state ends');
       outcomes.push({ states, failure: { event, ...readFailure(reader) } });
     }
-    if (pace.due(0)) yield;
+    if (meter.due(0)) yield;
   }
   reader.finish();
   return outcomes;
@@ -295,7 +296,7 @@ export function* decodeProjected(
   maxStateBytes: number,
 ): Sliced<ProjectedChange[]> {
   const reader = new FrameReader(payload);
-  const pace = new Pace();
+  const meter = new FrameMeter();
   const changes: ProjectedChange[] = [];
   const places = new Places(frame);
   for (let left = reader.count(mostEntries(frame), reader.uint32()); left > 0; left--) {
@@ -315,7 +316,7 @@ export function* decodeProjected(
       state,
       ...(outcome === 'faulted' ? { failure: readFailure(reader) } : {}),
     });
-    if (pace.due(key.length + (state?.length ?? 0))) yield;
+    if (meter.due(key.length + (state?.length ?? 0))) yield;
   }
   reader.finish();
   return changes;

@@ -6,7 +6,8 @@ import { HostProcess, type ProcessEnd } from './host-process.js';
 import { type Launch, launchOf } from './launch.js';
 import type { ResolvedOptions } from './options.js';
 import { encodeLoad, encodeNamed } from './runner-codec.js';
-import { inSlices, type Sliced } from './slices.js';
+import type { Sliced } from '../../core/slices.js';
+import { sliceFrame } from './frame-slices.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 /** Why a request came to nothing. */
@@ -240,7 +241,7 @@ export class RunnerSession {
     }
     // It has answered: what it takes to read that is not its time.
     clearTimeout(this.#timer);
-    const reading = inSlices(
+    const reading = sliceFrame(
       head.exchange.decode(frame),
       (answer) => {
         this.#reading = undefined;
@@ -287,7 +288,7 @@ export class RunnerSession {
     clearTimeout(this.#timer);
     const left = Math.max(1, this.#armedUntil - performance.now());
     try {
-      return inSlices(
+      return sliceFrame(
         supply(frame.payload, head.writer),
         () => {
           this.#process.send(head.writer.end());

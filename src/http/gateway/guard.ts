@@ -15,7 +15,7 @@ export interface GuardOptions {
   readonly authenticator: Authenticator;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
-  readonly catalog: Pick<Catalog, 'refresh' | 'onChange'>;
+  readonly catalog: Pick<Catalog, 'caughtUp' | 'onChange'>;
   readonly tenants: Pick<AggregateHomes, 'partitionsOf'>;
   readonly settings: BodySettings;
 }
@@ -103,7 +103,7 @@ export class Guard {
     }
     if (route.servedBy !== 'any' && !this.#isHere(asked, tenantId) && (await this.#forward(asked, tenantId)))
       return true;
-    if (!call.safe) await catalog.refresh();
+    if (!call.safe) await catalog.caughtUp();
     return false;
   }
 
@@ -118,7 +118,7 @@ export class Guard {
     if (typeof route.servedBy === 'object' && 'tenant' in route.servedBy) {
       if (await this.#forward(asked, parameters[route.servedBy.tenant] ?? '')) return true;
     }
-    await catalog.refresh();
+    await catalog.caughtUp();
     return false;
   }
 
@@ -171,7 +171,7 @@ export class Guard {
     const { route, call } = asked;
     const { code } = thrown;
     if ((code === 'NOT_FOUND' || code === 'NO_REDUCER_BOUND') && route.ofCatalog) {
-      await catalog.refresh();
+      await catalog.caughtUp();
       return this.#changes === before ? 'told' : 'look again';
     }
     const ofTenant = route.credentials === 'tenant' && route.servedBy !== 'any';

@@ -1,6 +1,11 @@
 import { z } from 'zod';
+import type { Catalog } from '../../catalog/catalog.js';
+import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
+import { notificationBytes } from '../../feed/notification-record.js';
+import { changesOf } from '../../feed/sources.js';
+import type { Followed } from '../followed.js';
 import { integerFrom, nameUpTo } from '../parameters.js';
 import { requireProjection } from '../require-projection.js';
 import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
@@ -29,7 +34,34 @@ export const Notification = component(
 export type Notification = z.infer<typeof Notification>;
 
 /** The last sequence that the client has, which may be past the newest; and the state key to which the changes are limited. */
-const followed = { afterSequence: integerFrom(0), key: nameUpTo(MAX_STATE_KEY) };
+const cursorAndKey = { afterSequence: integerFrom(0), key: nameUpTo(MAX_STATE_KEY) };
+
+/** The changes of a projection, of one state key where it is given. */
+const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: string | undefined): Followed<Change> => ({
+  source: changesOf(projectionId),
+  encode: notificationBytes,
+  wanted: key === undefined ? undefined : (change) => change.key === key,
+  guard: (tenantId) => void requireProjection(catalog, tenantId, projectionId),
+  words: {
+    items: 'notifications',
+    cursor: 'afterSequence',
+    gone: 'the projection was deleted',
+    expired: 'changes past the cursor are no longer kept: start from the states',
+  },
+});
+
+/** The same for as long as the projection's configuration has `sse`. */
+const withSse = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: string | undefined): Followed<Change> => ({
+  ...changes(catalog, projectionId, key),
+  guard: (tenantId) => {
+    if (!requireProjection(catalog, tenantId, projectionId).sse)
+      throw new StatefoldError(
+        'SSE_DISABLED',
+        'this projection was uploaded without "sse": true in its notification configuration',
+      );
+  },
+  endedBy: (change) => change.kind === 'projection' && change.id === projectionId && change.value?.sse === false,
+});
 
 const common = {
   method: 'GET',
@@ -45,12 +77,16 @@ const pollNotifications = route({
   operationId: 'pollNotifications',
   summary: 'Poll for changes',
   lasting: true,
-  query: { ...followed, limit: integerFrom(1, 1_000, 100), waitSeconds: integerFrom(0, MAX_WAIT_SECONDS, 0) },
+  query: { ...cursorAndKey, limit: integerFrom(1, 1_000, 100), waitSeconds: integerFrom(0, MAX_WAIT_SECONDS, 0) },
   answers: { 200: z.strictObject({ notifications: z.array(Notification), cursor: integer.optional() }) },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
-  serve: ({ channels }, call) => {
+  serve: ({ channels, catalog }, call) => {
     const { afterSequence: after, limit, key, waitSeconds } = call.query();
-    return channels.polling.answer(call, { projectionId: call.parameter('id'), after, limit, key }, waitSeconds);
+    return channels.polling.answer(
+      call,
+      { followed: changes(catalog, call.parameter('id'), key), after, limit },
+      waitSeconds,
+    );
   },
 });
 
@@ -60,14 +96,14 @@ const followByEvents = route({
   operationId: 'followByEvents',
   summary: 'Follow changes as server-sent events',
   lasting: true,
-  query: followed,
+  query: cursorAndKey,
   headers: { 'Last-Event-ID': { type: 'integer', minimum: 0 } },
   answers: { 200: { media: EVENT_STREAM } },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND', 'SSE_DISABLED'],
-  serve: ({ channels }, call) =>
+  serve: ({ channels, catalog }, call) =>
     channels.events.answer(call, () => {
       const { afterSequence: after, key } = call.query();
-      return { projectionId: call.parameter('id'), after, key };
+      return { followed: withSse(catalog, call.parameter('id'), key), after };
     }),
 });
 
@@ -76,7 +112,7 @@ const followByWebSocket = route({
   path: '/projections/{id}/stream',
   operationId: 'followByWebSocket',
   summary: 'Follow changes over a WebSocket (an upgrade)',
-  query: followed,
+  query: cursorAndKey,
   answers: { 101: null },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
   serve: ({ catalog }, call) => {
@@ -86,10 +122,10 @@ const followByWebSocket = route({
       'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications',
     );
   },
-  upgrade: ({ channels }, upgrade) =>
+  upgrade: ({ channels, catalog }, upgrade) =>
     channels.sockets.take(upgrade, () => {
       const { afterSequence: after, key } = upgrade.query();
-      return { projectionId: upgrade.parameter('id'), after, key };
+      return { followed: changes(catalog, upgrade.parameter('id'), key), after };
     }),
 });
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { StatefoldError } from '../../core/errors.js';
 import { artefactFault } from '../../deployments/artefact-health.js';
-import { unboundTypes } from '../../deployments/bindings.js';
+import { unboundTypes } from '../../deployments/binding-records.js';
 import { upload } from '../bodies.js';
 import { paging } from '../parameters.js';
 import { page, reducerRecord } from '../records.js';

@@ -1,25 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Catalog } from '../../catalog/catalog.js';
+import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
 import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
-import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { FeedHub } from '../../feed/hub.js';
-import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import { changesOf } from '../../feed/sources.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator } from '../auth.js';
+import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
-import { requireProjection } from '../require-projection.js';
 import type { Call } from '../route.js';
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get' | 'onChange'>;
+  readonly catalog: Pick<Catalog, 'onChange'>;
   readonly quota: ConcurrencyQuota;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<EventStreamsLimits>;
@@ -48,55 +45,48 @@ const DEFAULT_LIMITS: EventStreamsLimits = {
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
 
-/** What a stream of events is asked for. */
-export interface EventStreamQuery {
-  readonly projectionId: string;
-  /** The last sequence that the client has; undefined: live only, unless `Last-Event-ID` says it. */
-  readonly after: number | undefined;
-  readonly key: string | undefined;
-}
+/** A stream as it is ended from outside, whatever its items are. */
+type OpenStream = Pick<EventStream<unknown>, 'keyId' | 'end' | 'endedBy'>;
 
 /** Server-sent events: the same records and the same cursor as every channel. */
 export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #limits: EventStreamsLimits;
   readonly #pulse: Pulse;
-  readonly #streams = new Set<EventStream<Change>>();
+  readonly #streams = new Set<OpenStream>();
 
   constructor(options: EventStreamsOptions) {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#pulse = new Pulse(options.timers ?? systemTimers, BEAT_MS);
-    // A stream that is ended so reconnects, and is then answered 401, 404 SSE_DISABLED or 404 NOT_FOUND.
+    // Whoever followed such a stream reconnects, and is then answered why: 401, or what the guard says.
     options.authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
-    options.catalog.onChange((change) => {
-      if (change.kind === 'projection' && change.value !== undefined && 'sse' in change.value && !change.value.sse)
-        this.#endAll((stream) => stream.sourceId === change.id);
-    });
+    options.catalog.onChange((change) => this.#endAll((stream) => stream.endedBy(change)));
   }
 
-  async answer(
+  /** `Last-Event-ID` wins over the query's cursor. */
+  async answer<T>(
     { request, response, tenantId }: Pick<Call, 'request' | 'response' | 'tenantId'>,
-    query: () => EventStreamQuery,
+    query: () => FollowQuery<T>,
   ): Promise<void> {
     const { hub, tenants, quota, authenticator } = this.#options;
     const limits = this.#limits;
     const resumed = lastEventId(request);
-    const { projectionId, key, ...asked } = query();
-    const after = resumed ?? asked.after;
-    this.#requireEnabled(tenantId, projectionId);
+    const { followed, after } = query();
+    const { source, wanted } = followed;
+    followed.guard(tenantId);
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
-    const source = changesOf(projectionId);
     const feed = source.of(await tenants.open(tenantId));
-    const from = after === undefined ? undefined : after + 1;
+    const last = resumed ?? after;
+    const from = last === undefined ? undefined : last + 1;
     // What was answered before the stream began is not in it.
-    if (from === undefined) await feed.refresh();
+    if (from === undefined) await feed.caughtUp();
     else await feed.read(from, { items: 1 });
-    // The key or the projection may have gone meanwhile.
+    // The key or what is followed may have gone meanwhile.
     const { keyId } = authenticator.authenticate(request);
-    this.#requireEnabled(tenantId, projectionId);
+    followed.guard(tenantId);
     if (response.destroyed) return;
     response.writeHead(200, {
       'Content-Type': `${EVENT_STREAM}; charset=utf-8`,
@@ -109,7 +99,7 @@ export class EventStreams {
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
     const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const stream = new EventStream(response, keyId, source.id, serverSentEvent, limits, () => this.#pulse.now, hold);
+    const stream = new EventStream(response, keyId, followed, limits, () => this.#pulse.now, hold);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
@@ -119,8 +109,8 @@ export class EventStreams {
       this.#pulse.delete(stream);
     });
     try {
-      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
       stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
+      stream.subscription.start();
     } catch {
       stream.end();
     }
@@ -131,17 +121,8 @@ export class EventStreams {
     this.#endAll(() => true);
   }
 
-  #endAll(which: (stream: EventStream<Change>) => boolean): void {
+  #endAll(which: (stream: OpenStream) => boolean): void {
     for (const stream of [...this.#streams]) if (which(stream)) stream.end();
-  }
-
-  #requireEnabled(tenantId: string, projectionId: string): void {
-    if (!requireProjection(this.#options.catalog, tenantId, projectionId).sse) {
-      throw new StatefoldError(
-        'SSE_DISABLED',
-        'this projection was uploaded without "sse": true in its notification configuration',
-      );
-    }
   }
 }
 
@@ -153,9 +134,7 @@ function lastEventId(request: IncomingMessage): number | undefined {
   return integerText(values[0] as string, 'Last-Event-ID', 0, Number.MAX_SAFE_INTEGER);
 }
 
-const serverSentEvent = (change: Change): Buffer => notificationBytes(change).serverSentEvent;
-
-/** One open stream of whatever items: `encode` makes the whole event of one. */
+/** One open stream of whatever items. */
 class EventStream<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
@@ -165,8 +144,7 @@ class EventStream<T> implements Subscriber<T>, Beating {
   constructor(
     private readonly response: ServerResponse,
     readonly keyId: string,
-    readonly sourceId: string,
-    private readonly encode: (item: T) => Buffer,
+    private readonly followed: Followed<T>,
     private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
     private readonly hold: Hold,
@@ -180,8 +158,12 @@ class EventStream<T> implements Subscriber<T>, Beating {
     });
   }
 
+  endedBy(change: CatalogChange): boolean {
+    return this.followed.endedBy?.(change) === true;
+  }
+
   push(item: T): boolean {
-    if (this.response.write(this.encode(item))) return true;
+    if (this.response.write(this.followed.encode(item).serverSentEvent)) return true;
     const { writableLength } = this.response;
     this.hold.set(writableLength);
     if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;

@@ -4,6 +4,7 @@ import type { Hold } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
+import type { Followed } from '../followed.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
 export const CLOSE = {
@@ -36,7 +37,7 @@ const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
-/** One open WebSocket: pushes items, each a message that `encode` makes, pings, and gives up on a client that is gone, too slow or out of line. */
+/** One open WebSocket: pushes items, each as a message, pings, and gives up on a client that is gone, too slow or out of line. */
 export class StreamConnection<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
@@ -50,7 +51,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly socket: WebSocket,
     private readonly transport: Duplex,
     readonly keyId: string,
-    private readonly encode: (item: T) => Buffer,
+    private readonly followed: Followed<T>,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
     private readonly hold: Hold,
@@ -64,7 +65,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
 
   push(item: T): boolean {
     if (this.socket.readyState !== this.socket.OPEN) return false;
-    const message = this.encode(item);
+    const { message } = this.followed.encode(item);
     this.#cork();
     const buffered = this.socket.bufferedAmount + message.length;
     const counted = buffered > COUNTED_BYTES;
@@ -86,9 +87,9 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
 
   ended(reason: unknown): void {
     const code = reason instanceof StatefoldError ? reason.code : undefined;
-    if (code === 'NOT_FOUND') this.close(CLOSE.notFound, 'the projection was deleted');
-    else if (code === 'CURSOR_EXPIRED')
-      this.close(CLOSE.cursorExpired, 'changes past the cursor are no longer kept: start from the states');
+    const { gone, expired } = this.followed.words;
+    if (code === 'NOT_FOUND') this.close(CLOSE.notFound, gone);
+    else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, expired);
     else if (code === 'UNAVAILABLE')
       this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
     else this.close(CLOSE.internal, 'internal error');
@@ -101,13 +102,13 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
       return;
     }
     if (this.#fullSince !== undefined && now - this.#fullSince >= this.limits.drainDeadlineMs) {
-      this.close(CLOSE.tooSlow, 'the client reads too slowly: resume with afterSequence');
+      this.#tooSlow();
       return;
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
       if (this.#fullSince === undefined) this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
-      else this.close(CLOSE.tooSlow, 'the client reads too slowly: resume with afterSequence');
+      else this.#tooSlow();
       return;
     }
     this.#nextPing = now + this.limits.pingIntervalMs;
@@ -124,8 +125,17 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     this.socket.close(code, reason);
   }
 
+  /** Closes it because the service ends: the client goes on elsewhere. */
+  shutDown(): void {
+    this.close(CLOSE.shutdown, `the service is shutting down: resume with ${this.followed.words.cursor}`);
+  }
+
   terminate(): void {
     this.socket.terminate();
+  }
+
+  #tooSlow(): void {
+    this.close(CLOSE.tooSlow, `the client reads too slowly: resume with ${this.followed.words.cursor}`);
   }
 
   #message(data: RawData, isBinary: boolean): void {

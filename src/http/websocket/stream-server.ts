@@ -3,26 +3,23 @@ import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
-import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { FeedHub } from '../../feed/hub.js';
-import { notificationBytes } from '../../feed/notification-record.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
-import { changesOf } from '../../feed/sources.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator, Principal } from '../auth.js';
+import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
-import { requireProjection } from '../require-projection.js';
 import type { Upgrade } from '../route.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
-  readonly catalog: Pick<Catalog, 'get' | 'refresh'>;
+  readonly catalog: Pick<Catalog, 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
   readonly authenticate: (request: IncomingMessage) => Principal;
@@ -43,17 +40,10 @@ const DEFAULT_LIMITS: ConnectionLimits = {
 };
 const BEAT_MS = 1_000;
 
-const message = (change: Change): Buffer => notificationBytes(change).message;
+/** A connection as it is ended from outside, whatever its items are. */
+type OpenConnection = Pick<StreamConnection<unknown>, 'close' | 'shutDown' | 'terminate'>;
 
-/** What a stream is asked for. */
-export interface StreamQuery {
-  readonly projectionId: string;
-  /** The last sequence that the client has; undefined: live only. */
-  readonly after: number | undefined;
-  readonly key: string | undefined;
-}
-
-/** Changes over WebSockets: everything that can be refused is refused in HTTP, before the upgrade. */
+/** Feeds over WebSockets: everything that can be refused is refused in HTTP, before the upgrade. */
 export class StreamServer {
   readonly #sockets = new WebSocketServer({
     noServer: true,
@@ -65,8 +55,8 @@ export class StreamServer {
   });
   readonly #limits: ConnectionLimits;
   readonly #pulse: Pulse;
-  readonly #connections = new Set<StreamConnection<Change>>();
-  readonly #byKey = new Map<string, Set<StreamConnection<Change>>>();
+  readonly #connections = new Set<OpenConnection>();
+  readonly #byKey = new Map<string, Set<OpenConnection>>();
   #closing = false;
   #onEmpty: (() => void) | undefined;
 
@@ -84,9 +74,9 @@ export class StreamServer {
   }
 
   /** Takes the socket of the upgrade. Never rejects. */
-  async take(
+  async take<T>(
     { request, socket: transport, head, requestId }: Pick<Upgrade, 'request' | 'socket' | 'head' | 'requestId'>,
-    query: () => StreamQuery,
+    query: () => FollowQuery<T>,
   ): Promise<void> {
     const ignore = (): void => undefined;
     transport.on('error', ignore);
@@ -94,19 +84,17 @@ export class StreamServer {
     try {
       const stream = query();
       const { tenantId } = this.options.authenticate(request);
-      // Another process may have made it a moment ago.
-      if (this.options.catalog.get('projection', stream.projectionId) === undefined)
-        await this.options.catalog.refresh();
-      requireProjection(this.options.catalog, tenantId, stream.projectionId);
+      const { followed, after } = stream;
+      await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
-      const feed = changesOf(stream.projectionId).of(await this.options.tenants.open(tenantId));
+      const feed = followed.source.of(await this.options.tenants.open(tenantId));
       // What was answered before the stream began is not in it.
-      if (stream.after === undefined) await feed.refresh();
+      if (after === undefined) await feed.caughtUp();
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else await feed.read(stream.after + 1, { items: 1 });
-      // The key or the projection may have gone meanwhile: from here on all is on one turn.
+      else await feed.read(after + 1, { items: 1 });
+      // The key or what is followed may have gone meanwhile: from here on all is on one turn.
       const { keyId } = this.options.authenticator.authenticate(request);
-      requireProjection(this.options.catalog, tenantId, stream.projectionId);
+      followed.guard(tenantId);
       if (this.#closing) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down');
       if (transport.destroyed) {
         release();
@@ -134,8 +122,7 @@ export class StreamServer {
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve;
     });
-    for (const connection of this.#connections)
-      connection.close(CLOSE.shutdown, 'the service is shutting down: resume with afterSequence');
+    for (const connection of this.#connections) connection.shutDown();
     const cut = setTimeout(() => {
       for (const connection of this.#connections) connection.terminate();
     }, graceMs);
@@ -143,19 +130,30 @@ export class StreamServer {
     clearTimeout(cut);
   }
 
-  #start(
+  async #guarded(followed: Pick<Followed<unknown>, 'guard'>, tenantId: string): Promise<void> {
+    try {
+      followed.guard(tenantId);
+    } catch (error) {
+      if (!(error instanceof StatefoldError && error.code === 'NOT_FOUND')) throw error;
+      // Another process may have made it a moment ago.
+      await this.options.catalog.caughtUp();
+      followed.guard(tenantId);
+    }
+  }
+
+  #start<T>(
     socket: WebSocket,
     transport: Duplex,
     keyId: string,
     release: () => void,
-    { tenantId, projectionId, after, key }: StreamQuery & { readonly tenantId: string },
+    { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
   ): void {
     const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
     const connection = new StreamConnection(
       socket,
       transport,
       keyId,
-      message,
+      followed,
       this.#limits,
       () => this.#pulse.now,
       hold,
@@ -180,11 +178,11 @@ export class StreamServer {
     });
     try {
       const from = after === undefined ? undefined : after + 1;
-      const wanted = key === undefined ? undefined : (change: Change): boolean => change.key === key;
       connection.subscription = this.options.hub.subscribe(
-        { tenantId, source: changesOf(projectionId), from, wanted },
+        { tenantId, source: followed.source, from, wanted: followed.wanted },
         connection,
       );
+      connection.subscription.start();
     } catch (error) {
       connection.ended(error);
     }

@@ -8,7 +8,8 @@ import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
 import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
-import { backOff, isFinal, pause, reached, Retries, Unclaimed, Unreachable } from './retry.js';
+import { pause } from '../../core/pause.js';
+import { backOff, isFinal, reached, Retries, Unclaimed, Unreachable } from './retry.js';
 
 export interface FencedPartitionOptions<B> {
   readonly log: Log;

@@ -1,6 +1,7 @@
 import type { Logger } from '../../core/logger.js';
+import { pause } from '../../core/pause.js';
 import type { LogRecord, PartitionRef } from '../log.js';
-import { isFinal, pause, Retries } from './retry.js';
+import { isFinal, Retries } from './retry.js';
 
 export interface Following {
   readonly ref: PartitionRef;
@@ -10,8 +11,8 @@ export interface Following {
   readonly take: (records: readonly LogRecord[]) => void | Promise<void>;
   /** False: it is not followed any more, or not now. */
   readonly follows: () => boolean;
-  /** Trying again changes nothing. It goes on where `follows` still says so. */
-  readonly failed: (error: Error) => void;
+  /** Trying again changes nothing. It goes on where `follows` still says so. Without it whatever fails is tried again. */
+  readonly failed?: (error: Error) => void;
   /** For the log, of the first failure and of the recovery. */
   readonly messages: { readonly away: string; readonly back: string };
 }
@@ -32,7 +33,7 @@ export async function follow({ ref, logger, read, take, follows, failed, message
       retries.worked(messages.back);
       if (records.length === 0) await pause(PAUSE_MS);
     } catch (error) {
-      if (isFinal(error)) failed(error as Error);
+      if (failed !== undefined && isFinal(error)) failed(error as Error);
       else {
         if (follows()) retries.failed(error, messages.away);
         await pause(retries.delay);

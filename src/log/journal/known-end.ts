@@ -1,6 +1,7 @@
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
-import { backOff, pause } from './retry.js';
+import { pause } from '../../core/pause.js';
+import { backOff } from './retry.js';
 
 /** About a minute: past an election, and past a replica that lags and is given up on by its leader (30 seconds). */
 const ATTEMPTS = 90;

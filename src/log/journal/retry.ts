@@ -3,8 +3,6 @@ import type { Logger } from '../../core/logger.js';
 
 const RETRY_MS = { first: 10, most: 1000 };
 
-export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());
-
 /** Milliseconds before the next try: doubles with each, and is random, so that two who contend do not go on in step. */
 export const backOff = (attempt: number): number =>
   Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** attempt) * (0.5 + Math.random() / 2);

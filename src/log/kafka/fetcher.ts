@@ -1,5 +1,5 @@
 import { InvariantError } from '../../core/errors.js';
-import { pause } from '../journal/retry.js';
+import { pause } from '../../core/pause.js';
 import type { LogPage, LogRecord, PartitionRef } from '../log.js';
 import type { Broker } from '../../kafka/broker.js';
 import { fetchCall } from '../../kafka/calls.js';

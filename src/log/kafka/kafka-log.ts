@@ -1,4 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
+import { pause } from '../../core/pause.js';
 import type { SASLOptions } from '../../kafka/protocol.js';
 import { silentLogger, type Logger } from '../../core/logger.js';
 import { MAX_APPEND_BYTES, type Log, type LogPage, type NewRecord, type PartitionRef, type TopicSpec } from '../log.js';
@@ -10,7 +11,7 @@ import { Fetcher } from './fetcher.js';
 import { LongFetch } from './long-fetch.js';
 import { OffsetQuery } from './offset-query.js';
 import { Positions } from './positions.js';
-import { Replication } from './replication.js';
+import { KafkaReplication } from './replication.js';
 import type { TopicConfigs } from './topic-configs.js';
 import { Topics } from './topics.js';
 
@@ -51,7 +52,7 @@ export class KafkaLog implements Log {
   readonly #topics: Topics;
   readonly #positions: Positions;
   /** In how many places the topics are. */
-  readonly replication: Replication;
+  readonly replication: KafkaReplication;
   readonly #longFetches = new Map<Broker, LongFetch>();
   #closing: Promise<void> | undefined;
 
@@ -80,7 +81,7 @@ export class KafkaLog implements Log {
       ...(minInsyncReplicas !== undefined && { minInsyncReplicas }),
       ...(topicConfigOverrides !== undefined && { configOverrides: topicConfigOverrides }),
     });
-    this.replication = new Replication(this.#cluster, {
+    this.replication = new KafkaReplication(this.#cluster, {
       prefix: this.#prefix,
       replicationFactor: options.replicationFactor ?? 'auto',
       minInsyncReplicas,
@@ -130,7 +131,7 @@ export class KafkaLog implements Log {
         if (page !== undefined) return page;
       }
       // The leader moved, or the place is not one to wait at.
-      if (round > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      if (round > 0) await pause(AGAIN_MS, { ref: true });
     }
   }
 

@@ -2,7 +2,8 @@ import type { Cluster } from '../../kafka/cluster.js';
 import { alterConfigsCall, metadataCall, type Metadata } from '../../kafka/calls.js';
 import { CODE, KafkaCodeError } from '../../kafka/kafka-error.js';
 import { requests } from '../../kafka/protocol.js';
-import { pause } from '../journal/retry.js';
+import { pause } from '../../core/pause.js';
+import type { Replication, ReplicationState } from '../replication.js';
 
 export interface ReplicationOptions {
   /** First part of the names of the topics. */
@@ -14,25 +15,6 @@ export interface ReplicationOptions {
   readonly requestTimeoutMs: number;
   /** How long copies on brokers that are not there are waited for, milliseconds. */
   readonly absentMs?: number;
-}
-
-/** A topic whose records are in fewer places than wanted. */
-export interface ShortTopic {
-  readonly topic: string;
-  /** Of the partition that has the fewest. */
-  readonly copies: number;
-  readonly copiesWanted: number;
-  /** Of an append before it is acknowledged. */
-  readonly inSync: number;
-  readonly inSyncWanted: number;
-}
-
-export interface ReplicationState {
-  /** All of the service under the prefix. */
-  readonly topics: number;
-  readonly brokers: number;
-  /** Ascending by name. */
-  readonly short: readonly ShortTopic[];
 }
 
 export interface RaiseProgress {
@@ -65,7 +47,7 @@ type Partition = Metadata['topicMetadata'][number]['partitionMetadata'][number];
  * In how many places the records of the service's topics are. A topic keeps the copies that it was made with, whatever brokers came
  * since: here they are looked at again, and raised.
  */
-export class Replication {
+export class KafkaReplication implements Replication {
   readonly #cluster: Cluster;
   readonly #options: ReplicationOptions;
   readonly #ours: RegExp;

@@ -1,4 +1,5 @@
 import { requests } from '../../kafka/protocol.js';
+import { pause } from '../../core/pause.js';
 import type { Logger } from '../../core/logger.js';
 import type { TopicSpec } from '../log.js';
 import type { BrokerConnection } from '../../kafka/broker-connection.js';
@@ -132,7 +133,7 @@ export class Topics {
     const until = performance.now() + READY_MS;
     for (let delay = 10; !(await reached()); delay = Math.min(500, delay * 2)) {
       if (performance.now() > until) throw new Error(`${what} was waited for, for ${READY_MS} ms`);
-      await new Promise((resolve) => setTimeout(resolve, delay));
+      await pause(delay, { ref: true });
     }
   }
 

@@ -150,6 +150,11 @@ export class SlotGroup implements Ownership {
     return notifier === undefined ? this.ownerOf(tenantId) : this.#asOwner(notifier);
   }
 
+  notifiedElsewhere(tenantId: string): boolean {
+    const notifier = this.notifierOf(tenantId);
+    return notifier !== undefined && notifier !== 'self';
+  }
+
   #placed(places: Places, slotKey: string): SlotProcess | undefined {
     return this.#map?.processes[this.#map[places][slotOf(slotKey, this.slots)] ?? NOBODY];
   }

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inSlices, Pace, type Sliced, whole } from '../../src/code-host/dotnet/slices.js';
+import type { Sliced } from '../../src/core/slices.js';
+import { FrameMeter, sliceFrame, whole } from '../../src/code-host/dotnet/frame-slices.js';
 
 const unexpected = (value: unknown): never => assert.fail(`${String(value)} was not expected`);
 
 function* count(to: number, seen: string[], name: string): Sliced<number> {
-  const pace = new Pace();
+  const meter = new FrameMeter();
   for (let i = 0; i < to; i++)
-    if (pace.due(0)) {
+    if (meter.due(0)) {
       seen.push(name);
       yield;
     }
@@ -18,7 +19,7 @@ test('what is small is done at once; what is not leaves the thread to others, in
   const seen: string[] = [];
   let small: number | undefined;
   assert.equal(
-    inSlices(count(1000, seen, 'small'), (value) => (small = value), unexpected),
+    sliceFrame(count(1000, seen, 'small'), (value) => (small = value), unexpected),
     undefined,
   );
   assert.deepEqual([small, seen], [1000, []]);
@@ -30,8 +31,8 @@ test('what is small is done at once; what is not leaves the thread to others, in
   };
   setImmediate(others);
   const results: number[] = [];
-  const a = inSlices(count(5000, seen, 'a'), (value) => results.push(value), unexpected);
-  await inSlices(count(5000, seen, 'b'), (value) => results.push(value), unexpected);
+  const a = sliceFrame(count(5000, seen, 'a'), (value) => results.push(value), unexpected);
+  await sliceFrame(count(5000, seen, 'b'), (value) => results.push(value), unexpected);
   await a;
   going = false;
   assert.deepEqual(results, [5000, 5000]);
@@ -45,7 +46,7 @@ test('what a later slice throws is told, and no further', async () => {
     throw new Error('on purpose');
   }
   let told: unknown;
-  await inSlices(broken(), unexpected, (error) => (told = error));
+  await sliceFrame(broken(), unexpected, (error) => (told = error));
   assert.equal((told as Error).message, 'on purpose');
   assert.throws(() => whole(broken()), /on purpose/);
 });

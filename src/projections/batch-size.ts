@@ -10,7 +10,7 @@ const UNKNOWN = 8;
 const DECAY = 0.75;
 
 /** How many events go in a batch: fewer, the more classes they are fed to, and the more each of them has changed of late. */
-export class Pace {
+export class BatchSize {
   readonly #most: number;
   #perEvent: number | undefined;
 

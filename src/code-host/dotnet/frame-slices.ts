@@ -1,12 +1,11 @@
-/** Work on one frame that can be left and gone on with: each `yield` is a place to let others have the thread. */
-export type Sliced<T> = Generator<void, T, void>;
+import type { Sliced } from '../../core/slices.js';
 
 /** What is worked off at once: about two milliseconds. */
 const SLICE_ENTRIES = 1024;
 const SLICE_BYTES = 256 * 1024;
 
 /** Says when a slice is used up, by what was read and not by the clock, which is not asked for an answer of a few entries. */
-export class Pace {
+export class FrameMeter {
   #entries = 0;
   #bytes = 0;
 
@@ -42,10 +41,10 @@ function schedule(): void {
 }
 
 /**
- * Does the work: what is small at once, and undefined is returned; the rest in slices, between which the event loop goes on.
+ * Reads or writes a frame: what is small at once, and undefined is returned; the rest in slices, between which the event loop goes on.
  * `failed` is told what a later slice threw; what the first one throws comes out of this call.
  */
-export function inSlices<T>(
+export function sliceFrame<T>(
   work: Sliced<T>,
   done: (value: T) => void,
   failed: (error: unknown) => void,

@@ -1,28 +1,28 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { portions, sampleOf } from '../../src/inspection/portions.js';
+import { pagesOf, sampleOf } from '../../src/inspection/table-pages.js';
 
 const TABLE = Array.from({ length: 1234 }, (_, i) => i);
 const read = (after: number | undefined): number[] => TABLE.filter((one) => after === undefined || one > after);
 const between = (): Promise<void> => Promise.resolve();
 
-test('a table is read to its end, a portion at a time', async () => {
+test('a table is read to its end, a page at a time', async () => {
   const found: number[] = [];
-  let portionsRead = 0;
+  let pagesRead = 0;
   let waits = 0;
-  for await (const portion of portions(read, () => Promise.resolve(void waits++))) {
-    found.push(...portion);
-    portionsRead++;
+  for await (const page of pagesOf(read, () => Promise.resolve(void waits++))) {
+    found.push(...page);
+    pagesRead++;
   }
   assert.deepEqual(found, TABLE);
-  assert.ok(portionsRead > 1 && waits === portionsRead - 1);
+  assert.ok(pagesRead > 1 && waits === pagesRead - 1);
   const none: number[] = [];
-  for await (const portion of portions<number>(() => [], between)) none.push(...portion);
+  for await (const page of pagesOf<number>(() => [], between)) none.push(...page);
   assert.deepEqual(none, []);
 });
 
 test('a sample is the same for the same seed, has each entry once, and none is favoured', async () => {
-  const sample = (count: number, seed: number): Promise<number[]> => sampleOf(portions(read, between), count, seed);
+  const sample = (count: number, seed: number): Promise<number[]> => sampleOf(pagesOf(read, between), count, seed);
   assert.deepEqual(await sample(50, 7), await sample(50, 7));
   assert.notDeepEqual(await sample(50, 7), await sample(50, 8));
   assert.equal(new Set(await sample(50, 7)).size, 50);

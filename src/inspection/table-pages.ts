@@ -1,20 +1,20 @@
 /** Entries that are read in one go of a table that may be long. */
-const PORTION = 500;
+const PAGE = 500;
 
-/** Reads a table that others write to, a portion at a time: `read` gives what comes after an entry. `between` is awaited before each further one. */
-export async function* portions<T>(
+/** Reads a table that others write to, a page at a time: `read` gives what comes after an entry. `between` is awaited before each further one. */
+export async function* pagesOf<T>(
   read: (after: T | undefined) => Iterable<T>,
   between: () => Promise<void>,
 ): AsyncGenerator<readonly T[]> {
   for (let last: T | undefined; ;) {
-    const portion: T[] = [];
+    const page: T[] = [];
     for (const entry of read(last)) {
-      portion.push(entry);
-      if (portion.length === PORTION) break;
+      page.push(entry);
+      if (page.length === PAGE) break;
     }
-    if (portion.length > 0) yield portion;
-    if (portion.length < PORTION) return;
-    last = portion.at(-1);
+    if (page.length > 0) yield page;
+    if (page.length < PAGE) return;
+    last = page.at(-1);
     await between();
   }
 }
@@ -24,8 +24,8 @@ export async function sampleOf<T>(entries: AsyncIterable<readonly T[]>, count: n
   const random = mulberry32(seed);
   const chosen: T[] = [];
   let seen = 0;
-  for await (const portion of entries)
-    for (const entry of portion) {
+  for await (const page of entries)
+    for (const entry of page) {
       if (chosen.length < count) chosen.push(entry);
       else {
         const place = Math.floor(random() * (seen + 1));

@@ -93,7 +93,7 @@ export async function foldStateAt(
   refold: Refold,
   query: StateAtQuery,
 ): Promise<Omit<StateAt, 'headVersion'>> {
-  const version = refold.through;
+  const version = refold.toVersion;
   let diff: StateAt['diff'];
   if (query.diff !== undefined) {
     await refold.advance(bench, Math.min(version, query.diff.fromVersion - 1));
@@ -110,7 +110,7 @@ async function effects(
   { fromVersion, limit }: { readonly fromVersion: number; readonly limit: number },
 ): Promise<NonNullable<StateAt['diff']>> {
   const events: EventEffect[] = [];
-  const until = Math.min(refold.through, fromVersion + limit - 1);
+  const until = Math.min(refold.toVersion, fromVersion + limit - 1);
   for (let bytes = 0; bytes < DIFF_BYTES;) {
     const count = Math.max(
       1,
@@ -140,7 +140,7 @@ async function effects(
   const last = events.at(-1)?.version ?? fromVersion - 1;
   return {
     events,
-    nextVersion: refold.fault === undefined && last >= fromVersion && last < refold.through ? last + 1 : undefined,
+    nextVersion: refold.fault === undefined && last >= fromVersion && last < refold.toVersion ? last + 1 : undefined,
   };
 }
 
