@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Cluster } from '../../src/kafka/cluster.js';
-import { Replication } from '../../src/log/kafka/replication.js';
+import { KafkaReplication } from '../../src/log/kafka/replication.js';
 
 // What waits between two looks keeps no process up.
 const alive = setInterval(() => undefined, 1000);
@@ -74,7 +74,7 @@ test('copies of a topic that is deleted while they are made are waited for no lo
     kept.isr = kept.replicas;
   });
   const seen: number[] = [];
-  const state = await new Replication(cluster, OPTIONS).raise(({ done }) => void seen.push(done));
+  const state = await new KafkaReplication(cluster, OPTIONS).raise(({ done }) => void seen.push(done));
   assert.deepEqual([state, seen], [{ topics: 1, brokers: 3, short: [] }, [0, 2]]);
 });
 
@@ -89,7 +89,7 @@ test('copies on a broker that is not there are named, once all others are made',
   });
   const seen: number[] = [];
   await assert.rejects(
-    new Replication(cluster, OPTIONS).raise(({ done }) => void seen.push(done)),
+    new KafkaReplication(cluster, OPTIONS).raise(({ done }) => void seen.push(done)),
     /^Error: 1 topic could not be given all copies: p\.b\.events \(broker 9 is not there\); start the brokers/,
   );
   assert.deepEqual(seen, [0, 1]);
