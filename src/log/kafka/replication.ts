@@ -118,7 +118,15 @@ export class KafkaReplication implements Replication {
       throw new Error(
         `${failed.size} topic${failed.size === 1 ? '' : 's'} could not be given all copies: ${[...failed].map(([topic, why]) => `${topic} (${why})`).join(', ')}; start the brokers that are not there, or move the partitions off them, and call it again`,
       );
-    return this.look();
+    // A broker can be asked that has not heard of what was set a moment ago.
+    for (const until = performance.now() + this.#options.requestTimeoutMs; ;) {
+      const after = await this.look();
+      const unheard = after.short.some(
+        ({ topic, inSync, inSyncWanted }) => inSync < inSyncWanted && names.includes(topic),
+      );
+      if (!unheard || performance.now() > until) return after;
+      await pause(POLL_MS);
+    }
   }
 
   /** Waits for these partitions: how many are done with each time that some are, and which can't be. */
