@@ -117,7 +117,7 @@ export class InspectionService implements Inspections {
     options: ReducerDryRunOptions,
   ): Promise<DryRun> {
     return this.#alone(tenantId, async () => {
-      const compiled = await this.#options.codeHost.compile({ kind: 'reducer', sources });
+      const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'reducer', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const classes = classesOf(compiled, options);
@@ -145,7 +145,7 @@ export class InspectionService implements Inspections {
   ): Promise<DryRun> {
     if (options.projectionId !== undefined) this.#projection(tenantId, options.projectionId);
     return this.#alone(tenantId, async () => {
-      const compiled = await this.#options.codeHost.compile({ kind: 'projection', sources });
+      const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'projection', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
       const units = compiled.discovered.map(({ className }) => ({
