@@ -65,6 +65,8 @@ interface Plan {
   readonly skips: number;
 }
 
+/** A read waits so long for room in the local store. */
+const ROOM_WAIT_MS = 10_000;
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
 const DEADLINE_TICK_MS = 50;
@@ -102,15 +104,19 @@ export class Reducers implements TurnFold {
 
   /** Folds the aggregate up to its head, as of the call. Rejects when the runner is away. */
   ensure(aggregateId: string): Promise<void> {
+    return this.#options.tables.section.isFull ? this.#ensureLater(aggregateId) : this.#turns.ensure(aggregateId);
+  }
+
+  /** The local store is being written, which makes room for what is folded; where it can't be, the fold is refused. */
+  async #ensureLater(aggregateId: string): Promise<void> {
     const { section } = this.#options.tables;
-    if (section.isFull) {
+    const runs = (): boolean => !this.#closed && !section.isFailing;
+    if (!runs() || !(await section.untilRoom(runs, ROOM_WAIT_MS))) {
       section.countRefusal();
-      return Promise.reject(
-        new StatefoldError(
-          'UNAVAILABLE',
-          'the state can not be computed now, since the local store takes no writes (is its disk full?); send the request again later',
-          { retryAfterSeconds: 5 },
-        ),
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'the state can not be computed now, since the local store takes no writes (is its disk full?); send the request again later',
+        { retryAfterSeconds: 5 },
       );
     }
     return this.#turns.ensure(aggregateId);
