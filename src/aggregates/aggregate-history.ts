@@ -1,14 +1,13 @@
 import { InvariantError } from '../core/errors.js';
 import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
+import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import type { EventsBody } from '../core/records.js';
-import { commitsOf, inputBytes, type Input } from '../feed/inputs.js';
+import { bytesOfCommit, commitsOf, type Input } from '../feed/inputs.js';
 import type { LogFeed } from '../feed/log-feed.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 import type { EventsPage, EventsQuery } from './aggregates.js';
 
 const COMMITS_PER_READ = 256;
-/** Past it fewer commits are read at a time. */
-const BYTES_PER_READ = 1024 * 1024;
 
 /** What was appended to single aggregates: their commits are found by the index of the local store. */
 export class AggregateHistory {
@@ -51,7 +50,7 @@ export class AggregateHistory {
       const commits = await chunk(offsets);
       yield commits;
       offsets = [];
-      size = bytesOf(commits) > BYTES_PER_READ ? Math.max(1, size >> 2) : Math.min(size * 2, COMMITS_PER_READ);
+      size = bytesOf(commits) > READ_BYTES ? Math.max(1, size >> 2) : Math.min(size * 2, COMMITS_PER_READ);
     }
     if (offsets.length > 0) yield await chunk(offsets);
   }
@@ -70,8 +69,9 @@ export class AggregateHistory {
     const events: StoredEvent[] = [];
     let bytes = 0;
     for await (const commits of this.commits(aggregateId, from, to)) {
-      for (const event of commits.flatMap((commit) => [...eventsOf(commit)]))
-        if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      for (const commit of commits)
+        for (const event of eventsOf(commit))
+          if (event.version >= from && event.version <= to && bytes < PAGE_BYTES) bytes += push(events, event);
       if (bytes >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
@@ -84,8 +84,9 @@ export class AggregateHistory {
     const events: StoredEvent[] = [];
     let bytes = 0;
     for await (const commits of this.commits(aggregateId, to, from, true)) {
-      for (const event of commits.flatMap((commit) => [...eventsOf(commit)].reverse()))
-        if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);
+      for (const commit of commits)
+        for (const event of [...eventsOf(commit)].reverse())
+          if (event.version <= from && event.version >= to && bytes < PAGE_BYTES) bytes += push(events, event);
       if (bytes >= PAGE_BYTES) break;
     }
     const reached = events.at(-1)?.version ?? to;
@@ -93,11 +94,8 @@ export class AggregateHistory {
   }
 }
 
-/** A page of events ends past so many bytes, whatever its limit: an answer is built in memory. */
-export const PAGE_BYTES = 8 * 1024 * 1024;
-
 const bytesOf = (commits: readonly StoredCommit[]): number =>
-  commits.reduce((sum, commit) => sum + inputBytes({ kind: 'commit', commit }), 0);
+  commits.reduce((sum, commit) => sum + bytesOfCommit(commit), 0);
 
 const push = (events: StoredEvent[], event: StoredEvent): number => (
   events.push(event),

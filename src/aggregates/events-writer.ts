@@ -60,9 +60,6 @@ interface PendingControl {
 /** A control record takes at most so many: names, and the message of a fault. */
 const CONTROL_BYTES = 64 * 1024;
 
-/** A fold waits so long for room in the local store at a time. */
-const ROOM_WAIT_MS = 10_000;
-
 class AppendDraft implements Draft<EventsBody> {
   constructor(
     readonly body: EventsBody,
@@ -233,9 +230,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     this.#later++;
     this.#hold.add(bytes);
     try {
-      const runs = (): boolean => this.#stopped === undefined && !section.isFailing;
-      if (!runs()) section.countRefusal();
-      if (!runs() || !(await section.untilRoom(runs, ROOM_WAIT_MS)))
+      if ((await section.roomSoon(() => this.#stopped === undefined && !section.isFailing)) === false)
         throw (
           this.#stopped ??
           new StatefoldError(
@@ -272,9 +267,14 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     const heads = new Map<string, Head>();
     const keyed = new Set<string>();
     let bytes = 0;
+    let isFull = false;
     for (const pending of this.#queue) {
-      const isFull = drafts.length >= limits.produceRecords || bytes >= limits.produceBytes;
-      if (isFull || bytes + ('control' in pending ? CONTROL_BYTES : pending.bytes) > this.#room) {
+      // What finds no room holds back what is behind it, also where that would be small enough.
+      isFull ||=
+        drafts.length >= limits.produceRecords ||
+        bytes >= limits.produceBytes ||
+        bytes + ('control' in pending ? CONTROL_BYTES : pending.bytes) > this.#room;
+      if (isFull) {
         left.push(pending);
         continue;
       }
@@ -380,8 +380,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   }
 
   untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
-    const { section } = this.#options.tables;
-    return section.isFull ? section.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
+    return this.#options.tables.section.roomSoon(wanted);
   }
 
   fold(record: Folded<EventsBody>, draft: Draft<EventsBody> | undefined): void {

@@ -10,7 +10,7 @@ import { eventsIn } from '../core/event.js';
 import type { TenantBudget } from '../core/budget.js';
 import { StatefoldError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
-import { inputBytes } from '../feed/inputs.js';
+import { bytesOfCommit } from '../feed/inputs.js';
 import {
   ReducerTurns,
   type DroppedListener,
@@ -65,8 +65,6 @@ interface Plan {
   readonly skips: number;
 }
 
-/** A read waits so long for room in the local store. */
-const ROOM_WAIT_MS = 10_000;
 const HISTORY_EVENTS = 1000;
 const HISTORY_BYTES = 4 * 1024 * 1024;
 const DEADLINE_TICK_MS = 50;
@@ -98,7 +96,7 @@ export class Reducers implements TurnFold {
       };
       this.#waiters.add(waiter);
       this.#timer ??= setInterval(() => this.#expire(), DEADLINE_TICK_MS).unref();
-      this.#turns.fold({ commit, waiter, bytes: inputBytes({ kind: 'commit', commit }) });
+      this.#turns.fold({ commit, waiter, bytes: bytesOfCommit(commit) });
     });
   }
 
@@ -110,15 +108,12 @@ export class Reducers implements TurnFold {
   /** The local store is being written, which makes room for what is folded; where it can't be, the fold is refused. */
   async #ensureLater(aggregateId: string): Promise<void> {
     const { section } = this.#options.tables;
-    const runs = (): boolean => !this.#closed && !section.isFailing;
-    if (!runs() || !(await section.untilRoom(runs, ROOM_WAIT_MS))) {
-      section.countRefusal();
+    if ((await section.roomSoon(() => !this.#closed && !section.isFailing)) === false)
       throw new StatefoldError(
         'UNAVAILABLE',
         'the state can not be computed now, since the local store takes no writes (is its disk full?); send the request again later',
         { retryAfterSeconds: 5 },
       );
-    }
     return this.#turns.ensure(aggregateId);
   }
 
@@ -218,7 +213,7 @@ export class Reducers implements TurnFold {
         commits.push(...chunk);
         for (const commit of chunk) {
           gathered += commit.events.length;
-          bytes += inputBytes({ kind: 'commit', commit });
+          bytes += bytesOfCommit(commit);
         }
         if (gathered < HISTORY_EVENTS && bytes < HISTORY_BYTES) continue;
         row = await this.#foldHistory(reducer, row, commits.splice(0), stop);

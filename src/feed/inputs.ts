@@ -22,11 +22,12 @@ export const commitsOf = (inputs: readonly Input[]): StoredCommit[] =>
   inputs.flatMap((input) => (input.kind === 'commit' ? [input.commit] : []));
 
 /** About what it takes in memory. */
-export function inputBytes(input: Input): number {
-  if (input.kind !== 'commit') return 200;
-  if (input.commit.bytes !== undefined) return 200 + input.commit.bytes + 150 * (input.commit.eventCount ?? 0);
-  let bytes = 300 + (input.commit.metadata?.length ?? 0);
-  for (const event of input.commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
+export const inputBytes = (input: Input): number => (input.kind === 'commit' ? bytesOfCommit(input.commit) : 200);
+
+export function bytesOfCommit(commit: StoredCommit): number {
+  if (commit.bytes !== undefined) return 200 + commit.bytes + 150 * (commit.eventCount ?? 0);
+  let bytes = 300 + (commit.metadata?.length ?? 0);
+  for (const event of commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }
 

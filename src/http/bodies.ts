@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { scanJson } from '../core/json-scanner.js';
 import { hasBody, readBody, requireJson } from './body.js';
-import { pointerPart, unknownMember } from './nearest-name.js';
+import { escapedPart, pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
 import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
 
@@ -31,13 +31,17 @@ export interface Body<T> {
 const MAX_UNKNOWN = 20;
 const WHAT = 'The body is invalid';
 
-/** A small JSON body; a member that the schema doesn't know is a fault: a misspelt one would be dropped without a word. */
-export const json = <T>(schema: z.ZodType<T>, example?: unknown): Body<T> => ({
+const JSON_BODY = {
   contentType: 'application/json',
   required: true,
+  limit: ({ maxBodyBytes }: BodySettings) => maxBodyBytes,
+} as const;
+
+/** A small JSON body; a member that the schema doesn't know is a fault: a misspelt one would be dropped without a word. */
+export const json = <T>(schema: z.ZodType<T>, example?: unknown): Body<T> => ({
+  ...JSON_BODY,
   schema,
   example,
-  limit: ({ maxBodyBytes }) => maxBodyBytes,
   read: async (request, settings) => {
     const value: unknown = JSON.parse(await readJsonText(request, settings));
     if (schema instanceof z.ZodObject) refuse(WHAT, unknownMembers(value, schema).slice(0, MAX_UNKNOWN));
@@ -61,11 +65,9 @@ export const jsonBy = <T>(
   parse: (text: string, settings: BodySettings) => T,
   example?: unknown,
 ): Body<T> => ({
-  contentType: 'application/json',
-  required: true,
+  ...JSON_BODY,
   schema,
   example,
-  limit: ({ maxBodyBytes }) => maxBodyBytes,
   read: async (request, settings) => {
     requireJson(request);
     return parse((await readBody(request, settings.maxBodyBytes)).toString('utf8'), settings);
@@ -133,10 +135,8 @@ export function checked<T>(value: unknown, schema: z.ZodType<T>, what: string): 
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const errors = parsed.error.issues.map((issue): FieldError => ({
-    pointer: issue.path.map((part) => `/${escaped(String(part))}`).join(''),
+    pointer: issue.path.map((part) => `/${escapedPart(String(part))}`).join(''),
     message: issue.message,
   }));
   throw invalid(what, errors[0] ?? { pointer: '', message: 'is not as it must be' }, errors);
 }
-
-const escaped = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');

@@ -32,5 +32,8 @@ export function unknownMember(name: string, known: readonly string[], what = 'me
 /** A member's name as a part of a JSON pointer, or of a path in a message. */
 export function pointerPart(name: string): string {
   const shown = name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name;
-  return shown.replaceAll('~', '~0').replaceAll('/', '~1');
+  return escapedPart(shown);
 }
+
+/** All of a name as a part of a JSON pointer. */
+export const escapedPart = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');

@@ -1,4 +1,5 @@
 import type { ConcurrencyQuota } from './concurrency-quota.js';
+import { PAGE_BYTES } from '../core/reads.js';
 import type { FeedHub } from '../feed/hub.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import { poll } from '../feed/poll.js';
@@ -19,9 +20,6 @@ export interface PollQuery<T> extends FollowQuery<T> {
   /** Most items of the answer. */
   readonly limit: number;
 }
-
-/** A page ends early past this many bytes: states may be large, and the cursor goes on from any place. */
-const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 
 /** Answers what there is after a cursor, or waits for the first of it. */
 export class Polling {
@@ -63,7 +61,7 @@ export class Polling {
         take: (item) => {
           const { record } = followed.encode(item);
           bytes += record.length;
-          return records.push(record) < limit && bytes < MAX_PAGE_BYTES;
+          return records.push(record) < limit && bytes < PAGE_BYTES;
         },
         waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
         waiting: () => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
+import { PAGE_BYTES } from '../core/reads.js';
 import { RequestAbortedError } from './body.js';
 
 export interface MemoryTimes {
@@ -18,8 +19,6 @@ export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs:
 
 /** Smaller answers and bodies are not counted: a connection holds that much anyway. */
 export const COUNTED_BYTES = 64 * 1024;
-/** Held while a page is built, which ends past so many bytes. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 /** Whoever reads an answer more slowly than this, bytes a second, holds its memory too long. */
 const SLOWEST_READER = 64 * 1024;
 

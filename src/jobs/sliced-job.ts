@@ -1,4 +1,5 @@
 import { nextTurn } from '../core/slices.js';
+
 /**
  * Work over more rows than others can wait for: a slice at a time, each from a cursor. The cursor is saved with what its slice
  * did, in one transaction, so that work that was cut off goes on behind the last slice that is there whole. What a slice did before

@@ -76,9 +76,6 @@ export interface ChangesWriterOptions {
   readonly observer?: ChangesObserver | undefined;
 }
 
-/** A fold waits so long for room in the local store at a time. */
-const ROOM_WAIT_MS = 10_000;
-
 export const inputAfter = (a: InputPosition, b: LastInput): boolean => a[0] > b[0] || (a[0] === b[0] && a[1] > b[1]);
 
 /** Owner of a tenant's changes: writes what the projector makes, folds what is accepted, and feeds the notifier from it. */
@@ -219,8 +216,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   untilRoom(wanted: () => boolean): Promise<boolean> | undefined {
-    const { section } = this.#options.tables;
-    return section.isFull ? section.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
+    return this.#options.tables.section.roomSoon(wanted);
   }
 
   fold(record: Folded<ChangesBody>, draft: Draft<ChangesBody> | undefined): void {

@@ -1,5 +1,6 @@
 import { eventLoop } from '../core/event-loop.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
+import { PAGE_BYTES } from '../core/reads.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
@@ -23,8 +24,6 @@ export interface ProjectionReadsOptions {
   readonly projections: ServedProjections;
 }
 
-/** A page of states ends past so many bytes, whatever its limit: an answer is built in memory. */
-const PAGE_BYTES = 8 * 1024 * 1024;
 /** What is around a state in an answer, about. */
 const STATE_BYTES = 150;
 

@@ -40,6 +40,8 @@ const LEAST_BYTES = 256 * 1024;
 const REMEMBERED_SHARE = 1 / 8;
 /** How long it is before one who waits for room looks whether it is still wanted. */
 const ROOM_POLL_MS = 500;
+/** What others wait for waits so long for room itself. */
+const ROOM_WAIT_MS = 10_000;
 /** What an entry takes in memory beside its key and value, about: its places in a map, and the objects around them. */
 const ENTRY_OVERHEAD = 120;
 // As in the log (`log/embedded/lmdb-log.ts`): a failed commit rejects what we hold, and what comes in one turn is one transaction.
@@ -339,21 +341,21 @@ export class StoreSection {
     return this.#failed;
   }
 
-  /** Something was refused since it is full. */
-  countRefusal(): void {
-    this.#hold.countRefusal();
-  }
-
   /** For work that can wait: resolves when there is room, with false when `wanted` says no more, or the time is up. */
   async untilRoom(wanted: () => boolean, milliseconds = Infinity): Promise<boolean> {
     if (!this.isFull) return true;
-    this.countRefusal();
+    this.#hold.countRefusal();
     for (const until = performance.now() + milliseconds; this.isFull;) {
       if (!wanted() || performance.now() > until) return false;
       if (this.#running === undefined && !this.#failed) void this.flush();
       await within(new Promise<void>((resolve) => this.#awaiting.push(resolve)), ROOM_POLL_MS);
     }
     return wanted();
+  }
+
+  /** The same for what others wait for, and so not for long. Undefined: there is room. */
+  roomSoon(wanted: () => boolean): Promise<boolean> | undefined {
+    return this.isFull ? this.untilRoom(wanted, ROOM_WAIT_MS) : undefined;
   }
 
   readonly #forgetWritten = (): void => {

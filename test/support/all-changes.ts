@@ -22,9 +22,9 @@ const ALL_CHANGES: Source<Change> = {
   },
 };
 
-/** Pushes into the list what a subscription to the tenant is pushed from now on. */
-export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
-  const hub = new FeedHub({
+/** The hub of a process that has this tenant, and always the same feeds of it. */
+export const hubOf = (tenant: TenantFeed): FeedHub =>
+  new FeedHub({
     tenants: {
       active: () => tenant,
       open: () => Promise.resolve(tenant),
@@ -32,7 +32,10 @@ export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
       onActivated: () => undefined,
     },
   });
-  hub
+
+/** Pushes into the list what a subscription to the tenant is pushed from now on. */
+export function pushedInto(tenant: TenantFeed, pushed: Change[]): void {
+  hubOf(tenant)
     .subscribe(
       { tenantId: tenant.tenantId, source: ALL_CHANGES, from: undefined },
       { push: (change) => pushed.push(change) > 0, ended: () => undefined },

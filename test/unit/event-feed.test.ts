@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import { readSettings } from '../../src/config/settings.js';
 import { MAX_COMMIT_EVENTS } from '../../src/core/event.js';
 import { positionOfPlace, type PositionedEvent } from '../../src/feed/events.js';
-import { FeedHub } from '../../src/feed/hub.js';
 import type { EventsBody } from '../../src/core/records.js';
 import { INPUTS, type Input } from '../../src/feed/inputs.js';
 import { LogFeed } from '../../src/feed/log-feed.js';
@@ -13,6 +12,7 @@ import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import type { RecordCodec } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
 import { commit, feedOf, ListedInputs } from '../support/listed-inputs.js';
+import { hubOf } from '../support/all-changes.js';
 import { until } from '../support/notifier-world.js';
 
 /** Three of them are a page. */
@@ -104,14 +104,7 @@ test('13: the hub follows it as it follows changes: replay and live without a se
         const inputs = new ListedInputs(tail);
         for (const events of before) add(inputs, events);
         const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
-        const hub = new FeedHub({
-          tenants: {
-            active: () => tenant,
-            open: () => Promise.resolve(tenant),
-            keep: () => () => undefined,
-            onActivated: () => undefined,
-          },
-        });
+        const hub = hubOf(tenant);
         const got: string[] = [];
         const following = hub.subscribe(
           { tenantId: 't1', source: ALL_EVENTS, from: 1 },
@@ -148,14 +141,7 @@ test('from now on means what comes then; each time that all is there the subscri
   const inputs = new ListedInputs(Infinity);
   inputs.commit(2);
   const tenant = { tenantId: 't1', events: feedOf(inputs) } as unknown as TenantFeed;
-  const hub = new FeedHub({
-    tenants: {
-      active: () => tenant,
-      open: () => Promise.resolve(tenant),
-      keep: () => () => undefined,
-      onActivated: () => undefined,
-    },
-  });
+  const hub = hubOf(tenant);
   const got: string[] = [];
   const ends: number[] = [];
   hub
@@ -199,14 +185,7 @@ test('events that are more together than a page takes are all pushed, live too',
     tenantId: 't1',
     events: feedOf(log),
   } as TenantFeed;
-  const hub = new FeedHub({
-    tenants: {
-      active: () => tenant,
-      open: () => Promise.resolve(tenant),
-      keep: () => () => undefined,
-      onActivated: () => undefined,
-    },
-  });
+  const hub = hubOf(tenant);
   t.after(() => hub.close());
   const got: number[] = [];
   const ends: number[] = [];
