@@ -132,11 +132,10 @@ export class PartedInput {
       (unit, key) => now.get(stateName(unit, key)) ?? this.#keys.stateOf(unit, key),
     );
     if (isClosed()) return [];
-    const first = (projectionId: string): number => {
-      const input = this.#options.tables.lastInput(projectionId);
-      return input?.[0] === offset ? input[1] + 1 : 0;
-    };
-    return inSlices(valuesOf(beforeHalt([...there, ...behind]), first));
+    // Not the last input of the projection: where retention dropped what came behind this one, that is a later input.
+    const recorded = new Map<string, number>();
+    for (const { projectionId } of told) recorded.set(projectionId, (recorded.get(projectionId) ?? 0) + 1);
+    return inSlices(valuesOf(beforeHalt([...there, ...behind]), (projectionId) => recorded.get(projectionId) ?? 0));
   }
 
   async #fold(

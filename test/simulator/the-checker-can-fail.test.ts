@@ -333,12 +333,12 @@ mutant(
 );
 
 mutant(
-  'a rest that is folded on states of before its first part',
-  PartitionTables.prototype,
-  'lastInput',
-  (lastInput) =>
-    function (this: PartitionTables, projectionId) {
-      const input = lastInput.call(this, projectionId);
-      return input?.[2] === true ? [input[0], -1, true] : input;
+  'a rest that is numbered without a part that is recorded',
+  ChangesWriter.prototype,
+  'recordedOf',
+  (recordedOf) =>
+    function (this: ChangesWriter, input) {
+      const recorded = [...recordedOf.call(this, input)];
+      return this.parts(input)?.whole === false ? recorded.slice(0, -1) : recorded;
     },
 );

@@ -514,12 +514,14 @@ export class World {
         this.looks++;
         const right = [text(told)];
         // Of an input whose changes come in parts, and of no other, the first ones may be there already.
-        if (projections.whole() !== undefined)
+        if (projections.whole() !== undefined) {
+          const parted = changes.find(({ value }) => value.inputOffset >= end)?.value.inputOffset;
           for (const { value } of changes)
-            if (value.projectionId === projectionId && value.inputOffset === end && value.last !== undefined) {
+            if (value.projectionId === projectionId && value.inputOffset === parted && value.last !== undefined) {
               told.set(value.key, rowText(value.state, value.fault !== null));
               right.push(text(told));
             }
+        }
         if (!right.includes(text(seen)))
           this.problems.push(
             `11: ${running.process.id} shows ${text(seen)} of ${projectionId}@${live.revision} at place ${end}; told was ${right.join(' or ')}`,
