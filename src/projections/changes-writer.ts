@@ -301,6 +301,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.isTrimmed(inputOffset + 1) || this.#recorded.last > inputOffset;
   }
 
+  /** Some input from there on has changes that come in parts, of which some are accepted, and was not passed. */
+  hasParts(from: number): boolean {
+    return this.#recorded.hasParts(from);
+  }
+
   /** In place of one that was dropped by retention; undefined when it is to be written. */
   trimmedChange(value: ChangeValue): Change | undefined {
     return this.isTold(value) ? this.droppedChange(value) : undefined;

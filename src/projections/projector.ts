@@ -128,8 +128,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     cursor.moveTo(cursor.stored);
     const lives = this.#options.tables.liveProjections();
     this.#units = inUnitOrder(lives.flatMap(([projectionId, live]) => unitsOf(projectionId, live)));
-    // What an owner before, or this process as a standby, was stopped in the middle of.
-    this.#setHalf(this.#options.changes.parts(cursor.stored) !== undefined);
+    // What an owner before, or this process as a standby, was stopped in the middle of: it need not be at the cursor itself.
+    this.#setHalf(this.#options.changes.hasParts(cursor.stored));
     this.#steps.start();
   }
 
