@@ -50,7 +50,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     topicPrefix: settings.kafkaTopicPrefix,
     catalog,
     adminKey,
-    authenticate: (request) => admission.authenticator.admit(request),
+    authenticate: (request) => admission.admitKnown(request),
     limits: settings,
   });
   const edge = createEdge({
