@@ -78,7 +78,11 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
         required: true,
         check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
       },
-      { name: 'readStore', required: false, check: () => readStore.ping() },
+      {
+        name: 'readStore',
+        required: false,
+        check: async () => (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
+      },
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
       ...(parts.storage.replication === undefined
         ? []
