@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { PeerTls, type PeerCertificate } from '../../src/http/gateway/peer-tls.js';
 import { Authority, needsOpenssl } from '../support/certificates.js';
+import { until } from '../support/service.js';
 
 test('the certificate for the other processes', { skip: needsOpenssl }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'statefold-tls-'));
@@ -18,12 +19,14 @@ test('the certificate for the other processes', { skip: needsOpenssl }, async (t
     const tls = new PeerTls(own, silentLogger, 10);
     t.after(() => tls.close());
     const first = tls.current;
-    const taken = new Promise<PeerCertificate>((resolve) => tls.onRenewed(resolve));
+    const taken: PeerCertificate[] = [];
+    tls.onRenewed((certificate) => void taken.push(certificate));
     // For a while the certificate is not the key's.
     copyFileSync(join(renewed, 'tls.crt'), join(own, 'tls.crt'));
     assert.equal(tls.current, first);
     copyFileSync(join(renewed, 'tls.key'), join(own, 'tls.key'));
-    assert.equal((await taken).cert, readFileSync(join(renewed, 'tls.crt'), 'utf8'));
+    await until(() => taken.length > 0);
+    assert.equal(taken[0]?.cert, readFileSync(join(renewed, 'tls.crt'), 'utf8'));
     assert.equal(tls.current.key, readFileSync(join(renewed, 'tls.key'), 'utf8'));
   });
 
