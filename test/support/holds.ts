@@ -1,10 +1,14 @@
 // How long the event loop was held at a time. A machine that runs tests beside others takes the processor away for longer than any
 // work of ours lasts, so where the kernel tells it the time is that which this thread had of a processor.
 import { closeSync, openSync, readSync } from 'node:fs';
+import { createHistogram } from 'node:perf_hooks';
 
 export interface Holds {
   /** Milliseconds since the start, or the last call. */
   longest(): number;
+  /** Milliseconds below which so many of 100 turns of the event loop stayed, since the start or the last `reset`. */
+  percentile(percentage: number): number;
+  reset(): void;
   end(): void;
 }
 
@@ -13,9 +17,11 @@ export function watchHolds(): Holds {
   const clock = threadClock();
   let last = clock.now();
   let longest = 0;
+  const turns = createHistogram({ highest: 600_000_000 });
   const look = (): void => {
     const now = clock.now();
     longest = Math.max(longest, now - last);
+    turns.record(Math.max(1, Math.round((now - last) * 1000)));
     last = now;
   };
   const timer = setInterval(look, 1);
@@ -25,6 +31,12 @@ export function watchHolds(): Holds {
       const found = longest;
       longest = 0;
       return found;
+    },
+    percentile: (percentage) => turns.percentile(percentage) / 1000,
+    reset: () => {
+      look();
+      turns.reset();
+      longest = 0;
     },
     end: () => {
       clearInterval(timer);

@@ -1,11 +1,11 @@
-// The real service, which tells how long its event loop was held: at SIGUSR2 it says one line of JSON, `{"held":{…}}`, of the time
-// since the last one. All else is as in `src/main.ts serve`.
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+// The real service, which tells how long its event loop was held, in time of a processor: at SIGUSR2 it says one line of JSON,
+// `{"held":{…}}`, of the time since the last one. All else is as in `src/main.ts serve`.
 import { fileURLToPath } from 'node:url';
 import { startService } from '../../src/app/service.js';
 import { readSettings } from '../../src/config/settings.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { Metrics } from '../../src/telemetry/metrics.js';
+import { watchHolds } from './holds.js';
 
 /** Milliseconds. */
 export interface Held {
@@ -17,8 +17,7 @@ export interface Held {
 
 async function serve(): Promise<void> {
   const settings = readSettings(process.env);
-  const histogram = monitorEventLoopDelay({ resolution: 5 });
-  histogram.enable();
+  const holds = watchHolds();
   const service = await startService({
     settings,
     logger: createLogger({ level: settings.logLevel }),
@@ -26,10 +25,10 @@ async function serve(): Promise<void> {
   });
   process.on('SIGTERM', () => void service.close().then(() => process.exit()));
   process.on('SIGUSR2', () => {
-    const ms = (nanoseconds: number): number => Math.round(nanoseconds / 1e5) / 10;
-    const at = (percentile: number): number => ms(histogram.percentile(percentile));
-    const held: Held = { p50: at(50), p99: at(99), p999: at(99.9), max: ms(histogram.max) };
-    histogram.reset();
+    const at = (percentage: number): number => Math.round(holds.percentile(percentage) * 10) / 10;
+    const max = Math.round(holds.longest() * 10) / 10;
+    const held: Held = { p50: at(50), p99: at(99), p999: at(99.9), max };
+    holds.reset();
     process.stdout.write(`${JSON.stringify({ held })}\n`);
   });
   process.stdout.write(`Statefold listens on ${service.url}\n`);
