@@ -200,8 +200,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       else if (first.control.kind === 'ProjectionRelease')
         await this.#options.releases.apply(first.control.value, first.offset, this.#units);
       else this.#drop(first.control.value.projectionId);
-      this.#options.changes.passed(first.offset);
-      cursor.moveTo(first.offset + 1);
+      this.#passControl(first.offset);
       return true;
     }
     let commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
@@ -226,6 +225,11 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       );
     }
     return true;
+  }
+
+  #passControl(offset: number): void {
+    this.#options.changes.passed(offset);
+    this.#options.cursor.moveTo(offset + 1);
   }
 
   /** As much is on its way into the log as may be. What is folded next would only wait behind it. */
@@ -523,6 +527,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
         ? 0
         : this.#options.keptRevisions;
     goLive(tables, swap, before, offset, changed, kept);
+    // On this turn: a checkpoint between would say that what is live is not yet.
+    this.#passControl(offset);
     this.#options.observer?.swapped?.(swap.cause);
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
