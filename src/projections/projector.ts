@@ -302,7 +302,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       for (const { change, pending } of flight.made.sort(inOrder)) this.#store(change, pending);
       for (const input of flight.inputs) changes.passed(input);
       cursor.stored = flight.upTo;
-      if (flight.half !== this.#half) this.#setHalf(flight.half);
+      // What has no commit says nothing of the one behind it.
+      if (flight.half || (this.#half && flight.inputs.length > 0)) this.#setHalf(flight.half);
       this.#flights.shift();
     }
     this.#freed?.();

@@ -9,6 +9,7 @@ import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { SLICE } from '../../src/jobs/sliced-job.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import type { Log } from '../../src/log/log.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { changesTopic } from '../../src/log/topics.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
@@ -30,7 +31,9 @@ function project({ units, events, stateOf, reply }: ProjectRequest): ProjectChan
     const key = JSON.parse(event.data.toString()) as string;
     units.forEach(({ artefactId }, unit) => {
       const name = `${unit} ${key}`;
-      const before = last.get(name)?.state ?? stateOf(unit, key).state;
+      const stored = stateOf(unit, key);
+      if (stored.faulted) return void changes.push({ event: e, unit, key, outcome: 'parked', state: null });
+      const before = last.get(name)?.state ?? stored.state;
       const total = before === null ? 0 : (JSON.parse(before.toString()) as { total: number }).total;
       const state = Buffer.from(JSON.stringify({ total: total + Number(artefactId.slice(1)), of: key }));
       const change: ProjectChange = { event: e, unit, key, outcome: 'changed', state };
@@ -70,12 +73,15 @@ export interface ManyKeysOptions {
   readonly rowsPerSlice?: number;
   /** The store is written when it has so many changed entries. */
   readonly flushEntries?: number;
+  /** In place of one in the directory. */
+  readonly log?: Log;
 }
 
 /** The log of one machine, and processes that serve the tenant from it one after the other, or beside each other. */
 export class ManyKeysWorld {
   readonly directory: string;
-  readonly log: LmdbLog;
+  readonly log: Log;
+  readonly #own: LmdbLog | undefined;
   readonly changes = { topic: changesTopic(TENANT), partition: 0 };
   readonly #t: Pick<TestContext, 'after'>;
   readonly #options: ManyKeysOptions;
@@ -88,12 +94,14 @@ export class ManyKeysWorld {
     this.#t = t;
     this.#options = options;
     this.directory = options.directory ?? temporaryDirectory(t);
-    this.log = new LmdbLog({ path: join(this.directory, 'log'), now: () => this.now() });
-    t.after(() => this.log.close());
+    this.#own =
+      options.log === undefined ? new LmdbLog({ path: join(this.directory, 'log'), now: () => this.now() }) : undefined;
+    this.log = options.log ?? (this.#own as LmdbLog);
+    if (this.#own !== undefined) t.after(() => this.log.close());
   }
 
   /** A process of its own store, which goes by its name. */
-  async open(name: string, { standby = false } = {}): Promise<Seat> {
+  async open(name: string, { standby = false, log = this.log } = {}): Promise<Seat> {
     const { rowsPerSlice: rows, flushEntries } = this.#options;
     const store = new LocalStore({
       path: join(this.directory, name),
@@ -103,7 +111,7 @@ export class ManyKeysWorld {
     const section = store.section(TENANT);
     const task = new TenantTask({
       tenantId: TENANT,
-      log: this.log,
+      log,
       codecs: loadCodecs(join(ROOT, 'schemas', 'avro')),
       store: { section: () => section },
       codeHost,
@@ -130,6 +138,12 @@ export class ManyKeysWorld {
 
   /** One event of each of so many keys. */
   async append({ task }: Seat, keys: number): Promise<void> {
+    await this.send(task, keys, () => until(() => task.projectionLag < 20, LONG_MS));
+    await until(() => task.projectionLag === 0, LONG_MS);
+  }
+
+  /** The same, and nobody waits until they are projected. */
+  async send(task: TenantTask, keys: number, between: () => Promise<void> = () => Promise.resolve()): Promise<void> {
     for (let at = 0; at < keys; at += EVENTS_PER_APPEND) {
       await task.first.append({
         commandId: uuidv7(),
@@ -146,9 +160,8 @@ export class ManyKeysWorld {
           data: Buffer.from(JSON.stringify(keyOf(at + i))),
         })),
       });
-      await until(() => task.projectionLag < 20, LONG_MS);
+      await between();
     }
-    await until(() => task.projectionLag === 0, LONG_MS);
   }
 
   /** The revision is the newest one, in the catalog. */
@@ -174,7 +187,8 @@ export class ManyKeysWorld {
   /** All that was told so far is past its days. */
   async expire(): Promise<void> {
     this.now = () => Date.now() + 2 * HOUR_MS;
-    await this.log.clean();
+    if (this.#own === undefined) throw new Error('a log that was given keeps its own time');
+    await this.#own.clean();
   }
 }
 
