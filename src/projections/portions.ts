@@ -15,7 +15,7 @@ export interface PortionBounds {
 }
 
 /** Of changes in one produce, about. To encode and to fold them is done in one go, so their number is bounded too. */
-export const PRODUCE: PortionBounds = { bytes: PRODUCE_BYTES, changes: 500 };
+export const PRODUCE: PortionBounds = { bytes: PRODUCE_BYTES, changes: 250 };
 
 export const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
 

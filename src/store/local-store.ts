@@ -1,4 +1,4 @@
-import { open, type RootDatabase } from 'lmdb';
+import { asBinary, open, type RootDatabase } from 'lmdb';
 import { UNBOUNDED, type Hold, type MemoryBudget } from '../core/budget.js';
 import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
@@ -34,6 +34,8 @@ export const STORE_FORMAT = 4;
 const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */
 const BULK = { entries: 20_000, flushBytes: 16 * 1024 * 1024, flushAfterMs: 5000 };
+/** Of what is written in one transaction, so much is encoded in one go. */
+const ENCODED_AT_ONCE = { entries: 256, bytes: 256 * 1024 };
 /** Whoever fills a section goes on below this, whatever else is held: so each of them comes to an end of what it began. */
 const LEAST_BYTES = 256 * 1024;
 /** What sections remember of what they wrote may be this part of the budget, beside it. */
@@ -480,6 +482,37 @@ export class StoreSection {
     for (const resolve of this.#awaiting.splice(0)) resolve();
   }
 
+  /**
+   * The entries as they are stored. What is handed over is one transaction, and so goes in one go: of many the values are encoded
+   * before, while others have their turn. Nobody changes them any more.
+   */
+  async #encoded(entries: ReadonlyMap<string, unknown>): Promise<Iterable<readonly [string, unknown]>> {
+    if (entries.size <= ENCODED_AT_ONCE.entries) return entries;
+    const { encoder } = this.#db as unknown as { readonly encoder: { encode(value: unknown): Buffer } };
+    const encoded: (readonly [string, unknown])[] = [];
+    const left = entries.entries();
+    for (let more = true; more;) {
+      eventLoop.slice('store', () => {
+        for (
+          let [count, bytes] = [0, 0];
+          more && count < ENCODED_AT_ONCE.entries && bytes < ENCODED_AT_ONCE.bytes;
+          count++
+        ) {
+          const { done, value: entry } = left.next();
+          if (done === true) {
+            more = false;
+            return;
+          }
+          const value = entry[1] === undefined ? undefined : encoder.encode(entry[1]);
+          bytes += value?.length ?? 0;
+          encoded.push([entry[0], value && asBinary(value)]);
+        }
+      });
+      if (more) await nextTurn();
+    }
+    return encoded;
+  }
+
   async #write(): Promise<void> {
     if (this.#checkpoint !== undefined) eventLoop.slice('store', this.#checkpoint);
     const entries = this.#dirty;
@@ -492,9 +525,10 @@ export class StoreSection {
     this.#timer = undefined;
     try {
       this.#requireRoom(entries.size * ENTRY_BYTES);
+      const encoded = await this.#encoded(entries);
       await this.#db.batch(() =>
         eventLoop.slice('store', () => {
-          for (const [key, value] of entries) {
+          for (const [key, value] of encoded) {
             if (value === undefined) void this.#db.remove(this.#prefix + key);
             else void this.#db.put(this.#prefix + key, value);
           }

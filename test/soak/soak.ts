@@ -290,7 +290,7 @@ async function run(): Promise<void> {
   }
   held.forEach(({ p50, p99, p999, max }, i) =>
     hold(
-      `the event loop of service ${i} is free: p99.9 ${p999} ms of processor time (p50 ${p50}, p99 ${p99}, longest ${max})`,
+      `the event loop of service ${i} is free: p99.9 ${p999} ms of processor time a turn (p50 ${p50}, p99 ${p99}, longest ${max})`,
       p999 < GOALS.holdMs,
     ),
   );

@@ -45,7 +45,8 @@ export function watchHolds(): Holds {
   };
 }
 
-function threadClock(): { now(): number; close(): void } {
+/** Milliseconds that this thread had of a processor; of time where the kernel does not tell. */
+export function threadClock(): { now(): number; close(): void } {
   let file: number;
   try {
     file = openSync(`/proc/self/task/${process.pid}/schedstat`, 'r');
