@@ -156,6 +156,8 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     STATEFOLD_API_KEY: API_KEY,
     STATEFOLD_ADMIN_KEY: ADMIN_KEY,
     WEBHOOK_ALLOW_PRIVATE: 'true',
+    // Most of the many services of a run compile nothing, or nothing that is urgent.
+    COMPILERS_WARM: '0',
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };

@@ -18,6 +18,7 @@ const MAX_SUSPECTS = 10_000;
  */
 export class Compiler {
   readonly #processes: readonly CompilerProcess[];
+  readonly #warm: number;
   readonly #queue: Job[] = [];
   readonly #running = new Map<Job, string | undefined>();
   /** When a tenant that has more waiting was last served. */
@@ -27,12 +28,13 @@ export class Compiler {
   #closed = false;
 
   constructor(options: ResolvedOptions) {
+    this.#warm = options.compilersWarm;
     this.#processes = Array.from({ length: Math.max(1, options.compilers) }, () => new CompilerProcess(options));
   }
 
-  /** Starts the first process, so that the first upload finds it warm; the others start when they are needed. */
+  /** Starts the warm processes, so that the first uploads don't wait for them; the others start when they are needed. */
   start(): void {
-    this.#processes[0]?.start();
+    for (const process of this.#processes.slice(0, this.#warm)) process.start();
   }
 
   compile(request: CompileRequest): Promise<CompileResult> {
