@@ -8,7 +8,7 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { archiveClasses, startKafka } from './kafka-cluster.mjs';
-import { fail, ROOT, setup, SetupError } from './setup.mjs';
+import { fail, PROGRAMS, ROOT, setup, SetupError } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
 const FILE_TIMEOUT_MS = 300_000;
@@ -130,6 +130,8 @@ async function runAll(jobs) {
 }
 
 await setup().catch(fail);
+// Services of the tests are what users start, as it was just built.
+process.env['STATEFOLD_TEST_PROGRAMS'] = PROGRAMS;
 const patterns = process.argv.slice(2);
 const files = [...testFiles(TESTS)]
   .sort()
