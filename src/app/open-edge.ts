@@ -1,3 +1,4 @@
+import { isSuspended } from '../catalog/suspension.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
@@ -50,7 +51,10 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     topicPrefix: settings.kafkaTopicPrefix,
     catalog,
     adminKey,
-    authenticate: (request) => admission.authenticator.admit(request),
+    authenticate: async (request) => {
+      await admission.authenticator.admit(request, 'read');
+      return admission.admit(request, 'read');
+    },
     limits: settings,
   });
   const edge = createEdge({
@@ -68,7 +72,8 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       ownership,
       tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
       rebuild: (tenantId) => sink.rebuild(tenantId),
-      open: (tenantId) => tenants.open(tenantId),
+      // A suspended one is refilled when that is taken back.
+      open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       adminKey,
       logger,
     }),

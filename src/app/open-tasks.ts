@@ -1,5 +1,6 @@
 import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
+import { TenantSuspendedError } from '../core/errors.js';
 import { partitionKey, partitionOfKey, storedAs, tenantOfKey } from '../core/slots.js';
 import type { Sink } from '../read-store/sink.js';
 import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
@@ -29,6 +30,8 @@ export interface TasksOptions {
   readonly partitionsOf: (tenantId: string) => number;
   /** Of a tenant whose id was used before; none unless given. */
   readonly incarnationOf?: (tenantId: string) => string | undefined;
+  /** Nothing of it may be here now; false unless given. */
+  readonly isSuspended?: (tenantId: string) => boolean;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;
@@ -40,7 +43,15 @@ export function openTasks(
   ground: TaskGround,
   storage: TaskStorage & Pick<Storage, 'ownership'>,
   codeHost: CodeHost,
-  { definitionsOf, partitionsOf, incarnationOf = () => undefined, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
+  {
+    definitionsOf,
+    partitionsOf,
+    incarnationOf = () => undefined,
+    isSuspended = () => false,
+    snapshots,
+    notes = NO_ACTIVITY,
+    sink,
+  }: TasksOptions,
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
   const { ownership, store } = storage;
@@ -70,6 +81,7 @@ export function openTasks(
         ? undefined
         : partitionKey(storedAs({ tenantId, incarnation: incarnationOf(tenantId) }), partitionOfKey(slotKey));
     },
+    refuses: (slotKey) => (isSuspended(tenantOfKey(slotKey)) ? new TenantSuspendedError() : undefined),
     prepare: async (section) => {
       await store.dropped(section);
       await snapshots?.restore(section);

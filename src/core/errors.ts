@@ -7,6 +7,7 @@ export const ERROR_CODES = [
   'CURSOR_EXPIRED',
   'FAULT_MISMATCH',
   'FAULT_WITHOUT_KEY',
+  'FORBIDDEN',
   'GONE',
   'IDEMPOTENCY_KEY_REUSED',
   'INSPECTION_DEADLINE',
@@ -21,6 +22,7 @@ export const ERROR_CODES = [
   'NOT_FOUND',
   'PAYLOAD_TOO_LARGE',
   'PROJECTION_NOT_LIVE',
+  'QUOTA_EXCEEDED',
   'RATE_LIMITED',
   'REDUCER_BOUND',
   'REDUCER_CLASS_AMBIGUOUS',
@@ -28,6 +30,7 @@ export const ERROR_CODES = [
   'REDUCER_NOT_COMPILED',
   'REVISION_NOT_COMPILED',
   'SSE_DISABLED',
+  'TENANT_SUSPENDED',
   'UNAUTHENTICATED',
   'UNAVAILABLE',
   'UNSUPPORTED_MEDIA_TYPE',
@@ -84,6 +87,16 @@ export class NotOwnerError extends StatefoldError {
     options: Omit<StatefoldErrorOptions, 'retryable'> = {},
   ) {
     super('UNAVAILABLE', message, { ...options, retryable: true });
+  }
+}
+
+/** The owner of the service has suspended the tenant: nothing of it is served, folded or sent until that is taken back. */
+export class TenantSuspendedError extends StatefoldError {
+  constructor() {
+    super(
+      'TENANT_SUSPENDED',
+      'The tenant is suspended: nothing of it is served, folded or sent until the owner of the service takes that back.',
+    );
   }
 }
 

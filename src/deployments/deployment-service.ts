@@ -13,7 +13,8 @@ import type {
 } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
+import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Logger } from '../core/logger.js';
@@ -56,6 +57,7 @@ export class DeploymentService implements Deployments {
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
+  #serves: (tenantId: string) => boolean = () => true;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
@@ -64,6 +66,10 @@ export class DeploymentService implements Deployments {
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
+    onSuspension(catalog, ({ tenantId }, suspended) => {
+      // At its start the service resumes all of them.
+      if (!suspended && this.#serves(tenantId)) this.#resume(tenantId);
+    });
     this.#waits = new UploadWaits({ catalog, projectionsOf });
     this.#checks = new UploadChecks({
       catalog,
@@ -74,11 +80,17 @@ export class DeploymentService implements Deployments {
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
   resume(serves: (tenantId: string) => boolean = () => true): void {
+    this.#serves = serves;
+    this.#resume(undefined);
+  }
+
+  #resume(tenantId: string | undefined): void {
     const { catalog } = this.#options;
-    for (const { id, value } of catalog.list('reducer', undefined))
+    const serves = (id: string): boolean => this.#serves(id) && !isSuspended(catalog, id);
+    for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
         this.#background(value, () => this.#compileReducer(id, value));
-    for (const { id, value } of catalog.list('projection', undefined))
+    for (const { id, value } of catalog.list('projection', tenantId))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
         if (status === 'compiling')
           this.#background({ ...value, artefactId }, () => this.#compileProjection(id, { ...value, artefactId }));
@@ -357,10 +369,12 @@ export class DeploymentService implements Deployments {
   #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
     if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
-      while (!this.#closed) {
+      while (!this.#closed && !isSuspended(this.#options.catalog, tenantId)) {
         try {
           return await work();
         } catch (error) {
+          // It is taken up again when that is taken back.
+          if (error instanceof TenantSuspendedError) continue;
           this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
           await pause(RETRY_MS);
         }
@@ -379,7 +393,10 @@ export class DeploymentService implements Deployments {
   async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields): Promise<CompileResult> {
     const { codeHost, catalog, observer } = this.#options;
     // Read at their turn: what waits takes no memory.
-    const sources = (): Promise<readonly SourceFile[]> => this.#sources(fields.artefactId);
+    const sources = async (): Promise<readonly SourceFile[]> => {
+      if (isSuspended(catalog, fields.tenantId)) throw new TenantSuspendedError();
+      return this.#sources(fields.artefactId);
+    };
     const started = performance.now();
     const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);

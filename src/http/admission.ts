@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import type { RequiredScope } from '../core/scopes.js';
 import { Authenticator, type Principal } from './auth.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { RateLimiter } from './rate-limit.js';
@@ -41,9 +42,9 @@ export class Admission {
     });
   }
 
-  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  admit(request: IncomingMessage): Principal {
-    const principal = this.authenticator.authenticate(request);
+  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError as `Authenticator.authenticate`, and RATE_LIMITED */
+  admit(request: IncomingMessage, scope: RequiredScope): Principal {
+    const principal = this.authenticator.authenticate(request, scope);
     if (!this.#counted.has(request)) this.rateLimiter.take(principal.tenantId);
     this.#counted.add(request);
     RequestMemory.begin(request, principal.tenantId, this.memory);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Scope } from '../core/scopes.js';
 import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
 import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
@@ -21,7 +22,7 @@ import type { RateLimiter } from './rate-limit.js';
 import { COUNTED_BYTES, RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 export interface AppendRouteOptions {
-  readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
+  readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended' | 'permit' | 'admit'>;
   readonly rateLimiter: RateLimiter;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
@@ -39,6 +40,8 @@ export type AppendRoute = (
 ) => Promise<void>;
 
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
+/** What a key must allow who appends. */
+export const APPENDING = 'append' satisfies Scope;
 const EMPTY = Buffer.alloc(0);
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 /** Most events that a conflict lists. */
@@ -84,7 +87,10 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     }
   };
   return async (request, response, requestId, batch) => {
-    const { tenantId } = authenticator.find(request) ?? (await authenticator.admit(request));
+    const known = authenticator.find(request);
+    const here = known !== undefined && !authenticator.isSuspended(known.tenantId);
+    const { tenantId } = here ? known : await authenticator.admit(request, APPENDING);
+    if (here) authenticator.permit(known, APPENDING);
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.

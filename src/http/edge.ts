@@ -90,7 +90,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const router = createRouter({
     rooms: ROOMS,
     dependencies,
-    authenticate: (request) => admission.admit(request),
+    authenticate: (request, scope) => admission.admit(request, scope),
     requireAdmin,
     settings,
     refusals,
@@ -136,12 +136,12 @@ export function createEdge(options: EdgeOptions): Edge {
     }
     const by = found.servedBy === 'notifier' ? 'notifier' : 'owner';
     const known = authenticator.find(request);
-    if (known !== undefined && gateway.serves(known.tenantId, by))
+    if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by))
       return void found.take(request, socket, head, requestId);
     const ignore = (): void => undefined;
     socket.on('error', ignore);
     authenticator
-      .admit(request)
+      .admit(request, found.scope)
       .then(({ tenantId }) => tunnels.connect(request, socket, head, { tenantId, by, requestId }))
       // Whoever takes the upgrade tells what is wrong with the key.
       .catch((error: unknown) => {

@@ -55,7 +55,8 @@ async function world(
   const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
-  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  const authenticate: typeof authenticator.authenticate = (request, scope) =>
+    authenticator.authenticate(request, scope);
   const admission = { authenticator, admit: authenticate, connections: new ConcurrencyQuota(options.perTenant ?? 100) };
   const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
   const logger = silentLogger;
@@ -519,6 +520,7 @@ function eventRoutes(tenantOfFeed: string): readonly Route[] {
     summary: 'All events',
     servedBy: 'notifier',
     credentials: 'tenant',
+    scope: 'read',
     query: { afterPosition: integerFrom(0) },
     answers: {},
   } as const;

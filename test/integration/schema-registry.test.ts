@@ -87,7 +87,7 @@ async function builtIn(
     (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey,
   ] as const;
   const authenticator = new Authenticator(catalog);
-  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request, 'read');
   const settings = {
     maxBodyBytes: 64 * 1024,
     maxJsonDepth: 32,

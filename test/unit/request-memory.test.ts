@@ -32,7 +32,12 @@ async function route(
 ): Promise<(body: object) => Promise<Response>> {
   const principal = { tenantId: 't', keyId: 'k' };
   const serves = appendRoute({
-    authenticator: { find: () => principal, admit: () => Promise.resolve(principal) },
+    authenticator: {
+      find: () => principal,
+      isSuspended: () => false,
+      permit: () => undefined,
+      admit: () => Promise.resolve(principal),
+    },
     rateLimiter: { take: () => undefined },
     tenants: {
       partitionsOf: () => 1,
