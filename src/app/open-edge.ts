@@ -32,7 +32,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { catalog, adminKey } = parts.catalog;
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, settings, undefined, {
+  const admission = new Admission(catalog, settings, {
     budget,
     waitMs: settings.answerDeadlineMs,
     stallMs: settings.answerStallMs,

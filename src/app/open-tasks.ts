@@ -8,6 +8,7 @@ import { Snapshots, type SnapshotsOptions } from '../snapshots/snapshots.js';
 import { NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { PartitionTask } from '../tenancy/partition-task.js';
 import type { TaskObserver, TenantDefinitions, TenantTaskOptions } from '../tenancy/task-options.js';
+import { StorageMeter, type StorageMeterOptions } from '../tenancy/storage-meter.js';
 import { TenantRegistry } from '../tenancy/tenant-registry.js';
 import { TenantTask } from '../tenancy/tenant-task.js';
 import type { Ground } from './ground.js';
@@ -32,6 +33,8 @@ export interface TasksOptions {
   readonly incarnationOf?: (tenantId: string) => string | undefined;
   /** Nothing of it may be here now; false unless given. */
   readonly isSuspended?: (tenantId: string) => boolean;
+  /** What the tenant may store, and what its code takes; without it nothing is bounded. */
+  readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'codeBytes'>;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;
@@ -48,6 +51,7 @@ export function openTasks(
     partitionsOf,
     incarnationOf = () => undefined,
     isSuspended = () => false,
+    storageOf,
     snapshots,
     notes = NO_ACTIVITY,
     sink,
@@ -55,12 +59,26 @@ export function openTasks(
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
   const { ownership, store } = storage;
+  const meters = new Map<string, StorageMeter>();
+  /** One for all tasks of the tenant that are here; it goes with the last of them. */
+  const meterOf = (tenantId: string): StorageMeter | undefined => {
+    if (storageOf === undefined) return undefined;
+    let meter = meters.get(tenantId);
+    if (meter === undefined) {
+      const { changesRetentionMs } = settings;
+      const idle = (): void => void meters.delete(tenantId);
+      meter = new StorageMeter({ ...storageOf(tenantId), changesRetentionMs, now: () => ground.clock.now(), idle });
+      meters.set(tenantId, meter);
+    }
+    return meter;
+  };
   const optionsOf = (tenantId: string): TaskOptions | undefined => {
     const definitions = definitionsOf(tenantId);
     return (
       definitions && {
         ...taskOptions(ground, storage, codeHost, tenantId, definitions),
         incarnation: incarnationOf(tenantId),
+        storage: meterOf(tenantId),
       }
     );
   };

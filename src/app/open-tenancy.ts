@@ -1,5 +1,7 @@
 import type { Catalog } from '../catalog/catalog.js';
 import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { quotasOf } from '../catalog/tenant-quotas.js';
+import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
@@ -33,12 +35,18 @@ export async function openTenancy(
   const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
+  const quotaOf = quotasOf(catalog, settings);
+  const codeBytes = new CodeBytes(catalog);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
     isSuspended: (tenantId) => isSuspended(catalog, tenantId),
+    storageOf: (tenantId) => ({
+      quota: () => quotaOf(tenantId, 'storageBytes'),
+      codeBytes: () => codeBytes.of(tenantId),
+    }),
     snapshots,
     notes,
     sink,

@@ -70,6 +70,8 @@ export interface ArtefactFields {
   readonly discovered?: readonly Discovered[];
   readonly compilationError?: string;
   readonly diagnostics?: readonly Diagnostic[];
+  /** Of its sources and assembly in the log; unknown of what earlier releases stored. */
+  readonly codeBytes?: number;
 }
 export interface ReducerEntity extends ArtefactFields {
   readonly reducerId: string;

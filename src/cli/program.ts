@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander';
+import { QUOTA_NAMES, type QuotaName } from '../core/quotas.js';
 import { SCOPES } from '../core/scopes.js';
 import { confirm, confirmByTyping } from './ask.js';
 import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from './io.js';
@@ -23,6 +24,18 @@ interface KeyOptions {
   readonly name?: string;
   readonly scopes?: string;
   readonly expires?: string;
+}
+
+interface UsageAnswer {
+  readonly usage: Readonly<Record<QuotaName, number>>;
+  readonly quotas: Readonly<Record<QuotaName, number | null>>;
+}
+
+/** `projections=5`, or `projections=default`. */
+function quotaOf(given: string): [name: string, value: number | null] {
+  const [, name = '', value = ''] = /^(\w+)=(\d{1,16}|default)$/.exec(given) ?? [];
+  if (name === '') throw new CliError(`'${given}' is not like projections=5 or projections=default.`);
+  return [name, value === 'default' ? null : Number(value)];
 }
 
 const scopesText = (scopes: unknown): string =>
@@ -173,6 +186,23 @@ export function buildProgram(io: CliIo): Command {
     .action(async (tenantId: string) =>
       show(await change(tenantId, { suspended: false }), () => `Tenant ${tenantId} is served again.\n`),
     );
+  tenants
+    .command('quotas')
+    .description('show what a tenant has and may have, or set what it may have')
+    .argument('<tenantId>')
+    .argument('[quotas...]', `name=number, or name=default: ${QUOTA_NAMES.join(', ')}`)
+    .action(async (tenantId: string, given: readonly string[]) => {
+      if (given.length > 0) await change(tenantId, { quotas: Object.fromEntries(given.map(quotaOf)) });
+      const path = `/admin/tenants/${encodeURIComponent(tenantId)}/usage`;
+      const answer = (await server().admin('GET', path)) as UsageAnswer;
+      show(answer, () =>
+        table(
+          ['QUOTA', 'USED', 'MAY BE'],
+          QUOTA_NAMES.map((name) => [name, String(answer.usage[name]), String(answer.quotas[name] ?? 'unlimited')]),
+          '',
+        ),
+      );
+    });
 
   const keys = program.command('keys').description('create, list and revoke the API keys of a tenant');
   const keysOf = (tenantId: string): string => `/admin/tenants/${encodeURIComponent(tenantId)}/keys`;

@@ -56,6 +56,8 @@ export interface StatefoldErrorOptions {
   /** Further members of the problem document, e.g. `currentVersion`. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds?: number;
+  /** Further headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** The one error base. The HTTP status is chosen at the edge (`src/http/problem.ts`), from the code alone. */
@@ -65,6 +67,7 @@ export class StatefoldError extends Error {
   readonly errors: readonly FieldError[] | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: ErrorCode, message: string, options: StatefoldErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -74,6 +77,7 @@ export class StatefoldError extends Error {
     this.errors = options.errors;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.headers = options.headers;
   }
 }
 

@@ -18,12 +18,14 @@ import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
 import { flag, onlyParameters, queryOf, readQuery } from './parameters.js';
-import type { RateLimiter } from './rate-limit.js';
+import type { Pace } from './pace.js';
 import { COUNTED_BYTES, RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 export interface AppendRouteOptions {
   readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended' | 'permit' | 'admit'>;
-  readonly rateLimiter: RateLimiter;
+  /** The tenant's paces, of requests and of events. */
+  readonly requests: Pick<Pace, 'take'>;
+  readonly events: Pick<Pace, 'take'>;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
   /** Without it nothing is bounded. */
@@ -54,7 +56,7 @@ const MAX_CONFLICTS = 1_000;
  * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, rateLimiter, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
+  const { authenticator, requests, events, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
   /** A body that is long, or may be, is held of the tenant's budget while it arrives; then the writer holds what it says. */
   const readHeld = async (request: IncomingMessage, tenantId: string): Promise<Buffer> => {
     const length = declaredLength(request);
@@ -82,7 +84,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       return { body, append: parsed(body, batch) };
     } catch (error) {
       // It goes no further than here, so it counts here.
-      rateLimiter.take(tenantId);
+      requests.take(tenantId);
       throw error;
     }
   };
@@ -109,7 +111,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       };
       if (await gateway.forward(request, response, asked)) return;
     }
-    rateLimiter.take(tenantId);
+    requests.take(tenantId);
     requireJson(request);
     const url = request.url ?? '';
     const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
@@ -117,6 +119,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
     const body = read?.body ?? asked?.body ?? (await readHeld(request, tenantId));
     const append = read?.append ?? parsed(body, batch);
+    events.take(tenantId, append.events.length);
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,

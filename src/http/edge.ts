@@ -52,7 +52,7 @@ const notForClients = (): StatefoldError =>
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, ownership, logger, observer, channels } = options;
-  const { authenticator, rateLimiter } = admission;
+  const { authenticator, requests, events } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
     ownership,
@@ -65,7 +65,8 @@ export function createEdge(options: EdgeOptions): Edge {
   const waits = new Waits(admission.connections);
   const append = appendRoute({
     authenticator,
-    rateLimiter,
+    requests,
+    events,
     tenants,
     gateway,
     memory: admission.memory,
@@ -80,6 +81,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const dependencies: RouteDependencies = {
     ...options,
     tenants,
+    admission,
     append,
     requireAdmin,
     draining: () => draining,

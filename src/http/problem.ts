@@ -87,7 +87,11 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
   for (const [name, value] of Object.entries(raw ?? {})) {
     body = Buffer.concat([body.subarray(0, -1), Buffer.from(`,${JSON.stringify(name)}:`), value, Buffer.from('}')]);
   }
-  const headers: Record<string, string> = { 'Content-Type': PROBLEM_TYPE, 'X-Request-Id': requestId };
+  const headers: Record<string, string> = {
+    'Content-Type': PROBLEM_TYPE,
+    'X-Request-Id': requestId,
+    ...error.headers,
+  };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
   const retryAfter =
     error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);

@@ -38,7 +38,8 @@ async function route(
       permit: () => undefined,
       admit: () => Promise.resolve(principal),
     },
-    rateLimiter: { take: () => undefined },
+    requests: { take: () => undefined },
+    events: { take: () => undefined },
     tenants: {
       partitionsOf: () => 1,
       home: () => ({ append: (command: AppendCommand) => Promise.resolve(append(command)) }),

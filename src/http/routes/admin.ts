@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Catalog } from '../../catalog/catalog.js';
-import { QUOTA_NAMES, type QuotaName } from '../../core/quotas.js';
+import { QUOTA_NAMES } from '../../core/quotas.js';
 import { SCOPES } from '../../core/scopes.js';
 import { changeTenant, createKey, createTenant, deleteTenant, revokeKey } from '../../catalog/tenants.js';
 import { StatefoldError } from '../../core/errors.js';
@@ -9,11 +9,10 @@ import { anyText, paging } from '../parameters.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
 import { component, integer, listOf, text, timestamp } from '../schema.js';
 import { route } from './dependencies.js';
+import { perQuota } from './usage.js';
 
 // Tenants, keys and the read store, for whoever holds the admin key.
 
-const perQuota = <T extends z.ZodType>(schema: T): Record<QuotaName, T> =>
-  Object.fromEntries(QUOTA_NAMES.map((name) => [name, schema])) as Record<QuotaName, T>;
 export const tenant = { tenantId: text, name: text, createdAt: timestamp, partitions: integer.optional() };
 export const Tenant = component(
   'Tenant',

@@ -59,7 +59,7 @@ const appending = {
   query: APPEND_QUERY,
   strictQuery: true,
   headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
-  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'VERSION_CONFLICT'],
+  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
 } as const;
 
 const appendEvent = route({

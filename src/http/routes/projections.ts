@@ -137,7 +137,7 @@ const uploadProjection = route({
   strictQuery: true,
   body: upload({ config: CONFIG_FIELD, projectionId: anyText }),
   answers: { 202: ProjectionUploaded },
-  errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'WEBHOOK_URL_REFUSED'],
+  errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'QUOTA_EXCEEDED', 'WEBHOOK_URL_REFUSED'],
   serve: async ({ deployments, settings, waits }, call) => {
     const { tenantId } = call;
     const { waitSeconds } = call.query();

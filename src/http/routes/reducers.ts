@@ -69,7 +69,7 @@ const uploadReducer = route({
   strictQuery: true,
   body: upload({}),
   answers: { 202: ReducerUploaded },
-  errors: ['INVALID_ARCHIVE', 'NOT_FOUND'],
+  errors: ['INVALID_ARCHIVE', 'NOT_FOUND', 'QUOTA_EXCEEDED'],
   serve: async ({ deployments, waits }, call) => {
     const { tenantId } = call;
     const { waitSeconds } = call.query();
