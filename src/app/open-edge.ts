@@ -13,6 +13,7 @@ import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import type { ReplicationWatch } from './watch-replication.js';
+import { Peers } from '../http/gateway/peers.js';
 
 export interface EdgeParts {
   readonly storage: Storage;
@@ -29,7 +30,8 @@ export interface EdgeParts {
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
-  const { catalog, adminKey } = parts.catalog;
+  const { catalog, adminKey, masterKey } = parts.catalog;
+  const peers = new Peers(masterKey, ground.peerTls);
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
   const admission = new Admission(catalog, settings, {
@@ -51,10 +53,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     topicPrefix: settings.kafkaTopicPrefix,
     catalog,
     adminKey,
-    authenticate: async (request) => {
-      await admission.authenticator.admit(request, 'read');
-      return admission.admit(request, 'read');
-    },
+    authenticate: (request) => admission.admitKnown(request, 'read'),
     limits: settings,
   });
   const edge = createEdge({
@@ -63,6 +62,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     catalog,
     tenants,
     ownership,
+    peers,
     ...parts.deploying,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     admission,
@@ -75,6 +75,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       // A suspended one is refilled when that is taken back.
       open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       adminKey,
+      tls: ground.peerTls,
       logger,
     }),
     probes: [
@@ -83,7 +84,11 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
         required: true,
         check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
       },
-      { name: 'readStore', required: false, check: () => readStore.ping() },
+      {
+        name: 'readStore',
+        required: false,
+        check: async () => (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
+      },
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
       ...(parts.storage.replication === undefined
         ? []

@@ -61,7 +61,15 @@ export class Admission {
 
   /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError as `Authenticator.authenticate`, and RATE_LIMITED */
   admit(request: IncomingMessage, scope: RequiredScope): Principal {
-    const principal = this.authenticator.authenticate(request, scope);
+    return this.#take(request, this.authenticator.authenticate(request, scope));
+  }
+
+  /** As `admit`, for a key that another process may have made a moment ago. */
+  async admitKnown(request: IncomingMessage, scope: RequiredScope): Promise<Principal> {
+    return this.#take(request, await this.authenticator.admit(request, scope));
+  }
+
+  #take(request: IncomingMessage, principal: Principal): Principal {
     if (!this.#counted.has(request)) this.requests.take(principal.tenantId);
     this.#counted.add(request);
     RequestMemory.begin(request, principal.tenantId, this.memory);

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
-import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
@@ -12,6 +11,7 @@ import { keyUntil, type Authenticator } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
+import type { StreamMemory, StreamsMemory } from '../stream-memory.js';
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
@@ -21,8 +21,8 @@ export interface EventStreamsOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<EventStreamsLimits>;
   readonly timers?: Timers;
-  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
-  readonly budget?: MemoryBudget;
+  /** What is pushed and not read yet, of all streams. */
+  readonly memory: StreamsMemory;
 }
 
 export interface EventStreamsLimits {
@@ -98,14 +98,15 @@ export class EventStreams {
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
+    const memory = this.#options.memory.open(tenantId, () => stream.subscription?.resume());
     const until = keyUntil(expiresAt, this.#pulse.now);
-    const stream = new EventStream(response, keyId, until, followed, limits, () => this.#pulse.now, hold);
+    const now = (): number => this.#pulse.now;
+    const stream: EventStream<T> = new EventStream(response, keyId, until, followed, limits, now, memory);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
-      hold.close();
+      memory.close();
       this.#streams.delete(stream);
       this.#pulse.delete(stream);
     });
@@ -137,6 +138,7 @@ function lastEventId(request: IncomingMessage): number | undefined {
 
 /** One open stream of whatever items. */
 class EventStream<T> implements Subscriber<T>, Beating {
+  readonly rereads = true;
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
   #fullSince: number | undefined;
@@ -150,11 +152,11 @@ class EventStream<T> implements Subscriber<T>, Beating {
     private readonly followed: Followed<T>,
     private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
-    private readonly hold: Hold,
+    private readonly memory: StreamMemory,
   ) {
     this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
-      hold.set(0);
+      memory.settle(response.writableLength);
       if (this.#fullSince === undefined || this.#ended) return;
       this.#fullSince = undefined;
       this.subscription?.resume();
@@ -165,12 +167,11 @@ class EventStream<T> implements Subscriber<T>, Beating {
     return this.followed.endedBy?.(change) === true;
   }
 
-  push(item: T): boolean {
-    if (this.response.write(this.followed.encode(item).serverSentEvent)) return true;
-    const { writableLength } = this.response;
-    this.hold.set(writableLength);
-    if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;
-    if (writableLength <= this.limits.maxBufferedBytes) this.hold.countRefusal();
+  push(item: T): boolean | 'later' {
+    const { serverSentEvent } = this.followed.encode(item);
+    if (!this.memory.tryPush(serverSentEvent, this.response.writableLength, this.now())) return 'later';
+    if (this.response.write(serverSentEvent) || this.response.writableLength <= this.limits.maxBufferedBytes)
+      return true;
     this.#fullSince = this.now();
     return false;
   }
@@ -180,8 +181,12 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
+    const { drainDeadlineMs } = this.limits;
+    this.memory.settle(this.response.writableLength);
+    this.memory.beat();
+    if (this.memory.isStalled(now, drainDeadlineMs)) return void this.response.destroy();
     if (this.#fullSince !== undefined) {
-      if (now - this.#fullSince >= this.limits.drainDeadlineMs) this.response.destroy();
+      if (now - this.#fullSince >= drainDeadlineMs) this.response.destroy();
       return;
     }
     if (now >= this.keyUntil) return this.end();

@@ -1,10 +1,10 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { Hold } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
 import type { Followed } from '../followed.js';
+import type { StreamMemory } from '../stream-memory.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
 export const CLOSE = {
@@ -31,8 +31,6 @@ export interface ConnectionLimits {
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
 const MAX_FRAMES_PER_PING = 32;
-/** Less is not counted: it is what the messages of one turn take until they are written. */
-const COUNTED_BYTES = 64 * 1024;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
@@ -40,6 +38,7 @@ const TEXT = { binary: false } as const;
 
 /** One open WebSocket: pushes items, each as a message, pings, and gives up on a client that is gone, too slow or out of line. */
 export class StreamConnection<T> implements Subscriber<T>, Beating {
+  readonly rereads = true;
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
@@ -56,27 +55,25 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly followed: Followed<T>,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
-    private readonly hold: Hold,
+    private readonly memory: StreamMemory,
   ) {
     this.#nextPing = now() + limits.pingIntervalMs;
-    transport.on('drain', () => hold.set(socket.bufferedAmount));
+    transport.on('drain', () => memory.settle(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
   }
 
-  push(item: T): boolean {
+  push(item: T): boolean | 'later' {
     if (this.socket.readyState !== this.socket.OPEN) return false;
     const { message } = this.followed.encode(item);
+    const { bufferedAmount } = this.socket;
+    if (!this.memory.tryPush(message, bufferedAmount, this.now())) return 'later';
     this.#cork();
-    const buffered = this.socket.bufferedAmount + message.length;
-    const counted = buffered > COUNTED_BYTES;
-    if (counted || this.hold.bytes > 0) this.hold.set(buffered);
-    if (buffered <= this.limits.maxBufferedBytes && (!counted || this.hold.full === undefined)) {
+    if (bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
       this.socket.send(message, TEXT);
       return true;
     }
-    if (buffered <= this.limits.maxBufferedBytes) this.hold.countRefusal();
     this.#fullSince = this.now();
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
@@ -99,7 +96,8 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    if (this.hold.bytes > 0) this.hold.set(this.socket.bufferedAmount);
+    this.memory.settle(this.socket.bufferedAmount);
+    this.memory.beat();
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
       return;
@@ -108,7 +106,9 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
       this.close(CLOSE.unauthenticated, 'the API key has expired');
       return;
     }
-    if (this.#fullSince !== undefined && now - this.#fullSince >= this.limits.drainDeadlineMs) {
+    const { drainDeadlineMs } = this.limits;
+    const full = this.#fullSince !== undefined && now - this.#fullSince >= drainDeadlineMs;
+    if (full || this.memory.isStalled(now, drainDeadlineMs)) {
       this.#tooSlow();
       return;
     }

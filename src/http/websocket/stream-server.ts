@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
 import type { RequiredScope } from '../../core/scopes.js';
 import { StatefoldError } from '../../core/errors.js';
@@ -15,6 +14,7 @@ import { keyUntil, type Authenticator, type Principal } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
+import type { StreamsMemory } from '../stream-memory.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
@@ -29,8 +29,8 @@ export interface StreamServerOptions {
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
-  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
-  readonly budget?: MemoryBudget;
+  /** What is pushed and not read yet, of all streams. */
+  readonly memory: StreamsMemory;
   readonly onConnections?: (open: number) => void;
 }
 
@@ -155,15 +155,15 @@ export class StreamServer {
     release: () => void,
     { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
   ): void {
-    const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const connection = new StreamConnection(
+    const memory = this.options.memory.open(tenantId, () => connection.subscription?.resume());
+    const connection: StreamConnection<T> = new StreamConnection(
       socket,
       transport,
       keyUntil(expiresAt, this.#pulse.now),
       followed,
       this.#limits,
       () => this.#pulse.now,
-      hold,
+      memory,
     );
     this.#connections.add(connection);
     this.#pulse.add(connection);
@@ -174,7 +174,7 @@ export class StreamServer {
     socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId }, 'a WebSocket failed'));
     socket.once('close', () => {
       connection.subscription?.close();
-      hold.close();
+      memory.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);
