@@ -1,7 +1,9 @@
-import { fetch } from 'undici';
+import { Agent, fetch } from 'undici';
 import type { Ownership } from '../placement/ownership.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
+import { connectorOf } from '../http/gateway/owner-pools.js';
+import type { PeerTls } from '../http/gateway/peer-tls.js';
 
 export interface RebuildOptions {
   readonly ownership: Ownership;
@@ -12,6 +14,8 @@ export interface RebuildOptions {
   readonly open: (tenantId: string) => Promise<unknown>;
   /** The same in all processes. */
   readonly adminKey: string;
+  /** With which they meet. */
+  readonly tls: PeerTls | undefined;
   readonly logger: Logger;
 }
 
@@ -24,8 +28,10 @@ export function readStoreRebuild({
   rebuild,
   open,
   adminKey,
+  tls,
   logger,
 }: RebuildOptions): (tenantId: string | undefined) => Promise<void> {
+  const dispatcher = tls === undefined ? undefined : new Agent({ connect: connectorOf(tls) });
   const askOwner = async (tenantId: string): Promise<void> => {
     const owner = ownership.ownerOf(tenantId);
     if (owner === 'self') return rebuild(tenantId);
@@ -35,6 +41,7 @@ export function readStoreRebuild({
       method: 'POST',
       headers: { 'x-admin-key': adminKey },
       signal: AbortSignal.timeout(ASKING_MS),
+      ...(dispatcher && { dispatcher }),
     });
     if (answer.status !== 202)
       throw new StatefoldError(

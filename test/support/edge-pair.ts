@@ -34,6 +34,7 @@ import { codecs, compiled, openRunners, testGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
+import { peers } from './peers.js';
 
 export const ADMIN_KEY = 'an-admin-key-of-the-test';
 export const TENANT = 'acme';
@@ -358,6 +359,7 @@ async function edgeNode(
     catalog,
     tenants,
     ownership,
+    peers,
     deployments: deployments as Deployments,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
     admission,

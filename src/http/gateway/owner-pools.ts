@@ -1,5 +1,6 @@
-import { Pool, type Dispatcher } from 'undici';
+import { buildConnector, Pool, type Dispatcher } from 'undici';
 import { performance } from 'node:perf_hooks';
+import type { PeerTls } from './peer-tls.js';
 
 /** Connections that are kept to one owner; requests past them wait. */
 const KEPT = 64;
@@ -18,6 +19,11 @@ interface Owner {
 /** Connections to the other processes: kept ones for what is short, and one of its own for what may last or must not be sent twice. */
 export class OwnerPools {
   readonly #owners = new Map<string, Owner>();
+  readonly #connect: buildConnector.connector;
+
+  constructor(tls?: PeerTls) {
+    this.#connect = connectorOf(tls);
+  }
 
   /**
    * `single`: over a new connection. A kept one may be closed by the owner just as a request goes out on it, and then nobody
@@ -52,7 +58,7 @@ export class OwnerPools {
       void single.close();
     }
     const { origin } = new URL(url);
-    const connect = { timeout: CONNECT_MS, keepAlive: true };
+    const connect = this.#connect;
     owner = {
       kept: new Pool(origin, { connections: KEPT, pipelining: 1, connect }),
       // Of these there are never more than clients of this process have connections.
@@ -62,4 +68,14 @@ export class OwnerPools {
     this.#owners.set(url, owner);
     return owner;
   }
+}
+
+/** Connects to another process, with the certificate of the time. */
+export function connectorOf(tls: PeerTls | undefined): buildConnector.connector {
+  const connector = (): buildConnector.connector =>
+    buildConnector({ timeout: CONNECT_MS, keepAlive: true, ...tls?.current });
+  let connect = connector();
+  // Connections of before stay as long as they are good.
+  tls?.onRenewed(() => (connect = connector()));
+  return (options, callback) => connect(options, callback);
 }
