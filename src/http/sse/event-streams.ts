@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
-import { UNBOUNDED, type Hold, type MemoryBudget } from '../../core/budget.js';
+import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
@@ -9,6 +9,7 @@ import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator } from '../auth.js';
+import { Backlog, BACKLOG_LIMITS, type BacklogLimits } from '../backlog.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
@@ -25,23 +26,14 @@ export interface EventStreamsOptions {
   readonly budget?: MemoryBudget;
 }
 
-export interface EventStreamsLimits {
+export interface EventStreamsLimits extends BacklogLimits {
   /** Between two keep-alive comments. */
   readonly keepAliveMs: number;
-  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
-  readonly maxBufferedBytes: number;
-  /** How long a full buffer may take to drain. */
-  readonly drainDeadlineMs: number;
   /** What the client is told to wait before it reconnects. */
   readonly retryMs: number;
 }
 
-const DEFAULT_LIMITS: EventStreamsLimits = {
-  keepAliveMs: 20_000,
-  maxBufferedBytes: 1024 * 1024,
-  drainDeadlineMs: 30_000,
-  retryMs: 3_000,
-};
+const DEFAULT_LIMITS: EventStreamsLimits = { ...BACKLOG_LIMITS, keepAliveMs: 20_000, retryMs: 3_000 };
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
 
@@ -99,7 +91,8 @@ export class EventStreams {
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
     const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const stream = new EventStream(response, keyId, followed, limits, () => this.#pulse.now, hold);
+    const now = (): number => this.#pulse.now;
+    const stream = new EventStream(response, keyId, followed, limits.keepAliveMs, now, new Backlog(limits, hold, now));
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
@@ -138,22 +131,21 @@ function lastEventId(request: IncomingMessage): number | undefined {
 class EventStream<T> implements Subscriber<T>, Beating {
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
-  #fullSince: number | undefined;
   #ended = false;
 
   constructor(
     private readonly response: ServerResponse,
     readonly keyId: string,
     private readonly followed: Followed<T>,
-    private readonly limits: EventStreamsLimits,
-    private readonly now: () => number,
-    private readonly hold: Hold,
+    private readonly keepAliveMs: number,
+    now: () => number,
+    private readonly backlog: Backlog,
   ) {
-    this.#nextKeepAlive = now() + limits.keepAliveMs;
+    this.#nextKeepAlive = now() + keepAliveMs;
     response.on('drain', () => {
-      hold.set(0);
-      if (this.#fullSince === undefined || this.#ended) return;
-      this.#fullSince = undefined;
+      backlog.shrank(0);
+      if (!backlog.full || this.#ended) return;
+      backlog.drained();
       this.subscription?.resume();
     });
   }
@@ -163,13 +155,10 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   push(item: T): boolean {
-    if (this.response.write(this.followed.encode(item).serverSentEvent)) return true;
-    const { writableLength } = this.response;
-    this.hold.set(writableLength);
-    if (writableLength <= this.limits.maxBufferedBytes && this.hold.full === undefined) return true;
-    if (writableLength <= this.limits.maxBufferedBytes) this.hold.countRefusal();
-    this.#fullSince = this.now();
-    return false;
+    return (
+      this.response.write(this.followed.encode(item).serverSentEvent) ||
+      this.backlog.admits(this.response.writableLength)
+    );
   }
 
   ended(): void {
@@ -177,12 +166,12 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    if (this.#fullSince !== undefined) {
-      if (now - this.#fullSince >= this.limits.drainDeadlineMs) this.response.destroy();
+    if (this.backlog.full) {
+      if (this.backlog.overdue(now)) this.response.destroy();
       return;
     }
     if (now < this.#nextKeepAlive) return;
-    this.#nextKeepAlive = now + this.limits.keepAliveMs;
+    this.#nextKeepAlive = now + this.keepAliveMs;
     this.response.write(': keep-alive\n\n');
   }
 
@@ -192,6 +181,6 @@ class EventStream<T> implements Subscriber<T>, Beating {
     this.subscription?.close();
     this.response.end();
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
-    this.#fullSince ??= this.now();
+    this.backlog.fill();
   }
 }

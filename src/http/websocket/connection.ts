@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
-import type { Hold } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
+import type { Backlog, BacklogLimits } from '../backlog.js';
 import type { Followed } from '../followed.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
@@ -18,20 +18,16 @@ export const CLOSE = {
   tooSlow: 4429,
 } as const;
 
-export interface ConnectionLimits {
+export interface ConnectionLimits extends BacklogLimits {
   /** Between two `ping` messages. */
   readonly pingIntervalMs: number;
-  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
-  readonly maxBufferedBytes: number;
-  /** How long a full buffer may take to drain. */
-  readonly drainDeadlineMs: number;
 }
 
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
 const MAX_FRAMES_PER_PING = 32;
-/** Less is not counted: it is what the messages of one turn take until they are written. */
-const COUNTED_BYTES = 64 * 1024;
+/** So much is not held of memory: it is what the messages of one turn take until they are written. */
+export const UNCOUNTED_BYTES = 64 * 1024;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
@@ -43,7 +39,6 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   #awaitedPongs = 0;
   #framesSincePing = 0;
   #nextPing: number;
-  #fullSince: number | undefined;
   #closingSince: number | undefined;
   #corked = false;
 
@@ -52,12 +47,12 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly transport: Duplex,
     readonly keyId: string,
     private readonly followed: Followed<T>,
-    private readonly limits: ConnectionLimits,
+    private readonly pingIntervalMs: number,
     private readonly now: () => number,
-    private readonly hold: Hold,
+    private readonly backlog: Backlog,
   ) {
-    this.#nextPing = now() + limits.pingIntervalMs;
-    transport.on('drain', () => hold.set(socket.bufferedAmount));
+    this.#nextPing = now() + pingIntervalMs;
+    transport.on('drain', () => backlog.shrank(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
@@ -68,18 +63,14 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     const { message } = this.followed.encode(item);
     this.#cork();
     const buffered = this.socket.bufferedAmount + message.length;
-    const counted = buffered > COUNTED_BYTES;
-    if (counted || this.hold.bytes > 0) this.hold.set(buffered);
-    if (buffered <= this.limits.maxBufferedBytes && (!counted || this.hold.full === undefined)) {
+    if (this.backlog.admits(buffered)) {
       this.socket.send(message, TEXT);
       return true;
     }
-    if (buffered <= this.limits.maxBufferedBytes) this.hold.countRefusal();
-    this.#fullSince = this.now();
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
       if (error !== undefined && error !== null) return;
-      this.#fullSince = undefined;
+      this.backlog.drained();
       this.subscription?.resume();
     });
     return false;
@@ -96,22 +87,22 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    if (this.hold.bytes > 0) this.hold.set(this.socket.bufferedAmount);
+    this.backlog.shrank(this.socket.bufferedAmount);
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
       return;
     }
-    if (this.#fullSince !== undefined && now - this.#fullSince >= this.limits.drainDeadlineMs) {
+    if (this.backlog.overdue(now)) {
       this.#tooSlow();
       return;
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
-      if (this.#fullSince === undefined) this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
-      else this.#tooSlow();
+      if (this.backlog.full) this.#tooSlow();
+      else this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
       return;
     }
-    this.#nextPing = now + this.limits.pingIntervalMs;
+    this.#nextPing = now + this.pingIntervalMs;
     this.#awaitedPongs++;
     this.#framesSincePing = 0;
     this.socket.send(PING);

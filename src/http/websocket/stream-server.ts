@@ -11,10 +11,11 @@ import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator, Principal } from '../auth.js';
+import { Backlog, BACKLOG_LIMITS } from '../backlog.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
-import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
+import { CLOSE, StreamConnection, UNCOUNTED_BYTES, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
   readonly hub: FeedHub;
@@ -33,11 +34,7 @@ export interface StreamServerOptions {
   readonly onConnections?: (open: number) => void;
 }
 
-const DEFAULT_LIMITS: ConnectionLimits = {
-  pingIntervalMs: 20_000,
-  maxBufferedBytes: 1024 * 1024,
-  drainDeadlineMs: 30_000,
-};
+const DEFAULT_LIMITS: ConnectionLimits = { ...BACKLOG_LIMITS, pingIntervalMs: 20_000 };
 const BEAT_MS = 1_000;
 
 /** A connection as it is ended from outside, whatever its items are. */
@@ -149,15 +146,10 @@ export class StreamServer {
     { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
   ): void {
     const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const connection = new StreamConnection(
-      socket,
-      transport,
-      keyId,
-      followed,
-      this.#limits,
-      () => this.#pulse.now,
-      hold,
-    );
+    const limits = this.#limits;
+    const now = (): number => this.#pulse.now;
+    const backlog = new Backlog(limits, hold, now, UNCOUNTED_BYTES);
+    const connection = new StreamConnection(socket, transport, keyId, followed, limits.pingIntervalMs, now, backlog);
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
