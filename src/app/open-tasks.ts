@@ -59,7 +59,7 @@ export function openTasks(
   };
   const closed = ({ slotKey, section }: TenantTask | PartitionTask): void => {
     void snapshots?.unwatch(section);
-    if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
+    if (ownership.owns(slotKey)) notes.note(slotKey, 'idle');
   };
   const tenants = new TenantRegistry({
     logger,

@@ -44,12 +44,11 @@ export function readStoreRebuild({
   };
   return async (tenantId) => {
     const all = tenantIds();
-    if (all.every((id) => ownership.ownerOf(id) === 'self')) await rebuild(tenantId);
+    if (all.every((id) => ownership.owns(id))) await rebuild(tenantId);
     else for (const id of tenantId === undefined ? all : [tenantId]) await askOwner(id);
     // Those that are not active are refilled as they are opened; nobody waits for it.
     void (async () => {
-      for (const id of all)
-        if (ownership.ownerOf(id) === 'self' && (tenantId === undefined || id === tenantId)) await open(id);
+      for (const id of all) if (ownership.owns(id) && (tenantId === undefined || id === tenantId)) await open(id);
     })().catch((error: unknown) =>
       logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'),
     );

@@ -14,7 +14,7 @@ export interface TaskRegistryOptions<T extends Activation> {
   /** An unused task is closed after this long. */
   readonly idleMs: number;
   /** Whose the slots are. */
-  readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
+  readonly ownership: Pick<Ownership, 'ownerOf' | 'owns' | 'onChange'>;
   /** It is to stay though it is idle. */
   readonly keeps?: ((key: string) => boolean) | undefined;
   readonly onOpened?: ((task: T) => void) | undefined;
@@ -105,7 +105,7 @@ export class TaskRegistry<T extends Activation> {
     if (this.#closed)
       return Promise.reject(new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again'));
     if (
-      this.#options.ownership.ownerOf(key) !== 'self' ||
+      !this.#options.ownership.owns(key) ||
       (this.#deposed.get(key) ?? Number.NEGATIVE_INFINITY) > performance.now() - DEPOSED_MS
     )
       return Promise.reject(new NotOwnerError());

@@ -129,8 +129,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
     if (partition === 0) return tenant?.first ?? this.open(tenantId).then(({ first }) => first);
     // What is appended is for its projections too, which are the tenant's own task's.
-    if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self')
-      this.open(tenantId).catch(() => undefined);
+    if (tenant === undefined && this.#options.ownership.owns(tenantId)) this.open(tenantId).catch(() => undefined);
     const key = partitionKey(tenantId, partition);
     return this.#partitions.active(key)?.core ?? this.#partitions.open(key).then(({ core }) => core);
   }
@@ -213,7 +212,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
 
   async #acquire(key: string): Promise<PartitionTask> {
     const partitions = this.#partitions;
-    if (this.#options.ownership.ownerOf(key) === 'self') {
+    if (this.#options.ownership.owns(key)) {
       try {
         return await partitions.open(key);
       } catch (error) {

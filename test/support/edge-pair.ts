@@ -23,7 +23,7 @@ import { followDeletions } from '../../src/app/follow-deletions.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
-import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
+import { NotifiedTenants } from '../../src/tenancy/notified-tenants.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import type { AggregateHome } from '../../src/aggregates/aggregates.js';
 import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
@@ -60,6 +60,10 @@ export class ToldOwnership implements Ownership {
   tell(owner: Owner | ((slotKey: string) => Owner)): void {
     this.#owner = owner;
     for (const listener of [...this.#listeners]) listener();
+  }
+
+  owns(slotKey?: string): boolean {
+    return this.ownerOf(slotKey) === 'self';
   }
 
   standsBy(): boolean {
@@ -304,7 +308,7 @@ async function edgeNode(
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const feeds = new ChangeFeeds({
+  const feeds = new NotifiedTenants({
     tenants: { ...tenants, ...follows },
     ownership,
     activity: NO_ACTIVITY,

@@ -122,7 +122,7 @@ export async function assign(nodes: readonly Node[], owners: readonly Node[]): P
   tell(nodes, owners);
   for (const node of nodes) {
     const { slots } = node.registry;
-    for (const key of slots.activeIds) if (node.ownership.ownerOf(key) !== 'self') await slots.passivate(key);
+    for (const key of slots.activeIds) if (!node.ownership.owns(key)) await slots.passivate(key);
   }
   for (const [partition, owner] of owners.entries()) await owner.registry.slots.open(partitionKey(TENANT, partition));
 }
@@ -131,7 +131,7 @@ export async function assign(nodes: readonly Node[], owners: readonly Node[]): P
 export async function append(nodes: readonly Node[], i: number, commandId?: string): Promise<AppendResult> {
   const aggregateId = `account-${i % 37}`;
   const key = partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS));
-  const node = nodes.find(({ ownership }) => ownership.ownerOf(key) === 'self') ?? assert.fail(`nobody owns ${key}`);
+  const node = nodes.find(({ ownership }) => ownership.owns(key)) ?? assert.fail(`nobody owns ${key}`);
   const events = Array.from({ length: 1 + (i % 3) }, (_, n) => ({
     eventType: 'Paid',
     data: Buffer.from(`{"n":${i * 10 + n}}`),

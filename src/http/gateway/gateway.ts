@@ -41,13 +41,13 @@ export interface GatewayOptions {
 }
 
 /** Which process of a tenant a request is for: its owner unless given, or who notifies of its changes. */
-export type ServedBy = 'owner' | 'notifier';
+export type TenantServer = 'owner' | 'notifier';
 
 /** A request on its way to the owner. */
 export interface ForwardedRequest {
   /** Of the tenant, or of the partition of it that the request is for. */
   readonly slotKey: string;
-  readonly by?: ServedBy;
+  readonly by?: TenantServer;
   readonly requestId: string;
   /** Most bytes of a body; undefined: it has none that matters, or was taken already. */
   readonly bodyLimit: number | undefined;
@@ -94,17 +94,17 @@ export class Gateway {
   }
 
   /** This process serves the tenant, or the partition of it, itself. */
-  serves(slotKey: string, by?: ServedBy): boolean {
+  serves(slotKey: string, by?: TenantServer): boolean {
     return this.#serving(slotKey, by) === 'self';
   }
 
-  #serving(slotKey: string, by: ServedBy = 'owner'): Owner {
+  #serving(slotKey: string, by: TenantServer = 'owner'): Owner {
     const { ownership } = this.#options;
     return by === 'owner' ? ownership.ownerOf(slotKey) : ownership.notifierOf(slotKey);
   }
 
   /** A request that this process refused as not the owner, or could not serve: is there another one for it now? */
-  async movedAway(slotKey: string, error: unknown, by?: ServedBy): Promise<boolean> {
+  async movedAway(slotKey: string, error: unknown, by?: TenantServer): Promise<boolean> {
     if (!(error instanceof StatefoldError) || error.code !== 'UNAVAILABLE') return false;
     if (this.serves(slotKey, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
     return !this.serves(slotKey, by);
