@@ -16,14 +16,19 @@ const ADDRESSES = /^VmSize:\s+(\d+) kB$/m;
 const SHARED = /^RssShmem:\s+(\d+) kB$/m;
 const THREADS = /^Threads:\s+(\d+)$/m;
 
-/** What a process takes now; undefined when it is gone, or where there is no /proc. Costs some 20 µs. */
-export function usageOf(pid: number): ProcessUsage | undefined {
-  let text: string;
+/** What the kernel says of a process; undefined when that is gone, or may not be read, or where there is no /proc. */
+function procFile(pid: number, name: 'status' | 'maps' | 'stat'): string | undefined {
   try {
-    text = readFileSync(`/proc/${pid}/status`, 'latin1');
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1');
   } catch {
     return undefined;
   }
+}
+
+/** What a process takes now; undefined when it is gone, or where there is no /proc. Costs some 20 µs. */
+export function usageOf(pid: number): ProcessUsage | undefined {
+  const text = procFile(pid, 'status');
+  if (text === undefined) return undefined;
   const kibibytes = (field: RegExp): number => Number(field.exec(text)?.[1] ?? 0) * 1024;
   const threads = Number(THREADS.exec(text)?.[1] ?? 0);
   // A zombie has no memory any more.
@@ -44,12 +49,8 @@ const SHARED_MEMORY = /^([0-9a-f]+)-([0-9a-f]+) [-r][-w][-x]s \S+ \S+ \S+ +\/(?:
  * it is not resident any more. undefined where it may not be read. Costs some 300 µs.
  */
 export function sharedBytesOf(pid: number): number | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/maps`, 'latin1');
-  } catch {
-    return undefined;
-  }
+  const text = procFile(pid, 'maps');
+  if (text === undefined) return undefined;
   let bytes = 0;
   for (const [, from = '0', to = '0'] of text.matchAll(SHARED_MEMORY)) bytes += parseInt(to, 16) - parseInt(from, 16);
   return bytes;
@@ -80,12 +81,8 @@ const TICKS_PER_SECOND = 100;
 
 /** Processor time that all threads of a process have used, in milliseconds; undefined when it is gone, or where there is no /proc. */
 export function processorMsOf(pid: number): number | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
+  const text = procFile(pid, 'stat');
+  if (text === undefined) return undefined;
   // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = Number(fields[11]) + Number(fields[12]);
