@@ -2,13 +2,13 @@
 // or void. Logs come from the simulator: takeovers, zombies, lost answers and duplicates, with the truth beside them.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { headAfter, judgeCommit, type Head } from '../../src/core/append-rules.js';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
 import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/records.js';
 import { planOf, simulate } from '../simulator/plans.js';
 import type { Truth } from '../simulator/truth.js';
 import { CHANGES, codecs, EVENTS } from '../simulator/world.js';
 import { land, landedChange, landedEvent, makeLandingTables, select, type LandedRow } from '../support/landed.js';
+import { ChangesJudge, EventsJudge } from '../support/rules.js';
 import { startEngine } from './read-store-fixture.js';
 
 const SEEDS = 60;
@@ -199,30 +199,25 @@ it(
     assert.ok(endpoint !== undefined);
     await makeLandingTables(endpoint);
 
-    const heads = new Map<string, Head>();
-    const inputs = new Map<string, readonly [number, number]>();
+    const [ofEvents, ofChanges] = [new EventsJudge(), new ChangesJudge()];
     const expected = { events: [] as number[], changes: [] as number[] };
     let [eventsState, changesState] = [EMPTY_FENCE, EMPTY_FENCE];
     for (const [offset, [epoch, owner, events, changes]] of HOSTILE.entries()) {
       const fence: Fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
-      const event = foldRecord<EventsBody>(
-        eventsState,
-        offset,
-        { fence, body: events },
-        (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
+      const event = foldRecord<EventsBody>(eventsState, offset, { fence, body: events }, (body) =>
+        ofEvents.judge(body),
       );
       eventsState = event.state;
       if (event.verdict === 'accepted' && events.kind === 'Commit') {
-        heads.set(events.value.aggregateId, headAfter(events.value));
+        ofEvents.accept(events);
         expected.events.push(...events.value.events.map(() => offset));
       }
-      const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, ({ value }) => {
-        const [lastOffset, lastIndex] = inputs.get(value.projectionId) ?? [-1, -1];
-        return value.inputOffset > lastOffset || (value.inputOffset === lastOffset && value.inputIndex > lastIndex);
-      });
+      const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, (body) =>
+        ofChanges.judge(body),
+      );
       changesState = changed.state;
       if (changed.verdict === 'accepted' && changes.kind === 'Change') {
-        inputs.set(changes.value.projectionId, [changes.value.inputOffset, changes.value.inputIndex]);
+        ofChanges.accept(changes);
         expected.changes.push(offset);
       }
       await land(endpoint, 'events', [landedEvent({ topic: 'statefold.h.events', offset }, { fence, body: events })]);
