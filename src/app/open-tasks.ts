@@ -105,7 +105,7 @@ export function openTasks(
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
   { settings, logger, metrics, owner, clock, budget }: TaskGround,
-  { log, codecs, store }: TaskStorage,
+  { log, codecs, store }: Pick<TenantTaskOptions, 'log' | 'codecs' | 'store'>,
   codeHost: CodeHost,
   tenantId: string,
   definitions: TenantDefinitions,
