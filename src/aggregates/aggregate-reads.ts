@@ -64,7 +64,7 @@ export class AggregateReads {
     return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
   }
 
-  /** Aggregates of the type that stand at a fault, after an id. */
+  /** Faulted aggregates of the type, after an id. */
   async faults(
     aggregateType: string,
     after: string,

@@ -293,7 +293,7 @@ export class AggregatePartition
     return this.#releases.release(query);
   }
 
-  /** Aggregates that stand at a fault, as far as they were folded. */
+  /** Faulted aggregates, as far as they were folded. */
   get faulted(): number {
     return this.#options.tables.faults.allAggregates();
   }

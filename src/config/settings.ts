@@ -145,7 +145,7 @@ const TABLE = {
     'KAFKA_REQUEST_TIMEOUT_MS',
     '10000',
     'ms',
-    'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.',
+    'How long Kafka may take to answer; after that it is unknown whether an append was stored, until the next claim shows it.',
     count(100),
   ),
   kafkaSessionTimeoutMs: row(
@@ -359,7 +359,7 @@ const TABLE = {
     'SHUTDOWN_DEADLINE_MS',
     '10000',
     'ms',
-    'How long requests under way may take to end once the service was told to stop.',
+    'How long requests under way may take to end once the service has to stop.',
     count(0),
   ),
 

@@ -175,7 +175,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     return this.changes.subscribers > 0 || this.#options.tables.builds().length > 0;
   }
 
-  /** Keys that stand at a fault. */
+  /** Faulted keys. */
   get faultedKeys(): number {
     const { tables } = this.#options;
     return tables.faults.allKeys((projectionId) => tables.liveProjection(projectionId)?.revision);

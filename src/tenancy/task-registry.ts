@@ -55,7 +55,7 @@ export class TaskRegistry<T extends Activation> {
   readonly #closing = new Map<string, Promise<void>>();
   readonly #deposed = new Map<string, number>();
   readonly #listeners: ((task: T) => void)[] = [];
-  readonly #followers: ((standby: T) => void)[] = [];
+  readonly #standbyListeners: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -165,7 +165,7 @@ export class TaskRegistry<T extends Activation> {
     }
     // Who opens it meanwhile has put a place of its own there, and goes on with the task.
     if (place.role === 'FOLLOWING') place.role = 'STANDBY';
-    if (this.#places.get(place.key) === place) for (const listener of this.#followers) listener(task);
+    if (this.#places.get(place.key) === place) for (const listener of this.#standbyListeners) listener(task);
     return task;
   }
 
@@ -210,7 +210,7 @@ export class TaskRegistry<T extends Activation> {
 
   /** Called for each standby when it follows. */
   onFollowed(listener: (standby: T) => void): void {
-    this.#followers.push(listener);
+    this.#standbyListeners.push(listener);
   }
 
   /**

@@ -101,7 +101,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.size;
   }
 
-  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  /** Faulted aggregates and keys, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     const tenants = this.#tenants.tasks.map((task) => task.faulted);
     const aggregates = this.#partitions.tasks.reduce((sum, task) => sum + task.faulted, 0);

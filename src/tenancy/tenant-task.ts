@@ -138,7 +138,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     return this.projectionLag === 0 && !this.#projections.busy && this.events.subscribers === 0;
   }
 
-  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  /** Faulted aggregates and keys, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     return this.owned
       ? { aggregates: this.#first.faulted, keys: this.#projections.faultedKeys }

@@ -105,8 +105,9 @@ export class ManyKeysWorld {
       directory: this.directory,
       env: { IDEMPOTENCY_WINDOW: '100', CHANGES_RETENTION_MS: String(HOUR_MS), FOLD_DEADLINE_MS: '5000' },
     });
+    const storage = { log: this.log, codecs, store: { section: () => section } };
     const task = new TenantTask({
-      ...taskOptions(ground, { log: this.log, codecs, store }, codeHost, TENANT, {
+      ...taskOptions(ground, storage, codeHost, TENANT, {
         bindings: () => [],
         projections: () => (this.#target === undefined ? [] : [this.#target]),
         projectionExists: () => this.#target !== undefined,
