@@ -1,4 +1,3 @@
-import { fetch } from 'undici';
 import type { Ownership } from '../placement/ownership.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';

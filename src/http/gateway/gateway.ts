@@ -90,7 +90,11 @@ export class Gateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options;
-    options.ownership.onChange(() => this.#reassigned());
+    options.ownership.onChange(() => {
+      // There are other processes: what is sent to them needs not wait for it.
+      void this.#pools.load();
+      this.#reassigned();
+    });
   }
 
   /** This process serves the tenant, or the partition of it, itself. */
@@ -234,7 +238,7 @@ export class Gateway {
         headers: forwardedHeaders(request, requestId, commandId),
         body: body ?? null,
       };
-      this.#pools.dispatch(url, lasting || !repeatable, options, call);
+      if (!(await this.#pools.dispatch(url, lasting || !repeatable, options, call))) call.cancel('closing');
       return await call.result;
     } finally {
       this.#calls.delete(entry);
