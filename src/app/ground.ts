@@ -7,7 +7,9 @@ import { MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
 import { LOG_RESERVE_BYTES } from '../core/disk-space.js';
 import type { Logger } from '../core/logger.js';
+import { StartupError } from '../core/startup-error.js';
 import { FrontDoor } from '../http/front-door.js';
+import { PeerTls } from '../http/gateway/peer-tls.js';
 import type { Log } from '../log/log.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
@@ -43,6 +45,10 @@ export interface Ground extends Required<ServiceOptions> {
   readonly door: FrontDoor;
   /** Where this process listens. */
   readonly url: string;
+  /** Where the other processes of the cluster reach it. */
+  readonly peerUrl: string;
+  /** With which they meet; undefined: in clear. */
+  readonly peerTls: PeerTls | undefined;
 }
 
 /** What the embedded log keeps back, and what a start writes. */
@@ -60,6 +66,8 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
   const door = new FrontDoor(settings);
   const url = urlOf(settings.host, await door.listen());
   shutdown.add('port', () => door.close());
+  const { peerUrl, peerTls } = await openToPeers(options, door, url);
+  shutdown.add('certificate', () => peerTls?.close());
   if (settings.metricsPort !== undefined) {
     const scraped = await serveMetrics(settings.metricsPort, settings.host, metrics);
     shutdown.add('metrics endpoint', () => scraped.close());
@@ -76,7 +84,29 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     owner: randomUUID(),
     door,
     url,
+    peerUrl,
+    peerTls,
   };
+}
+
+/** With `CLUSTER_TLS` on a port of their own: that of `ADVERTISED_URL`, or any. */
+async function openToPeers(
+  { settings, logger }: ServiceOptions,
+  door: FrontDoor,
+  url: string,
+): Promise<Pick<Ground, 'peerUrl' | 'peerTls'>> {
+  const { advertisedUrl, clusterTls } = settings;
+  if (clusterTls === undefined) return { peerUrl: advertisedUrl ?? url, peerTls: undefined };
+  if (advertisedUrl?.startsWith('http:'))
+    throw new StartupError(
+      `CLUSTER_TLS is set, and ADVERTISED_URL is ${advertisedUrl}: it must begin with https://, and its port is taken for the other processes.`,
+    );
+  const peerTls = new PeerTls(clusterTls, logger);
+  const peerUrl = new URL(advertisedUrl ?? url.replace(/^http:/, 'https:'));
+  const port = await door.listenToPeers(peerTls, advertisedUrl === undefined ? 0 : Number(peerUrl.port || 443));
+  peerUrl.port = String(port);
+  logger.info({ url: peerUrl.origin }, 'the other processes of the cluster reach this one by TLS');
+  return { peerUrl: peerUrl.origin, peerTls };
 }
 
 /** Where it is reached; for other processes by the machine's name where it listens on all addresses. */

@@ -13,6 +13,8 @@ import type { Storage } from './open-storage.js';
 export interface OpenedCatalog {
   readonly catalog: FencedCatalog;
   readonly sealer: Sealer;
+  /** The same in all processes. */
+  readonly masterKey: string;
   readonly adminKey: string;
 }
 
@@ -27,10 +29,11 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   });
   end.opened = true;
   shutdown.add('catalog', () => catalog.close());
-  const sealer = new Sealer(masterKey(settings.masterKey, join(settings.dataDirectory, 'master-key')));
+  const key = masterKey(settings.masterKey, join(settings.dataDirectory, 'master-key'));
+  const sealer = new Sealer(key);
   if (shared) await agreeOnCluster(catalog, sealer, schemaIds);
   const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
-  return { catalog, sealer, adminKey };
+  return { catalog, sealer, masterKey: key, adminKey };
 }
 
 /** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */

@@ -12,6 +12,7 @@ import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import type { ReplicationWatch } from './watch-replication.js';
+import { Peers } from '../http/gateway/peers.js';
 
 export interface EdgeParts {
   readonly storage: Storage;
@@ -28,7 +29,8 @@ export interface EdgeParts {
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
-  const { catalog, adminKey } = parts.catalog;
+  const { catalog, adminKey, masterKey } = parts.catalog;
+  const peers = new Peers(masterKey, ground.peerTls);
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
   const admission = new Admission(catalog, settings, undefined, {
@@ -50,7 +52,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     topicPrefix: settings.kafkaTopicPrefix,
     catalog,
     adminKey,
-    authenticate: (request) => admission.authenticator.admit(request),
+    authenticate: (request) => admission.admitKnown(request),
     limits: settings,
   });
   const edge = createEdge({
@@ -59,6 +61,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     catalog,
     tenants,
     ownership,
+    peers,
     ...parts.deploying,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     admission,
@@ -70,6 +73,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       rebuild: (tenantId) => sink.rebuild(tenantId),
       open: (tenantId) => tenants.open(tenantId),
       adminKey,
+      tls: ground.peerTls,
       logger,
     }),
     probes: [
@@ -78,7 +82,11 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
         required: true,
         check: async () => (await log.endOffset({ topic: 'statefold.catalog', partition: 0 })) >= 0,
       },
-      { name: 'readStore', required: false, check: () => readStore.ping() },
+      {
+        name: 'readStore',
+        required: false,
+        check: async () => (await readStore.ping()) && (sink.status().refused > 0 ? 'degraded' : true),
+      },
       { name: 'codeHost', required: false, check: () => Promise.resolve(!parts.code.refused) },
       ...(parts.storage.replication === undefined
         ? []

@@ -35,6 +35,7 @@ export function openReadStore(ground: Ground, { shared }: Storage): OpenedReadSt
     await readStore.close();
   });
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
+  metrics.watch('read_store_refused_tenants', () => sink.status().refused);
   return { readStore, sink, endpoint, start };
 }
 

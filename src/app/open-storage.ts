@@ -16,13 +16,13 @@ export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaId
 }
 
 export async function openStorage(ground: Ground): Promise<Storage> {
-  const { settings, logger, decorate, shutdown, owner, url, budget } = ground;
+  const { settings, logger, decorate, shutdown, owner, peerUrl, budget } = ground;
   const setup = await openLog(settings, ground.root, logger);
   shutdown.add('log', () => setup.log.close());
   const log = decorate.log?.(setup.log) ?? setup.log;
   const store = new LocalStore({ path: join(settings.dataDirectory, 'store'), logger, budget });
   shutdown.add('local store', () => store.close());
-  const { ownership, join: joinGroup } = await setup.openOwnership(owner, settings.advertisedUrl ?? url, store);
+  const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store);
   shutdown.add('ownership', () => ownership.close());
   const { codecs, schemas, schemaIds, shared, replication } = setup;
   return { log, store, ownership, join: joinGroup, codecs, schemas, schemaIds, shared, replication };

@@ -172,8 +172,14 @@ const TABLE = {
   advertisedUrl: optional(
     'ADVERTISED_URL',
     'URL',
-    'Where the other processes of the cluster reach this one; unset: its host and port.',
+    'Where the other processes of the cluster reach this one; unset: its host and port. With `CLUSTER_TLS` it begins with `https:`, and its port is taken for them.',
     url,
+  ),
+  clusterTls: optional(
+    'CLUSTER_TLS',
+    'path',
+    'A folder with `tls.crt`, `tls.key` and `ca.crt`: the processes of the cluster reach each other by TLS, and each shows a certificate that this authority signed; unset: in clear.',
+    text,
   ),
   forwardDeadlineMs: row(
     'FORWARD_DEADLINE_MS',

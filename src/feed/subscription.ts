@@ -7,8 +7,10 @@ import type { Timers } from './timers.js';
 
 /** Where a subscription's items go. */
 export interface Subscriber<T> {
-  /** Takes one item; false: taken, but no more until `Subscription.resume`. */
-  push(item: T): boolean;
+  /** Takes one item; false: taken, but no more until `Subscription.resume`; `later`: not taken, it comes again then. */
+  push(item: T): boolean | 'later';
+  /** While it is full what comes next is read anew, and not kept for it: there are many like it. */
+  readonly rereads?: boolean;
   /** Called each time that all there is was pushed or passed over, up to `end`, exclusive. */
   caughtUp?(end: number): void;
   /** Called once when it ended by itself: what it follows is gone, its cursor expired, or the subscriber threw. Not after `close`. */
@@ -58,7 +60,7 @@ export interface SubscriptionHome {
 
 const PAGE = 256;
 /** What a sink that is full leaves of a page stays in memory. */
-const BUDGET = { items: PAGE, bytes: 1024 * 1024 };
+const PAGE_BYTES = 1024 * 1024;
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 
@@ -80,6 +82,8 @@ export class FeedSubscription<T> implements Subscription {
   #cancelRetry: (() => void) | undefined;
   /** What follows without a gap, taken from the feed before the subscriber was full: it takes one at a time, a page comes as a whole. */
   #left: { readonly feed: FollowedFeed<T>; readonly items: readonly T[]; readonly end: number } | undefined;
+  /** Items that are read at once: fewer where the subscriber was full before it had taken as many. */
+  #page = PAGE;
   /** Counts the pumps begun, so that one that was overtaken while it waited stops. */
   #pump = 0;
 
@@ -138,8 +142,9 @@ export class FeedSubscription<T> implements Subscription {
     this.end = Math.max(this.end, first);
     try {
       const { end } = this;
-      const page = this.#feed.recent(end, BUDGET);
-      if (page === undefined || page.items.length >= PAGE) return this.#run();
+      const budget = this.#budget();
+      const page = this.#feed.recent(end, budget);
+      if (page === undefined || page.items.length >= budget.items) return this.#run();
       if (!this.#take(this.#feed, page.items, page.end)) return;
       this.#atHead = this.end >= this.#feed.head;
       // A page ends with its bytes, too.
@@ -177,9 +182,10 @@ export class FeedSubscription<T> implements Subscription {
       const { end } = this;
       this.#advancedMeanwhile = false;
       if (end < feed.head) {
-        const page = feed.recent(end, BUDGET) ?? (await feed.read(end, BUDGET));
+        const budget = this.#budget();
+        const page = feed.recent(end, budget) ?? (await feed.read(end, budget));
         if (this.#overtaken(pump) || !this.#take(feed, page.items, page.end)) return;
-        if (page.items.length >= PAGE) await nextTurn();
+        if (page.items.length >= budget.items) await nextTurn();
         if (this.#overtaken(pump)) return;
         // What is there and can't be read yet is told of when it can.
         if (page.end > end || this.#advancedMeanwhile) continue;
@@ -215,7 +221,7 @@ export class FeedSubscription<T> implements Subscription {
       if (position < this.end) continue;
       this.end = position + 1;
       if (wanted?.(item) === false) continue;
-      let room: boolean;
+      let room: boolean | 'later';
       try {
         room = this.subscriber.push(item);
       } catch (error) {
@@ -223,13 +229,20 @@ export class FeedSubscription<T> implements Subscription {
         return false;
       }
       if (this.#isClosed()) return false;
-      if (!room) {
-        this.#state = 'BLOCKED';
-        this.#left = { feed, items: items.slice(i + 1), end };
-        return false;
-      }
+      if (room === true) continue;
+      if (room === 'later') this.end = position;
+      this.#state = 'BLOCKED';
+      const taken = room === 'later' ? i : i + 1;
+      if (this.subscriber.rereads === true) this.#page = Math.min(PAGE, Math.max(1, 2 * taken));
+      else this.#left = { feed, items: items.slice(taken), end };
+      return false;
     }
+    this.#page = Math.min(PAGE, 2 * this.#page);
     return true;
+  }
+
+  #budget(): { readonly items: number; readonly bytes: number } {
+    return { items: this.#page, bytes: PAGE_BYTES };
   }
 
   #caughtUp(): void {

@@ -43,7 +43,15 @@ export class Admission {
 
   /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
   admit(request: IncomingMessage): Principal {
-    const principal = this.authenticator.authenticate(request);
+    return this.#take(request, this.authenticator.authenticate(request));
+  }
+
+  /** As `admit`, for a key that another process may have made a moment ago. */
+  async admitKnown(request: IncomingMessage): Promise<Principal> {
+    return this.#take(request, await this.authenticator.admit(request));
+  }
+
+  #take(request: IncomingMessage, principal: Principal): Principal {
     if (!this.#counted.has(request)) this.rateLimiter.take(principal.tenantId);
     this.#counted.add(request);
     RequestMemory.begin(request, principal.tenantId, this.memory);

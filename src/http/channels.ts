@@ -12,6 +12,7 @@ import { Polling } from './polling.js';
 import { Refusals } from './refusals.js';
 import { EventStreams, type EventStreamsLimits } from './sse/event-streams.js';
 import type { ConnectionLimits } from './websocket/connection.js';
+import { StreamsMemory } from './stream-memory.js';
 import { StreamServer } from './websocket/stream-server.js';
 
 export interface ChannelsOptions {
@@ -44,7 +45,7 @@ export class Channels {
     const options = {
       ...feeds,
       quota: admission.connections,
-      ...(admission.memory && { budget: admission.memory.budget }),
+      memory: new StreamsMemory(admission.memory?.budget),
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage) => admission.admit(request),
       refusals: new Refusals(feeds.logger),

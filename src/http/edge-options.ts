@@ -9,6 +9,7 @@ import type { Admission } from './admission.js';
 import type { Channels } from './channels.js';
 import type { FrontDoor, FrontDoorSettings } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
+import type { Peers } from './gateway/peers.js';
 import type { SchemaRegistry } from './schema-registry.js';
 
 /** The settings that the edge itself reads. */
@@ -48,6 +49,7 @@ export interface EdgeOptions {
   readonly tenants: Tenants & AggregateHomes;
   /** Which process serves a tenant; requests of others' are forwarded to them. */
   readonly ownership: Ownership;
+  readonly peers: Peers;
   readonly deployments: Deployments;
   readonly inspections: Inspections;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */

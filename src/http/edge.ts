@@ -51,11 +51,12 @@ const notForClients = (): StatefoldError =>
 
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
-  const { settings, admission, catalog, ownership, logger, observer, channels } = options;
+  const { settings, admission, catalog, ownership, peers, logger, observer, channels } = options;
   const { authenticator, rateLimiter } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
     ownership,
+    peers,
     deadlineMs: settings.forwardDeadlineMs,
     observer,
     memory: admission.memory,
@@ -97,13 +98,16 @@ export function createEdge(options: EdgeOptions): Edge {
     guard: new Guard({ gateway, authenticator, requireAdmin, catalog, tenants, settings }),
     onAnswered: observer?.answered.bind(observer),
   });
-  const refuses = (request: IncomingMessage): boolean => !settings.roles.includes('gateway') && !isForwarded(request);
+  const isForClients = settings.roles.includes('gateway');
+  /** Why the request is not taken at all. */
+  const refusal = (request: IncomingMessage, isProbe: boolean): StatefoldError | undefined =>
+    isForwarded(request) ? peers.refusal(request) : isForClients || isProbe ? undefined : notForClients();
 
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     if (draining) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
-    if (refuses(request) && !PROBES.has(path))
-      return refusals.answer(request, response, notForClients(), requestIdOf(request));
+    const refused = refusal(request, PROBES.has(path));
+    if (refused !== undefined) return refusals.answer(request, response, refused, requestIdOf(request));
     const hot = request.method === 'POST' ? HOT.get(path) : undefined;
     if (hot === undefined) return void router(request, response);
     const requestId = requestIdOf(request);
@@ -129,7 +133,8 @@ export function createEdge(options: EdgeOptions): Edge {
     const requestId = requestIdOf(request);
     let found: FoundUpgrade;
     try {
-      if (refuses(request)) throw notForClients();
+      const refused = refusal(request, false);
+      if (refused !== undefined) throw refused;
       found = findUpgrade(request);
     } catch (error) {
       return refusals.upgrade(request, socket, error, requestId);
@@ -172,20 +177,25 @@ export function createEdge(options: EdgeOptions): Edge {
       waits.close();
       tunnels.close();
       const channelsClosed = channels.close();
-      return new Promise((resolve, reject) => {
-        // Connections that become idle after the close began are closed when they are seen so.
-        const idle = setInterval(() => server.closeIdleConnections(), 50);
-        const deadline = setTimeout(() => server.closeAllConnections(), settings.shutdownDeadlineMs);
-        server.close((error) => {
-          clearInterval(idle);
-          clearTimeout(deadline);
-          void gateway.close();
-          void channelsClosed.then(() => {
-            if (error === undefined || ('code' in error && error.code === 'ERR_SERVER_NOT_RUNNING')) resolve();
-            else reject(error);
-          }, reject);
-        });
+      return Promise.all(door.servers.map((one) => closed(one, settings.shutdownDeadlineMs))).then(async () => {
+        void gateway.close();
+        await channelsClosed;
       });
     },
   };
+}
+
+/** Resolves when nobody is there any more; who stays longer than the deadline is cut off. */
+function closed(server: Server, deadlineMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    // Connections that become idle after the close began are closed when they are seen so.
+    const idle = setInterval(() => server.closeIdleConnections(), 50);
+    const deadline = setTimeout(() => server.closeAllConnections(), deadlineMs);
+    server.close((error) => {
+      clearInterval(idle);
+      clearTimeout(deadline);
+      if (error === undefined || ('code' in error && error.code === 'ERR_SERVER_NOT_RUNNING')) resolve();
+      else reject(error);
+    });
+  });
 }

@@ -1,10 +1,12 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { Settings } from '../config/settings.js';
 import { StatefoldError } from '../core/errors.js';
 import { listenFailure } from '../core/startup-error.js';
 import { answerError, answerJson, requestIdOf } from './answer.js';
 import { isForwarded, NOT_OWNER } from './gateway/headers.js';
+import type { PeerTls } from './gateway/peer-tls.js';
 import { Pipelines } from './pipelining.js';
 import { health, readiness } from './probes.js';
 import { refuseUpgrade } from './problem.js';
@@ -32,42 +34,69 @@ export class FrontDoor {
   readonly server: Server;
   readonly #settings: FrontDoorSettings;
   readonly #pipelines = new Pipelines();
+  #peers: Server | undefined;
   #household: Household = STARTING;
 
   constructor(settings: FrontDoorSettings) {
     this.#settings = settings;
-    this.server = createServer(
-      {
-        headersTimeout: settings.headersTimeoutMs,
-        requestTimeout: settings.requestTimeoutMs,
-        keepAliveTimeout: settings.keepAliveTimeoutMs,
-        connectionsCheckingInterval: Math.min(1_000, settings.headersTimeoutMs),
-        noDelay: true,
-      },
-      (request, response) => {
-        if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
-      },
-    );
-    this.server.maxConnections = settings.maxConnections;
-    this.server.on('checkContinue', (request, response) => {
+    this.server = this.#hung(createServer(this.#limits));
+  }
+
+  get #limits(): ServerOptions {
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = this.#settings;
+    return {
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      keepAliveTimeout: keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
+      noDelay: true,
+    };
+  }
+
+  /** What comes in there is the household's. */
+  #hung(server: Server): Server {
+    server.maxConnections = this.#settings.maxConnections;
+    server.on('request', (request, response) => {
+      if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
+    });
+    server.on('checkContinue', (request, response) => {
       if (this.#pipelines.takes(request, response)) this.#household.checkContinue(request, response);
     });
-    this.server.on('upgrade', (request, socket, head) => this.#household.upgrade(request, socket, head));
+    server.on('upgrade', (request, socket, head) => this.#household.upgrade(request, socket, head));
+    return server;
+  }
+
+  /** With the one for other processes, where there is one. */
+  get servers(): readonly Server[] {
+    return this.#peers === undefined ? [this.server] : [this.server, this.#peers];
   }
 
   /** Resolves with the port when connections are accepted. @throws StartupError that names the setting to change */
   async listen(): Promise<number> {
-    const { host, port } = this.#settings;
-    if (!this.server.listening)
+    return this.#listen(this.server, 'PORT', this.#settings.port);
+  }
+
+  /** Takes the port for other processes too, to which both sides show a certificate; 0: any that is free. Resolves with it. @throws StartupError */
+  async listenToPeers(tls: PeerTls, port: number): Promise<number> {
+    const options = { ...this.#limits, ...tls.current, requestCert: true, rejectUnauthorized: true };
+    const peers = createTlsServer(options);
+    tls.onRenewed((certificate) => peers.setSecureContext(certificate));
+    this.#peers = this.#hung(peers);
+    return this.#listen(peers, 'ADVERTISED_URL', port);
+  }
+
+  async #listen(server: Server, setting: string, port: number): Promise<number> {
+    const { host } = this.#settings;
+    if (!server.listening)
       await new Promise<void>((resolve, reject) => {
-        const failed = (error: Error): void => reject(listenFailure(error, 'PORT', host, port));
-        this.server.once('error', failed);
-        this.server.listen(port, host, () => {
-          this.server.off('error', failed);
+        const failed = (error: Error): void => reject(listenFailure(error, setting, host, port));
+        server.once('error', failed);
+        server.listen(port, host, () => {
+          server.off('error', failed);
           resolve();
         });
       });
-    const address = this.server.address();
+    const address = server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
   }
 
@@ -77,11 +106,15 @@ export class FrontDoor {
   }
 
   /** Cuts what is there; for a start that failed before anybody was let in. */
-  close(): Promise<void> {
-    return new Promise((resolve) => {
-      this.server.close(() => resolve());
-      this.server.closeAllConnections();
-    });
+  async close(): Promise<void> {
+    const closed = this.servers.map(
+      (server) =>
+        new Promise<void>((resolve) => {
+          server.close(() => resolve());
+          server.closeAllConnections();
+        }),
+    );
+    await Promise.all(closed);
   }
 }
 

@@ -25,7 +25,7 @@ export interface SchemaRegistryOptions {
   readonly topicPrefix: string;
   readonly catalog: Pick<Catalog, 'get' | 'list'>;
   readonly adminKey: string;
-  /** The tenant of a request's `X-API-Key`. Never forwarded: every process has all schemas. */
+  /** The tenant of a request's `X-API-Key`, whose rate it counts for. Never forwarded: every process has all schemas. */
   readonly authenticate: (request: IncomingMessage) => Principal | Promise<Principal>;
   readonly limits: { readonly maxBodyBytes: number; readonly maxJsonDepth: number };
 }
@@ -80,7 +80,7 @@ export class SchemaRegistry {
 
   /**
    * By an API key or the admin key, in our headers or as the password of `basic.auth.user.info` (of the user `admin` for the
-   * admin key). @throws StatefoldError UNAUTHENTICATED
+   * admin key). @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED
    */
   async authorise(request: IncomingMessage): Promise<Scope> {
     takeBasicAuth(request);

@@ -103,6 +103,8 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   #anchoredAt: number | undefined;
   /** The highest input of the changes that could still be read since then, dropped ones too; -1: none. */
   #lastSeen = -1;
+  /** Retention went on since the checkpoint: what was seen before says nothing of what it took. */
+  #anchoredAnew = false;
 
   constructor(options: ChangesWriterOptions) {
     this.#options = options;
@@ -204,11 +206,18 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   dropped({ value }: ChangesBody): void {
+    this.#anchorAnew();
     this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
   }
 
   anchored(start: number): void {
+    this.#anchorAnew();
     this.#anchoredAt = start;
+  }
+
+  #anchorAnew(): void {
+    if (!this.#anchoredAnew) this.#lastSeen = -1;
+    this.#anchoredAnew = true;
   }
 
   restoring(end: number | undefined): void {
@@ -273,7 +282,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   /** Nothing that came after the change was dropped before it was read here. */
-  isKept(change: Change): boolean {
+  isKept(change: Pick<Change, 'sequence'>): boolean {
     return change.sequence > this.#lastTrimmed;
   }
 
@@ -285,6 +294,16 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     if (last?.[0] !== inputOffset || inputIndex <= last[1]) return true;
     const before = this.recorded({ projectionId, inputOffset, inputIndex: last[1] });
     return before === undefined || !this.isKept(before);
+  }
+
+  /** A later input was come to: all changes of this one were told. */
+  isPassed(inputOffset: number): boolean {
+    return this.isTrimmed(inputOffset + 1) || this.#recorded.last > inputOffset;
+  }
+
+  /** Some input from there on has changes that come in parts, of which some are accepted, and was not passed. */
+  hasParts(from: number): boolean {
+    return this.#recorded.hasParts(from);
   }
 
   /** In place of one that was dropped by retention; undefined when it is to be written. */
@@ -305,6 +324,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** Of an input whose changes come in parts, some of which are accepted, and which was not passed: whether all are. Else undefined. */
   parts(inputOffset: number): { readonly whole: boolean } | undefined {
     return this.#recorded.parts(inputOffset);
+  }
+
+  /** One that was read, of which retention took some that came behind it: in its order among those, which have no other sequence. */
+  asDropped(change: Change): Change {
+    return { ...change, sequence: this.#lastTrimmed };
   }
 
   /** In place of a change that was dropped by retention before it was read. */

@@ -10,7 +10,7 @@ export interface LogHas {
   /** A change in their place that was accepted. What it says holds, whatever the code gave this time. */
   readonly recorded: readonly { readonly value: ChangeValue; readonly change: Change }[];
   /** A change that retention has taken: it was told, and is not written again. */
-  readonly trimmed: readonly Change[];
+  readonly trimmed: readonly { readonly value: ChangeValue; readonly change: Change }[];
   /** None in their place, and one of a later input: the changes of theirs were passed, or there were none. */
   readonly passed: readonly ChangeValue[];
 }
@@ -22,7 +22,7 @@ export function logHas(
 ): LogHas {
   const fresh: ChangeValue[] = [];
   const recorded: { value: ChangeValue; change: Change }[] = [];
-  const trimmed: Change[] = [];
+  const trimmed: { value: ChangeValue; change: Change }[] = [];
   const passed: ChangeValue[] = [];
   for (const value of values) {
     const change = changes.recorded(value);
@@ -32,7 +32,7 @@ export function logHas(
     }
     const dropped = changes.trimmedChange(value);
     if (dropped !== undefined) {
-      trimmed.push(dropped);
+      trimmed.push({ value, change: dropped });
       continue;
     }
     const last = tables.lastInput(value.projectionId);

@@ -1,6 +1,6 @@
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Change } from '../core/change.js';
-import type { StoredCommit } from '../core/event.js';
+import { eventsOf, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { inSlices, nextTurn } from '../core/slices.js';
 import type { PartitionTables } from '../store/partition-tables.js';
@@ -10,8 +10,9 @@ import {
   beforeHalt,
   compareUnits,
   pendingState,
-  storeNewer,
   stateName,
+  storeChange,
+  unitOf,
   type Effect,
   type PendingState,
   type RevisionUnit,
@@ -26,7 +27,15 @@ export interface PartedInputOptions {
 /** What is kept of a change while the others are read: states are as many, and large. */
 type Told = Pick<Change, 'sequence' | 'projectionId' | 'revision' | 'className' | 'key' | 'eventId'>;
 
-/** Rows that are put in the store before others have their turn. */
+/** What an input in parts still comes to. */
+export interface Rest {
+  /** Has been told, and is not in the store. */
+  readonly told: readonly Change[];
+  /** Is to be written, behind all others of the input. */
+  readonly fresh: readonly ChangeValue[];
+}
+
+/** Rows that are looked at before others have their turn. */
 const ROWS_PER_TURN = 500;
 
 /**
@@ -57,40 +66,90 @@ export class PartedInput {
   }
 
   /**
-   * The first of its changes may have been dropped by retention before they were read here: the states that they told are in no
-   * record, and not in the store, where nothing is of this input yet.
+   * Puts in the store what the log has, as far as that is whole from the first change on, and gives what comes behind it: what was
+   * told (as it was recorded; by the code where retention took it before it was read here), and what is still to be written.
    */
-  get isDroppedInPart(): boolean {
-    const { changes } = this.#options;
-    const { offset } = this.#commit;
-    if (!changes.isTrimmed(offset)) return false;
-    for (const change of changes.recordedOf(offset)) if (!changes.isKept(change)) return false;
-    return true;
-  }
-
-  /** All of it by the code: what was told, as it was recorded where it is, and what is still to be written. */
-  async folded(): Promise<{ readonly told: readonly Change[]; readonly fresh: readonly ChangeValue[] }> {
+  async rest(isClosed: () => boolean): Promise<Rest> {
     const { changes, code } = this.#options;
     const { offset } = this.#commit;
-    let last: Told | undefined;
-    for (const change of changes.recordedOf(offset)) if (change.sequence > (last?.sequence ?? -1)) last = change;
+    // What the runner has of the keys is of before.
+    const forget = (): void => this.#units.forEach(({ id }) => code.runner.forget(id));
+    forget();
+    const recorded = await this.#recorded(isClosed);
+    const trimmed = changes.isTrimmed(offset);
+    const through = trimmed ? await this.#storedThrough(isClosed) : Infinity;
+    if (isClosed()) return NOTHING;
+    const there = recorded.filter(({ sequence }) => sequence <= through);
+    await this.#store(there, through, isClosed);
     const whole = changes.parts(offset)?.whole === true;
-    const batch = new ProjectionBatch([this.#commit]);
-    const values = await inSlices(valuesOf(beforeHalt(await batch.fold(code.runner, this.#units, this.#keys))));
-    const places = new Map(batch.events.map(({ eventId }, i) => [eventId, i]));
-    const told: Change[] = [];
-    const fresh: ChangeValue[] = [];
-    for (const value of values) {
-      const recorded = changes.recorded(value);
-      if (recorded !== undefined) told.push(recorded);
-      else if (whole || last === undefined || this.#isBefore(value, last, places))
-        told.push(changes.droppedChange(value));
-      else fresh.push(value);
-    }
-    return { told, fresh };
+    if (isClosed() || (whole && !trimmed)) return NOTHING;
+    const values = await this.#behind(there);
+    if (isClosed()) return NOTHING;
+    return trimmed ? this.#parted(values, recorded, through, isClosed) : { told: [], fresh: values };
   }
 
-  #isBefore(value: ChangeValue, last: Told, places: ReadonlyMap<string, number>): boolean {
+  /** What the code gives behind the changes that are in the store: all of them, or what comes at the event of the last one and later. */
+  async #behind(there: readonly Told[]): Promise<readonly ChangeValue[]> {
+    const batch = new ProjectionBatch([this.#commit]);
+    const last = lastOf(there);
+    if (last === undefined) return inSlices(valuesOf(beforeHalt(await this.#fold(batch, this.#units, this.#stateOf))));
+    // At the event of the last change the told keys count as stopped.
+    const of = new Set(there.filter(({ eventId }) => eventId === last.eventId).map(nameOf));
+    const place = this.#live.find(
+      ({ projectionId, className }) => projectionId === last.projectionId && className === last.className,
+    );
+    const after = this.#units.filter((unit) => place === undefined || compareUnits(unit, place) >= 0);
+    const beside = await this.#fold(batch.only(last.eventId), after, (unit, key) =>
+      of.has(nameOf({ ...unit, key })) ? { state: null, faulted: true } : this.#keys.stateOf(unit, key),
+    );
+    this.#units.forEach(({ id }) => this.#options.code.runner.forget(id));
+    const now = new Map<string, PendingState>();
+    for (const { unit, key, state, fault } of beside)
+      now.set(stateName(unit, key), pendingState(state, fault !== undefined));
+    const behind = await this.#fold(
+      batch.startingAt(last.eventId, true),
+      this.#units,
+      (unit, key) => now.get(stateName(unit, key)) ?? this.#keys.stateOf(unit, key),
+    );
+    // Not the last input of the projection: where retention dropped what came behind this one, that is a later input.
+    const counts = new Map<string, number>();
+    for (const { projectionId } of there) counts.set(projectionId, (counts.get(projectionId) ?? 0) + 1);
+    return inSlices(valuesOf(beforeHalt([...beside, ...behind]), (projectionId) => counts.get(projectionId) ?? 0));
+  }
+
+  /** Retention took some of its changes. What stands before one that is left was told, and so was all when a later input was come to. */
+  async #parted(
+    values: readonly ChangeValue[],
+    recorded: readonly Told[],
+    through: number,
+    isClosed: () => boolean,
+  ): Promise<Rest> {
+    const { changes } = this.#options;
+    const { offset } = this.#commit;
+    const last = lastOf(recorded);
+    const isTold = last === undefined || !changes.isKept(last) || changes.isPassed(offset);
+    const whole = isTold || changes.parts(offset)?.whole === true;
+    const places = new Map(Array.from(eventsOf(this.#commit), ({ eventId }, i) => [eventId, i]));
+    const inPlace = (change: Change): Change => (changes.isKept(change) ? change : changes.asDropped(change));
+    const told: Change[] = [];
+    const fresh: ChangeValue[] = [];
+    const found = new Set<number>();
+    for (const value of values) {
+      const change = changes.recorded(value);
+      if (change !== undefined) {
+        found.add(change.sequence);
+        told.push(inPlace(change));
+      } else if (whole || this.#isBefore(value, last, places)) told.push(changes.droppedChange(value));
+      else fresh.push(value);
+    }
+    // What the code did not give this time holds too: it may be halted by now.
+    for await (const change of this.#each(isClosed))
+      if (change.sequence > through && !found.has(change.sequence)) told.push(inPlace(change));
+    return { told: told.sort((a, b) => a.sequence - b.sequence), fresh };
+  }
+
+  #isBefore(value: ChangeValue, last: Told | undefined, places: ReadonlyMap<string, number>): boolean {
+    if (last === undefined) return false;
     const [at, end] = [places.get(value.eventId) ?? 0, places.get(last.eventId) ?? 0];
     if (at !== end) return at < end;
     // Of the same class all that is recorded was found by its number.
@@ -99,44 +158,7 @@ export class PartedInput {
       : value.projectionId < last.projectionId;
   }
 
-  /** Puts in the store what the log has; resolves with what is still to be written. */
-  async rest(isClosed: () => boolean): Promise<readonly ChangeValue[]> {
-    const { changes, code } = this.#options;
-    const { offset } = this.#commit;
-    // What the runner has of the keys is of before.
-    const forget = (): void => this.#units.forEach(({ id }) => code.runner.forget(id));
-    forget();
-    const told = await this.#stored(isClosed);
-    const last = told.reduce<Told | undefined>(
-      (a, b) => (a === undefined || b.sequence > a.sequence ? b : a),
-      undefined,
-    );
-    if (isClosed() || last === undefined || changes.parts(offset)?.whole === true) return [];
-    const batch = new ProjectionBatch([this.#commit]);
-    // At the event of the last change the told keys count as stopped.
-    const of = new Set(told.filter(({ eventId }) => eventId === last.eventId).map(nameOf));
-    const place = this.#live.find(
-      ({ projectionId, className }) => projectionId === last.projectionId && className === last.className,
-    );
-    const after = this.#units.filter((unit) => place === undefined || compareUnits(unit, place) >= 0);
-    const there = await this.#fold(batch.only(last.eventId), after, (unit, key) =>
-      of.has(nameOf({ ...unit, key })) ? { state: null, faulted: true } : this.#keys.stateOf(unit, key),
-    );
-    forget();
-    const now = new Map<string, PendingState>();
-    for (const { unit, key, state, fault } of there)
-      now.set(stateName(unit, key), pendingState(state, fault !== undefined));
-    const behind = await this.#fold(
-      batch.startingAt(last.eventId, true),
-      this.#units,
-      (unit, key) => now.get(stateName(unit, key)) ?? this.#keys.stateOf(unit, key),
-    );
-    if (isClosed()) return [];
-    // Not the last input of the projection: where retention dropped what came behind this one, that is a later input.
-    const recorded = new Map<string, number>();
-    for (const { projectionId } of told) recorded.set(projectionId, (recorded.get(projectionId) ?? 0) + 1);
-    return inSlices(valuesOf(beforeHalt([...there, ...behind]), (projectionId) => recorded.get(projectionId) ?? 0));
-  }
+  readonly #stateOf: FoldedKeys<RevisionUnit>['stateOf'] = (unit, key) => this.#keys.stateOf(unit, key);
 
   async #fold(
     batch: ProjectionBatch | undefined,
@@ -148,21 +170,57 @@ export class PartedInput {
     return batch.fold(this.#options.code.runner, units, { reply: 'each', stateOf, isHalted });
   }
 
-  async #stored(isClosed: () => boolean): Promise<Told[]> {
-    const { tables, changes } = this.#options;
-    const told: Told[] = [];
-    for (const change of changes.recordedOf(this.#commit.offset)) {
-      storeNewer(tables, this.#live, change);
-      const { sequence, projectionId, revision, className, key, eventId } = change;
-      told.push({ sequence, projectionId, revision, className, key, eventId });
-      if (told.length % ROWS_PER_TURN !== 0) continue;
+  /** The accepted changes of the input, in no order; others have their turn between. */
+  async *#each(isClosed: () => boolean): AsyncGenerator<Change> {
+    let seen = 0;
+    for (const change of this.#options.changes.recordedOf(this.#commit.offset)) {
+      yield change;
+      if (++seen % ROWS_PER_TURN !== 0) continue;
       await nextTurn();
-      await tables.section.room();
-      if (isClosed()) return told;
+      await this.#options.tables.section.room();
+      if (isClosed()) return;
     }
+  }
+
+  async #recorded(isClosed: () => boolean): Promise<Told[]> {
+    const told: Told[] = [];
+    for await (const { sequence, projectionId, revision, className, key, eventId } of this.#each(isClosed))
+      told.push({ sequence, projectionId, revision, className, key, eventId });
     return told;
   }
+
+  /**
+   * The last of its changes whose state is in the store; -1: none. The process that put it there had read all of them up to it, and
+   * from the first one on: where one was missing already, nothing was put there before all were told.
+   */
+  async #storedThrough(isClosed: () => boolean): Promise<number> {
+    const own = new Set(Array.from(eventsOf(this.#commit), ({ eventId }) => eventId));
+    let through = -1;
+    for await (const change of this.#each(isClosed)) {
+      const unit = unitOf(this.#live, change);
+      const row = unit && this.#options.tables.keyState(unit.projectionId, unit.revision, change.key, unit.classIndex);
+      if (row !== undefined && own.has(row.origin.eventId)) through = Math.max(through, row.sequence);
+    }
+    return through;
+  }
+
+  /**
+   * Of each key the last one. Not by what the row says: of an input before, which was folded past what retention took, it has a
+   * later sequence.
+   */
+  async #store(there: readonly Told[], through: number, isClosed: () => boolean): Promise<void> {
+    const last = new Map<string, number>();
+    for (const change of there) last.set(nameOf(change), Math.max(change.sequence, last.get(nameOf(change)) ?? -1));
+    for await (const change of this.#each(isClosed))
+      if (change.sequence <= through && last.get(nameOf(change)) === change.sequence)
+        storeChange(this.#options.tables, this.#live, change);
+  }
 }
+
+const NOTHING: Rest = { told: [], fresh: [] };
+
+const lastOf = (changes: readonly Told[]): Told | undefined =>
+  changes.reduce<Told | undefined>((a, b) => (a === undefined || b.sequence > a.sequence ? b : a), undefined);
 
 const nameOf = ({ projectionId, className, key }: Pick<Told, 'projectionId' | 'className' | 'key'>): string =>
   `${projectionId}\u0000${className}\u0000${key}`;

@@ -98,8 +98,11 @@ export class ProjectionBuilds {
 
   /** From states of the same code that are kept, or, where it was halted, that are live; or from the start, as a rebuild always is. */
   #begin({ projectionId, revision, artefactId, classNames, cause }: ProjectionSwapValue, end: number): Build {
-    const { tables } = this.#options;
+    const { tables, code } = this.#options;
     const live = tables.liveProjection(projectionId);
+    // What a standby had of it, which was promoted in the middle of its swap, would be folded once more.
+    tables.dropRevision(projectionId, revision);
+    code.runner.forget(revisionUnit(projectionId, revision));
     if (cause === 'revive' && live?.artefactId === artefactId)
       return build(projectionId, {
         revision,
@@ -180,8 +183,6 @@ export class ProjectionBuilds {
     if (one?.progress.revision !== swap.revision) {
       const newer = (one?.progress.revision ?? 0) > swap.revision;
       if (!newer) this.forget(projectionId);
-      this.#options.tables.dropRevision(projectionId, swap.revision);
-      this.#options.code.runner.forget(revisionUnit(projectionId, swap.revision));
       one = this.#begin(swap, offset);
       if (!newer) {
         this.#builds.set(projectionId, one);

@@ -99,14 +99,16 @@ const sameChange = (change: Change | undefined, value: ChangeValue): boolean =>
   (change.fault === undefined) === (value.fault === null) &&
   sameState(change.state, value.state);
 
+/** The one whose code made the change, if it is among these. */
+export const unitOf = (
+  units: readonly RevisionUnit[],
+  { projectionId, revision, className }: Pick<Change, 'projectionId' | 'revision' | 'className'>,
+): RevisionUnit | undefined =>
+  units.find((one) => one.projectionId === projectionId && one.revision === revision && one.className === className);
+
 /** Puts the state of an accepted change in the store, when it is one of these units'. */
 export function storeChange(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
-  const unit = units.find(
-    (one) =>
-      one.projectionId === change.projectionId &&
-      one.revision === change.revision &&
-      one.className === change.className,
-  );
+  const unit = unitOf(units, change);
   if (unit === undefined) return;
   const { key, state, sequence, timestamp, fault, eventId, aggregateId, aggregateType, version } = change;
   tables.setKeyState(unit.projectionId, unit.revision, key, unit.classIndex, {
@@ -122,10 +124,8 @@ export function storeChange(tables: PartitionTables, units: readonly RevisionUni
 
 /** As `storeChange`, in any order: of a key that has a later one already nothing is done. */
 export function storeNewer(tables: PartitionTables, units: readonly RevisionUnit[], change: Change): void {
-  const { projectionId, revision, className, key, sequence } = change;
-  const unit = units.find(
-    (one) => one.projectionId === projectionId && one.revision === revision && one.className === className,
-  );
+  const { projectionId, revision, key, sequence } = change;
+  const unit = unitOf(units, change);
   if (unit === undefined) return;
   const row = tables.keyState(projectionId, revision, key, unit.classIndex);
   if (row === undefined || row.sequence < sequence) storeChange(tables, [unit], change);

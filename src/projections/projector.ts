@@ -81,9 +81,13 @@ interface Flight {
   readonly made: Made[];
 }
 interface Made {
+  /** Whose change it is: where retention took some, sequences do not tell the order of inputs. */
+  readonly input: number;
   readonly change: Change;
   readonly pending: PendingState;
 }
+
+const inOrder = (a: Made, b: Made): number => a.input - b.input || a.change.sequence - b.change.sequence;
 
 const EVENTS_PER_BATCH = 256;
 const BATCHES_IN_FLIGHT = 8;
@@ -124,8 +128,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     cursor.moveTo(cursor.stored);
     const lives = this.#options.tables.liveProjections();
     this.#units = inUnitOrder(lives.flatMap(([projectionId, live]) => unitsOf(projectionId, live)));
-    // What an owner before, or this process as a standby, was stopped in the middle of.
-    this.#setHalf(this.#options.changes.parts(cursor.stored) !== undefined);
+    // What an owner before, or this process as a standby, was stopped in the middle of: it need not be at the cursor itself.
+    this.#setHalf(this.#options.changes.hasParts(cursor.stored));
     this.#steps.start();
   }
 
@@ -255,29 +259,30 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const units = this.#fed();
     for (const artefactId of new Set(units.map((unit) => unit.artefactId))) await code.load(artefactId);
     const input = new PartedInput(this.#options, commit, this.#units, units, this);
-    if (input.isDroppedInPart) {
-      const { told, fresh } = await input.folded();
-      if (this.#steps.closed) return;
-      const flight = this.#fly(upTo, [commit]);
-      for (const change of told) flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
-      const parts = [...partsOf(fresh, this.#bounds)];
-      let open = parts.length;
-      const done = (): void => {
-        if (open > 0) return;
-        flight.acked = true;
-        this.#land();
-      };
-      for (const { values } of parts) this.#writeFresh(values, flight, () => (open--, done()));
-      return done();
-    }
     // Of readers that compare what is stored with a fold of their own, none does before the input is passed.
     this.#setHalf(true);
-    const rest = await input.rest(() => this.#steps.closed);
+    const { told, fresh } = await input.rest(() => this.#steps.closed);
     if (this.#steps.closed) return;
-    if (rest.length > 0) return this.#writePortions(partsOf(rest, this.#bounds), upTo, [commit]);
+    if (told.length > 0) return this.#writeBehind(told, fresh, upTo, commit);
+    if (fresh.length > 0) return this.#writePortions(partsOf(fresh, this.#bounds), upTo, [commit]);
     changes.passed(commit.offset);
     this.#options.cursor.moveTo(upTo);
     this.#setHalf(false);
+  }
+
+  /** Where retention took some changes of an input, what was told comes to the store with what was not, in one moment: the log does not say how far it is. */
+  #writeBehind(told: readonly Change[], fresh: readonly ChangeValue[], upTo: number, commit: StoredCommit): void {
+    const flight = this.#fly(upTo, [commit]);
+    for (const change of told) flight.made.push(this.#madeOf(commit.offset, change));
+    const parts = [...partsOf(fresh, this.#bounds)];
+    let open = parts.length;
+    const done = (): void => {
+      if (open > 0) return;
+      flight.acked = true;
+      this.#land();
+    };
+    for (const { values } of parts) this.#writeFresh(values, flight, () => (open--, done()));
+    done();
   }
 
   #fly(upTo: number, commits: readonly StoredCommit[], half = false): Flight {
@@ -290,8 +295,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #land(): void {
     const { changes, cursor } = this.#options;
     for (let flight = this.#flights[0]; flight?.acked; flight = this.#flights[0]) {
-      for (const { change, pending } of flight.made.sort((a, b) => a.change.sequence - b.change.sequence))
-        this.#store(change, pending);
+      for (const { change, pending } of flight.made.sort(inOrder)) this.#store(change, pending);
       for (const input of flight.inputs) changes.passed(input);
       cursor.stored = flight.upTo;
       if (flight.half !== this.#half) this.#setHalf(flight.half);
@@ -425,7 +429,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   ): void {
     const flight = this.#fly(upTo, commits, part?.last === false);
     const { fresh, taken } = this.#parted(values, part === undefined ? flight.inputs : []);
-    for (const change of taken) flight.made.push({ change, pending: this.#await(change, change.fault !== undefined) });
+    for (const [change, input] of taken) flight.made.push(this.#madeOf(input, change));
     const acked = (): void => {
       flight.acked = true;
       this.#land();
@@ -439,9 +443,20 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     const pending = values.map((value) => this.#await(value, value.fault !== null));
     for (const { fault } of values) if (fault !== null) this.#options.observer?.faulted?.('projection');
     this.#options.changes.write(values, (acked) => {
-      acked.forEach((change, i) => made.push({ change, pending: pending[i] ?? pendingState(change.state, false) }));
+      acked.forEach((change, i) =>
+        made.push({
+          input: values[i]?.inputOffset ?? 0,
+          change,
+          pending: pending[i] ?? pendingState(change.state, false),
+        }),
+      );
       done();
     });
+  }
+
+  /** A change that was told before. */
+  #madeOf(input: number, change: Change): Made {
+    return { input, change, pending: this.#await(change, change.fault !== undefined) };
   }
 
   /** The state on which later inputs are folded until it is in the store. */
@@ -455,12 +470,12 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #parted(
     values: readonly ChangeValue[],
     inputs: readonly number[],
-  ): { readonly fresh: readonly ChangeValue[]; readonly taken: Iterable<Change> } {
+  ): { readonly fresh: readonly ChangeValue[]; readonly taken: Iterable<readonly [change: Change, input: number]> } {
     const { changes, tables } = this.#options;
-    const taken = new Set<Change>();
-    for (const input of inputs) for (const change of changes.recordedOf(input)) taken.add(change);
+    const taken = new Map<Change, number>();
+    for (const input of inputs) for (const change of changes.recordedOf(input)) taken.set(change, input);
     const { fresh, recorded, trimmed, passed } = logHas(values, changes, tables);
-    for (const change of trimmed) taken.add(change);
+    for (const { value, change } of trimmed) taken.set(change, value.inputOffset);
     for (const { value, change } of recorded)
       if (change.key !== value.key || !sameState(change.state, value.state)) this.#disagrees(value);
     for (const value of passed) this.#disagrees(value);
@@ -529,7 +544,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     // Those that were passed are in the store: they were put there with their portion.
     const { fresh, recorded, trimmed } = logHas(values, changes, tables);
     for (const { change } of recorded) this.#store(change, undefined);
-    for (const change of trimmed) this.#store(change, undefined);
+    for (const { change } of trimmed) this.#store(change, undefined);
     if (fresh.length === 0) return;
     await new Promise<void>((resolve) => {
       changes.write(fresh, (acked) => {

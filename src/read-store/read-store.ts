@@ -80,3 +80,14 @@ export interface NotificationRow extends ProjectionStateRow {
   readonly event_id: string;
   readonly cause: string;
 }
+
+export type Row = Block['rows'][number];
+
+/** What is beside its JSON: short texts and numbers. */
+const ROW_OVERHEAD = 256;
+
+/** About what the row takes in memory, and on its way. */
+export function bytesOfRow(row: Row): number {
+  if ('data' in row) return ROW_OVERHEAD + row.data.length + (row.metadata?.length ?? 0);
+  return ROW_OVERHEAD + (row.state?.length ?? 0);
+}

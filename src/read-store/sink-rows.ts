@@ -1,10 +1,14 @@
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
-import type { AggregateStateRow, Block, EventRow, NotificationRow, ProjectionStateRow } from './read-store.js';
+import {
+  bytesOfRow,
+  type AggregateStateRow,
+  type Block,
+  type EventRow,
+  type NotificationRow,
+  type ProjectionStateRow,
+} from './read-store.js';
 import type { SinkSource } from './sink-source.js';
-
-/** Bytes that a row takes beside its JSON, about. */
-const ROW_OVERHEAD = 256;
 
 /** Rows of one tenant on their way into blocks that it shares with others. */
 export class Rows {
@@ -45,7 +49,7 @@ export class Rows {
       let version = commit.baseVersion;
       for (const event of commit.events) {
         const metadata = event.metadata ?? commit.metadata ?? null;
-        this.#events.push({
+        const row: EventRow = {
           tenant,
           aggregate_type: commit.aggregateType,
           aggregate_id: commit.aggregateId,
@@ -58,15 +62,16 @@ export class Rows {
           data: event.data,
           metadata,
           log_offset: commit.offset,
-        });
-        this.#bytes += ROW_OVERHEAD + event.data.length + (metadata?.length ?? 0);
+        };
+        this.#events.push(row);
+        this.#bytes += bytesOfRow(row);
       }
     }
   }
 
   addStates(tenant: string, states: Awaited<ReturnType<SinkSource['aggregateStates']>>): void {
     for (const state of states) {
-      this.#aggregateStates.push({
+      const row: AggregateStateRow = {
         tenant,
         aggregate_type: state.aggregateType,
         aggregate_id: state.aggregateId,
@@ -74,8 +79,9 @@ export class Rows {
         state: state.state,
         last_modified: state.lastModified,
         log_offset: state.logOffset,
-      });
-      this.#bytes += ROW_OVERHEAD + (state.state?.length ?? 0);
+      };
+      this.#aggregateStates.push(row);
+      this.#bytes += bytesOfRow(row);
     }
   }
 
@@ -103,7 +109,7 @@ export class Rows {
       // Only the latest of a key within the block: the rest would be merged away.
       const key = JSON.stringify([change.projectionId, change.className, change.key]);
       this.#projectionStates.set(key, state);
-      this.#bytes += 2 * (ROW_OVERHEAD + (change.state?.length ?? 0));
+      this.#bytes += 2 * bytesOfRow(state);
     }
   }
 }

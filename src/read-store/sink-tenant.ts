@@ -7,6 +7,11 @@ import { Rows } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
 
 const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
+/** Of a tenant that wasn't read before; from there on as many as what they took last time suggests. */
+const FIRST_STATES = 16;
+const MOST_STATES = 4096;
+/** Between two attempts to write what was read of a tenant, when the store refuses it and takes what others have. */
+const BACKOFF_MS = { first: 500, last: 60_000 } as const;
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
 const REVISION_STRIDE = 2 ** 40;
 
@@ -43,6 +48,10 @@ export class SinkTenant {
   #revision = 0;
   /** Up to here states are told again, or for the first time after all that was before: each once, and not with every commit of its aggregate. */
   #statesAnewTo = 0;
+  /** Aggregates of which the states are asked for at once: small events may have large states. */
+  #statesAtOnce = FIRST_STATES;
+  /** Attempts to write its rows in a row that the store refused, though it took others'. */
+  #refusals = 0;
   /** Since when there has been something that isn't in the store; undefined: nothing, as far as is known. */
   behindSince: number | undefined;
   /** Nothing to do before, in milliseconds since the epoch: all that could be read is, and a stream that failed waits. */
@@ -141,17 +150,7 @@ export class SinkTenant {
       if (from >= statesEnd) return from;
       const page = await commitsFrom(from);
       if (page.end > statesEnd) return from;
-      const ids = [...new Set([...page.commits.map((commit) => commit.aggregateId), ...page.released])];
-      if (ids.length > 0)
-        rows.addStates(
-          tenantId,
-          await answered(
-            this.source.aggregateStates(ids, page.end, page.end < this.#statesAnewTo),
-            this.#deadlineMs,
-            'aggregateStates',
-          ),
-        );
-      return page.end;
+      return this.#addStates(page, rows, maxBytes);
     });
     await attempt('changes', async (from) => {
       const page = await answered(this.source.changes.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the changes');
@@ -162,6 +161,44 @@ export class SinkTenant {
       return page.end;
     });
     return gathered;
+  }
+
+  /**
+   * Of the aggregates of a page's commits, portion by portion, until about `maxBytes` are there. @returns the exclusive offset up to
+   * which the states of all commits are among the rows.
+   */
+  async #addStates({ commits, released, end }: CommitsPage, rows: Rows, maxBytes: number): Promise<number> {
+    const { source } = this;
+    const before = rows.bytes;
+    for (let at = 0; ;) {
+      const ids = new Set<string>();
+      const first = rows.bytes;
+      for (; at < commits.length && ids.size < this.#statesAtOnce; at++)
+        ids.add((commits[at] as StoredCommit).aggregateId);
+      const upTo = commits[at]?.offset ?? end;
+      if (upTo === end) for (const aggregateId of released) ids.add(aggregateId);
+      if (ids.size > 0) {
+        const states = source.aggregateStates([...ids], upTo, upTo < this.#statesAnewTo);
+        rows.addStates(source.tenantId, await answered(states, this.#deadlineMs, 'aggregateStates'));
+      }
+      const bytes = rows.bytes - first;
+      if (bytes > maxBytes / 2) this.#statesAtOnce = Math.max(1, this.#statesAtOnce >> 2);
+      else if (bytes < maxBytes / 8) this.#statesAtOnce = Math.min(MOST_STATES, this.#statesAtOnce * 2);
+      if (upTo === end || rows.bytes - before >= maxBytes) return upTo;
+    }
+  }
+
+  /** The store refused its rows, and took others'. They are read again, and written after a while. @returns whether it is the first time in a row. */
+  refused(): boolean {
+    this.forget();
+    this.notBefore =
+      Date.now() + Math.min(BACKOFF_MS.last, BACKOFF_MS.first * 2 ** this.#refusals) * (0.5 + Math.random());
+    return this.#refusals++ === 0;
+  }
+
+  /** The store refused what was last written of it. */
+  get isRefused(): boolean {
+    return this.#refusals > 0;
   }
 
   /** False for what was read before a `forget` or a `detach`. */
@@ -181,6 +218,7 @@ export class SinkTenant {
 
   /** The gathered rows, and their watermarks, are in the store. */
   commit(gathered: Gathered): void {
+    this.#refusals = 0;
     if (this.#positions === undefined || !this.isCurrent(gathered)) return;
     for (const [stream, offset] of gathered.progress)
       if (stream !== 'states' || gathered.revision === this.#revision) this.#positions[stream].offset = offset;

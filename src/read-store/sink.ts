@@ -41,6 +41,8 @@ export interface SinkStatus {
   /** Tenants with something to write, and for how long the longest of them has waited. */
   readonly behind: number;
   readonly oldestMs: number;
+  /** Tenants whose rows were refused at the last attempt, while those of others were taken. */
+  readonly refused: number;
   readonly storeAvailable: boolean;
 }
 
@@ -169,7 +171,10 @@ export class Sink {
       behindSince === undefined ? [] : [behindSince],
     );
     const oldestMs = since.length === 0 ? 0 : Math.max(0, Date.now() - since.reduce((a, b) => Math.min(a, b)));
-    return { tenants: this.#tenants.size, behind: since.length, oldestMs, storeAvailable: this.#storeFailures === 0 };
+    let refused = 0;
+    for (const tenant of this.#tenants.values()) if (tenant.isRefused) refused++;
+    const { size: tenants } = this.#tenants;
+    return { tenants, behind: since.length, oldestMs, refused, storeAvailable: this.#storeFailures === 0 };
   }
 
   /** Stops reading; the round that runs is awaited. What isn't written yet is written after the next start. */
@@ -182,7 +187,8 @@ export class Sink {
   }
 
   #advance(tenant: SinkTenant): void {
-    tenant.notBefore = 0;
+    // What is refused isn't taken sooner for having grown.
+    if (!tenant.isRefused) tenant.notBefore = 0;
     this.#mark(tenant);
     this.#schedule(this.#options.delayMs ?? 250);
   }
@@ -304,32 +310,83 @@ export class Sink {
 
   /** Writes what was read, the watermarks last. @returns whether that was about as much as a round takes. */
   async #write(): Promise<boolean> {
-    const { maxRows = 10_000, maxBytes = DEFAULT_BYTES, observer, store } = this.#options;
-    const taken = this.#gathered.splice(0).filter((gathered) => gathered.tenant.isCurrent(gathered));
-    for (const gathered of taken) this.#reportFailures(gathered);
-    const watermarks = taken.flatMap((gathered) => gathered.tenant.watermarksOf(gathered));
-    try {
-      for (const block of blocksOf(taken.map(({ rows }) => rows))) {
-        const started = performance.now();
-        await store.insert(block);
-        observer?.block?.(block.table, block.rows.length, performance.now() - started);
-      }
-      for (const { tenant, dropped } of taken)
-        for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
-      if (watermarks.length > 0) await store.setWatermarks(watermarks);
-    } catch (error) {
-      for (const { tenant } of taken) this.#mark(tenant);
-      throw error;
-    }
+    const { maxRows = 10_000, maxBytes = DEFAULT_BYTES } = this.#options;
+    const gathered = this.#gathered.splice(0).filter((one) => one.tenant.isCurrent(one));
+    for (const one of gathered) this.#reportFailures(one);
+    const taken = await this.#stored(gathered);
     const count = taken.reduce((sum, { rows }) => sum + rows.count, 0);
     const bytes = taken.reduce((sum, { rows }) => sum + rows.bytes, 0);
     const full = 8 * count >= maxRows || 16 * bytes >= maxBytes;
-    for (const gathered of taken) this.#written(gathered, full);
+    for (const one of taken) this.#written(one, full);
     return full;
+  }
+
+  /**
+   * @returns what is in the store. Where it does not take all together each tenant's is tried apart: what one has holds up nobody else's.
+   * @throws where it takes nothing.
+   */
+  async #stored(gathered: readonly Gathered[]): Promise<readonly Gathered[]> {
+    try {
+      await this.#store(gathered);
+      return gathered;
+    } catch (error) {
+      // A store that is away, or with one tenant alone, has nothing that could be told apart.
+      if (this.#tenants.size < 2 || !(await this.#options.store.ping())) throw this.#unstored(gathered, error);
+      const taken: Gathered[] = [];
+      const refused: { readonly tenant: SinkTenant; readonly error: unknown }[] = [];
+      for (const one of gathered)
+        try {
+          if (gathered.length === 1) throw error;
+          await this.#store([one]);
+          taken.push(one);
+        } catch (reason) {
+          refused.push({ tenant: one.tenant, error: reason });
+        }
+      if (taken.length === 0 && gathered.length > 1) throw this.#unstored(gathered, error);
+      for (const { tenant, error: reason } of refused) this.#refused(tenant, reason);
+      return taken;
+    }
+  }
+
+  #unstored(gathered: readonly Gathered[], error: unknown): unknown {
+    for (const { tenant } of gathered) this.#mark(tenant);
+    return error;
+  }
+
+  async #store(gathered: readonly Gathered[]): Promise<void> {
+    const { observer, store } = this.#options;
+    for (const block of blocksOf(gathered.map(({ rows }) => rows))) {
+      const started = performance.now();
+      await store.insert(block);
+      observer?.block?.(block.table, block.rows.length, performance.now() - started);
+    }
+    for (const { tenant, dropped } of gathered)
+      for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
+    const watermarks = gathered.flatMap((one) => one.tenant.watermarksOf(one));
+    if (watermarks.length > 0) await store.setWatermarks(watermarks);
+  }
+
+  /** Its tables may be gone, as well as what is in its rows be the reason. */
+  #refused(tenant: SinkTenant, error: unknown): void {
+    this.#schemaReady = false;
+    const { tenantId } = tenant.source;
+    if (tenant.refused()) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#options.logger.warn(
+        { tenantId, reason },
+        'The read store refuses the rows of a tenant; the log keeps what it misses, and it tries again',
+      );
+    }
+    this.#mark(tenant);
   }
 
   #written(gathered: Gathered, full: boolean): void {
     const { tenant, progress, startedAt } = gathered;
+    if (tenant.isRefused)
+      this.#options.logger.info(
+        { tenantId: tenant.source.tenantId },
+        'The read store takes the rows of the tenant again',
+      );
     tenant.commit(gathered);
     const retryAt = tenant.retryAt();
     const wasMarked = this.#dirty.has(tenant);

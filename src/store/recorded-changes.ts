@@ -58,6 +58,12 @@ export class RecordedChanges {
     return whole === undefined ? undefined : { whole };
   }
 
+  /** Some input from there on has changes that come in parts, and was not passed. */
+  hasParts(from: number): boolean {
+    for (const input of this.#parted.keys()) if (input >= from) return true;
+    return false;
+  }
+
   add(input: number, name: string, change: Change): void {
     const { last } = change;
     const whole = this.#parted.get(input);

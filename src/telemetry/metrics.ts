@@ -21,7 +21,8 @@ export type Watched =
   | 'runners_resident_bytes'
   | 'faulted_artefacts'
   | 'projection_lag_commits'
-  | 'read_store_behind_tenants';
+  | 'read_store_behind_tenants'
+  | 'read_store_refused_tenants';
 
 const WATCHED: Readonly<Record<Watched, string>> = {
   log_topics_short_of_copies:
@@ -38,6 +39,8 @@ const WATCHED: Readonly<Record<Watched, string>> = {
   runners_resident_bytes: 'Resident memory of these processes together.',
   faulted_artefacts: 'Artefacts whose code is not run any more, of all tenants, until a new upload or a revival.',
   read_store_behind_tenants: 'Active tenants with records that are not in the read store yet.',
+  read_store_refused_tenants:
+    'Active tenants whose rows the read store refused at the last attempt, while it took those of others.',
 };
 
 /**

@@ -27,9 +27,7 @@ test('a paused owner acks nothing', { skip: needsKafka }, async (t) => {
     // What it has under way was decided in an epoch that is over.
     world.resume(zombie);
     await until(
-      async () =>
-        (await world.at(zombie).get('/events/nothing-of-that-name', { headers: { 'statefold-forwarded': '1' } }))
-          .status === 503,
+      async () => (await world.at(zombie).get('/events/nothing-of-that-name', { asPeer: true })).status === 503,
     );
   }
   const { log } = await scenario.prove();

@@ -42,9 +42,7 @@ test('two processes on Kafka, each killed in its turn', { skip: needsKafka }, as
   // Asked for an aggregate of each partition, as another process would ask, both answer for some.
   await until(async () => {
     const answers = await Promise.all(
-      [0, 1].flatMap((process) =>
-        SAMPLES.map((id) => world.at(process).get(`/events/${id}`, { headers: { 'statefold-forwarded': '1' } })),
-      ),
+      [0, 1].flatMap((process) => SAMPLES.map((id) => world.at(process).get(`/events/${id}`, { asPeer: true }))),
     );
     const owned = [0, 1].map(
       (process) =>

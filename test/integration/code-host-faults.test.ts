@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { FoldItem, Runner } from '../../src/code-host/code-host.js';
@@ -24,6 +25,8 @@ public static class Trouble
         switch (e.EventType)
         {
             case "hang": while (true) { }
+            case "sleep": Thread.Sleep(Timeout.Infinite); break;
+            case "work": for (var until = Environment.CpuUsage.TotalTime + TimeSpan.FromMilliseconds(600); Environment.CpuUsage.TotalTime < until;) { } break;
             case "overflow": Deeper(1); break;
             case "exit": Environment.Exit(3); break;
             case "failfast": Environment.FailFast("on purpose"); break;
@@ -92,6 +95,7 @@ describe('tenant code that misbehaves', () => {
 
   for (const [type, message] of [
     ['hang', 'overran its 400 ms'],
+    ['sleep', 'overran its 400 ms'],
     ['overflow', 'ended the process (stack overflow)'],
     ['exit', 'ended the process (exit code 3)'],
     ['failfast', 'ended the process (fail fast)'],
@@ -211,6 +215,47 @@ describe('processes that are killed', () => {
     const [outcome] = await answer;
     assert.deepEqual([readable(outcome), outcome?.fault], [[[20_000, '{"total":200010000}']], undefined]);
     assert.deepEqual(fixture.strikes, []);
+  });
+
+  it('one that is stopped for longer than an event may take is no fault of the code', async () => {
+    const runner = fixture.host.runner('v');
+    runner.load('artefact', (await compiled(fixture.host, 'reducer', CODE)).assembly);
+    await runner.fold([item('a', ['x'])]);
+    const { pid } = runners(fixture).find(({ tenantId }) => tenantId === 'v') ?? assert.fail('no runner');
+    const answer = runner.fold([item('b', ['work'])]);
+    process.kill(pid, 'SIGSTOP');
+    const [outcome] = await answer;
+    assert.deepEqual([readable(outcome), outcome?.fault], [[[1, '{"total":1}']], undefined]);
+    assert.deepEqual(
+      runners(fixture)
+        .filter(({ tenantId }) => tenantId === 'v')
+        .map(({ reason }) => reason),
+      ['overran its 1,000 ms: it was stopped', undefined],
+    );
+    assert.deepEqual(fixture.strikes, []);
+  });
+
+  it('an event that others keep from the processor for longer than it may take is none either', async (t) => {
+    const busy = openHost({ eventDeadlineMs: 1500, batchDeadlineMs: 1500, determinismChecks: 'off' });
+    t.after(() => busy.close());
+    const runner = busy.host.runner('t');
+    runner.load('artefact', (await compiled(busy.host, 'reducer', CODE)).assembly);
+    await runner.fold([item('a', ['x'])]);
+    // Each in a session of its own: Linux may share the processors out among sessions.
+    const others = Array.from({ length: 8 * availableParallelism() }, () =>
+      spawn(process.execPath, ['-e', 'for (const end = Date.now() + 60_000; Date.now() < end;);'], {
+        stdio: 'ignore',
+        detached: true,
+      }),
+    );
+    t.after(() => others.forEach((one) => one.kill('SIGKILL')));
+    const began = performance.now();
+    const [outcome] = await runner.fold([item('b', ['work'])]);
+    const took = performance.now() - began;
+    for (const one of others) one.kill('SIGKILL');
+    assert.ok(took > 1500, `it took ${took} ms: the others have not kept it from the processor`);
+    assert.deepEqual([readable(outcome), outcome?.fault], [[[1, '{"total":1}']], undefined]);
+    assert.deepEqual(busy.strikes, []);
   });
 
   it('an idle runner is stopped, and comes back', async () => {

@@ -9,6 +9,7 @@ import { createTenant } from '../../src/catalog/tenants.js';
 import { ADMIN_KEY, edgePair, PROJECTION, TENANT, type EdgeNode, type EdgePair } from '../support/edge-pair.js';
 import { rawRequest, requestBytes } from '../support/api-raw.js';
 import { until } from '../support/service.js';
+import { asPeer } from '../support/peers.js';
 
 interface Asked {
   readonly method?: string;
@@ -205,13 +206,35 @@ test('processes that take each other for the owner refuse to send a request on t
     a.retries.join(),
   );
   assert.equal(b.retries.length, 0);
-  const marked = await append(pair, a, { aggregateId: 'loop-1' }, { 'Statefold-Forwarded': '1' });
+  const marked = await append(
+    pair,
+    a,
+    { aggregateId: 'loop-1' },
+    asPeer('POST', '/events', { 'X-API-Key': pair.apiKey }),
+  );
   assert.deepEqual([marked.status, marked.headers.get('statefold-not-owner')], [503, '1']);
   // Definite: so a change that must not be made twice is sent on too.
   const rotated = ask(pair, a, '/webhooks/rotate', { method: 'POST' });
   await until(() => a.retries.length > 0);
   pair.own(b);
   assert.equal((await rotated).status, 200);
+});
+
+test('what a client says that another process sent is refused', async (t) => {
+  const pair = await edgePair(t);
+  const { a, b } = pair;
+  for (const node of [a, b])
+    for (const headers of [
+      { 'Statefold-Forwarded': '1' },
+      asPeer('POST', '/events', { 'X-API-Key': 'another' }),
+      asPeer('GET', '/events', { 'X-API-Key': pair.apiKey }),
+    ]) {
+      const { 'X-API-Key': _, ...forged } = headers;
+      const answer = await append(pair, node, { aggregateId: 'forged-1' }, forged);
+      assert.deepEqual([answer.status, answer.body['code']], [400, 'INVALID_REQUEST']);
+      assert.match(String(answer.body['detail']), /Statefold-Forwarded is for the processes of the service/);
+    }
+  assert.equal((await ask(pair, a, '/events/forged-1')).status, 404);
 });
 
 test("the id of a command is the gateway's alone, and has its shape", async (t) => {
@@ -225,13 +248,14 @@ test("the id of a command is the gateway's alone, and has its shape", async (t) 
     const plain = await append(pair, b, { aggregateId: 'id-1', data: { n } }, { 'Statefold-Command-Id': id });
     assert.deepEqual([plain.status, plain.body['version']], [201, version]);
   }
-  const sent = { 'Statefold-Forwarded': '1', 'Statefold-Command-Id': id };
+  const sent = (commandId: string): Record<string, string> =>
+    asPeer('POST', '/events', { 'X-API-Key': pair.apiKey, 'Statefold-Command-Id': commandId });
   const [once_, twice] = [
-    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent),
-    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent),
+    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent(id)),
+    await append(pair, b, { aggregateId: 'id-1', data: { n: 3 } }, sent(id)),
   ];
   assert.deepEqual([once_.status, once_.body['version'], twice.body['eventId']], [201, 3, once_.body['eventId']]);
-  assert.equal((await append(pair, b, { aggregateId: 'id-1' }, { ...sent, 'Statefold-Command-Id': 'x' })).status, 400);
+  assert.equal((await append(pair, b, { aggregateId: 'id-1' }, sent('x'))).status, 400);
 });
 
 test('while the owner changes under load no request fails, and each append is stored once', async (t) => {

@@ -26,6 +26,7 @@ import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.j
 import { openapiFault } from '../support/openapi.js';
 import { noInspections } from '../support/no-inspections.js';
 import { quietChannels, schemaRegistryOf } from '../support/edge-parts.js';
+import { peers } from '../support/peers.js';
 
 const STATE = Buffer.from('{"big":90071992547409931,"f":1.0,"__proto__":{}}');
 const ADMIN_KEY = 'an-admin-key-of-the-test';
@@ -255,6 +256,7 @@ before(async () => {
     catalog,
     tenants: registry,
     ownership: new SoleOwner(),
+    peers,
     deployments: deployments as Deployments,
     removeTenantData: () => Promise.resolve(),
     admission,

@@ -1,17 +1,31 @@
 // Two processes of one service on a real Kafka, as their users and operators see them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { kafkaForTests, needsKafkaHome } from '../support/kafka.js';
 import { ADMIN_KEY, API_KEY, PROGRAM, ROOT, temporaryDirectory, until, type Service } from '../support/service.js';
+import { Authority, needsOpenssl } from '../support/certificates.js';
+import { MASTER_KEY } from '../support/peers.js';
 
 const EVENT = { aggregateId: 'account-1', eventType: 'Opened', data: { owner: 'Ada' } };
 const admin = { headers: { 'x-admin-key': ADMIN_KEY }, key: null };
 
 test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
   const kafka = await kafkaForTests();
-  const world = new ClusterWorld(t, { brokers: kafka.brokers, processes: 2 });
+  // What they say to each other goes by TLS here; in the tests of faults it goes in clear.
+  const folder = temporaryDirectory(t);
+  const certificate = needsOpenssl ? undefined : new Authority(join(folder, 'authority')).sign(join(folder, 'tls'));
+  const world = new ClusterWorld(t, {
+    brokers: kafka.brokers,
+    processes: 2,
+    ...(certificate !== undefined && { env: { CLUSTER_TLS: certificate, LOG_LEVEL: 'info' } }),
+  });
   await world.start();
   const both = [world.at(0), world.at(1)];
   const topics = async (): Promise<string[]> =>
@@ -39,11 +53,37 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
       const answer = await other.post('/events', EVENT, { key });
       assert.deepEqual([answer.status, answer.json()['version']], [201, 1], answer.text);
       for (const [n, one] of both.entries())
-        if ((await one.get('/events/account-1', { key, headers: { 'statefold-forwarded': '1' } })).status === 200)
-          owners.add(n);
+        if ((await one.get('/events/account-1', { key, asPeer: true })).status === 200) owners.add(n);
     }
     assert.deepEqual([...owners].sort(), [0, 1], 'all tenants are one process’s: nothing is proved');
   });
+
+  await t.test(
+    'what they say to each other goes by TLS, to which both show a certificate',
+    {
+      skip: needsOpenssl,
+    },
+    async () => {
+      const url = /"url":"(https:[^"]+)","msg":"the other processes/.exec(both[0]?.output ?? '')?.[1] ?? '';
+      const [cert, key, ca] = ['tls.crt', 'tls.key', 'ca.crt'].map((file) =>
+        readFileSync(join(certificate ?? '', file)),
+      );
+      const stranger = new Authority(join(folder, 'stranger')).sign(join(folder, 'strange'));
+      const health = async (shown: object): Promise<number | undefined> => {
+        const asked = request(`${url}/health`, { agent: false, ca, ...shown }).end();
+        const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+        answer.resume();
+        return answer.statusCode;
+      };
+      assert.equal(await health({ cert, key }), 200);
+      await assert.rejects(health({}));
+      const theirs = { cert: readFileSync(join(stranger, 'tls.crt')), key: readFileSync(join(stranger, 'tls.key')) };
+      await assert.rejects(health(theirs));
+      // A client of the tenant that says so is no process.
+      const headers = { 'statefold-forwarded': '1' };
+      assert.equal((await (both[0] as Service).get('/events/account-1', { headers })).status, 400);
+    },
+  );
 
   await t.test('an upload through either process waits for what the owner makes of it', async () => {
     for (const [n, entry] of both.entries()) {
@@ -181,7 +221,7 @@ test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
         '--add-config',
         'cleanup.policy=delete,retention.ms=1000',
       ]);
-      const careless = started({ STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all' });
+      const careless = started({ STATEFOLD_MASTER_KEY: MASTER_KEY });
       assert.equal(careless.status, 1);
       assert.match(String(careless.stderr), new RegExp(`${world.prefix}\\.catalog.*cleanup\\.policy`));
     },

@@ -9,6 +9,7 @@ import { KafkaLog, type KafkaLogOptions } from '../../src/log/kafka/kafka-log.js
 import type { TopicSpec } from '../../src/log/log.js';
 import { needsKafkaHome, startKafka } from '../support/kafka.js';
 import { ADMIN_KEY, API_KEY, PROGRAM, ROOT, startService, temporaryDirectory, until } from '../support/service.js';
+import { MASTER_KEY } from '../support/peers.js';
 
 const events: TopicSpec = { topic: 'statefold.acme.events', partitions: 2, cleanup: { policy: 'tombstones' } };
 const changes: TopicSpec = {
@@ -132,7 +133,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     const env = {
       KAFKA_BROKERS: cluster.brokers.join(','),
       KAFKA_TOPIC_PREFIX: 'served',
-      STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all',
+      STATEFOLD_MASTER_KEY: MASTER_KEY,
       CLICKHOUSE_URL: 'http://127.0.0.1:9',
     };
     const first = await startService(t, { dataDirectory, env: { ...env, KAFKA_REPLICATION_FACTOR: '1' } });

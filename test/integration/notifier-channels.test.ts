@@ -3,6 +3,7 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { WebSocket } from 'ws';
+import { MemoryBudget } from '../../src/core/budget.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Authenticator } from '../../src/http/auth.js';
@@ -11,6 +12,7 @@ import { ConcurrencyQuota } from '../../src/http/concurrency-quota.js';
 import { Refusals } from '../../src/http/refusals.js';
 import type { Followed } from '../../src/http/followed.js';
 import { integerFrom } from '../../src/http/parameters.js';
+import { UNBOUNDED_REQUESTS } from '../../src/http/request-memory.js';
 import { createRouter, upgradesOf } from '../../src/http/router.js';
 import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
@@ -38,6 +40,7 @@ async function world(
     tailSize?: number;
     perTenant?: number;
     maxBufferedBytes?: number;
+    budget?: MemoryBudget;
     events?: EventFeed;
     more?: readonly Route[];
   } = {},
@@ -56,7 +59,12 @@ async function world(
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
   const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
-  const admission = { authenticator, admit: authenticate, connections: new ConcurrencyQuota(options.perTenant ?? 100) };
+  const admission = {
+    authenticator,
+    admit: authenticate,
+    connections: new ConcurrencyQuota(options.perTenant ?? 100),
+    ...(options.budget && { memory: { ...UNBOUNDED_REQUESTS, budget: options.budget } }),
+  };
   const limits = { maxBufferedBytes: options.maxBufferedBytes ?? 1024 * 1024 };
   const logger = silentLogger;
   const channels = new Channels({ hub, tenants, catalog, admission, timers, limits, logger, drainMs: 50 });
@@ -493,6 +501,65 @@ test('SSE keeps idle connections alive, and lets go of a reader that never reads
   await until(() => w.hub.subscriptions === 1, 'the slow one is let go');
   raw.resume();
   await until(() => closed, 'its connection is closed');
+});
+
+/** A client that asks for changes and never reads one. */
+function deaf(t: TestContext, w: World, path: string, headers = ''): void {
+  const raw = connect(w.port, '127.0.0.1');
+  t.after(() => raw.destroy());
+  raw.on('error', () => undefined);
+  raw.write(`GET /projections/p1/${path} HTTP/1.1\r\nHost: x\r\nX-API-Key: key-of-t1\r\n${headers}\r\n`);
+  raw.pause();
+}
+const UPGRADE =
+  'Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
+
+test('13: clients that never read spend the memory of their own tenant, not of the process, until they are let go', async (t) => {
+  const MIB = 1024 * 1024;
+  const budget = new MemoryBudget({ processBytes: 64 * MIB, tenantBytes: 16 * MIB });
+  const w = await world(t, { budget });
+  const DEAF = 24;
+  for (let i = 0; i < DEAF; i += 2) {
+    deaf(t, w, 'sse');
+    deaf(t, w, 'stream', UPGRADE);
+  }
+  const reader = stream(t, w);
+  const foreign = stream(t, w, '', { id: 'foreign', headers: { 'x-api-key': 'key-of-t2' } });
+  await until(() => reader.opened && foreign.opened && w.hub.subscriptions === DEAF + 2, 'all follow');
+  const state = Buffer.from(`"${'x'.repeat(64 * 1024)}"`);
+  const CHANGES = 400;
+  let most = 0;
+  for (let i = 1; i <= CHANGES; i++) {
+    w.feed.accept(change(i, { state }));
+    most = Math.max(most, budget.held('streams'));
+    if (i % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.ok(most > MIB && most <= 2 * MIB, `${most} bytes are held, of 2 MiB that the streams of the tenant may take`);
+  assert.ok(budget.refusals('streams', 'tenant') > 0);
+  assert.equal(budget.refusals('streams', 'process'), 0);
+  assert.equal(budget.tenant('t2').full('streams'), undefined, 'the neighbour has room');
+  assert.equal(
+    budget
+      .tenant('t2')
+      .hold('appends')
+      .tryAdd(8 * MIB),
+    true,
+  );
+  (w.tenants.active('t2') as unknown as { changes: ListFeed }).changes.accept(change(1, { projectionId: 'foreign' }));
+  await until(() => foreign.sequences.length === 1, 'the neighbour is pushed to');
+  for (let s = 0; s < 60; s++) {
+    w.timers.advance(1_000);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await until(() => w.hub.subscriptions === 2, 'those that never read are let go');
+  await until(() => reader.sequences.length === CHANGES, 'the one that reads has all, in order');
+  assert.deepEqual(
+    reader.sequences,
+    Array.from({ length: CHANGES }, (_, i) => i + 1),
+  );
+  w.timers.advance(6_000);
+  await until(() => w.streams.connections === 2, 'their connections are closed');
+  await until(() => budget.held('streams') === 0, 'nothing is held');
 });
 
 /** All events, as entries of the table would have them. */

@@ -49,7 +49,7 @@ test('an append to a partition of one process wakes the tenant in another', { sk
   t.after(() => log.close());
   const changes = { topic: changesTopic(await storedName(world.at(0))), partition: 0 };
   const owns = async (process: number, id: string): Promise<boolean> =>
-    (await world.at(process).get(`/events/${id}`, { headers: { 'statefold-forwarded': '1' } })).status === 200;
+    (await world.at(process).get(`/events/${id}`, { asPeer: true })).status === 200;
   const primary = (await owns(0, IDS[0] ?? '')) ? 0 : 1;
   let elsewhere: string | undefined;
   for (const id of IDS) if (await owns(1 - primary, id)) elsewhere = id;

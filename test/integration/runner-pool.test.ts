@@ -17,12 +17,14 @@ public sealed class SumReducer : IReducer<Sum>
         {
             case "native": for (var i = 0; i < 400; i++) Take(1); Thread.Sleep(Timeout.Infinite); break;
             case "drop": Take(8); break;
+            case "pieces": for (var i = 0; i < 60_000; i++) mmap(0, 4096, i % 2, 0x22, -1, 0); Thread.Sleep(Timeout.Infinite); break;
             case "threads": for (var i = 0; i < 100; i++) Leave(Timeout.Infinite); Thread.Sleep(Timeout.Infinite); break;
             case "leave": Leave(Timeout.Infinite); break;
             case "later": new Thread(() => { for (var i = 0; i < 400; i++) Take(1); }) { IsBackground = true }.Start(); break;
         }
         return new((s?.Total ?? 0) + e.Version);
     }
+    [DllImport("libc")] static extern nint mmap(nint address, nint length, int protection, int flags, int descriptor, nint offset);
     static void Take(int mebibytes)
     {
         var bytes = (nint)mebibytes * 1024 * 1024;
@@ -155,6 +157,7 @@ describe('what a runner may take', () => {
   for (const [type, message] of [
     ['native', /^took \d+ MiB of memory, more than its 300 MiB$/],
     ['threads', /^ran \d+ threads, more than its 100$/],
+    ['pieces', /^mapped its memory in more than 16,384 pieces$/],
   ] as const) {
     it(`${type}: past it the runner is killed, and the event that does it alone is a fault and a strike`, async () => {
       const { fixture, tenant } = await host({ maxResidentBytes: 300 * 1024 * 1024, maxThreads: 100, pollMs: 50 });

@@ -11,7 +11,7 @@ import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { CommitValue, Fence } from '../../src/core/records.js';
-import { Authenticator } from '../../src/http/auth.js';
+import { Admission } from '../../src/http/admission.js';
 import { Refusals } from '../../src/http/refusals.js';
 import { createRouter } from '../../src/http/router.js';
 import type { RouteDependencies } from '../../src/http/routes/dependencies.js';
@@ -69,7 +69,11 @@ interface BuiltIn {
 /** The routes over a real catalog with two tenants. */
 async function builtIn(
   t: TestContext,
-  { ids = BUILT_IN_SCHEMA_IDS, topicPrefix = 'statefold' }: { ids?: SchemaIds; topicPrefix?: string } = {},
+  {
+    ids = BUILT_IN_SCHEMA_IDS,
+    topicPrefix = 'statefold',
+    rateLimitBurst = 0,
+  }: { ids?: SchemaIds; topicPrefix?: string; rateLimitBurst?: number } = {},
 ): Promise<BuiltIn> {
   const log = new LmdbLog({ path: temporaryDirectory(t) });
   const catalog = await openCatalog(t, log, 'registry-test');
@@ -78,8 +82,9 @@ async function builtIn(
     (await createTenant(catalog, { tenantId: 'one' })).apiKey,
     (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey,
   ] as const;
-  const authenticator = new Authenticator(catalog);
-  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  // One that is past its burst has one request more in a quarter of an hour.
+  const admission = new Admission(catalog, { rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0, rateLimitBurst });
+  const authenticate = (request: IncomingMessage) => admission.admitKnown(request);
   const settings = {
     maxBodyBytes: 64 * 1024,
     maxJsonDepth: 32,
@@ -99,7 +104,7 @@ async function builtIn(
   const app = createRouter({
     rooms: [SCHEMA_REGISTRY],
     dependencies: { schemaRegistry } as RouteDependencies,
-    authenticate,
+    authenticate: () => assert.fail('the registry asks for the key itself'),
     requireAdmin: () => assert.fail('the registry asks for the admin key itself'),
     settings,
     refusals: new Refusals(silentLogger),
@@ -312,6 +317,21 @@ describe('the built-in registry', () => {
       { authorization: `Bearer ${one}` },
     ])
       assert.deepEqual(await subjects(headers), refused, JSON.stringify(headers));
+  });
+
+  it('13: counts for the rate of its tenant, of no other and not of the admin', async (t) => {
+    const { ask, keys } = await builtIn(t, { rateLimitBurst: 3 });
+    for (const path of ['/subjects', '/schemas/ids/1', '/config']) assert.equal((await ask('GET', path)).status, 200);
+    const refused = await ask('GET', '/subjects');
+    assert.deepEqual(
+      [refused.status, refused.headers.get('content-type'), (refused.body as { error_code: number }).error_code],
+      [429, V1, 429],
+    );
+    assert.ok(Number(refused.headers.get('retry-after')) >= 1);
+    assert.equal((await ask('POST', '/subjects/x/versions', { body: { schema: '"int"' } })).status, 429);
+    assert.equal((await ask('GET', '/subjects', { headers: { 'x-api-key': keys[1] } })).status, 200);
+    const asAdmin = { headers: { 'x-admin-key': ADMIN_KEY } };
+    for (let i = 0; i < 5; i++) assert.equal((await ask('GET', '/subjects', asAdmin)).status, 200);
   });
 
   it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {

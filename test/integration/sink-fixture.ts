@@ -10,7 +10,9 @@ export class ListedLog implements SinkSource {
   readonly commits: StoredCommit[] = [];
   /** Changes. */
   readonly written: Change[] = [];
-  readonly reads = { commits: [] as number[], changes: [] as number[] };
+  readonly reads = { commits: [] as number[], changes: [] as number[], states: [] as number[] };
+  /** Of each state, about. */
+  stateBytes = 0;
   /** Rejects, or never answers, the reads of states. */
   statesFault: 'reject' | 'hang' | undefined;
   /** The revision of the bindings: states hold it, as if each binding brought other code. */
@@ -127,6 +129,8 @@ export class ListedLog implements SinkSource {
   ): ReturnType<SinkSource['aggregateStates']> {
     if (this.statesFault === 'hang') return new Promise(() => undefined);
     if (this.statesFault === 'reject') return Promise.reject(new Error('the fold is away'));
+    this.reads.states.push(aggregateIds.length);
+    const filling = this.stateBytes === 0 ? '' : `,"filling":"${'x'.repeat(this.stateBytes)}"`;
     const later = new Set(
       lastOnly ? this.commits.filter(({ offset }) => offset >= end).map(({ aggregateId }) => aggregateId) : [],
     );
@@ -139,7 +143,7 @@ export class ListedLog implements SinkSource {
             aggregateId,
             aggregateType: 'account',
             version,
-            state: Buffer.from(`{"count":${version},"revision":${this.revision}}`),
+            state: Buffer.from(`{"count":${version},"revision":${this.revision}${filling}}`),
             lastModified: 1,
             logOffset: this.revision * 2 ** 40 + end,
           };

@@ -20,6 +20,7 @@ describe('the sink, into a real engine', () => {
     engine = startEngine(cleanUp);
     await engine.ready(60_000);
     store = openStore(cleanUp, engine);
+    await store.ensureSchema();
   });
 
   const log = (): ListedLog => new ListedLog(`t-${randomUUID()}`);
@@ -27,6 +28,16 @@ describe('the sink, into a real engine', () => {
     const sink = new Sink({ store, logger: silentLogger, delayMs: 20, ...options });
     context.after(() => sink.close());
     return sink;
+  };
+  const exec = async (sql: string): Promise<void> => {
+    for await (const _ of await store.query(sql, 'Null'));
+  };
+  const statements = async (): Promise<number> => {
+    const [row] = await rowsOf<{ n: number }>(
+      store,
+      "SELECT toUInt32(sum(value)) AS n FROM system.events WHERE event = 'InsertQuery'",
+    );
+    return row?.n ?? 0;
   };
   const eventsOf = (tenant: string): Promise<{ id: string; v: number; data: string; meta: string | null }[]> =>
     rowsOf(
@@ -139,6 +150,86 @@ describe('the sink, into a real engine', () => {
     assert.deepEqual(await statesOf(hung.tenantId), [{ id: 'a', n: 1 }]);
   });
 
+  it('holds up the rows of a tenant that the engine refuses, and no others, and takes them when it can', async (context) => {
+    const [good, bad] = [log(), log()];
+    await exec(`ALTER TABLE events ADD CONSTRAINT not_bad CHECK tenant != '${bad.tenantId}'`);
+    context.after(() => exec('ALTER TABLE events DROP CONSTRAINT IF EXISTS not_bad'));
+    const sink = open(context);
+    const fill = (of: ListedLog, from: number): void => {
+      for (let i = from; i < from + 40; i++) of.append(`a-${i}`, [`{"n":${i}}`]);
+      of.announce();
+    };
+    for (const of of [bad, good]) fill(of, 0);
+    for (const of of [bad, good]) sink.attach(of);
+    await until('the one is refused', () => sink.status().refused === 1);
+    // Together in one block, and the good one after the bad one was found.
+    for (const from of [40, 80]) {
+      for (const of of [bad, good]) fill(of, from);
+      await sink.flush(good.tenantId, { events: good.end });
+    }
+    assert.equal((await eventsOf(good.tenantId)).length, 120);
+    assert.deepEqual(await eventsOf(bad.tenantId), []);
+    assert.deepEqual([sink.status().refused, sink.status().storeAvailable], [1, true]);
+    await exec('ALTER TABLE events DROP CONSTRAINT not_bad');
+    await sink.flush(bad.tenantId, { events: bad.end });
+    assert.equal((await eventsOf(bad.tenantId)).length, 120);
+    assert.equal(sink.status().refused, 0);
+  });
+
+  it('a tenant whose every row the engine refuses costs a bounded number of statements', async (context) => {
+    const [good, bad] = [log(), log()];
+    await exec('ALTER TABLE events ADD CONSTRAINT not_typed CHECK isNull(data.bad)');
+    context.after(() => exec('ALTER TABLE events DROP CONSTRAINT not_typed'));
+    for (let i = 0; i < 1500; i++) bad.append(`b-${i}`, ['{"bad":1}']);
+    for (let i = 0; i < 100; i++) good.append(`g-${i}`, ['{"n":1}']);
+    const sink = open(context);
+    for (const one of [bad, good]) sink.attach(one);
+    const before = await statements();
+    await Promise.all([bad, good].map((one) => sink.flush(one.tenantId, { events: one.end })));
+    const made = (await statements()) - before;
+    assert.ok(made > 64 && made < 250, `${made} statements`);
+    const [rows] = await rowsOf<{ n: number; typed: number }>(
+      store,
+      `SELECT toUInt32(count()) AS n, toUInt32(countIf(data.n = 1)) AS typed FROM events FINAL WHERE tenant = '${good.tenantId}'`,
+    );
+    assert.deepEqual(rows, { n: 100, typed: 100 });
+    const refused = await eventsOf(bad.tenantId);
+    assert.equal(refused.length, 1500);
+    assert.ok(refused.every(({ data }) => data === hex('{"bad":1}')));
+  });
+
+  it('writes what a few small events made large in statements that have a bound', async (context) => {
+    const one = log();
+    const state = JSON.stringify({ text: 'x'.repeat(60_000) });
+    for (let event = 0; event < 2; event++) for (let key = 0; key < 1000; key++) one.change(`k-${key}`, state);
+    // 120 MB in one block: the engine takes 64 MiB a statement.
+    const sink = open(context);
+    sink.attach(one);
+    await sink.flush(one.tenantId, { changes: one.changesEnd }, 120_000);
+    const [{ n, m } = { n: 0, m: 0 }] = await rowsOf<{ n: number; m: number }>(
+      store,
+      `SELECT (SELECT toUInt32(count()) FROM notifications FINAL WHERE tenant = '${one.tenantId}') AS n, (SELECT toUInt32(count()) FROM projection_states FINAL WHERE tenant = '${one.tenantId}') AS m`,
+    );
+    assert.deepEqual([n, m], [2000, 1000]);
+  });
+
+  it('asks for large states portion by portion, and goes on behind those that are written', async (context) => {
+    const one = log();
+    for (let i = 0; i < 120; i++) one.append(`a-${i}`, ['{}']);
+    one.stateBytes = 256 * 1024;
+    const sink = open(context, { maxBytes: 3 * 1024 * 1024 });
+    sink.attach(one);
+    await sink.flush(one.tenantId, { events: one.end }, 120_000);
+    assert.ok(one.reads.states.length > 5, `asked ${one.reads.states.length} times`);
+    // The first time nothing is known; from there on about what a share of the block takes.
+    assert.ok(Math.max(...one.reads.states.slice(2)) <= 16, String(one.reads.states));
+    const [{ n } = { n: 0 }] = await rowsOf<{ n: number }>(
+      store,
+      `SELECT toUInt32(count()) AS n FROM aggregate_states FINAL WHERE tenant = '${one.tenantId}'`,
+    );
+    assert.equal(n, 120);
+  });
+
   it('shares blocks among tenants, and is still when they are', async (context) => {
     const blocks: number[] = [];
     const sources = Array.from({ length: 40 }, log);
@@ -157,7 +248,7 @@ describe('the sink, into a real engine', () => {
       sources.map((source) => source.reads.commits.length),
       reads,
     );
-    assert.deepEqual(sink.status(), { tenants: 40, behind: 0, oldestMs: 0, storeAvailable: true });
+    assert.deepEqual(sink.status(), { tenants: 40, behind: 0, oldestMs: 0, refused: 0, storeAvailable: true });
   });
 
   it('reads the states of all aggregates again when a reducer is bound, also after a restart', async (context) => {

@@ -103,6 +103,35 @@ function lagging(world: World, process: SimProcess, topic: string, end: number):
   return reads;
 }
 
+/** The machine crashes when it has told some more changes; what it was about to write never arrives. */
+async function crashAfterPart(world: World, i: number): Promise<void> {
+  const told = (): number => truthOf(world.log).changes.length;
+  const before = told();
+  const lands = ({ label }: Action): boolean => label.includes('to changes land');
+  await drain(world, (action) => told() === before || !lands(action));
+  assert.ok(told() > before);
+  world.crash(machine(world, i));
+  const late: Action[] = [];
+  world.scheduler.has((action) => (lands(action) && late.push(action), false));
+  for (const action of late) world.scheduler.cancel(action);
+}
+
+/** More than two owners have under way at one time. */
+const MANY = Array.from({ length: 30 }, (_, i) => `k${i + 10}`);
+
+/** Retention has taken the changes below `from`; a process on an empty machine reads those up to `end`, and is about to read on. */
+async function interrupted(
+  world: World,
+  i: number,
+  { from, end }: { readonly from: number; readonly end: number },
+): Promise<void> {
+  world.log.trim(CHANGES, from);
+  const { process } = world.start(machine(world, i));
+  world.log.lags = (by, of) => (by === process && of.topic === CHANGES ? end : undefined);
+  await drain(world, ({ label }) => label !== 'timer');
+  world.log.lags = undefined;
+}
+
 describe('cases of the model', () => {
   named(
     '8, 20: the gap before an acknowledgement is not passed while the leader does not show it',
@@ -255,6 +284,82 @@ describe('cases of the model', () => {
       assert.equal(await append(world, late), 5);
     },
   );
+
+  named(
+    '11: retention takes parts of an input between the first one, which a store has, and the last ones',
+    { machines: 3, deploys: [p(1)], changesPerProduce: 1, flushEntries: 1 },
+    async (world) => {
+      world.deployed.set('p', p(1));
+      const told = (): number => truthOf(world.log).changes.length;
+      const first = await up(world, 0);
+      await append(world, first, { keys: MANY });
+      const [before, all] = [told(), told() + MANY.length];
+      send(world, first, { keys: MANY });
+      await crashAfterPart(world, 0);
+      world.start(machine(world, 1));
+      await crashAfterPart(world, 1);
+      assert.ok(told() > before && told() < all);
+      await up(world, 2);
+      await world.close(machine(world, 2));
+      const { claims, changes } = truthOf(world.log);
+      const last = claims.at(-1) ?? 0;
+      world.log.trim(CHANGES, last);
+      const seen = await up(world, 0);
+      assert.equal(told(), all);
+      assert.deepEqual(
+        seen.pushed.map(({ key }) => key),
+        changes.filter(({ sequence }) => sequence > last).map(({ value }) => value.key),
+        'these were left',
+      );
+    },
+  );
+
+  for (const left of ['the last part', 'nothing'])
+    named(
+      `11: of an input in parts a store has those in the middle alone, and then retention leaves ${left}`,
+      { machines: 3, deploys: [p(1)], changesPerProduce: 1, flushEntries: 1 },
+      async (world) => {
+        world.deployed.set('p', p(1));
+        const told = (): number => truthOf(world.log).changes.length;
+        const first = await up(world, 0);
+        await append(world, first, { keys: MANY });
+        const all = told() + MANY.length;
+        send(world, first, { keys: MANY });
+        await crashAfterPart(world, 0);
+        world.start(machine(world, 1));
+        await crashAfterPart(world, 1);
+        assert.ok(told() < all);
+        await up(world, 0);
+        const { claims } = truthOf(world.log);
+        const [middle = 0, last = 0] = claims.slice(-2);
+        await interrupted(world, 2, { from: middle, end: middle + 2 });
+        world.log.trim(CHANGES, left === 'nothing' ? world.log.records(CHANGES).length : last);
+        await drain(world);
+        await world.close(machine(world, 0));
+        assert.equal(await append(world, await up(world, 2), { keys: ['z'] }), 3);
+        assert.equal(told(), all + 1);
+      },
+    );
+
+  for (const left of ['those of a later one', 'nothing'])
+    named(
+      `11, 12: a store has the changes of one input past what retention took, and then retention leaves ${left}`,
+      { machines: 3, deploys: [p(1)], flushEntries: 1 },
+      async (world) => {
+        world.deployed.set('p', p(1));
+        const told = (): number => truthOf(world.log).changes.length;
+        for (const key of ['a', 'a', 'b', 'b']) {
+          await append(world, await up(world, 0), { keys: [key] });
+          await world.close(machine(world, 0));
+        }
+        const [, from = 0, end = 0, last = 0] = truthOf(world.log).claims;
+        await interrupted(world, 2, { from, end });
+        world.log.trim(CHANGES, left === 'nothing' ? world.log.records(CHANGES).length : last);
+        await drain(world);
+        assert.equal(await append(world, await up(world, 2), { keys: ['z'] }), 5);
+        assert.equal(told(), 5, 'none is told twice');
+      },
+    );
 
   named(
     '12: a swap that is told in part past what retention took is told to its end by an owner without a store',

@@ -83,6 +83,16 @@ it(
   },
 );
 
+/** Rare, each by a mistake of its own: parts that retention took, a build on the rows that a standby's swap had left, half an input behind the cursor. */
+const ONCE_WRONG = [3034, 10665, 11904, 13906, 14790];
+
+it('9, 11: seeds that showed a mistake once', { skip: only !== undefined }, async () => {
+  for (const seed of ONCE_WRONG) {
+    const outcome = await simulate(planOf(seed));
+    if (outcome.problems.length > 0) assert.fail(`seed ${seed}: ${told(seed, outcome)}`);
+  }
+});
+
 it('the same seed gives the same run', async () => {
   const [first, second] = [await simulate(planOf(4711)), await simulate(planOf(4711))];
   assert.deepEqual(first.trace, second.trace);

@@ -299,7 +299,7 @@ mutant(
   (rest) =>
     async function (this: PartedInput, isClosed) {
       await rest.call(this, isClosed);
-      return [];
+      return { told: [], fresh: [] };
     },
 );
 

@@ -8,6 +8,7 @@ import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
 import { freshPrefix } from './kafka.js';
 import { endedWithin, type Stage } from './load-world.js';
 import { startService, until, type Service } from './service.js';
+import { MASTER_KEY } from './peers.js';
 
 export interface ClusterOptions {
   /** host:port each. */
@@ -107,7 +108,7 @@ export class ClusterWorld implements Stage {
         KAFKA_SESSION_TIMEOUT_MS: String(SESSION_MS),
         // Nobody is there: what the log and its owners do must not need the read store, and each process of its own would start one.
         CLICKHOUSE_URL: 'http://127.0.0.1:9',
-        STATEFOLD_MASTER_KEY: 'a-master-key-that-the-tests-chose-for-all',
+        STATEFOLD_MASTER_KEY: MASTER_KEY,
         ...(fuse === undefined ? { FUSE_FILE: join(member.dataDirectory, FUSE_FILE) } : { FUSE: fuse }),
         ...env,
         ...envOf?.(i),
@@ -166,7 +167,7 @@ export class ClusterWorld implements Stage {
     await until(async () => {
       for (const [i, { service, paused }] of this.#members.entries()) {
         if (service === undefined || paused) continue;
-        const answer = await service.get('/events/nothing-of-that-name', { headers: { 'statefold-forwarded': '1' } });
+        const answer = await service.get('/events/nothing-of-that-name', { asPeer: true });
         if (answer.status === 404) found = i;
       }
       return found >= 0;

@@ -32,6 +32,7 @@ import { codecs, compiled, openRunners, openStore, testGround, type TestGround }
 import { temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
+import { peers } from './peers.js';
 
 export const ADMIN_KEY = 'an-admin-key-of-the-test';
 export const TENANT = 'acme';
@@ -331,6 +332,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     catalog,
     tenants,
     ownership,
+    peers,
     deployments: deployments as Deployments,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
     admission,

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
+import { asPeer } from './peers.js';
 
 /** The compiled tree that the test itself is part of. */
 const BUILT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -45,6 +46,8 @@ export interface RequestOptions {
   readonly raw?: string | Buffer | FormData;
   readonly headers?: Readonly<Record<string, string>>;
   readonly key?: string | null;
+  /** As another process of the cluster would send it on. */
+  readonly asPeer?: boolean;
 }
 
 /** A real service: a process of its own on a free port. */
@@ -82,7 +85,7 @@ export class Service {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
     const response = await fetch(this.url + path, {
       method,
-      headers,
+      headers: options.asPeer === true ? asPeer(method, path, headers) : headers,
       ...(payload === undefined ? {} : { body: payload }),
     });
     const text = await response.text();

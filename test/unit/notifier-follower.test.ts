@@ -20,9 +20,18 @@ function world(tailSize?: number, deferred = false) {
   return { feed, tenants, catalog, timers, hub };
 }
 
-/** Follows into a list; full after every `room` changes until it is resumed. */
-function into(hub: FeedHub, after: number | undefined, options: { room?: number; key?: string } = {}) {
+/**
+ * Follows into a list; full after every `room` changes until it is resumed. `later`: it doesn't take the one after these, until then;
+ * `rereads`: what comes next is not kept for it.
+ */
+function into(
+  hub: FeedHub,
+  after: number | undefined,
+  options: { room?: number; key?: string; later?: boolean; rereads?: boolean } = {},
+) {
+  const { room, later = false, rereads = false } = options;
   const got: number[] = [];
+  let asked = false;
   const ends: unknown[] = [];
   const follower: Subscription = hub.subscribe(
     {
@@ -32,9 +41,11 @@ function into(hub: FeedHub, after: number | undefined, options: { room?: number;
       wanted: options.key === undefined ? undefined : ({ key }) => key === options.key,
     },
     {
+      rereads,
       push: ({ sequence }) => {
+        if (later && room !== undefined && got.length % room === 0 && (asked = !asked)) return 'later';
         got.push(sequence);
-        return options.room === undefined || got.length % options.room !== 0;
+        return room === undefined || later || got.length % room !== 0;
       },
       ended: (reason) => ends.push(reason),
     },
@@ -66,7 +77,8 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
       fc.integer({ min: 1, max: 4 }),
       fc.boolean(),
       fc.boolean(),
-      async (steps, tailSize, after, room, deferred, begun) => {
+      fc.record({ later: fc.boolean(), rereads: fc.boolean() }),
+      async (steps, tailSize, after, room, deferred, begun, kind) => {
         const w = world(tailSize, deferred);
         let feed = w.feed;
         let sequence = 0;
@@ -77,7 +89,7 @@ test('13: any interleaving of changes, trims of the tail, full buffers and react
           );
         };
         accept(10, begun);
-        const { got, ends, follower } = into(w.hub, after, { room });
+        const { got, ends, follower } = into(w.hub, after, { room, ...kind });
         for (const each of steps) {
           if (each.do === 'accept') accept(each.count, each.ours);
           else if (each.do === 'turn') await new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { mappingsOf } from '../../src/code-host/dotnet/process-mappings.js';
 import { ProcessorAllowance, processorMsOf, usageOf } from '../../src/code-host/dotnet/process-usage.js';
 
 /** Looks each 200 ms; the share of a processor that it uses, and of the time in which it has work. */
@@ -42,3 +44,22 @@ test('a process says what it takes; one that is gone says nothing', { skip: proc
   assert.ok((usageOf(process.pid)?.residentBytes ?? 0) > 1024 * 1024);
   assert.equal(processorMsOf(2 ** 30), undefined);
 });
+
+test(
+  'mappings are read beside the event loop, and no more of them than there may be',
+  {
+    skip: process.platform !== 'linux',
+  },
+  async () => {
+    const lines = readFileSync('/proc/self/maps', 'latin1').split('\n').length - 1;
+    let turns = 0;
+    let reading = true;
+    const count = (): void => void (reading && (turns++, setImmediate(count)));
+    setImmediate(count);
+    assert.deepEqual(await mappingsOf(process.pid), { sharedBytes: 0, tooMany: false });
+    assert.ok(turns >= lines / 100, `${turns} turns of the event loop for ${lines} lines`);
+    reading = false;
+    assert.equal((await mappingsOf(process.pid, Math.floor(lines / 2)))?.tooMany, true);
+    assert.equal(await mappingsOf(2 ** 30), undefined);
+  },
+);

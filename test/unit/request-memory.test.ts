@@ -10,6 +10,7 @@ import { appendRoute, type AppendRouteOptions } from '../../src/http/append-rout
 import { Gateway } from '../../src/http/gateway/gateway.js';
 import { ToldOwnership } from '../support/edge-pair.js';
 import { until } from '../support/service.js';
+import { peers } from '../support/peers.js';
 
 const MIB = 1024 * 1024;
 
@@ -59,7 +60,7 @@ test('an append that is stored is answered so, whatever the other answers of the
   const budget = new MemoryBudget({ processBytes: 64 * MIB, tenantBytes: 16 * MIB });
   const ownership = new ToldOwnership();
   ownership.tell('self');
-  const gateway = new Gateway({ ownership, deadlineMs: 1000 });
+  const gateway = new Gateway({ ownership, peers, deadlineMs: 1000 });
   t.after(() => gateway.close());
   const state = Buffer.from(JSON.stringify('x'.repeat(100_000)));
   let stored = 0;
@@ -105,6 +106,7 @@ test('bodies on their way to an owner that does not answer are held of the budge
   ownership.tell({ url: ownerUrl });
   const gateway = new Gateway({
     ownership,
+    peers,
     deadlineMs: 20_000,
     memory: { budget, waitMs: 1000, stallMs: 30_000 },
   });

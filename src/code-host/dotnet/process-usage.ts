@@ -17,7 +17,7 @@ const SHARED = /^RssShmem:\s+(\d+) kB$/m;
 const THREADS = /^Threads:\s+(\d+)$/m;
 
 /** What the kernel says of a process; undefined when that is gone, or may not be read, or where there is no /proc. */
-function procFile(pid: number, name: 'status' | 'maps' | 'stat'): string | undefined {
+export function procFile(pid: number, name: 'status' | 'stat' | 'schedstat'): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'latin1');
   } catch {
@@ -41,40 +41,6 @@ export function usageOf(pid: number): ProcessUsage | undefined {
         sharedResidentBytes: kibibytes(SHARED),
       };
 }
-
-const SHARED_MEMORY = /^([0-9a-f]+)-([0-9a-f]+) [-r][-w][-x]s \S+ \S+ \S+ +\/(?:dev\/zero|dev\/shm|memfd|SYSV)/gm;
-
-/**
- * Memory that a process has mapped as shared, taken or not: no limit of the kernel counts it, and what is taken of it stays so when
- * it is not resident any more. undefined where it may not be read. Costs some 300 µs.
- */
-export function sharedBytesOf(pid: number): number | undefined {
-  const text = procFile(pid, 'maps');
-  if (text === undefined) return undefined;
-  let bytes = 0;
-  for (const [, from = '0', to = '0'] of text.matchAll(SHARED_MEMORY)) bytes += parseInt(to, 16) - parseInt(from, 16);
-  return bytes;
-}
-
-/** Such memory past the assemblies, looked for when the process has mapped more than before, or after a while. */
-export class HiddenMemory {
-  #addressBytes = 0;
-  #at = -Infinity;
-  #sharedBytes = 0;
-
-  /** Bytes that are mapped and not resident; of which the honest are an assembly's. */
-  bytes(pid: number, { addressBytes, sharedResidentBytes }: ProcessUsage, now: number): number {
-    if (addressBytes >= this.#addressBytes + NOTED_BYTES || now >= this.#at + LOOK_AGAIN_MS) {
-      this.#addressBytes = addressBytes;
-      this.#at = now;
-      this.#sharedBytes = sharedBytesOf(pid) ?? 0;
-    }
-    return Math.max(0, this.#sharedBytes - sharedResidentBytes);
-  }
-}
-
-const NOTED_BYTES = 32 * 1024 * 1024;
-const LOOK_AGAIN_MS = 5000;
 
 /** Of the kernel's interface, whatever the ticks of its own clock are. */
 const TICKS_PER_SECOND = 100;

@@ -1,4 +1,5 @@
-import { excessOf, HiddenMemory, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
+import { MappedMemory, MAX_MAPPINGS } from './process-mappings.js';
+import { excessOf, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
 
 /** What has a process, or wants one: the runner of a tenant. */
 export interface PoolMember {
@@ -36,7 +37,7 @@ interface Place {
   idleSince: number | undefined;
   leaving: boolean;
   /** Of the process that it had when it was looked at last. */
-  process: { readonly pid: number; readonly allowance: ProcessorAllowance; readonly hidden: HiddenMemory } | undefined;
+  process: { readonly pid: number; readonly allowance: ProcessorAllowance; readonly mapped: MappedMemory } | undefined;
 }
 
 interface Waiter {
@@ -202,12 +203,15 @@ export class RunnerPool {
         place.process = {
           pid,
           allowance: new ProcessorAllowance(this.#options.spareProcessorMs, now),
-          hidden: new HiddenMemory(),
+          mapped: new MappedMemory(),
         };
-      const { allowance, hidden } = place.process;
-      const residentBytes = usage.residentBytes + hidden.bytes(pid, usage, now);
+      const { allowance, mapped } = place.process;
+      mapped.look(pid, usage, now);
+      const residentBytes = usage.residentBytes + mapped.hiddenBytes(usage);
       place.residentBytes = residentBytes;
-      const excess = excessOf({ ...usage, residentBytes }, maxResidentBytes, maxThreads);
+      const excess = mapped.tooMany
+        ? `mapped its memory in more than ${MAX_MAPPINGS.toLocaleString('en-US')} pieces`
+        : excessOf({ ...usage, residentBytes }, maxResidentBytes, maxThreads);
       const processor = this.#processorExcess(pid, allowance, member.busyMs, now);
       if (excess !== undefined) member.exceeded(excess, false);
       else if (processor !== undefined) member.exceeded(processor, true);

@@ -9,6 +9,7 @@ import { encodeLoad, encodeNamed } from './runner-codec.js';
 import type { Sliced } from '../../core/slices.js';
 import { sliceFrame } from './frame-slices.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
+import { type Overrun, WorkDeadline } from './work-deadline.js';
 
 /** Why a request came to nothing. */
 export class RunnerFailure extends Error {
@@ -71,9 +72,8 @@ export class RunnerSession {
   readonly #writers: FrameWriter[] = [];
   readonly #loaded = new Set<string>();
   #requestId = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #armedUntil = 0;
-  #overran: number | undefined;
+  readonly #deadline: WorkDeadline;
+  #overran: Overrun | undefined;
   #exceeded = false;
   #isReady = false;
   /** Its answer is here, and being read: whatever becomes of the process. */
@@ -109,7 +109,14 @@ export class RunnerSession {
     });
     if (this.#process.pid !== undefined)
       observer.onProcessStart?.({ role: 'runner', tenantId, pid: this.#process.pid });
-    this.#arm(options.startDeadlineMs);
+    this.#deadline = new WorkDeadline({
+      pid: () => this.#process.pid,
+      onOverrun: (overrun) => {
+        this.#overran = overrun;
+        this.#process.kill(overrun.reason);
+      },
+    });
+    this.#deadline.arm(options.startDeadlineMs);
     void this.#process.ready.then((ready) => {
       if (!ready) return;
       this.#isReady = true;
@@ -240,7 +247,7 @@ export class RunnerSession {
       return undefined;
     }
     // It has answered: what it takes to read that is not its time.
-    clearTimeout(this.#timer);
+    this.#deadline.disarm();
     const reading = sliceFrame(
       head.exchange.decode(frame),
       (answer) => {
@@ -285,14 +292,13 @@ export class RunnerSession {
     head.writer.begin(head.requestId, Tag.States);
     const failed = (error: unknown): void => this.#notSupplied(head, error);
     // It waits for the host, and goes on with what is left of its time.
-    clearTimeout(this.#timer);
-    const left = Math.max(1, this.#armedUntil - performance.now());
+    this.#deadline.pause();
     try {
       return sliceFrame(
         supply(frame.payload, head.writer),
         () => {
           this.#process.send(head.writer.end());
-          if (this.#pending[0] === head) this.#arm(head.exchange.deadlineMs, left);
+          if (this.#pending[0] === head) this.#deadline.resume();
         },
         failed,
       );
@@ -333,26 +339,18 @@ export class RunnerSession {
   }
 
   #armHead(): void {
-    clearTimeout(this.#timer);
-    if (!this.#isReady) this.#arm(this.#options.startDeadlineMs);
-    else if (this.#pending[0] !== undefined) this.#arm(this.#pending[0].exchange.deadlineMs);
-  }
-
-  #arm(milliseconds: number, left = milliseconds): void {
-    clearTimeout(this.#timer);
-    this.#armedUntil = performance.now() + left;
-    this.#timer = setTimeout(() => {
-      this.#overran = milliseconds;
-      this.#process.kill(`overran its ${milliseconds.toLocaleString('en-US')} ms`);
-    }, left);
+    if (!this.#isReady) this.#deadline.arm(this.#options.startDeadlineMs);
+    else if (this.#pending[0] !== undefined) this.#deadline.arm(this.#pending[0].exchange.deadlineMs);
+    else this.#deadline.disarm();
   }
 
   #failAll(end: ProcessEnd): void {
-    clearTimeout(this.#timer);
+    this.#deadline.disarm();
     let failure: RunnerFailure;
     if (end.neverReady && !end.killedFromOutside && end.reason !== CLOSED)
       failure = new RunnerFailure('start', end.reason);
-    else if (this.#overran !== undefined) failure = new RunnerFailure('overran', end.reason);
+    else if (this.#overran !== undefined)
+      failure = new RunnerFailure('overran', end.reason, { killedFromOutside: this.#overran.fromOutside });
     else if (end.breach) failure = new RunnerFailure('breach', end.reason);
     else {
       const { killedFromOutside } = end;

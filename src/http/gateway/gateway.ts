@@ -9,6 +9,7 @@ import { UNBOUNDED_REQUESTS, type MemoryOfRequests } from '../request-memory.js'
 import { ForwardCall, type Attempt, type Failure } from './forward-call.js';
 import { forwardedHeaders, isForwarded, NOT_OWNER, targetOf } from './headers.js';
 import { OwnerPools } from './owner-pools.js';
+import type { Peers } from './peers.js';
 
 export type ForwardOutcome =
   /** The client has an answer of the owner. */
@@ -33,6 +34,7 @@ export interface GatewayObserver {
 
 export interface GatewayOptions {
   readonly ownership: Ownership;
+  readonly peers: Peers;
   /** How long a request may wait for an owner that serves it. */
   readonly deadlineMs: number;
   readonly observer?: GatewayObserver | undefined;
@@ -84,12 +86,15 @@ const HEARSAY_MS = 1_000;
  */
 export class Gateway {
   readonly #options: GatewayOptions;
-  readonly #pools = new OwnerPools();
+  readonly peers: Peers;
+  readonly #pools: OwnerPools;
   readonly #calls = new Set<{ readonly call: ForwardCall; readonly request: ForwardedRequest; readonly url: string }>();
   #closing = false;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
+    this.peers = options.peers;
+    this.#pools = new OwnerPools(options.peers.tls);
     options.ownership.onChange(() => {
       // There are other processes: what is sent to them needs not wait for it.
       void this.#pools.load();
@@ -235,7 +240,7 @@ export class Gateway {
       const options = {
         path: targetOf(request),
         method: request.method as 'GET',
-        headers: forwardedHeaders(request, requestId, commandId),
+        headers: forwardedHeaders(request, this.peers, requestId, commandId),
         body: body ?? null,
       };
       if (!(await this.#pools.dispatch(url, lasting || !repeatable, options, call))) call.cancel('closing');

@@ -1,15 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../../core/errors.js';
+import type { Peers } from './peers.js';
 
-/**
- * Set on what one process sends on to another, which then never sends it further. A client that sets it only gives up its own
- * forwarding: it is told 503 where it would have been forwarded.
- */
-const FORWARDED = 'statefold-forwarded';
+/** Set on what one process sends on to another, which then never sends it further, with the proof of `Peers`: from anybody else it is refused. */
+export const FORWARDED = 'statefold-forwarded';
 /** On a 503: the request was not begun, since this process does not own the tenant. */
 export const NOT_OWNER = 'statefold-not-owner';
 /** On a forwarded append without an `Idempotency-Key`: the id under which its answer is remembered, so that forwarding it twice stores it once. */
-const COMMAND_ID = 'statefold-command-id';
+export const COMMAND_ID = 'statefold-command-id';
 
 const UUIDV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -37,6 +35,7 @@ const NOT_SENT_BACK = new Set([
   'upgrade',
 ]);
 
+/** Another process sent it: the edge lets in none that doesn't prove it. */
 export const isForwarded = (request: IncomingMessage): boolean => request.headers[FORWARDED] !== undefined;
 
 /** @throws StatefoldError INVALID_REQUEST when a gateway's id has another shape */
@@ -52,7 +51,12 @@ export function forwardedCommandId(request: IncomingMessage): string | undefined
 }
 
 /** Headers of the forwarded request, names and values in turn. */
-export function forwardedHeaders(request: IncomingMessage, requestId: string, commandId?: string): string[] {
+export function forwardedHeaders(
+  request: IncomingMessage,
+  peers: Pick<Peers, 'proof'>,
+  requestId: string,
+  commandId?: string,
+): string[] {
   const headers: string[] = [];
   const { rawHeaders, socket } = request;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
@@ -62,9 +66,10 @@ export function forwardedHeaders(request: IncomingMessage, requestId: string, co
   const from = [request.headers['x-forwarded-for'], socket.remoteAddress]
     .flat()
     .filter((hop) => hop !== undefined && hop !== '');
-  headers.push('X-Request-Id', requestId, 'Statefold-Forwarded', '1');
+  headers.push('X-Request-Id', requestId);
   if (from.length > 0) headers.push('X-Forwarded-For', from.join(', '));
   if (commandId !== undefined) headers.push('Statefold-Command-Id', commandId);
+  headers.push('Statefold-Forwarded', peers.proof(request.method ?? '', targetOf(request), headers));
   return headers;
 }
 

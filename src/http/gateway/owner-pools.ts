@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
-import type { Dispatcher, Pool } from 'undici';
+import type { buildConnector, Dispatcher, Pool } from 'undici';
+import type { PeerTls } from './peer-tls.js';
 
 /** Connections that are kept to one owner; requests past them wait. */
 const KEPT = 64;
@@ -15,15 +16,28 @@ interface Owner {
   usedAt: number;
 }
 
+interface LoadedClient {
+  readonly Pool: typeof Pool;
+  readonly connect: buildConnector.connector;
+}
+
 /** Connections to the other processes: kept ones for what is short, and one of its own for what may last or must not be sent twice. */
 export class OwnerPools {
   readonly #owners = new Map<string, Owner>();
-  #loading: Promise<typeof Pool> | undefined;
+  readonly #tls: PeerTls | undefined;
+  #loading: Promise<LoadedClient> | undefined;
   #closed = false;
 
+  constructor(tls?: PeerTls) {
+    this.#tls = tls;
+  }
+
   /** The client is a third of all packages that a start would load: a process that is alone never does. */
-  load(): Promise<typeof Pool> {
-    return (this.#loading ??= import('undici').then((undici) => undici.Pool));
+  load(): Promise<LoadedClient> {
+    return (this.#loading ??= import('undici').then(({ Pool, buildConnector }) => ({
+      Pool,
+      connect: connectorOf(buildConnector, this.#tls),
+    })));
   }
 
   /**
@@ -36,9 +50,9 @@ export class OwnerPools {
     options: Omit<Dispatcher.DispatchOptions, 'origin'>,
     handler: Dispatcher.DispatchHandler,
   ): Promise<boolean> {
-    const Pool = await this.load();
+    const client = await this.load();
     if (this.#closed) return false;
-    const owner = this.#owner(url, Pool);
+    const owner = this.#owner(url, client);
     owner.usedAt = performance.now();
     (single ? owner.single : owner.kept).dispatch({ ...options, headersTimeout: HEADERS_MS, bodyTimeout: 0 }, handler);
     return true;
@@ -51,7 +65,7 @@ export class OwnerPools {
     await Promise.all(owners.flatMap(({ kept, single }) => [kept.destroy(), single.destroy()]));
   }
 
-  #owner(url: string, OwnerPool: typeof Pool): Owner {
+  #owner(url: string, { Pool, connect }: LoadedClient): Owner {
     let owner = this.#owners.get(url);
     if (owner !== undefined) return owner;
     const before = performance.now() - UNUSED_MS;
@@ -63,14 +77,22 @@ export class OwnerPools {
       void single.close();
     }
     const { origin } = new URL(url);
-    const connect = { timeout: CONNECT_MS, keepAlive: true };
     owner = {
-      kept: new OwnerPool(origin, { connections: KEPT, pipelining: 1, connect }),
+      kept: new Pool(origin, { connections: KEPT, pipelining: 1, connect }),
       // Of these there are never more than clients of this process have connections.
-      single: new OwnerPool(origin, { connections: null, pipelining: 0, connect }),
+      single: new Pool(origin, { connections: null, pipelining: 0, connect }),
       usedAt: 0,
     };
     this.#owners.set(url, owner);
     return owner;
   }
+}
+
+/** Connects to another process, with the certificate of the time. */
+export function connectorOf(build: typeof buildConnector, tls: PeerTls | undefined): buildConnector.connector {
+  const connector = (): buildConnector.connector => build({ timeout: CONNECT_MS, keepAlive: true, ...tls?.current });
+  let connect = connector();
+  // Connections of before stay as long as they are good.
+  tls?.onRenewed(() => (connect = connector()));
+  return (options, callback) => connect(options, callback);
 }

@@ -60,7 +60,7 @@ export class Tunnels {
     return new Promise((resolve) => {
       const { protocol, hostname, port } = new URL(url);
       const headers = [
-        ...forwardedHeaders(request, requestId),
+        ...forwardedHeaders(request, this.gateway.peers, requestId),
         'Connection',
         'Upgrade',
         'Upgrade',
@@ -72,6 +72,7 @@ export class Tunnels {
         path: targetOf(request),
         headers: ['Host', new URL(url).host, ...headers],
         agent: false,
+        ...(protocol === 'https:' ? this.gateway.peers.tls?.current : {}),
         timeout: HANDSHAKE_MS,
       });
       let settled = false;

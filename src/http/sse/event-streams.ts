@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
-import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
@@ -9,10 +8,10 @@ import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator } from '../auth.js';
-import { Backlog, BACKLOG_LIMITS, type BacklogLimits } from '../backlog.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
+import { STREAM_LIMITS, type StreamLimits, type StreamMemory, type StreamsMemory } from '../stream-memory.js';
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
@@ -22,18 +21,18 @@ export interface EventStreamsOptions {
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly limits?: Partial<EventStreamsLimits>;
   readonly timers?: Timers;
-  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
-  readonly budget?: MemoryBudget;
+  /** What is pushed and not read yet, of all streams. */
+  readonly memory: StreamsMemory;
 }
 
-export interface EventStreamsLimits extends BacklogLimits {
+export interface EventStreamsLimits extends StreamLimits {
   /** Between two keep-alive comments. */
   readonly keepAliveMs: number;
   /** What the client is told to wait before it reconnects. */
   readonly retryMs: number;
 }
 
-const DEFAULT_LIMITS: EventStreamsLimits = { ...BACKLOG_LIMITS, keepAliveMs: 20_000, retryMs: 3_000 };
+const DEFAULT_LIMITS: EventStreamsLimits = { ...STREAM_LIMITS, keepAliveMs: 20_000, retryMs: 3_000 };
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
 
@@ -90,14 +89,13 @@ export class EventStreams {
       return;
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
-    const hold = (this.#options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const now = (): number => this.#pulse.now;
-    const stream = new EventStream(response, keyId, followed, limits.keepAliveMs, now, new Backlog(limits, hold, now));
+    const memory = this.#options.memory.open(tenantId, () => stream.subscription?.resume());
+    const stream: EventStream<T> = new EventStream(response, keyId, followed, limits, () => this.#pulse.now, memory);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
       stream.subscription?.close();
-      hold.close();
+      memory.close();
       this.#streams.delete(stream);
       this.#pulse.delete(stream);
     });
@@ -129,6 +127,7 @@ function lastEventId(request: IncomingMessage): number | undefined {
 
 /** One open stream of whatever items. */
 class EventStream<T> implements Subscriber<T>, Beating {
+  readonly rereads = true;
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
   #ended = false;
@@ -137,15 +136,15 @@ class EventStream<T> implements Subscriber<T>, Beating {
     private readonly response: ServerResponse,
     readonly keyId: string,
     private readonly followed: Followed<T>,
-    private readonly keepAliveMs: number,
-    now: () => number,
-    private readonly backlog: Backlog,
+    private readonly limits: EventStreamsLimits,
+    private readonly now: () => number,
+    private readonly memory: StreamMemory,
   ) {
-    this.#nextKeepAlive = now() + keepAliveMs;
+    this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
-      backlog.shrank(0);
-      if (!backlog.full || this.#ended) return;
-      backlog.drained();
+      memory.settle(response.writableLength);
+      if (!memory.full || this.#ended) return;
+      memory.drained();
       this.subscription?.resume();
     });
   }
@@ -154,11 +153,13 @@ class EventStream<T> implements Subscriber<T>, Beating {
     return this.followed.endedBy?.(change) === true;
   }
 
-  push(item: T): boolean {
-    return (
-      this.response.write(this.followed.encode(item).serverSentEvent) ||
-      this.backlog.admits(this.response.writableLength)
-    );
+  push(item: T): boolean | 'later' {
+    const { serverSentEvent } = this.followed.encode(item);
+    if (!this.memory.tryPush(serverSentEvent, this.response.writableLength, this.now())) return 'later';
+    if (this.response.write(serverSentEvent) || this.response.writableLength <= this.limits.maxBufferedBytes)
+      return true;
+    this.memory.fill(this.now());
+    return false;
   }
 
   ended(): void {
@@ -166,12 +167,11 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    if (this.backlog.full) {
-      if (this.backlog.overdue(now)) this.response.destroy();
-      return;
-    }
-    if (now < this.#nextKeepAlive) return;
-    this.#nextKeepAlive = now + this.keepAliveMs;
+    this.memory.settle(this.response.writableLength);
+    this.memory.beat();
+    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) return void this.response.destroy();
+    if (this.memory.full || now < this.#nextKeepAlive) return;
+    this.#nextKeepAlive = now + this.limits.keepAliveMs;
     this.response.write(': keep-alive\n\n');
   }
 
@@ -181,6 +181,6 @@ class EventStream<T> implements Subscriber<T>, Beating {
     this.subscription?.close();
     this.response.end();
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
-    this.backlog.fill();
+    this.memory.fill(this.now());
   }
 }

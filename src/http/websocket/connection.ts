@@ -3,8 +3,8 @@ import type { RawData, WebSocket } from 'ws';
 import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
-import type { Backlog, BacklogLimits } from '../backlog.js';
 import type { Followed } from '../followed.js';
+import type { StreamLimits, StreamMemory } from '../stream-memory.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
 export const CLOSE = {
@@ -18,7 +18,7 @@ export const CLOSE = {
   tooSlow: 4429,
 } as const;
 
-export interface ConnectionLimits extends BacklogLimits {
+export interface ConnectionLimits extends StreamLimits {
   /** Between two `ping` messages. */
   readonly pingIntervalMs: number;
 }
@@ -26,8 +26,6 @@ export interface ConnectionLimits extends BacklogLimits {
 const MAX_MISSED_PONGS = 2;
 /** Messages and protocol frames that a client may send between two pings; it needs one. */
 const MAX_FRAMES_PER_PING = 32;
-/** So much is not held of memory: it is what the messages of one turn take until they are written. */
-export const UNCOUNTED_BYTES = 64 * 1024;
 /** How long a socket that was told to close has for it. */
 const CLOSE_GRACE_MS = 5_000;
 const PING = '{"type":"ping"}';
@@ -35,6 +33,7 @@ const TEXT = { binary: false } as const;
 
 /** One open WebSocket: pushes items, each as a message, pings, and gives up on a client that is gone, too slow or out of line. */
 export class StreamConnection<T> implements Subscriber<T>, Beating {
+  readonly rereads = true;
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
   #framesSincePing = 0;
@@ -47,30 +46,32 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly transport: Duplex,
     readonly keyId: string,
     private readonly followed: Followed<T>,
-    private readonly pingIntervalMs: number,
+    private readonly limits: ConnectionLimits,
     private readonly now: () => number,
-    private readonly backlog: Backlog,
+    private readonly memory: StreamMemory,
   ) {
-    this.#nextPing = now() + pingIntervalMs;
-    transport.on('drain', () => backlog.shrank(socket.bufferedAmount));
+    this.#nextPing = now() + limits.pingIntervalMs;
+    transport.on('drain', () => memory.settle(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
     socket.on('pong', () => this.#frame());
   }
 
-  push(item: T): boolean {
+  push(item: T): boolean | 'later' {
     if (this.socket.readyState !== this.socket.OPEN) return false;
     const { message } = this.followed.encode(item);
+    const { bufferedAmount } = this.socket;
+    if (!this.memory.tryPush(message, bufferedAmount, this.now())) return 'later';
     this.#cork();
-    const buffered = this.socket.bufferedAmount + message.length;
-    if (this.backlog.admits(buffered)) {
+    if (bufferedAmount + message.length <= this.limits.maxBufferedBytes) {
       this.socket.send(message, TEXT);
       return true;
     }
+    this.memory.fill(this.now());
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
       if (error !== undefined && error !== null) return;
-      this.backlog.drained();
+      this.memory.drained();
       this.subscription?.resume();
     });
     return false;
@@ -87,22 +88,23 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    this.backlog.shrank(this.socket.bufferedAmount);
+    this.memory.settle(this.socket.bufferedAmount);
+    this.memory.beat();
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
       return;
     }
-    if (this.backlog.overdue(now)) {
+    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) {
       this.#tooSlow();
       return;
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
-      if (this.backlog.full) this.#tooSlow();
+      if (this.memory.full) this.#tooSlow();
       else this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
       return;
     }
-    this.#nextPing = now + this.pingIntervalMs;
+    this.#nextPing = now + this.limits.pingIntervalMs;
     this.#awaitedPongs++;
     this.#framesSincePing = 0;
     this.socket.send(PING);

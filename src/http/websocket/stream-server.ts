@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { UNBOUNDED, type MemoryBudget } from '../../core/budget.js';
 import type { Catalog } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
@@ -11,11 +10,11 @@ import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import type { Authenticator, Principal } from '../auth.js';
-import { Backlog, BACKLOG_LIMITS } from '../backlog.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
-import { CLOSE, StreamConnection, UNCOUNTED_BYTES, type ConnectionLimits } from './connection.js';
+import { STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
+import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
   readonly hub: FeedHub;
@@ -29,12 +28,12 @@ export interface StreamServerOptions {
   readonly logger: Logger;
   readonly limits?: Partial<ConnectionLimits>;
   readonly timers?: Timers;
-  /** What is pushed and not read yet is held of it; without it nothing is bounded but by connection. */
-  readonly budget?: MemoryBudget;
+  /** What is pushed and not read yet, of all streams. */
+  readonly memory: StreamsMemory;
   readonly onConnections?: (open: number) => void;
 }
 
-const DEFAULT_LIMITS: ConnectionLimits = { ...BACKLOG_LIMITS, pingIntervalMs: 20_000 };
+const DEFAULT_LIMITS: ConnectionLimits = { ...STREAM_LIMITS, pingIntervalMs: 20_000 };
 const BEAT_MS = 1_000;
 
 /** A connection as it is ended from outside, whatever its items are. */
@@ -145,11 +144,16 @@ export class StreamServer {
     release: () => void,
     { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
   ): void {
-    const hold = (this.options.budget ?? UNBOUNDED).tenant(tenantId).hold('streams');
-    const limits = this.#limits;
-    const now = (): number => this.#pulse.now;
-    const backlog = new Backlog(limits, hold, now, UNCOUNTED_BYTES);
-    const connection = new StreamConnection(socket, transport, keyId, followed, limits.pingIntervalMs, now, backlog);
+    const memory = this.options.memory.open(tenantId, () => connection.subscription?.resume());
+    const connection: StreamConnection<T> = new StreamConnection(
+      socket,
+      transport,
+      keyId,
+      followed,
+      this.#limits,
+      () => this.#pulse.now,
+      memory,
+    );
     this.#connections.add(connection);
     this.#pulse.add(connection);
     let ofKey = this.#byKey.get(keyId);
@@ -159,7 +163,7 @@ export class StreamServer {
     socket.on('error', (error) => this.options.logger.debug({ err: error, tenantId }, 'a WebSocket failed'));
     socket.once('close', () => {
       connection.subscription?.close();
-      hold.close();
+      memory.close();
       this.#connections.delete(connection);
       this.#pulse.delete(connection);
       ofKey.delete(connection);

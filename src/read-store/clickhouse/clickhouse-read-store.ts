@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
-import type { Block, ReadStore, SinkStream, Watermark } from '../read-store.js';
+import { bytesOfRow, type Block, type ReadStore, type Row, type SinkStream, type Watermark } from '../read-store.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
 import { encodeBlock } from './row-binary.js';
@@ -25,6 +25,10 @@ export interface ClickHouseReadStoreOptions {
 const TABLES = ['watermarks', 'events', 'aggregate_states', 'projection_states', 'notifications'] as const;
 /** Rows of one block that may be left out before the block counts as refused for a reason that isn't theirs. */
 const MAX_REJECTED = 16;
+/** A statement takes about so much at most: its rows are in memory here, in the engine's answer to a retry, and in the engine. */
+const MAX_INSERT_BYTES = 16 * 1024 * 1024;
+/** Of one tenant's rows in a block; each row that is refused takes some ten, of a thousand. */
+const MAX_HALVINGS = 64;
 /** `async_insert=0`: an acknowledged block is in its table. `workload`: in the embedded engine, the places kept for the service. */
 const SETTINGS = { async_insert: 0, workload: 'statefold', type_json_skip_duplicated_paths: 0 } as const;
 
@@ -72,28 +76,46 @@ export class ClickHouseReadStore implements ReadStore {
   }
 
   async insert(block: Block): Promise<void> {
-    if (block.rows.length === 0) return;
     const rejections: Rejection[] = [];
-    await this.#insert(block, rejections);
+    for (const portion of portionsOf(block)) await this.#insert(portion, rejections, { left: MAX_HALVINGS });
     for (const { table, reason } of rejections) {
       this.#options.logger.error({ table, reason }, 'A row was left out of the read store: the engine refuses it');
       this.#options.onRowRejected?.(table, reason);
     }
   }
 
-  /** Halves a refused block until the row that is refused stands alone; that one goes in without its JSON columns, or not at all. */
-  async #insert(block: Block, rejections: Rejection[]): Promise<void> {
+  /**
+   * Parts a refused block by tenants, then halves it until the row that is refused stands alone; that one goes in without its JSON
+   * columns, or not at all. Of a tenant with many such rows the rest goes in without them, rather than one by one while others wait.
+   */
+  async #insert(block: Block, rejections: Rejection[], halvings: { left: number }): Promise<void> {
     try {
       await this.#write(block, false);
     } catch (error) {
       if (!refusesRows(error)) throw unavailable(`did not take a block of ${block.table}`, error);
-      const half = Math.ceil(block.rows.length / 2);
-      if (block.rows.length > 1) {
-        for (const rows of [block.rows.slice(0, half), block.rows.slice(half)])
-          await this.#insert({ ...block, rows } as Block, rejections);
+      const tenants = new Set(block.rows.map(({ tenant }) => tenant));
+      if (tenants.size > 1) {
+        for (const tenant of tenants) {
+          const rows = (block.rows as readonly Row[]).filter((row) => row.tenant === tenant);
+          await this.#insert({ ...block, rows } as Block, rejections, { left: MAX_HALVINGS });
+        }
         return;
       }
-      await this.#insertAlone(block, rejections);
+      if (block.rows.length === 1) return this.#insertAlone(block, rejections);
+      if (halvings.left-- <= 0 && !refusesForMemory(error) && (await this.#isTakenWithoutJson(block))) return;
+      const half = Math.ceil(block.rows.length / 2);
+      for (const rows of [block.rows.slice(0, half), block.rows.slice(half)])
+        await this.#insert({ ...block, rows } as Block, rejections, halvings);
+    }
+  }
+
+  async #isTakenWithoutJson(block: Block): Promise<boolean> {
+    try {
+      await this.#write(block, true);
+      return true;
+    } catch (error) {
+      if (refusesRows(error)) return false;
+      throw unavailable(`did not take a block of ${block.table}`, error);
     }
   }
 
@@ -252,6 +274,19 @@ export class ClickHouseReadStore implements ReadStore {
     this.#client = { endpoint, client };
     return client;
   }
+}
+
+function* portionsOf(block: Block): Generator<Block> {
+  let [first, bytes] = [0, 0];
+  for (const [i, row] of (block.rows as readonly Row[]).entries()) {
+    const own = bytesOfRow(row);
+    if (i > first && bytes + own > MAX_INSERT_BYTES) {
+      yield { ...block, rows: block.rows.slice(first, i) } as Block;
+      [first, bytes] = [i, 0];
+    }
+    bytes += own;
+  }
+  if (first < block.rows.length) yield { ...block, rows: block.rows.slice(first) } as Block;
 }
 
 /** The client's own timeout is for silence in a long answer; calls have deadlines of their own. */

@@ -1,4 +1,11 @@
-import type { AggregateStateRow, Block, EventRow, NotificationRow, ProjectionStateRow } from '../read-store.js';
+import {
+  bytesOfRow,
+  type AggregateStateRow,
+  type Block,
+  type EventRow,
+  type NotificationRow,
+  type ProjectionStateRow,
+} from '../read-store.js';
 
 /** Builds ClickHouse's RowBinary, growing as needed. JSON goes in as the bytes it is: nothing is parsed or escaped. */
 export class RowBinaryWriter {
@@ -149,20 +156,27 @@ export interface EncodedBlock {
 /** @param emptyJson the JSON columns are given, as `{}`: for a row that the engine refuses to derive them for. */
 export function encodeBlock(block: Block, emptyJson = false): EncodedBlock {
   const extra = emptyJson ? JSON_COLUMNS[block.table] : [];
+  let estimate = block.rows.length * 128;
+  for (const row of block.rows) estimate += bytesOfRow(row);
   switch (block.table) {
     case 'events':
-      return encode(EVENTS, block.rows, extra);
+      return encode(EVENTS, block.rows, extra, estimate);
     case 'aggregate_states':
-      return encode(AGGREGATE_STATES, block.rows, extra);
+      return encode(AGGREGATE_STATES, block.rows, extra, estimate);
     case 'projection_states':
-      return encode(PROJECTION_STATES, block.rows, extra);
+      return encode(PROJECTION_STATES, block.rows, extra, estimate);
     case 'notifications':
-      return encode(NOTIFICATIONS, block.rows, extra);
+      return encode(NOTIFICATIONS, block.rows, extra, estimate);
   }
 }
 
-function encode<Row>(table: Table<Row>, rows: readonly Row[], extra: readonly string[]): EncodedBlock {
-  const writer = new RowBinaryWriter(rows.length * 384);
+function encode<Row>(
+  table: Table<Row>,
+  rows: readonly Row[],
+  extra: readonly string[],
+  estimate: number,
+): EncodedBlock {
+  const writer = new RowBinaryWriter(estimate);
   for (const row of rows) {
     for (const [, write] of table.columns) write(writer, row);
     for (const _ of extra) writer.string('{}');

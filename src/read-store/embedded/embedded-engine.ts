@@ -44,7 +44,7 @@ const HTTP_LIMITS = {
   queries: 4,
   reserved: 3,
   queueMs: 10_000,
-  maxInsertBytes: 256 * 1024 * 1024,
+  maxInsertBytes: 64 * 1024 * 1024,
   maxQueryBytes: 1024 * 1024,
   stallMs: 60_000,
 };

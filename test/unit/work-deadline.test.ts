@@ -1,0 +1,170 @@
+// Whose time counts for a deadline: the code's own, and not what it waits for a processor, a disk, or someone who stopped it.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { schedulingOf, WorkDeadline, type Overrun, type Scheduling } from '../../src/code-host/dotnet/work-deadline.js';
+
+/** A thread that has such a share of the time a processor, and waits for one in the rest; or is in another state. */
+function thread(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] });
+  const world = {
+    now: 0,
+    waitedMs: 0,
+    state: 'R',
+    /** Of the time in which it waits for a processor. */
+    waits: 0,
+    known: true,
+    looks: 0,
+    overruns: [] as (Overrun & { readonly at: number })[],
+    deadline: undefined as unknown as WorkDeadline,
+    pass(milliseconds: number, step = 5) {
+      for (let left = milliseconds; left > 0; left -= step) {
+        world.now += step;
+        world.waitedMs += step * world.waits;
+        t.mock.timers.tick(step);
+      }
+    },
+  };
+  const scheduling = (): Scheduling => {
+    world.looks++;
+    return { state: world.state, waitedMs: world.known ? world.waitedMs : undefined };
+  };
+  world.deadline = new WorkDeadline({
+    pid: () => 1,
+    scheduling,
+    now: () => world.now,
+    onOverrun: (overrun) => world.overruns.push({ ...overrun, at: world.now }),
+  });
+  return world;
+}
+
+for (const [what, state, waits] of [
+  ['code that spins', 'R', 0],
+  ['code that sleeps', 'S', 0],
+] as const)
+  test(`${what} has its deadline, and no more`, (t) => {
+    const w = thread(t);
+    [w.state, w.waits] = [state, waits];
+    w.deadline.arm(1000);
+    w.pass(995);
+    assert.equal(w.overruns.length, 0);
+    w.pass(20);
+    assert.deepEqual(
+      w.overruns.map(({ reason, fromOutside, at }) => [reason, fromOutside, at >= 1000]),
+      [['overran its 1,000 ms', false, true]],
+    );
+    w.pass(5000);
+    assert.equal(w.overruns.length, 1);
+  });
+
+test('what is answered in time is not looked at, and one that is disarmed never overruns', (t) => {
+  const w = thread(t);
+  for (let i = 0; i < 100; i++) {
+    w.deadline.arm(1000);
+    w.pass(200);
+    w.deadline.disarm();
+  }
+  w.pass(20_000, 100);
+  assert.deepEqual([w.looks, w.overruns], [0, []]);
+});
+
+test('time in which it waits for a processor does not count', (t) => {
+  const w = thread(t);
+  w.waits = 0.8;
+  w.deadline.arm(1000);
+  // Before the first look it is not known: a quarter of the deadline counts as a whole.
+  w.pass(250 + 3700);
+  assert.equal(w.overruns.length, 0);
+  w.pass(300);
+  assert.deepEqual(
+    w.overruns.map(({ reason, fromOutside }) => [reason, fromOutside]),
+    [['overran its 1,000 ms', false]],
+  );
+});
+
+test('it is given up in the end; with hardly any processor that says nothing of the code', (t) => {
+  for (const [waits, fromOutside] of [
+    [0.99, true],
+    [0.93, false],
+  ] as const) {
+    const w = thread(t);
+    w.waits = waits;
+    w.deadline.arm(1000);
+    w.pass(9_500);
+    assert.equal(w.overruns.length, 0);
+    w.pass(1000);
+    assert.deepEqual(
+      w.overruns.map((one) => [one.reason, one.fromOutside]),
+      [['overran its 1,000 ms: it had no answer after 10,000 ms', fromOutside]],
+    );
+    t.mock.timers.reset();
+  }
+});
+
+test('one that is stopped is given up after as long, and not for itself; a disk may take its time', (t) => {
+  const w = thread(t);
+  w.state = 'T';
+  w.deadline.arm(1000);
+  w.pass(1300);
+  assert.deepEqual(
+    w.overruns.map(({ reason, fromOutside }) => [reason, fromOutside]),
+    [['overran its 1,000 ms: it was stopped', true]],
+  );
+  w.state = 'D';
+  w.deadline.arm(1000);
+  w.pass(8000);
+  assert.equal(w.overruns.length, 1);
+  w.state = 'R';
+  w.pass(1300);
+  assert.deepEqual(w.overruns.at(-1)?.reason, 'overran its 1,000 ms');
+});
+
+test('where the kernel counts no waiting all time counts, as it passes', (t) => {
+  const w = thread(t);
+  [w.known, w.waits] = [false, 0.8];
+  w.deadline.arm(1000);
+  w.pass(1020);
+  assert.equal(w.overruns.length, 1);
+});
+
+test('time in which this process stood still counts as that of two looks at most', (t) => {
+  const w = thread(t);
+  w.deadline.arm(1000);
+  w.pass(100);
+  // Suspended, or its event loop held: the timer is late by an hour.
+  w.now += 3_600_000;
+  w.pass(160);
+  assert.equal(w.overruns.length, 0);
+  w.pass(600);
+  assert.equal(w.overruns.length, 1);
+});
+
+test('what it waits for the host is not its time', (t) => {
+  const w = thread(t);
+  w.deadline.arm(1000);
+  w.pass(600);
+  w.deadline.pause();
+  w.pass(5000);
+  w.deadline.resume();
+  w.pass(380);
+  assert.equal(w.overruns.length, 0);
+  w.pass(40);
+  assert.equal(w.overruns.length, 1);
+});
+
+test('an answer that is there when the deadline is over counts', (t) => {
+  const w = thread(t);
+  w.deadline.arm(20);
+  // The mock runs the last look in the tick after the timer's.
+  w.now += 20;
+  t.mock.timers.tick(19);
+  w.deadline.disarm();
+  w.pass(1000);
+  assert.equal(w.overruns.length, 0);
+});
+
+test('the kernel tells of a process, and nothing of one that is gone', { skip: process.platform !== 'linux' }, () => {
+  const found = schedulingOf(process.pid);
+  assert.match(found?.state ?? '', /^[RSD]$/);
+  assert.ok(found?.waitedMs === undefined || found.waitedMs >= 0);
+  assert.equal(schedulingOf(2 ** 30), undefined);
+});
