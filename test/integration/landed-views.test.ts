@@ -1,7 +1,7 @@
 // The views over what Kafka Connect lands (connectors/clickhouse) must say of each record what every reader of the log says: accepted
 // or void. Logs come from the simulator: takeovers, zombies, lost answers and duplicates, with the truth beside them.
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { it, type TestContext } from 'node:test';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
 import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/records.js';
 import { planOf, simulate } from '../simulator/plans.js';
@@ -9,6 +9,7 @@ import type { Truth } from '../simulator/truth.js';
 import { CHANGES, codecs, EVENTS } from '../simulator/world.js';
 import { land, landedChange, landedEvent, makeLandingTables, select, type LandedRow } from '../support/landed.js';
 import { ChangesJudge, EventsJudge } from '../support/rules.js';
+import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { startEngine } from './read-store-fixture.js';
 
 const SEEDS = 60;
@@ -39,15 +40,20 @@ async function simulatedLog(seed: number): Promise<SimulatedLog> {
   return { tenant, events, changes, truth };
 }
 
+/** An engine with the tables and views of the connectors. */
+async function landingEngine(context: TestContext): Promise<ClickHouseEndpoint> {
+  const engine = startEngine(context);
+  await engine.ready(60_000);
+  const endpoint = engine.endpoint() ?? assert.fail('the engine is ready, and has no endpoint');
+  await makeLandingTables(endpoint);
+  return endpoint;
+}
+
 it(
   '1, 5, 8, 9: the views over landed records hold the accepted ones, and no void one',
   { timeout: 120_000 },
   async (context) => {
-    const engine = startEngine(context);
-    await engine.ready(60_000);
-    const endpoint = engine.endpoint();
-    assert.ok(endpoint !== undefined);
-    await makeLandingTables(endpoint);
+    const endpoint = await landingEngine(context);
 
     let voids = 0;
     const logs: SimulatedLog[] = [];
@@ -193,11 +199,7 @@ it(
   '8, 9: each clause of the views keeps out what readers of the log keep out',
   { timeout: 60_000 },
   async (context) => {
-    const engine = startEngine(context);
-    await engine.ready(60_000);
-    const endpoint = engine.endpoint();
-    assert.ok(endpoint !== undefined);
-    await makeLandingTables(endpoint);
+    const endpoint = await landingEngine(context);
 
     const [ofEvents, ofChanges] = [new EventsJudge(), new ChangesJudge()];
     const expected = { events: [] as number[], changes: [] as number[] };
@@ -242,11 +244,7 @@ it(
 );
 
 it('what an event of a batch has of its own goes before what the batch has', { timeout: 60_000 }, async (context) => {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  await makeLandingTables(endpoint);
+  const endpoint = await landingEngine(context);
   const fence: Fence = { epoch: 1, owner: 'A', recordId: 'r', expectedOffset: 0, previous: '' };
   const shared = { correlationId: 'all', causationId: 'all', metadata: Buffer.from('{"of":"all"}') };
   const event = (own: object): object => ({

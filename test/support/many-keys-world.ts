@@ -229,3 +229,36 @@ export class Seat {
     await this.store.close();
   }
 }
+
+/** What is done to a projection that is live at revision 1, one after the other; `then` comes between the rollback and the trim. */
+export async function wholeLife(
+  world: ManyKeysWorld,
+  seat: Seat,
+  measured: (name: string, work: () => Promise<void>) => Promise<void>,
+  then: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  await measured('a swap of equal states', async () => {
+    world.deploy(seat, 2, 1, 'rebuild');
+    await seat.isLive(2);
+  });
+  await measured('the removal of what it replaced', () => seat.isSwept());
+  await measured('a swap that changes each state', async () => {
+    world.deploy(seat, 3, 2);
+    await seat.isLive(3);
+  });
+  await measured('a rollback', async () => {
+    world.deploy(seat, 4, 1, 'rollback');
+    await seat.isLive(4);
+  });
+  await then();
+  await measured('a trim', async () => {
+    await world.expire();
+    await seat.task.changes.of(PROJECTION).start();
+    await seat.isSwept();
+  });
+  await measured('a drop', async () => {
+    world.drop(seat);
+    while (seat.task.projections.life(PROJECTION).live !== undefined) await new Promise(setImmediate);
+    await seat.isSwept();
+  });
+}
