@@ -48,7 +48,6 @@ const brokers = z
   .transform((value) => value.split(',').map((one) => one.trim()))
   .refine((list) => list.every((one) => HOST_AND_PORT.test(one)), 'must be host:port, several separated by commas');
 const ROLES = ['gateway', 'tasks', 'notifier'] as const;
-export type Role = (typeof ROLES)[number];
 const roles = z
   .string()
   .transform((value) => value.split(',').map((one) => one.trim()))

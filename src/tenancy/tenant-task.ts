@@ -21,7 +21,7 @@ import { MergedInput, SoleInput, type InputListener, type TenantInput } from './
 import { TenantSink } from './tenant-sink.js';
 import type { Tenant } from './tenant.js';
 
-export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
+export type { TenantTaskOptions } from './task-options.js';
 
 const DAY_MS = 24 * 3_600_000;
 /** Well within the retention, whatever a topic's segments add to it. */
