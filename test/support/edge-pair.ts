@@ -174,7 +174,7 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
       assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly),
   };
   const node = (name: 'a' | 'b'): Promise<EdgeNode> => {
-    const env = { PORT: '0', FOLD_DEADLINE_MS: '1000', ...options.env, ...options.envOf?.[name] };
+    const env = { PORT: '0', TENANT_CONNECTIONS: '100', FOLD_DEADLINE_MS: '1000', ...options.env, ...options.envOf?.[name] };
     const ofNode = testGround({ directory: join(directory, name), env, owner: name });
     // They end before what they share.
     ground.shutdown.add(`node ${name}`, () => ofNode.close());
@@ -300,7 +300,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     : undefined;
   shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const admission = new Admission(catalog, settings, 100);
+  const admission = new Admission(catalog, settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];

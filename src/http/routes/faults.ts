@@ -61,6 +61,7 @@ const listAggregateFaults = route({
   summary: 'List the aggregates of a type that are faulted: the reducer threw at an event',
   servedBy: 'owner',
   credentials: 'tenant',
+  scope: 'read',
   query: paging,
   answers: { 200: listOf('faults', Fault) },
   serve: async ({ tenants }, call) => {
@@ -78,6 +79,7 @@ const listKeyFaults = route({
   summary: 'List the keys of a projection that are faulted: the code threw at an event',
   servedBy: 'owner',
   credentials: 'tenant',
+  scope: 'read',
   ofCatalog: true,
   query: paging,
   answers: { 200: listOf('faults', KeyFault) },
@@ -109,6 +111,7 @@ const releasing = {
   method: 'POST',
   tag: 'Faults',
   credentials: 'tenant',
+  scope: 'deploy',
 } as const;
 
 const OF_AN_AGGREGATE = {
