@@ -23,3 +23,24 @@ export function* mapped<A, B>(items: readonly A[], to: (item: A) => B): Sliced<B
   }
   return made;
 }
+
+/** How long a slice may hold the event loop before the next one is put off, milliseconds. */
+const SLICE_MS = 10;
+/** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
+const ITEMS_PER_LOOK = 16;
+
+/** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
+export function timedSlice<T>(
+  items: readonly T[],
+  first: number,
+  each: (item: T, index: number) => void,
+  now: () => number = () => performance.now(),
+): number {
+  const until = now() + SLICE_MS;
+  for (let index = first; index < items.length;) {
+    const look = Math.min(items.length, index + ITEMS_PER_LOOK);
+    for (; index < look; index++) each(items[index] as T, index);
+    if (now() >= until) return index;
+  }
+  return items.length;
+}
