@@ -91,7 +91,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** Changes that are not in the log yet. */
   readonly #hold: Hold;
   #queue: Group[] = [];
-  /** The first change of each projection that its followers were not told of yet. */
+  /** The first change of each projection that its subscribers have not got yet. */
   readonly #fresh = new Map<string, number>();
   #lastSequence = 0;
   /** This process is the owner, who has what it was acknowledged. */
