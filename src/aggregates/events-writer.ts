@@ -16,7 +16,7 @@ import type { FenceState } from '../core/fence.js';
 import type { Logger } from '../core/logger.js';
 import { controlInput } from '../feed/inputs.js';
 import type { RecordCodec } from '../log/codec/codec.js';
-import { commitBytes } from '../log/codec/commit-bytes.js';
+import { commitBytes, storedCommitBytes } from '../log/codec/commit-bytes.js';
 import { FencedPartition, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import { appendBytes, type Log, type PartitionRef } from '../log/log.js';
 import { AggregateHistory } from './aggregate-history.js';
@@ -24,6 +24,7 @@ import { CommitFeed } from './commit-feed.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import { storedCommit } from '../log/codec/commit-of-view.js';
 import type { PartitionTables } from '../store/partition-tables.js';
+import type { StoredBytes } from '../store/stored-bytes.js';
 
 export interface Accepted {
   readonly commit: StoredCommit;
@@ -112,8 +113,19 @@ export interface EventsWriterOptions {
   readonly strictReads: boolean;
   /** Of the tenant; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
+  /** Asked before each write; without it nothing is bounded. */
+  readonly storage?: Pick<StorageRoom, 'refusal'> | undefined;
   readonly listener: EventsListener;
   readonly observer?: WriterObserver | undefined;
+}
+
+/** What a tenant stores in all, and whether it may store more. */
+export interface StorageRoom {
+  readonly usage: number;
+  /** Why it may not. */
+  readonly refusal: StatefoldError | undefined;
+  /** Counts a partition from now on; ended by the function that it gives. */
+  add(part: StoredBytes): () => void;
 }
 
 export interface WriterObserver {
@@ -304,7 +316,9 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         this.#known(command),
         this.#options.clock.now(),
       );
-      if (decision.kind === 'write') {
+      const full = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
+      if (full !== undefined) pending.reject(full);
+      else if (decision.kind === 'write') {
         const draft = draftOf(pending, decision);
         const { value } = draft.body as { value: CommitValue };
         heads.set(aggregateId, headAfter(value));
@@ -405,6 +419,7 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     tables.addCommit(aggregateId, headAfter(value), baseVersion, record.offset);
     if (value.keyed)
       tables.setCommand(aggregateId, value.commandId, { offset: record.offset, requestHash: value.requestHash });
+    tables.bytes.addCommit(storedCommitBytes(commit));
     this.inputs.push({ kind: 'commit', commit });
     this.#options.listener.committed(commit);
     if (draft instanceof AppendDraft) draft.pending.resolve({ commit, replayed: false });

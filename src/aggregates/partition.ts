@@ -30,7 +30,13 @@ import type {
   EventsQuery,
 } from './aggregates.js';
 import { Bindings, type BoundReducer } from './bindings.js';
-import { EventsWriter, type CommitsUnderWay, type EventsListener, type WriterObserver } from './events-writer.js';
+import {
+  EventsWriter,
+  type CommitsUnderWay,
+  type EventsListener,
+  type StorageRoom,
+  type WriterObserver,
+} from './events-writer.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
 import type { DroppedListener } from './reducer-turns.js';
@@ -62,6 +68,8 @@ export interface PartitionSetting {
   readonly tailBytes?: number;
   /** What may be held of the tenant in memory; without it nothing is bounded. */
   readonly budget?: TenantBudget;
+  /** What the tenant may store; without it nothing is bounded. */
+  readonly storage?: StorageRoom | undefined;
   readonly observer?: AggregateObserver;
 }
 
@@ -137,6 +145,7 @@ export class AggregatePartition
       tailBytes: setting.tailBytes ?? Math.max(TAIL_BYTES / partitionCount, LEAST_TAIL_BYTES),
       clock,
       window: setting.idempotencyWindow,
+      storage: setting.storage,
       limits: QUEUE,
       strictReads: setting.strictReads === true,
       budget: setting.budget,

@@ -1,3 +1,4 @@
+import { quotasOf } from '../catalog/tenant-quotas.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
@@ -26,7 +27,8 @@ export function openDeployments(
     codeHost,
     endpoints,
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
-    maxPendingUploads: settings.maxPendingUploads,
+    quotaOf: quotasOf(catalog, settings),
+    storageRefusal: async (tenantId) => (await tenants.open(tenantId)).storageRefusal,
     clock,
     logger,
     observer: metrics.deployments,

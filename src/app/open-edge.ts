@@ -1,3 +1,4 @@
+import { isSuspended } from '../catalog/suspension.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
@@ -33,7 +34,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const peers = new Peers(masterKey, ground.peerTls);
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, settings, undefined, {
+  const admission = new Admission(catalog, settings, {
     budget,
     waitMs: settings.answerDeadlineMs,
     stallMs: settings.answerStallMs,
@@ -52,7 +53,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     topicPrefix: settings.kafkaTopicPrefix,
     catalog,
     adminKey,
-    authenticate: (request) => admission.admitKnown(request),
+    authenticate: (request) => admission.admitKnown(request, 'read'),
     limits: settings,
   });
   const edge = createEdge({
@@ -71,7 +72,8 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       ownership,
       tenantIds: () => catalog.list('tenant', undefined).map(({ id }) => id),
       rebuild: (tenantId) => sink.rebuild(tenantId),
-      open: (tenantId) => tenants.open(tenantId),
+      // A suspended one is refilled when that is taken back.
+      open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
       adminKey,
       tls: ground.peerTls,
       logger,

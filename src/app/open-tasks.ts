@@ -1,5 +1,6 @@
 import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
+import { TenantSuspendedError } from '../core/errors.js';
 import { partitionKey, partitionOfKey, storedAs, tenantOfKey } from '../core/slots.js';
 import type { Sink } from '../read-store/sink.js';
 import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
@@ -7,6 +8,7 @@ import { Snapshots, type SnapshotsOptions } from '../snapshots/snapshots.js';
 import { NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { PartitionTask } from '../tenancy/partition-task.js';
 import type { TaskObserver, TenantDefinitions, TenantTaskOptions } from '../tenancy/task-options.js';
+import { StorageMeter, type StorageMeterOptions } from '../tenancy/storage-meter.js';
 import { TenantRegistry } from '../tenancy/tenant-registry.js';
 import { TenantTask } from '../tenancy/tenant-task.js';
 import type { Ground } from './ground.js';
@@ -29,6 +31,10 @@ export interface TasksOptions {
   readonly partitionsOf: (tenantId: string) => number;
   /** Of a tenant whose id was used before; none unless given. */
   readonly incarnationOf?: (tenantId: string) => string | undefined;
+  /** Nothing of it may be here now; false unless given. */
+  readonly isSuspended?: (tenantId: string) => boolean;
+  /** What the tenant may store, and what its code takes; without it nothing is bounded. */
+  readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'codeBytes'>;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
   readonly notes?: ActivityNotes;
@@ -40,16 +46,39 @@ export function openTasks(
   ground: TaskGround,
   storage: TaskStorage & Pick<Storage, 'ownership'>,
   codeHost: CodeHost,
-  { definitionsOf, partitionsOf, incarnationOf = () => undefined, snapshots, notes = NO_ACTIVITY, sink }: TasksOptions,
+  {
+    definitionsOf,
+    partitionsOf,
+    incarnationOf = () => undefined,
+    isSuspended = () => false,
+    storageOf,
+    snapshots,
+    notes = NO_ACTIVITY,
+    sink,
+  }: TasksOptions,
 ): TenantRegistry {
   const { settings, logger, shutdown } = ground;
   const { ownership, store } = storage;
+  const meters = new Map<string, StorageMeter>();
+  /** One for all tasks of the tenant that are here; it goes with the last of them. */
+  const meterOf = (tenantId: string): StorageMeter | undefined => {
+    if (storageOf === undefined) return undefined;
+    let meter = meters.get(tenantId);
+    if (meter === undefined) {
+      const { changesRetentionMs } = settings;
+      const idle = (): void => void meters.delete(tenantId);
+      meter = new StorageMeter({ ...storageOf(tenantId), changesRetentionMs, now: () => ground.clock.now(), idle });
+      meters.set(tenantId, meter);
+    }
+    return meter;
+  };
   const optionsOf = (tenantId: string): TaskOptions | undefined => {
     const definitions = definitionsOf(tenantId);
     return (
       definitions && {
         ...taskOptions(ground, storage, codeHost, tenantId, definitions),
         incarnation: incarnationOf(tenantId),
+        storage: meterOf(tenantId),
       }
     );
   };
@@ -70,6 +99,7 @@ export function openTasks(
         ? undefined
         : partitionKey(storedAs({ tenantId, incarnation: incarnationOf(tenantId) }), partitionOfKey(slotKey));
     },
+    refuses: (slotKey) => (isSuspended(tenantOfKey(slotKey)) ? new TenantSuspendedError() : undefined),
     prepare: async (section) => {
       await store.dropped(section);
       await snapshots?.restore(section);

@@ -1,4 +1,7 @@
 import type { Catalog } from '../catalog/catalog.js';
+import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { quotasOf } from '../catalog/tenant-quotas.js';
+import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
@@ -32,11 +35,18 @@ export async function openTenancy(
   const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
+  const quotaOf = quotasOf(catalog, settings);
+  const codeBytes = new CodeBytes(catalog);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
+    isSuspended: (tenantId) => isSuspended(catalog, tenantId),
+    storageOf: (tenantId) => ({
+      quota: () => quotaOf(tenantId, 'storageBytes'),
+      codeBytes: () => codeBytes.of(tenantId),
+    }),
     snapshots,
     notes,
     sink,
@@ -60,6 +70,21 @@ export async function openTenancy(
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
     const removed = ownership.ownerOf(id) === 'self' ? data.removeRecords(previous) : data.removeHere(previous);
     removed.catch(failed);
+  });
+  onSuspension(catalog, (tenant, suspended) => {
+    const { tenantId, partitions } = tenant;
+    feeds.forget(tenantId);
+    const done = suspended
+      ? Promise.all([tenants.remove(tenantId, partitions), codeHost.dispose(tenantId)])
+      : tenants.resume(tenantId);
+    done.catch((error: unknown) =>
+      logger.warn(
+        { err: error, tenantId },
+        suspended
+          ? 'a suspended tenant could not be closed in order'
+          : 'a tenant that was suspended waits for its next use',
+      ),
+    );
   });
   dropLeftOver(catalog, store).catch(failed);
   return { tenants, feeds, activity, data };

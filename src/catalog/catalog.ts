@@ -1,4 +1,6 @@
 import type { Diagnostic, Discovered } from '../code-host/code-host.js';
+import type { Quotas } from '../core/quotas.js';
+import type { Scope } from '../core/scopes.js';
 
 /**
  * What the service knows besides events: tenants, keys, artefacts, bindings, projections, webhook endpoints, secrets. Each is an entity with a
@@ -31,6 +33,10 @@ export interface TenantEntity {
   readonly name: string;
   readonly createdAt: string;
   readonly partitions: number;
+  /** Since then nothing of it is served, folded or sent. */
+  readonly suspendedAt?: string;
+  /** Those that are its own; for the others the settings have the usual ones. */
+  readonly quotas?: Partial<Quotas>;
   /** Shared webhook secrets, newest first, sealed (`catalog/sealing.ts`). */
   readonly webhookSecrets: readonly SealedSecret[];
 }
@@ -48,6 +54,11 @@ export interface KeyEntity {
   /** What may be shown of it, e.g. `sf_a1b2c3d4`. */
   readonly prefix: string;
   readonly createdAt: string;
+  readonly name?: string;
+  /** What it may be used for; all, also what is added by later releases, unless given. */
+  readonly scopes?: readonly Scope[];
+  /** It is in force until then. */
+  readonly expiresAt?: string;
   readonly revokedAt?: string;
 }
 export interface ArtefactFields {
@@ -59,6 +70,8 @@ export interface ArtefactFields {
   readonly discovered?: readonly Discovered[];
   readonly compilationError?: string;
   readonly diagnostics?: readonly Diagnostic[];
+  /** Of its sources and assembly in the log; unknown of what earlier releases stored. */
+  readonly codeBytes?: number;
 }
 export interface ReducerEntity extends ArtefactFields {
   readonly reducerId: string;

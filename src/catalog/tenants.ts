@@ -1,16 +1,19 @@
 import { randomBytes } from 'node:crypto';
-import { StatefoldError } from '../core/errors.js';
+import { StatefoldError, type FieldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
 import type { Catalog, EntityKind, KeyEntity, TenantEntity } from './catalog.js';
 import type { UnshownKey } from './first-key.js';
 import { hashApiKey, mintApiKey } from './keys.js';
+import type { Quotas } from '../core/quotas.js';
+import { isScope, SCOPES } from '../core/scopes.js';
 
 export const DEFAULT_TENANT = 'default';
 const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 const MAX_NAME = 256;
 const MAX_PARTITIONS = 256;
 const INCARNATION_BYTES = 4;
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/;
 
 export interface CreateTenantOptions {
   /** 1 to 64 of `a-z0-9-`, not beginning with `-`; generated when omitted. */
@@ -19,6 +22,23 @@ export interface CreateTenantOptions {
   readonly name?: string | undefined;
   /** Partitions of its events, frozen at creation. */
   readonly partitions?: number | undefined;
+}
+
+export interface CreateKeyOptions {
+  /** 1 to 256 characters: what it is for, say. */
+  readonly name?: string | undefined;
+  /** Some of `SCOPES`; all unless given. */
+  readonly scopes?: readonly string[] | undefined;
+  /** ISO 8601 with the offset from UTC, and to come; the key is in force for good unless given. */
+  readonly expiresAt?: string | undefined;
+}
+
+/** What of a tenant can be changed; what is not given stays. */
+export interface TenantChange {
+  readonly name?: string | undefined;
+  readonly suspended?: boolean | undefined;
+  /** Those named become the tenant's own; null: as the settings have it. */
+  readonly quotas?: { readonly [Name in keyof Quotas]?: number | null | undefined } | undefined;
 }
 
 /** A new key: `apiKey` is in clear, and is not kept. */
@@ -40,14 +60,13 @@ async function putTenant(
   catalog: Catalog,
   { tenantId = uuidv7(), name = tenantId, partitions = 1 }: CreateTenantOptions,
 ): Promise<TenantEntity> {
-  const errors = [];
+  const errors: FieldError[] = [];
   if (!TENANT_ID.test(tenantId))
     errors.push({
       pointer: '/tenantId',
       message: 'must be 1 to 64 of a-z, 0-9 and -, and begin with a letter or digit',
     });
-  if (name.length < 1 || name.length > MAX_NAME || !name.isWellFormed())
-    errors.push({ pointer: '/name', message: `must be 1 to ${MAX_NAME} characters` });
+  errors.push(...nameErrors(name));
   if (!Number.isInteger(partitions) || partitions < 1 || partitions > MAX_PARTITIONS)
     errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
   if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
@@ -74,15 +93,69 @@ async function putTenant(
   }
 }
 
-/** Adds a key; the tenant's other keys stay valid. @throws StatefoldError NOT_FOUND | UNAVAILABLE */
-export async function createKey(catalog: Catalog, tenantId: string): Promise<NewKey> {
+const nameErrors = (name: string): FieldError[] =>
+  name.length < 1 || name.length > MAX_NAME || !name.isWellFormed()
+    ? [{ pointer: '/name', message: `must be 1 to ${MAX_NAME} characters` }]
+    : [];
+
+/** @throws StatefoldError INVALID_REQUEST | NOT_FOUND | UNAVAILABLE */
+export async function changeTenant(
+  catalog: Catalog,
+  tenantId: string,
+  { name, suspended, quotas = {} }: TenantChange,
+): Promise<TenantEntity> {
   mustExist(catalog, tenantId);
-  const { key: apiKey, hash, prefix } = mintApiKey();
-  return { key: await putKey(catalog, tenantId, hash, prefix), apiKey };
+  const errors = name === undefined ? [] : nameErrors(name);
+  if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
+  return catalog.update('tenant', tenantId, ({ suspendedAt, quotas: own, ...tenant }) => {
+    const since = suspended === false ? undefined : suspended ? (suspendedAt ?? isoTimestamp(Date.now())) : suspendedAt;
+    const changed = Object.entries({ ...own, ...quotas }).filter(([, value]) => typeof value === 'number');
+    return {
+      ...tenant,
+      ...(name !== undefined && { name }),
+      ...(since !== undefined && { suspendedAt: since }),
+      ...(changed.length > 0 && { quotas: Object.fromEntries(changed) }),
+    };
+  });
 }
 
-async function putKey(catalog: Catalog, tenantId: string, hash: string, prefix: string): Promise<KeyEntity> {
-  const key: KeyEntity = { keyId: uuidv7(), tenantId, hash, prefix, createdAt: isoTimestamp(Date.now()) };
+/** Adds a key; the tenant's other keys stay valid. @throws StatefoldError INVALID_REQUEST | NOT_FOUND | UNAVAILABLE */
+export async function createKey(catalog: Catalog, tenantId: string, options: CreateKeyOptions = {}): Promise<NewKey> {
+  mustExist(catalog, tenantId);
+  const limits = limitsOf(options);
+  const { key: apiKey, hash, prefix } = mintApiKey();
+  return { key: await putKey(catalog, tenantId, hash, prefix, limits), apiKey };
+}
+
+type KeyLimits = Pick<KeyEntity, 'name' | 'scopes' | 'expiresAt'>;
+
+/** @throws StatefoldError INVALID_REQUEST */
+function limitsOf({ name, scopes, expiresAt }: CreateKeyOptions): KeyLimits {
+  const errors = name === undefined ? [] : nameErrors(name);
+  const known = `must be some of ${SCOPES.join(', ')}`;
+  if (scopes?.length === 0) errors.push({ pointer: '/scopes', message: `${known}; leave it out for all` });
+  scopes?.forEach((scope, i) => {
+    if (!isScope(scope)) errors.push({ pointer: `/scopes/${i}`, message: known });
+  });
+  const until = expiresAt === undefined ? undefined : ISO_TIME.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN;
+  if (until !== undefined && !(until > Date.now()))
+    errors.push({ pointer: '/expiresAt', message: 'must be a time to come, like 2030-01-31T00:00:00Z' });
+  if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the key has invalid fields', { errors });
+  return {
+    ...(name !== undefined && { name }),
+    ...(scopes !== undefined && { scopes: SCOPES.filter((scope) => scopes.includes(scope)) }),
+    ...(until !== undefined && { expiresAt: isoTimestamp(until) }),
+  };
+}
+
+async function putKey(
+  catalog: Catalog,
+  tenantId: string,
+  hash: string,
+  prefix: string,
+  limits: KeyLimits = {},
+): Promise<KeyEntity> {
+  const key: KeyEntity = { keyId: uuidv7(), tenantId, hash, prefix, createdAt: isoTimestamp(Date.now()), ...limits };
   await catalog.put('key', key.keyId, 0, key);
   return key;
 }

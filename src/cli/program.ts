@@ -1,4 +1,6 @@
 import { Command, CommanderError } from 'commander';
+import { QUOTA_NAMES, type QuotaName } from '../core/quotas.js';
+import { SCOPES } from '../core/scopes.js';
 import { confirm, confirmByTyping } from './ask.js';
 import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from './io.js';
 import { addProjectCommands } from './project/commands.js';
@@ -17,6 +19,27 @@ const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 
 /** The tenant that the service makes at its first start: the one of most scripts. */
 const DEFAULT_TENANT = 'default';
+
+interface KeyOptions {
+  readonly name?: string;
+  readonly scopes?: string;
+  readonly expires?: string;
+}
+
+interface UsageAnswer {
+  readonly usage: Readonly<Record<QuotaName, number>>;
+  readonly quotas: Readonly<Record<QuotaName, number | null>>;
+}
+
+/** `projections=5`, or `projections=default`. */
+function quotaOf(given: string): [name: string, value: number | null] {
+  const [, name = '', value = ''] = /^(\w+)=(\d{1,16}|default)$/.exec(given) ?? [];
+  if (name === '') throw new CliError(`'${given}' is not like projections=5 or projections=default.`);
+  return [name, value === 'default' ? null : Number(value)];
+}
+
+const scopesText = (scopes: unknown): string =>
+  Array.isArray(scopes) && scopes.length < SCOPES.length ? scopes.join(',') : 'all';
 
 const notConfirmed = (): CliError => new CliError('It was not confirmed: nothing was changed.');
 
@@ -145,14 +168,57 @@ export function buildProgram(io: CliIo): Command {
       show({ tenantId, deleted: true }, () => `Tenant ${tenantId} is deleted.\n`);
     });
 
+  const change = (tenantId: string, body: object): Promise<unknown> =>
+    server().admin('PATCH', `/admin/tenants/${encodeURIComponent(tenantId)}`, body);
+  tenants
+    .command('suspend')
+    .description('answer nothing of a tenant, end its streams, and fold and send nothing of it, until it is resumed')
+    .argument('<tenantId>')
+    .option('--yes', 'do not ask')
+    .action(async (tenantId: string, { yes }: { readonly yes?: true }) => {
+      await confirmed(yes, `This suspends the tenant ${tenantId}: its clients are answered 403, its streams end.`);
+      show(await change(tenantId, { suspended: true }), () => `Tenant ${tenantId} is suspended.\n`);
+    });
+  tenants
+    .command('resume')
+    .description('take a suspension back: all goes on where it was')
+    .argument('<tenantId>')
+    .action(async (tenantId: string) =>
+      show(await change(tenantId, { suspended: false }), () => `Tenant ${tenantId} is served again.\n`),
+    );
+  tenants
+    .command('quotas')
+    .description('show what a tenant has and may have, or set what it may have')
+    .argument('<tenantId>')
+    .argument('[quotas...]', `name=number, or name=default: ${QUOTA_NAMES.join(', ')}`)
+    .action(async (tenantId: string, given: readonly string[]) => {
+      if (given.length > 0) await change(tenantId, { quotas: Object.fromEntries(given.map(quotaOf)) });
+      const path = `/admin/tenants/${encodeURIComponent(tenantId)}/usage`;
+      const answer = (await server().admin('GET', path)) as UsageAnswer;
+      show(answer, () =>
+        table(
+          ['QUOTA', 'USED', 'MAY BE'],
+          QUOTA_NAMES.map((name) => [name, String(answer.usage[name]), String(answer.quotas[name] ?? 'unlimited')]),
+          '',
+        ),
+      );
+    });
+
   const keys = program.command('keys').description('create, list and revoke the API keys of a tenant');
   const keysOf = (tenantId: string): string => `/admin/tenants/${encodeURIComponent(tenantId)}/keys`;
   keys
     .command('create')
     .description('make another API key, which is shown only now')
     .argument('<tenantId>')
-    .action(async (tenantId: string) => {
-      const answer = (await server().admin('POST', keysOf(tenantId))) as Fields;
+    .option('--name <name>', 'what it is for')
+    .option('--scopes <scopes>', `what it may be used for, separated by commas: ${SCOPES.join(', ')}; all unless given`)
+    .option('--expires <time>', 'it is in force until then, like 2030-01-31T00:00:00Z; for good unless given')
+    .action(async (tenantId: string, options: KeyOptions) => {
+      const answer = (await server().admin('POST', keysOf(tenantId), {
+        name: options.name,
+        scopes: options.scopes?.split(',').map((scope) => scope.trim()),
+        expiresAt: options.expires,
+      })) as Fields;
       show(answer, () => `keyId   ${text(answer['keyId'])}\napiKey  ${text(answer['apiKey'])}\n\n${exported(answer)}`);
     });
   keys
@@ -164,10 +230,14 @@ export function buildProgram(io: CliIo): Command {
       const row = (key: Fields): string[] => [
         text(key['keyId']),
         text(key['prefix']),
+        text(key['name']) || '-',
+        scopesText(key['scopes']),
         text(key['createdAt']),
+        text(key['expiresAt']) || '-',
         text(key['revokedAt']) || '-',
       ];
-      show(list, () => table(['KEY', 'BEGINS WITH', 'CREATED', 'REVOKED'], list.map(row), 'The tenant has no keys.'));
+      const head = ['KEY', 'BEGINS WITH', 'NAME', 'SCOPES', 'CREATED', 'EXPIRES', 'REVOKED'];
+      show(list, () => table(head, list.map(row), 'The tenant has no keys.'));
     });
   keys
     .command('revoke')

@@ -27,7 +27,7 @@ export class Server {
   }
 
   /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
-  async admin(method: 'GET' | 'POST' | 'DELETE', path: string, body?: object): Promise<unknown> {
+  async admin(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown> {
     return this.#ask(
       method,
       path,

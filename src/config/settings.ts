@@ -293,9 +293,9 @@ const TABLE = {
   ),
   rateLimitPerSecond: row(
     'RATE_LIMIT_PER_SECOND',
-    '0',
+    '50000',
     'requests/s',
-    'Requests of one tenant per second; 0 sets no limit.',
+    'Requests of one tenant per second, of tenants without a quota `requestsPerSecond` of their own; 0 sets no limit.',
     count(0, 1_000_000),
   ),
   rateLimitBurst: row(
@@ -303,6 +303,41 @@ const TABLE = {
     '0',
     'requests',
     'Requests that a tenant may send at once after a pause; 0: as many as one second allows.',
+    count(0, 1_000_000),
+  ),
+  eventsPerSecond: row(
+    'EVENTS_PER_SECOND',
+    '500000',
+    'events/s',
+    'Events that one tenant may append per second, without a quota `eventsPerSecond` of its own; 0 sets no limit.',
+    count(0, 1_000_000_000),
+  ),
+  tenantStorageBytes: row(
+    'TENANT_STORAGE_BYTES',
+    String(100 * 1024 * MIB),
+    'bytes',
+    'Bytes that one tenant may store, without a quota `storageBytes` of its own; past it appends and uploads are answered 507.',
+    count(0),
+  ),
+  maxProjections: row(
+    'MAX_PROJECTIONS',
+    '1000',
+    'projections',
+    'Projections of one tenant, without a quota `projections` of its own; further ones are answered 507.',
+    count(0),
+  ),
+  maxReducers: row(
+    'MAX_REDUCERS',
+    '10000',
+    'reducers',
+    'Reducers of one tenant, those that are not bound too, without a quota `reducers` of its own; further ones are answered 507.',
+    count(0),
+  ),
+  tenantConnections: row(
+    'TENANT_CONNECTIONS',
+    '1000',
+    'connections',
+    'WebSockets, SSE streams, long polls and answers that wait of one tenant at a process, without a quota `connections` of its own; further ones are answered 429.',
     count(0, 1_000_000),
   ),
   maxConnections: row(
@@ -358,7 +393,7 @@ const TABLE = {
     'MAX_PENDING_UPLOADS',
     '200',
     'uploads',
-    'Uploads of one tenant that wait for their compilation; further ones are answered 429.',
+    'Uploads of one tenant that wait for their compilation, without a quota `pendingUploads` of its own; further ones are answered 429.',
     count(1, 100_000),
   ),
   shutdownDeadlineMs: row(

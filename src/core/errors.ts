@@ -7,6 +7,7 @@ export const ERROR_CODES = [
   'CURSOR_EXPIRED',
   'FAULT_MISMATCH',
   'FAULT_WITHOUT_KEY',
+  'FORBIDDEN',
   'GONE',
   'IDEMPOTENCY_KEY_REUSED',
   'INSPECTION_DEADLINE',
@@ -21,6 +22,7 @@ export const ERROR_CODES = [
   'NOT_FOUND',
   'PAYLOAD_TOO_LARGE',
   'PROJECTION_NOT_LIVE',
+  'QUOTA_EXCEEDED',
   'RATE_LIMITED',
   'REDUCER_BOUND',
   'REDUCER_CLASS_AMBIGUOUS',
@@ -28,6 +30,7 @@ export const ERROR_CODES = [
   'REDUCER_NOT_COMPILED',
   'REVISION_NOT_COMPILED',
   'SSE_DISABLED',
+  'TENANT_SUSPENDED',
   'UNAUTHENTICATED',
   'UNAVAILABLE',
   'UNSUPPORTED_MEDIA_TYPE',
@@ -53,6 +56,8 @@ export interface StatefoldErrorOptions {
   /** Further members of the problem document, e.g. `currentVersion`. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds?: number;
+  /** Further headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** The one error base. The HTTP status is chosen at the edge (`src/http/problem.ts`), from the code alone. */
@@ -62,6 +67,7 @@ export class StatefoldError extends Error {
   readonly errors: readonly FieldError[] | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: ErrorCode, message: string, options: StatefoldErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -71,6 +77,7 @@ export class StatefoldError extends Error {
     this.errors = options.errors;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.headers = options.headers;
   }
 }
 
@@ -84,6 +91,16 @@ export class NotOwnerError extends StatefoldError {
     options: Omit<StatefoldErrorOptions, 'retryable'> = {},
   ) {
     super('UNAVAILABLE', message, { ...options, retryable: true });
+  }
+}
+
+/** The owner of the service has suspended the tenant: nothing of it is served, folded or sent until that is taken back. */
+export class TenantSuspendedError extends StatefoldError {
+  constructor() {
+    super(
+      'TENANT_SUSPENDED',
+      'The tenant is suspended: nothing of it is served, folded or sent until the owner of the service takes that back.',
+    );
   }
 }
 

@@ -13,9 +13,11 @@ import type {
 } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult } from '../code-host/code-host.js';
 import type { Clock } from '../core/clock.js';
-import { StatefoldError } from '../core/errors.js';
+import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
+import { quotaExceeded, rateLimited, type QuotaOf } from '../core/quotas.js';
 import type { Logger } from '../core/logger.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
@@ -35,8 +37,10 @@ export interface DeploymentServiceOptions {
   readonly endpoints: Endpoints;
   /** The tenant's task; rejects where this process does not serve the tenant. */
   readonly projectionsOf: (tenantId: string) => Promise<LiveProjections>;
-  /** Uploads of a tenant that may wait for their compilation at one time. */
-  readonly maxPendingUploads?: number;
+  /** What tenants may have; nothing is bounded without it. */
+  readonly quotaOf?: QuotaOf;
+  /** Why nothing more of the tenant may be stored. */
+  readonly storageRefusal?: (tenantId: string) => Promise<StatefoldError | undefined>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer?: { compiled?(kind: 'reducer' | 'projection', ok: boolean, seconds: number): void };
@@ -53,9 +57,12 @@ export class DeploymentService implements Deployments {
   readonly #compilations = new Map<string, Promise<void>>();
   /** Of each tenant, uploads that are being kept, and compilations that wait or are under way. */
   readonly #pending = new Map<string, number>();
+  /** Of each tenant and kind, uploads that are not in the catalog yet. */
+  readonly #being = new Map<string, number>();
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
+  #serves: (tenantId: string) => boolean = () => true;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
@@ -64,6 +71,10 @@ export class DeploymentService implements Deployments {
     const projectionLife = async (tenantId: string, projectionId: string): Promise<ProjectionLife> =>
       (await projectionsOf(tenantId)).life(projectionId);
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
+    onSuspension(catalog, ({ tenantId }, suspended) => {
+      // At its start the service resumes all of them.
+      if (!suspended && this.#serves(tenantId)) this.#resume(tenantId);
+    });
     this.#waits = new UploadWaits({ catalog, projectionsOf });
     this.#checks = new UploadChecks({
       catalog,
@@ -74,11 +85,17 @@ export class DeploymentService implements Deployments {
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
   resume(serves: (tenantId: string) => boolean = () => true): void {
+    this.#serves = serves;
+    this.#resume(undefined);
+  }
+
+  #resume(tenantId: string | undefined): void {
     const { catalog } = this.#options;
-    for (const { id, value } of catalog.list('reducer', undefined))
+    const serves = (id: string): boolean => this.#serves(id) && !isSuspended(catalog, id);
+    for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
         this.#background(value, () => this.#compileReducer(id, value));
-    for (const { id, value } of catalog.list('projection', undefined))
+    for (const { id, value } of catalog.list('projection', tenantId))
       for (const { status, artefactId } of serves(value.tenantId) ? revisionsOf(value) : [])
         if (status === 'compiling')
           this.#background({ ...value, artefactId }, () => this.#compileProjection(id, { ...value, artefactId }));
@@ -91,19 +108,20 @@ export class DeploymentService implements Deployments {
   }
 
   async uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
-    return this.#counted(tenantId, () => this.#uploadReducer(tenantId, sources));
+    return this.#counted(tenantId, 'reducers', () => this.#uploadReducer(tenantId, sources));
   }
 
   async #uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity> {
     const { catalog } = this.#options;
     const reducerId = uuidv7(this.#options.clock.now());
-    await this.#keepSources(reducerId, sources);
+    const codeBytes = await this.#keepSources(reducerId, sources);
     const reducer: ReducerEntity = {
       tenantId,
       reducerId,
       artefactId: reducerId,
       status: 'pending_compilation',
       createdAt: this.#now(),
+      codeBytes,
     };
     await catalog.put('reducer', reducerId, 0, reducer);
     this.#background(reducer, () => this.#compileReducer(reducerId, reducer));
@@ -116,7 +134,8 @@ export class DeploymentService implements Deployments {
     notifications: NotificationConfig | undefined,
     redeployed: string | undefined,
   ): Promise<Notified> {
-    return this.#counted(tenantId, () => this.#uploadProjection(tenantId, sources, notifications, redeployed));
+    const kind = redeployed === undefined ? 'projections' : undefined;
+    return this.#counted(tenantId, kind, () => this.#uploadProjection(tenantId, sources, notifications, redeployed));
   }
 
   async #uploadProjection(
@@ -131,9 +150,9 @@ export class DeploymentService implements Deployments {
       notifications === undefined ? undefined : await endpoints.configuring(tenantId, notifications, before);
     const artefactId = uuidv7(clock.now());
     const projectionId = redeployed ?? artefactId;
-    await this.#keepSources(artefactId, sources);
+    const codeBytes = await this.#keepSources(artefactId, sources);
     const uploadedAt = this.#now();
-    const newest = { artefactId, status: 'compiling' as const };
+    const newest = { artefactId, status: 'compiling' as const, codeBytes };
     let projection: ProjectionEntity = {
       tenantId,
       projectionId,
@@ -316,8 +335,11 @@ export class DeploymentService implements Deployments {
     return isoTimestamp(this.#options.clock.now());
   }
 
-  async #keepSources(artefactId: string, sources: readonly SourceFile[]): Promise<void> {
-    await this.#options.catalog.artefacts.put(artefactId, 'sources', await zip(JSON.stringify(sources)));
+  /** Resolves with the bytes that they take. */
+  async #keepSources(artefactId: string, sources: readonly SourceFile[]): Promise<number> {
+    const bytes = await zip(JSON.stringify(sources));
+    await this.#options.catalog.artefacts.put(artefactId, 'sources', bytes);
+    return bytes.length;
   }
 
   async #sources(artefactId: string): Promise<readonly SourceFile[]> {
@@ -326,21 +348,49 @@ export class DeploymentService implements Deployments {
     return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
   }
 
-  /** @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may */
-  async #counted<T>(tenantId: string, keep: () => Promise<T>): Promise<T> {
-    const most = this.#options.maxPendingUploads ?? Infinity;
-    if ((this.#pending.get(tenantId) ?? 0) >= most)
-      throw new StatefoldError(
-        'RATE_LIMITED',
-        `${most} uploads of this tenant wait for their compilation, the most that may (MAX_PENDING_UPLOADS); send this one again when some are compiled`,
-        { retryAfterSeconds: UPLOAD_RETRY_SECONDS },
+  /** Uploads of the tenant that wait for their compilation. */
+  pendingUploads(tenantId: string): number {
+    return this.#pending.get(tenantId) ?? 0;
+  }
+
+  /**
+   * `kind`: what the upload makes one more of.
+   * @throws StatefoldError RATE_LIMITED where as many uploads of the tenant wait as may, QUOTA_EXCEEDED
+   */
+  async #counted<T>(
+    tenantId: string,
+    kind: 'reducers' | 'projections' | undefined,
+    keep: () => Promise<T>,
+  ): Promise<T> {
+    const full = await this.#options.storageRefusal?.(tenantId);
+    if (full !== undefined) throw full;
+    const { quotaOf = () => Infinity } = this.#options;
+    const most = quotaOf(tenantId, 'pendingUploads');
+    const pending = this.pendingUploads(tenantId);
+    if (pending >= most)
+      throw rateLimited(
+        'pendingUploads',
+        most,
+        `${pending} uploads of this tenant wait for their compilation, the most that may; send this one again when some are compiled`,
+        UPLOAD_RETRY_SECONDS,
       );
+    const being = `${tenantId}/${kind}`;
+    const made = this.#being.get(being) ?? 0;
+    if (kind !== undefined) {
+      const has = made + this.#options.catalog.list(kind === 'reducers' ? 'reducer' : 'projection', tenantId).length;
+      const may = quotaOf(tenantId, kind);
+      if (has >= may) throw quotaExceeded(kind, has, may, kind);
+    }
+    this.#being.set(being, made + 1);
     this.#count(tenantId, 1);
     try {
       return await keep();
     } finally {
       // What is compiled now counts for itself.
       this.#count(tenantId, -1);
+      const left = (this.#being.get(being) ?? 1) - 1;
+      if (left === 0) this.#being.delete(being);
+      else this.#being.set(being, left);
     }
   }
 
@@ -357,10 +407,12 @@ export class DeploymentService implements Deployments {
   #background({ tenantId, artefactId }: ArtefactFields, work: () => Promise<void>): void {
     if (this.#compilations.has(artefactId)) return;
     const attempt = async (): Promise<void> => {
-      while (!this.#closed) {
+      while (!this.#closed && !isSuspended(this.#options.catalog, tenantId)) {
         try {
           return await work();
         } catch (error) {
+          // It is taken up again when that is taken back.
+          if (error instanceof TenantSuspendedError) continue;
           this.#options.logger.warn({ err: error }, 'a compilation did not end; it is tried again');
           await pause(RETRY_MS);
         }
@@ -379,7 +431,10 @@ export class DeploymentService implements Deployments {
   async #compile(kind: 'reducer' | 'projection', fields: ArtefactFields): Promise<CompileResult> {
     const { codeHost, catalog, observer } = this.#options;
     // Read at their turn: what waits takes no memory.
-    const sources = (): Promise<readonly SourceFile[]> => this.#sources(fields.artefactId);
+    const sources = async (): Promise<readonly SourceFile[]> => {
+      if (isSuspended(catalog, fields.tenantId)) throw new TenantSuspendedError();
+      return this.#sources(fields.artefactId);
+    };
     const started = performance.now();
     const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
@@ -389,7 +444,7 @@ export class DeploymentService implements Deployments {
 
   async #compileReducer(reducerId: string, reducer: ReducerEntity): Promise<void> {
     const result = await this.#compile('reducer', reducer);
-    const outcome = outcomeOf(result, this.#now());
+    const outcome = outcomeOf(result, this.#now(), reducer.codeBytes);
     await this.#finish(async () => {
       // Bound before it is shown as compiled: who waits for that finds its types bound.
       if (result.ok)
@@ -401,7 +456,7 @@ export class DeploymentService implements Deployments {
 
   async #compileProjection(projectionId: string, projection: ProjectionEntity): Promise<void> {
     const result = await this.#compile('projection', projection);
-    const outcome = outcomeOf(result, this.#now());
+    const outcome = outcomeOf(result, this.#now(), projection.codeBytes);
     // A newer upload may have come meanwhile: the outcome belongs to its own revision only.
     const mine = ({ artefactId, status }: RevisionEntity): boolean =>
       artefactId === projection.artefactId && status === 'compiling';
@@ -435,17 +490,18 @@ const formerOf = ({ reducerId, className, boundAt, generation }: BindingEntity):
   generation,
 });
 
-type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics'> & {
+type Outcome = Pick<ArtefactFields, 'compiledAt' | 'discovered' | 'compilationError' | 'diagnostics' | 'codeBytes'> & {
   readonly status: 'compiled' | 'failed';
 };
 
-function outcomeOf(result: CompileResult, compiledAt: string): Outcome {
+function outcomeOf(result: CompileResult, compiledAt: string, sourceBytes = 0): Outcome {
   const { diagnostics } = result;
   if (result.ok)
     return {
       status: 'compiled',
       compiledAt,
       discovered: result.discovered,
+      codeBytes: sourceBytes + result.assembly.length,
       ...(diagnostics.length > 0 ? { diagnostics } : {}),
     };
   return { status: 'failed', compiledAt, compilationError: result.compilationError, diagnostics };

@@ -30,6 +30,8 @@ export interface RevisionAnswer {
 
 /** Uploads, compilation, bindings, the life of a projection. Compilation goes on after the upload has been answered. */
 export interface Deployments {
+  /** Uploads of the tenant that wait for their compilation, in this process. */
+  pendingUploads(tenantId: string): number;
   uploadReducer(tenantId: string, sources: readonly SourceFile[]): Promise<ReducerEntity>;
   /** `projectionId`: redeploys that one (`NOT_FOUND` when it isn't the tenant's). */
   uploadProjection(

@@ -43,6 +43,7 @@ function newestOf(projection: ProjectionEntity): RevisionEntity {
     cause,
     of,
     cancelledAt,
+    codeBytes,
   } = projection;
   return {
     ...{ revision, artefactId, status, createdAt: revisedAt, uploadedAt },
@@ -52,11 +53,12 @@ function newestOf(projection: ProjectionEntity): RevisionEntity {
     ...(cause === undefined ? {} : { cause }),
     ...(of === undefined ? {} : { of }),
     ...(cancelledAt === undefined ? {} : { cancelledAt }),
+    ...(codeBytes === undefined ? {} : { codeBytes }),
   };
 }
 
 type Newest = Pick<RevisionEntity, 'artefactId' | 'status' | 'uploadedAt'> &
-  Partial<Pick<RevisionEntity, 'compiledAt' | 'discovered' | 'cause' | 'of'>>;
+  Partial<Pick<RevisionEntity, 'compiledAt' | 'discovered' | 'cause' | 'of' | 'codeBytes'>>;
 
 /** The projection with a further revision, the newest one. */
 export function revised(projection: ProjectionEntity, newest: Newest, at: string): ProjectionEntity {

@@ -1,4 +1,4 @@
-import { StatefoldError } from '../core/errors.js';
+import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
 import {
   FeedSubscription,
   type Subscriber,
@@ -76,6 +76,11 @@ export class FeedHub {
   /** Ends its subscriptions with NOT_FOUND. */
   tenantDeleted(tenantId: string): void {
     this.#end(tenantId, new StatefoldError('NOT_FOUND', 'the tenant was deleted'));
+  }
+
+  /** Ends its subscriptions with TENANT_SUSPENDED. */
+  tenantSuspended(tenantId: string): void {
+    this.#end(tenantId, new TenantSuspendedError());
   }
 
   /** Ends every subscription with UNAVAILABLE. */

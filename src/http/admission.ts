@@ -1,23 +1,28 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import type { RequiredScope } from '../core/scopes.js';
 import { Authenticator, type Principal } from './auth.js';
+import { quotasOf, type QuotaSettings } from '../catalog/tenant-quotas.js';
+import type { QuotaOf } from '../core/quotas.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
-import { RateLimiter } from './rate-limit.js';
+import { Pace } from './pace.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
 
-const CONNECTIONS_PER_TENANT = 1000;
-
-export interface AdmissionLimits {
-  readonly rateLimitPerSecond: number;
+export interface AdmissionLimits extends QuotaSettings {
+  /** 0: as many as one second allows. Of tenants without a rate of their own. */
   readonly rateLimitBurst: number;
 }
 
 /** Who may come in, and how often: the tenant of a request by its key, and the tenant's rate. */
 export class Admission {
   readonly authenticator: Authenticator;
-  readonly rateLimiter: RateLimiter;
+  readonly quotaOf: QuotaOf;
+  /** Of requests. */
+  readonly requests: Pace;
+  /** Of events that are appended. */
+  readonly events: Pace;
   /** Connections that wait for something. */
   readonly connections: ConcurrencyQuota;
   /** What requests may hold in memory; without it nothing is bounded. */
@@ -25,34 +30,47 @@ export class Admission {
   /** A route that is gone through again takes nothing off the rate a second time. */
   readonly #counted = new WeakSet<IncomingMessage>();
 
-  constructor(
-    catalog: KeyCatalog,
-    { rateLimitPerSecond, rateLimitBurst }: AdmissionLimits,
-    connectionsPerTenant = CONNECTIONS_PER_TENANT,
-    memory = UNBOUNDED_REQUESTS,
-  ) {
+  constructor(catalog: KeyCatalog, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
     this.memory = memory;
-    this.connections = new ConcurrencyQuota(connectionsPerTenant);
     this.authenticator = new Authenticator(catalog);
-    this.rateLimiter = new RateLimiter({
-      perSecond: rateLimitPerSecond,
-      burst: rateLimitBurst,
-      now: () => performance.now(),
+    const quotaOf = quotasOf(catalog, limits);
+    this.quotaOf = quotaOf;
+    this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
+    const now = (): number => performance.now();
+    const { rateLimitPerSecond, rateLimitBurst } = limits;
+    this.requests = new Pace({
+      quota: 'requestsPerSecond',
+      what: 'requests',
+      limitOf: (tenantId) => {
+        const perSecond = quotaOf(tenantId, 'requestsPerSecond');
+        const burst = perSecond === rateLimitPerSecond && rateLimitBurst > 0 ? rateLimitBurst : Math.max(1, perSecond);
+        return { perSecond, burst };
+      },
+      now,
+    });
+    this.events = new Pace({
+      quota: 'eventsPerSecond',
+      what: 'events',
+      limitOf: (tenantId) => {
+        const perSecond = quotaOf(tenantId, 'eventsPerSecond');
+        return { perSecond, burst: Math.max(1, perSecond) };
+      },
+      now,
     });
   }
 
-  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  admit(request: IncomingMessage): Principal {
-    return this.#take(request, this.authenticator.authenticate(request));
+  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError as `Authenticator.authenticate`, and RATE_LIMITED */
+  admit(request: IncomingMessage, scope: RequiredScope): Principal {
+    return this.#take(request, this.authenticator.authenticate(request, scope));
   }
 
   /** As `admit`, for a key that another process may have made a moment ago. */
-  async admitKnown(request: IncomingMessage): Promise<Principal> {
-    return this.#take(request, await this.authenticator.admit(request));
+  async admitKnown(request: IncomingMessage, scope: RequiredScope): Promise<Principal> {
+    return this.#take(request, await this.authenticator.admit(request, scope));
   }
 
   #take(request: IncomingMessage, principal: Principal): Principal {
-    if (!this.#counted.has(request)) this.rateLimiter.take(principal.tenantId);
+    if (!this.#counted.has(request)) this.requests.take(principal.tenantId);
     this.#counted.add(request);
     RequestMemory.begin(request, principal.tenantId, this.memory);
     return principal;

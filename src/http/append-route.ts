@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Scope } from '../core/scopes.js';
 import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
 import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
@@ -17,12 +18,14 @@ import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
 import { JsonWriter } from './json-writer.js';
 import { flag, onlyParameters, queryOf, readQuery } from './parameters.js';
-import type { RateLimiter } from './rate-limit.js';
+import type { Pace } from './pace.js';
 import { COUNTED_BYTES, RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 export interface AppendRouteOptions {
-  readonly authenticator: Pick<Authenticator, 'find' | 'admit'>;
-  readonly rateLimiter: RateLimiter;
+  readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended' | 'permit' | 'admit'>;
+  /** The tenant's paces, of requests and of events. */
+  readonly requests: Pick<Pace, 'take'>;
+  readonly events: Pick<Pace, 'take'>;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
   /** Without it nothing is bounded. */
@@ -39,6 +42,8 @@ export type AppendRoute = (
 ) => Promise<void>;
 
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
+/** What a key must allow who appends. */
+export const APPENDING = 'append' satisfies Scope;
 const EMPTY = Buffer.alloc(0);
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 /** Most events that a conflict lists. */
@@ -51,7 +56,7 @@ const MAX_CONFLICTS = 1_000;
  * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, rateLimiter, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
+  const { authenticator, requests, events, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
   /** A body that is long, or may be, is held of the tenant's budget while it arrives; then the writer holds what it says. */
   const readHeld = async (request: IncomingMessage, tenantId: string): Promise<Buffer> => {
     const length = declaredLength(request);
@@ -79,12 +84,15 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       return { body, append: parsed(body, batch) };
     } catch (error) {
       // It goes no further than here, so it counts here.
-      rateLimiter.take(tenantId);
+      requests.take(tenantId);
       throw error;
     }
   };
   return async (request, response, requestId, batch) => {
-    const { tenantId } = authenticator.find(request) ?? (await authenticator.admit(request));
+    const known = authenticator.find(request);
+    const here = known !== undefined && !authenticator.isSuspended(known.tenantId);
+    const { tenantId } = here ? known : await authenticator.admit(request, APPENDING);
+    if (here) authenticator.permit(known, APPENDING);
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.
@@ -103,7 +111,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       };
       if (await gateway.forward(request, response, asked)) return;
     }
-    rateLimiter.take(tenantId);
+    requests.take(tenantId);
     requireJson(request);
     const url = request.url ?? '';
     const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
@@ -111,6 +119,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
     const body = read?.body ?? asked?.body ?? (await readHeld(request, tenantId));
     const append = read?.append ?? parsed(body, batch);
+    events.take(tenantId, append.events.length);
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,

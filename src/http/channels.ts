@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { Catalog } from '../catalog/catalog.js';
+import type { RequiredScope } from '../core/scopes.js';
 import { findProjectRoot } from '../config/project-root.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
@@ -47,7 +48,7 @@ export class Channels {
       quota: admission.connections,
       memory: new StreamsMemory(admission.memory?.budget),
       authenticator: admission.authenticator,
-      authenticate: (request: IncomingMessage) => admission.admit(request),
+      authenticate: (request: IncomingMessage, scope: RequiredScope) => admission.admit(request, scope),
       refusals: new Refusals(feeds.logger),
     };
     this.polling = new Polling(options);

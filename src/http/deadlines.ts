@@ -110,6 +110,9 @@ export function timely(tenants: Tenants & AggregateHomes, deadlines: Deadlines):
     faults: faults(of.faults, deadlines),
     changes: of.changes,
     events: of.events,
+    get storageBytes() {
+      return of.storageBytes;
+    },
   }));
   return {
     active: (tenantId) => {

@@ -22,8 +22,6 @@ export type EdgeSettings = FrontDoorSettings &
     | 'maxUploadBytes'
     | 'maxInflatedBytes'
     | 'maxArchiveEntries'
-    | 'rateLimitPerSecond'
-    | 'rateLimitBurst'
     | 'shutdownDeadlineMs'
     | 'forwardDeadlineMs'
     | 'answerDeadlineMs'

@@ -52,7 +52,7 @@ const notForClients = (): StatefoldError =>
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, ownership, peers, logger, observer, channels } = options;
-  const { authenticator, rateLimiter } = admission;
+  const { authenticator, requests, events } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
     ownership,
@@ -66,7 +66,8 @@ export function createEdge(options: EdgeOptions): Edge {
   const waits = new Waits(admission.connections);
   const append = appendRoute({
     authenticator,
-    rateLimiter,
+    requests,
+    events,
     tenants,
     gateway,
     memory: admission.memory,
@@ -81,6 +82,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const dependencies: RouteDependencies = {
     ...options,
     tenants,
+    admission,
     append,
     requireAdmin,
     draining: () => draining,
@@ -91,7 +93,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const router = createRouter({
     rooms: ROOMS,
     dependencies,
-    authenticate: (request) => admission.admit(request),
+    authenticate: (request, scope) => admission.admit(request, scope),
     requireAdmin,
     settings,
     refusals,
@@ -141,12 +143,12 @@ export function createEdge(options: EdgeOptions): Edge {
     }
     const by = found.servedBy === 'notifier' ? 'notifier' : 'owner';
     const known = authenticator.find(request);
-    if (known !== undefined && gateway.serves(known.tenantId, by))
+    if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by))
       return void found.take(request, socket, head, requestId);
     const ignore = (): void => undefined;
     socket.on('error', ignore);
     authenticator
-      .admit(request)
+      .admit(request, found.scope)
       .then(({ tenantId }) => tunnels.connect(request, socket, head, { tenantId, by, requestId }))
       // Whoever takes the upgrade tells what is wrong with the key.
       .catch((error: unknown) => {

@@ -12,6 +12,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   CURSOR_EXPIRED: [410, 'The cursor has expired'],
   FAULT_MISMATCH: [409, 'It stands at another fault'],
   FAULT_WITHOUT_KEY: [422, 'The event has no key'],
+  FORBIDDEN: [403, 'Not allowed with this key'],
   GONE: [410, 'Gone'],
   IDEMPOTENCY_KEY_REUSED: [409, 'The idempotency key was used for another request'],
   INSPECTION_DEADLINE: [503, 'The history could not be folded in time'],
@@ -26,6 +27,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   NOT_FOUND: [404, 'Not found'],
   PAYLOAD_TOO_LARGE: [413, 'The body is too large'],
   PROJECTION_NOT_LIVE: [409, 'No revision is live yet'],
+  QUOTA_EXCEEDED: [507, 'The quota is used up'],
   RATE_LIMITED: [429, 'Too many requests'],
   REDUCER_BOUND: [409, 'The reducer is bound'],
   REDUCER_CLASS_AMBIGUOUS: [422, 'Several reducer classes match'],
@@ -33,6 +35,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   REDUCER_NOT_COMPILED: [422, 'The reducer is not compiled'],
   REVISION_NOT_COMPILED: [422, 'The revision is not compiled'],
   SSE_DISABLED: [404, 'Server-sent events are off'],
+  TENANT_SUSPENDED: [403, 'The tenant is suspended'],
   UNAUTHENTICATED: [401, 'Not authenticated'],
   UNAVAILABLE: [503, 'Temporarily unavailable'],
   UNSUPPORTED_MEDIA_TYPE: [415, 'Unsupported media type'],
@@ -84,7 +87,11 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
   for (const [name, value] of Object.entries(raw ?? {})) {
     body = Buffer.concat([body.subarray(0, -1), Buffer.from(`,${JSON.stringify(name)}:`), value, Buffer.from('}')]);
   }
-  const headers: Record<string, string> = { 'Content-Type': PROBLEM_TYPE, 'X-Request-Id': requestId };
+  const headers: Record<string, string> = {
+    'Content-Type': PROBLEM_TYPE,
+    'X-Request-Id': requestId,
+    ...error.headers,
+  };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
   const retryAfter =
     error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);

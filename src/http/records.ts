@@ -11,6 +11,7 @@ import type {
 import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/binding-records.js';
 import type { Notified } from '../deployments/deployments.js';
+import { SCOPES } from '../core/scopes.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
 import { isActive } from '../webhooks/endpoint-entities.js';
@@ -76,19 +77,34 @@ const compiled = (artefact: ArtefactFields): object => ({
   compiledAt: artefact.compiledAt,
 });
 
-/** Of a tenant of one partition nothing is said of partitions. */
-export const tenantRecord = ({ tenantId, name, createdAt, partitions }: TenantEntity): object => ({
+/** Of a tenant of one partition nothing is said of partitions; quotas are those of its own. */
+export const tenantRecord = ({ tenantId, name, createdAt, partitions, suspendedAt, quotas }: TenantEntity): object => ({
   tenantId,
   name,
   createdAt,
   partitions: partitions > 1 ? partitions : undefined,
+  suspended: suspendedAt === undefined ? undefined : true,
+  suspendedAt,
+  quotas,
 });
 
-export const keyRecord = ({ keyId, tenantId, prefix, createdAt, revokedAt }: KeyEntity): object => ({
+export const keyRecord = ({
   keyId,
   tenantId,
+  name,
+  scopes = SCOPES,
   prefix,
   createdAt,
+  expiresAt,
+  revokedAt,
+}: KeyEntity): object => ({
+  keyId,
+  tenantId,
+  name,
+  scopes,
+  prefix,
+  createdAt,
+  expiresAt,
   revokedAt,
 });
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { z } from 'zod';
+import type { RequiredScope } from '../core/scopes.js';
 import type { ErrorCode } from '../core/errors.js';
 import { answerJson } from './answer.js';
 import type { Principal } from './auth.js';
@@ -24,7 +25,7 @@ export type ParameterName<P extends string> = P extends `${string}{${infer Name}
 export type ServedBy =
   'any' | 'owner' | 'notifier' | 'appended' | { readonly aggregate: string } | { readonly tenant: string };
 
-/** What a caller shows. `own`: the handler asks for it. Scopes of keys and tickets of upgrades belong beside this, as members of a route. */
+/** What a caller shows. `own`: the handler asks for it. Tickets of upgrades belong beside this, as a member of a route. */
 export type Credentials = 'tenant' | 'admin' | 'none' | 'own';
 
 /** A body that isn't described by a schema. */
@@ -47,6 +48,8 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   readonly parameters?: Readonly<Record<string, string>>;
   readonly servedBy: ServedBy;
   readonly credentials: Credentials;
+  /** What the key of a tenant must allow; every route of a tenant says it. */
+  readonly scope?: RequiredScope;
   /** What it answers as missing may be in the catalog by now, from another process: a read looks again before it says 404. */
   readonly ofCatalog?: true;
   /** The answer may be long in coming, or without end: sent on over a connection of its own, and cut short at a shutdown. */
@@ -92,19 +95,32 @@ export interface RoomOf<D> {
   readonly under?: { readonly path: string; readonly dialect: Dialect; readonly missing: () => Error };
 }
 
+/** What of a route is needed to read what is asked of it. */
+interface AskedRoute {
+  readonly scope?: RequiredScope;
+  readonly query?: Parameters;
+  readonly strictQuery?: true;
+}
+
 /** What is asked of a path: its parameters, percent-decoded, and its query. */
 class Asked<N extends string, Q extends Parameters> {
-  readonly #route: { readonly query?: Parameters; readonly strictQuery?: true };
+  readonly #route: AskedRoute;
   readonly #parameters: Readonly<Record<string, string>>;
 
   constructor(
-    route: { readonly query?: Parameters; readonly strictQuery?: true },
+    route: AskedRoute,
     readonly request: IncomingMessage,
     parameters: Readonly<Record<string, string>>,
     readonly requestId: string,
   ) {
     this.#route = route;
     this.#parameters = parameters;
+  }
+
+  /** What the caller's key must allow. */
+  get scope(): RequiredScope {
+    if (this.#route.scope === undefined) throw new Error('the route asks for no key of a tenant');
+    return this.#route.scope;
   }
 
   parameter(name: N): string {
@@ -127,7 +143,7 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
   #principal: Principal | undefined;
 
   constructor(
-    route: { readonly query?: Parameters; readonly strictQuery?: true; readonly body?: Body<T> },
+    route: AskedRoute & { readonly body?: Body<T> },
     request: IncomingMessage,
     readonly response: ServerResponse,
     {
@@ -149,6 +165,12 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
   get tenantId(): string {
     if (this.#principal === undefined) throw new Error('the route asks for no key of a tenant');
     return this.#principal.tenantId;
+  }
+
+  /** Of the key that the caller has shown; known as `tenantId` is. */
+  get keyId(): string {
+    if (this.#principal === undefined) throw new Error('the route asks for no key of a tenant');
+    return this.#principal.keyId;
   }
 
   admit(principal: Principal): void {
@@ -179,7 +201,7 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
 /** A request to go on in another protocol, by the socket that it came on. */
 export class Upgrade<N extends string = string, Q extends Parameters = Parameters> extends Asked<N, Q> {
   constructor(
-    route: { readonly query?: Parameters; readonly strictQuery?: true },
+    route: AskedRoute,
     request: IncomingMessage,
     readonly socket: Duplex,
     readonly head: Buffer,

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { performance } from 'node:perf_hooks';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { match } from 'path-to-regexp';
+import type { RequiredScope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
 import { requestIdOf } from './answer.js';
 import type { Principal } from './auth.js';
@@ -15,8 +16,8 @@ export interface RouterOptions<D> {
   readonly rooms: readonly RoomOf<D>[];
   /** For the handlers. */
   readonly dependencies: D;
-  /** Takes a request off its tenant's rate too. @throws StatefoldError UNAUTHENTICATED, RATE_LIMITED */
-  readonly authenticate: (request: IncomingMessage) => Principal;
+  /** Takes a request off its tenant's rate too. @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN, RATE_LIMITED */
+  readonly authenticate: (request: IncomingMessage, scope: RequiredScope) => Principal;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly settings: BodySettings;
@@ -87,8 +88,10 @@ function handlerOf<D>(
   { dependencies, guard, authenticate, requireAdmin, settings }: RouterOptions<D>,
   onElsewhere: (response: ServerResponse) => void,
 ): RequestHandler {
+  if (route.credentials === 'tenant' && route.scope === undefined)
+    throw new Error(`${route.method} ${route.path} does not say which scope it asks of a key`);
   const serve = async (call: Call): Promise<void> => {
-    if (route.credentials === 'tenant') call.admit(authenticate(call.request));
+    if (route.credentials === 'tenant') call.admit(authenticate(call.request, call.scope));
     else if (route.credentials === 'admin') requireAdmin(call.request);
     await route.serve(dependencies, call);
   };
@@ -119,6 +122,7 @@ const requestIdOfAnswer = (response: ServerResponse): string => String(response.
 /** An entry that can be upgraded to, as a request asks for it. */
 export interface FoundUpgrade {
   readonly servedBy: ServedBy;
+  readonly scope: RequiredScope;
   /** Takes the socket, or refuses it. Never rejects. */
   take(request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): Promise<void>;
 }
@@ -141,6 +145,7 @@ export function upgradesOf<D>(
       if (found === false) continue;
       return {
         servedBy: route.servedBy,
+        scope: route.scope ?? 'any',
         take: async (request, socket, head, requestId) =>
           route.upgrade?.(dependencies, new Upgrade(route, request, socket, head, found.params, requestId)),
       };

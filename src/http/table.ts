@@ -16,6 +16,7 @@ import { REVISIONS } from './routes/revisions.js';
 import { SCHEMA_REGISTRY } from './routes/schema-registry.js';
 import { SYSTEM } from './routes/system.js';
 import { UPLOAD_CHECKS } from './routes/upload-checks.js';
+import { USAGE } from './routes/usage.js';
 import { WEBHOOKS } from './routes/webhooks.js';
 
 /** The interface of the service, entry by entry: a route is here, or it is not. The order is that of the OpenAPI document. */
@@ -33,6 +34,7 @@ export const ENTRIES = [
   ...WEBHOOKS,
   ...SYSTEM,
   ...ADMIN,
+  ...USAGE,
 ];
 
 /** Ours, and those of others that we speak. */

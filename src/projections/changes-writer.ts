@@ -1,4 +1,4 @@
-import type { Change } from '../core/change.js';
+import { changeBytes, type Change } from '../core/change.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import type { FenceState } from '../core/fence.js';
@@ -244,6 +244,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       value.projectionId,
       last === undefined ? [inputOffset, inputIndex] : [inputOffset, inputIndex, true],
     );
+    tables.bytes.addChange(changeBytes(change), change.timestamp);
     this.#lastSequence = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);

@@ -7,6 +7,7 @@ import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
 import { PendingDrops } from './pending-drops.js';
+import { StoredBytes, type StoredBytesRow } from './stored-bytes.js';
 
 /** State of one aggregate by its bound reducer. */
 export interface ReducerState {
@@ -105,6 +106,8 @@ export interface Checkpoint {
   readonly order?: OrderCheckpoint;
   /** Absent where retention has taken no change that this store does not have. */
   readonly trimmed?: TrimmedInputs;
+  /** Of what is folded; the tables put it there. */
+  readonly bytes?: StoredBytesRow;
 }
 
 /** Inputs whose changes were told, and then dropped by retention before they were read here. */
@@ -256,6 +259,8 @@ export class PartitionTables {
   readonly drops: PendingDrops;
   /** Which sequences each projection's changes have. */
   readonly changes: ChangeIndex;
+  /** Of the records that are folded. */
+  readonly bytes: StoredBytes;
   /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
   #unwrittenHeads = new Map<string, HeadRow>();
   #unwrittenSince = -1;
@@ -266,6 +271,7 @@ export class PartitionTables {
     this.faults = new FaultTables(section, this.kept);
     this.drops = new PendingDrops(section);
     this.changes = new ChangeIndex(section);
+    this.bytes = new StoredBytes(this.checkpoint()?.bytes);
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -273,7 +279,7 @@ export class PartitionTables {
     return stored && checkpointOf(stored);
   }
   setCheckpoint(checkpoint: Checkpoint): void {
-    this.section.set(CHECKPOINT_KEY, storedCheckpoint(checkpoint));
+    this.section.set(CHECKPOINT_KEY, storedCheckpoint({ ...checkpoint, bytes: this.bytes.row }));
   }
 
   head(aggregateId: string): Head | undefined {

@@ -29,6 +29,8 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   readonly core: AggregatePartition;
   readonly #options: PartitionTaskOptions;
   readonly #tables: PartitionTables;
+  /** Ends the count of what is stored here. */
+  readonly #uncount: (() => void) | undefined;
   #holds = 0;
 
   constructor(options: PartitionTaskOptions) {
@@ -52,6 +54,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
       from,
       listener: this,
     });
+    this.#uncount = options.storage?.add(tables.bytes);
     tables.section.onCheckpoint(() => this.#checkpoint());
   }
 
@@ -125,6 +128,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   protected override async shutDown(): Promise<void> {
     await this.core.close();
     await this.#tables.section.close();
+    this.#uncount?.();
   }
 
   #bindAll(): void {

@@ -15,6 +15,8 @@ export interface TaskRegistryOptions<T extends Activation> {
   readonly idleMs: number;
   /** Whose the slots are. */
   readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
+  /** Why nothing of the slot key may be here now; a tenant that is suspended, say. What is here already is to be taken out by `remove`. */
+  readonly refuses?: ((key: string) => StatefoldError | undefined) | undefined;
   /** It is to stay though it is idle. */
   readonly keeps?: ((key: string) => boolean) | undefined;
   readonly onOpened?: ((task: T) => void) | undefined;
@@ -109,6 +111,8 @@ export class TaskRegistry<T extends Activation> {
       (this.#deposed.get(key) ?? Number.NEGATIVE_INFINITY) > performance.now() - DEPOSED_MS
     )
       return Promise.reject(new NotOwnerError());
+    const refusal = this.#options.refuses?.(key);
+    if (refusal !== undefined) return Promise.reject(refusal);
     const before = this.#places.get(key);
     if (before?.role === 'OPENING') return before.ready;
     return this.#enter(key, 'OPENING', (place) => this.#open(place, before));
@@ -146,6 +150,7 @@ export class TaskRegistry<T extends Activation> {
   async standBy(key: string): Promise<void> {
     const present = this.#places.get(key);
     if (this.#closed || (present !== undefined && present.role !== 'FOLLOWING')) return;
+    if (this.#options.refuses?.(key) !== undefined) return;
     const { ready } = present ?? { ready: this.#enter(key, 'FOLLOWING', (place) => this.#follow(place)) };
     await ready.catch((error: unknown) => {
       if (error instanceof StatefoldError && error.code === 'NOT_FOUND') throw error;

@@ -56,7 +56,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
 
   constructor(options: TenantRegistryOptions) {
     this.#options = options;
-    const { sectionOf, prepare, logger, idleMs, ownership, partitions } = options;
+    const { sectionOf, prepare, refuses, logger, idleMs, ownership, partitions } = options;
     const onStopped = (key: string): void => {
       for (const listener of this.#stopListeners) listener(key);
     };
@@ -69,6 +69,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     this.#partitions = new TaskRegistry<PartitionTask>({
       sectionOf,
       prepare,
+      refuses,
       logger,
       idleMs,
       ownership,
@@ -171,7 +172,17 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.passivate(tenantId);
   }
 
-  /** Takes out all that is here of a tenant that is being deleted: nothing of it answers from the call on. Resolves when it is closed. */
+  /** Opens what of the tenant is this process's, without waiting for its next use. */
+  async resume(tenantId: string): Promise<void> {
+    const { ownership } = this.#options;
+    if (ownership.ownerOf(tenantId) === 'self') await this.open(tenantId);
+    for (let partition = 1; partition < this.partitionsOf(tenantId); partition++) {
+      const key = partitionKey(tenantId, partition);
+      if (ownership.ownerOf(key) === 'self') await this.#partitions.open(key);
+    }
+  }
+
+  /** Takes out all that is here of a tenant that is being deleted, or is suspended: nothing of it answers from the call on. Resolves when it is closed. */
   async remove(tenantId: string, partitionCount: number): Promise<void> {
     const removals = [this.#tenants.remove(tenantId)];
     for (let partition = 1; partition < partitionCount; partition++)

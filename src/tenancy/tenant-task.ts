@@ -12,6 +12,7 @@ import type { Projections } from '../projections/projections.js';
 import { TenantProjections, type ProjectionsListener } from '../projections/tenant-projections.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
 import { PartitionTables, type Checkpoint } from '../store/partition-tables.js';
+import type { StatefoldError } from '../core/errors.js';
 import { Activation } from './activation.js';
 import { TenantFaults } from './faults.js';
 import type { TenantInspection } from './inspection.js';
@@ -41,6 +42,8 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   readonly sink: TenantSink;
   readonly #options: TenantTaskOptions;
   readonly #tables: PartitionTables;
+  /** Ends the count of what is stored here. */
+  readonly #uncount: (() => void) | undefined;
   /** The first partition of the events; mostly there is no other. */
   readonly #first: AggregatePartition;
   readonly #input: TenantInput;
@@ -90,6 +93,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.aggregates = new TenantAggregates(this.#input);
     this.faults = new TenantFaults({ tables, code, input: this.#input, projections: this.#projections });
     this.sink = new TenantSink(options, this.#input, this.#projections.changes, definitions);
+    this.#uncount = options.storage?.add(tables.bytes);
     tables.section.onCheckpoint(() => this.#checkpoint());
   }
 
@@ -107,6 +111,16 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
 
   get changes(): TenantChanges {
     return this.#projections.changes;
+  }
+
+  /** Bytes that the tenant stores, about. */
+  get storageBytes(): number {
+    return this.#options.storage?.usage ?? 0;
+  }
+
+  /** Why nothing more of the tenant may be stored. */
+  get storageRefusal(): StatefoldError | undefined {
+    return this.#options.storage?.refusal;
   }
 
   /** What it holds, for those who fold it again. */
@@ -233,6 +247,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     this.#input.close();
     await this.#projections.close();
     await this.#tables.section.close();
+    this.#uncount?.();
   }
 
   /** How far all of it is folded. */

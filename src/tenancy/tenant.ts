@@ -8,6 +8,8 @@ export interface Tenant extends TenantFeed {
   readonly aggregates: Aggregates;
   readonly projections: Projections;
   readonly faults: Faults;
+  /** Bytes that it stores, about. */
+  readonly storageBytes: number;
 }
 
 /** The tenants whose slots this process owns. A tenant is activated on first use and passivated when idle. */

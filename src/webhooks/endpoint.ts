@@ -190,7 +190,7 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     if (this.#stopped) return;
     const code = reason instanceof StatefoldError ? reason.code : undefined;
     // The end of what it follows is the catalog's to tell, the hub's is the process's.
-    if (code === 'NOT_FOUND' || code === 'UNAVAILABLE') return;
+    if (code === 'NOT_FOUND' || code === 'UNAVAILABLE' || code === 'TENANT_SUSPENDED') return;
     const { end } = this.#window;
     const oldest = code === 'CURSOR_EXPIRED' ? (reason as StatefoldError).details?.['oldestSequence'] : undefined;
     if (typeof oldest === 'number' && oldest > end) {

@@ -1,4 +1,5 @@
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
+import { isSuspended, onSuspension } from '../catalog/suspension.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
@@ -151,10 +152,11 @@ export class WebhookDeliverer {
       if (change.kind === 'endpoint') this.#endpointChanged(change);
       else if (change.kind === 'projection') this.#projectionChanged(change);
     });
+    onSuspension(this.options.catalog, () => void (this.#closed ? undefined : this.reassign()));
     await this.reassign();
   }
 
-  /** The tenants that this process serves may be others now: ends what is another's, and goes on with what came to it. */
+  /** The tenants that this process serves may be others now, or one is suspended, or no more: ends what is another's, and goes on with what came to it. */
   async reassign(): Promise<void> {
     for (const endpoint of [...this.#endpoints.values()]) if (!this.#serves(endpoint.tenantId)) this.#stop(endpoint);
     const next = allEndpoints(this.options.catalog)
@@ -167,7 +169,7 @@ export class WebhookDeliverer {
   }
 
   #serves(tenantId: string): boolean {
-    return this.options.serves?.(tenantId) ?? true;
+    return !isSuspended(this.options.catalog, tenantId) && (this.options.serves?.(tenantId) ?? true);
   }
 
   /** Undefined where there is no such endpoint in operation here. */

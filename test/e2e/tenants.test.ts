@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { SCOPES } from '../../src/core/scopes.js';
 import { Api, problem, success, TIMESTAMP, UUIDV7, type Listed } from '../support/api.js';
 import { openEvents, openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
@@ -76,8 +77,9 @@ test('tenants', async (t) => {
   });
 
   await t.test('a key tells its tenant', async () => {
-    const me = await api.read<Record<string, string>>('/auth/whoami');
+    const { scopes, ...me } = await api.read<Record<string, string>>('/auth/whoami');
     assert.deepEqual(Object.keys(me), ['tenantId', 'name', 'createdAt']);
+    assert.deepEqual(scopes, SCOPES);
     assert.deepEqual([me['tenantId'], me['name']], ['default', 'default']);
     assert.match(me['createdAt'] ?? '', TIMESTAMP);
     for (const key of [
@@ -193,6 +195,7 @@ test('tenants', async (t) => {
       tenantId: ada.tenantId,
       name: ada.name,
       createdAt: ada.createdAt,
+      scopes: [...SCOPES],
     });
     const second = success(await admin('POST', '/admin/tenants/bob/keys'), 201).json<NewKey>();
     assert.deepEqual(await as(second.apiKey).read('/auth/whoami'), await as(bob.apiKey).read('/auth/whoami'));

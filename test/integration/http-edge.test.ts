@@ -102,6 +102,7 @@ class MemoryAggregates implements Aggregates {
 }
 
 class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
+  readonly storageBytes = 0;
   readonly aggregates = new MemoryAggregates();
   readonly projections = {
     states: unasked,

@@ -58,7 +58,8 @@ async function world(
   const hub = new FeedHub({ tenants, timers });
   followDeletions(catalog, hub);
   const authenticator = new Authenticator(catalog);
-  const authenticate = (request: IncomingMessage) => authenticator.authenticate(request);
+  const authenticate: typeof authenticator.authenticate = (request, scope) =>
+    authenticator.authenticate(request, scope);
   const admission = {
     authenticator,
     admit: authenticate,
@@ -586,6 +587,7 @@ function eventRoutes(tenantOfFeed: string): readonly Route[] {
     summary: 'All events',
     servedBy: 'notifier',
     credentials: 'tenant',
+    scope: 'read',
     query: { afterPosition: integerFrom(0) },
     answers: {},
   } as const;

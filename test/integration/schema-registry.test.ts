@@ -12,6 +12,7 @@ import { createTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { CommitValue, Fence } from '../../src/core/records.js';
 import { Admission } from '../../src/http/admission.js';
+import { readSettings } from '../../src/config/settings.js';
 import { Refusals } from '../../src/http/refusals.js';
 import { createRouter } from '../../src/http/router.js';
 import type { RouteDependencies } from '../../src/http/routes/dependencies.js';
@@ -91,8 +92,12 @@ async function builtIn(
     (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey,
   ] as const;
   // One that is past its burst has one request more in a quarter of an hour.
-  const admission = new Admission(catalog, { rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0, rateLimitBurst });
-  const authenticate = (request: IncomingMessage) => admission.admitKnown(request);
+  const admission = new Admission(catalog, {
+    ...readSettings({}),
+    rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0,
+    rateLimitBurst,
+  });
+  const authenticate = (request: IncomingMessage) => admission.admitKnown(request, 'read');
   const settings = {
     maxBodyBytes: 64 * 1024,
     maxJsonDepth: 32,

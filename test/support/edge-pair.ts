@@ -326,8 +326,8 @@ async function edgeNode(
       })
     : undefined;
   if (!aligned) ownership.onChange(reassign);
-  const settings = readSettings({ PORT: '0', ...env });
-  const admission = new Admission(catalog, settings, 100);
+  const settings = readSettings({ PORT: '0', TENANT_CONNECTIONS: '100', ...env });
+  const admission = new Admission(catalog, settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];

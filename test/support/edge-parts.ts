@@ -19,7 +19,7 @@ export const schemaRegistryOf = (catalog: Catalog, admission: Admission, limits:
     topicPrefix: 'statefold',
     catalog,
     adminKey: 'an-admin-key-of-the-test',
-    authenticate: (request) => admission.admitKnown(request),
+    authenticate: (request) => admission.admitKnown(request, 'read'),
     limits,
   });
 

@@ -33,8 +33,14 @@ async function route(
 ): Promise<(body: object) => Promise<Response>> {
   const principal = { tenantId: 't', keyId: 'k' };
   const serves = appendRoute({
-    authenticator: { find: () => principal, admit: () => Promise.resolve(principal) },
-    rateLimiter: { take: () => undefined },
+    authenticator: {
+      find: () => principal,
+      isSuspended: () => false,
+      permit: () => undefined,
+      admit: () => Promise.resolve(principal),
+    },
+    requests: { take: () => undefined },
+    events: { take: () => undefined },
     tenants: {
       partitionsOf: () => 1,
       home: () => ({ append: (command: AppendCommand) => Promise.resolve(append(command)) }),

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Catalog } from '../../catalog/catalog.js';
+import type { RequiredScope } from '../../core/scopes.js';
 import { partitionKey } from '../../core/slots.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import { partitionOf } from '../../core/murmur2.js';
@@ -24,6 +25,7 @@ export interface GuardOptions {
 interface Guarded {
   readonly servedBy: ServedBy;
   readonly credentials: Credentials;
+  readonly scope?: RequiredScope;
   readonly ofCatalog?: true;
   readonly lasting?: true;
   readonly probe?: true;
@@ -84,8 +86,11 @@ export class Guard {
     if (route.probe) return undefined;
     if (route.credentials === 'admin') return this.#admitAdmin(asked);
     if (route.credentials !== 'tenant') return undefined;
-    const tenantId = call.safe ? this.#options.authenticator.find(call.request)?.tenantId : undefined;
-    return tenantId !== undefined && (route.servedBy === 'any' || this.#isHere(asked, tenantId))
+    const { authenticator } = this.#options;
+    const tenantId = call.safe ? authenticator.find(call.request)?.tenantId : undefined;
+    return tenantId !== undefined &&
+      !authenticator.isSuspended(tenantId) &&
+      (route.servedBy === 'any' || this.#isHere(asked, tenantId))
       ? undefined
       : this.#admit(asked);
   }
@@ -95,7 +100,7 @@ export class Guard {
     const { route, call } = asked;
     let tenantId: string;
     try {
-      tenantId = (await authenticator.admit(call.request)).tenantId;
+      tenantId = (await authenticator.admit(call.request, call.scope)).tenantId;
     } catch (error) {
       // The route tells it.
       if (error instanceof StatefoldError && error.code === 'UNAUTHENTICATED') return false;

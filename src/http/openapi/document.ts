@@ -78,7 +78,7 @@ function jsonSchemas(routes: readonly Route[]): {
 }
 
 function operation(route: Route, schemaOf: (schema: z.ZodType) => Schema): object {
-  const { path, operationId, tag, summary, credentials, query = {}, headers = {}, body } = route;
+  const { path, operationId, tag, summary, credentials, scope, query = {}, headers = {}, body } = route;
   const parameters = [
     ...[...path.matchAll(PATH_PARAMETER)].map(([, name]) => ({
       name,
@@ -99,7 +99,7 @@ function operation(route: Route, schemaOf: (schema: z.ZodType) => Schema): objec
     operationId,
     tags: [tag],
     summary,
-    security: credentials === 'none' ? [] : [{ [credentials]: [] }],
+    security: credentials === 'none' ? [] : [{ [credentials]: scope === undefined || scope === 'any' ? [] : [scope] }],
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(content && { requestBody: { required: body.required, content } }),
     responses: { ...answers(route, schemaOf), ...refusals(route) },
@@ -123,13 +123,14 @@ function answers(route: Route, schemaOf: (schema: z.ZodType) => Schema): object 
 }
 
 /** Codes that any route of its kind may answer. */
-function usualErrors({ body, credentials }: Route): readonly ErrorCode[] {
+function usualErrors({ body, credentials, scope }: Route): readonly ErrorCode[] {
   return [
     'INVALID_REQUEST',
     'INTERNAL',
     'UNAVAILABLE',
     ...(credentials === 'none' ? [] : (['UNAUTHENTICATED'] as const)),
-    ...(credentials === 'tenant' ? (['RATE_LIMITED'] as const) : []),
+    ...(credentials === 'tenant' ? (['RATE_LIMITED', 'TENANT_SUSPENDED'] as const) : []),
+    ...(scope === undefined || scope === 'any' ? [] : (['FORBIDDEN'] as const)),
     ...(body === undefined ? [] : (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const)),
   ];
 }

@@ -1,21 +1,34 @@
 import { z } from 'zod';
 import type { Catalog } from '../../catalog/catalog.js';
-import { createKey, createTenant, deleteTenant, revokeKey } from '../../catalog/tenants.js';
+import { QUOTA_NAMES } from '../../core/quotas.js';
+import { SCOPES } from '../../core/scopes.js';
+import { changeTenant, createKey, createTenant, deleteTenant, revokeKey } from '../../catalog/tenants.js';
 import { StatefoldError } from '../../core/errors.js';
-import { json } from '../bodies.js';
+import { json, optionalJson } from '../bodies.js';
 import { anyText, paging } from '../parameters.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
 import { component, integer, listOf, text, timestamp } from '../schema.js';
 import { route } from './dependencies.js';
+import { perQuota } from './usage.js';
 
 // Tenants, keys and the read store, for whoever holds the admin key.
 
-const tenant = { tenantId: text, name: text, createdAt: timestamp, partitions: integer.optional() };
-export const Tenant = component('Tenant', z.strictObject(tenant));
+export const tenant = { tenantId: text, name: text, createdAt: timestamp, partitions: integer.optional() };
+export const Tenant = component(
+  'Tenant',
+  z.strictObject({
+    ...tenant,
+    suspended: z.literal(true).optional(),
+    suspendedAt: timestamp.optional(),
+    quotas: z.strictObject(perQuota(integer.optional())).describe('Those that are its own.').optional(),
+  }),
+);
 export type Tenant = z.infer<typeof Tenant>;
 export const NewTenant = component('NewTenant', z.strictObject({ ...tenant, keyId: text, apiKey: text }));
 export type NewTenant = z.infer<typeof NewTenant>;
-const key = { keyId: text, tenantId: text, prefix: text, createdAt: timestamp };
+export const scopes = z.array(z.enum(SCOPES));
+const keyLimits = { name: text.optional(), scopes, expiresAt: timestamp.optional() };
+const key = { keyId: text, tenantId: text, ...keyLimits, prefix: text, createdAt: timestamp };
 export const Key = component('Key', z.strictObject({ ...key, revokedAt: timestamp.optional() }));
 export type Key = z.infer<typeof Key>;
 export const NewKey = component('NewKey', z.strictObject({ ...key, apiKey: text }));
@@ -31,6 +44,26 @@ const Create = z.object({
   name: z.string('must be a string').optional(),
   tenantId: z.string('must be a string').optional(),
   partitions: z.number('must be a number').meta({ type: 'integer', minimum: 1 }).optional(),
+});
+
+const wholeNumber = 'must be a whole number of at least 0, or null for that of the settings';
+const Change = z.object({
+  name: z.string('must be a string').optional(),
+  suspended: z.boolean('must be true or false').optional(),
+  quotas: z
+    .strictObject(perQuota(z.int(wholeNumber).min(0, wholeNumber).nullable().optional()), {
+      error: (issue) =>
+        issue.code === 'unrecognized_keys'
+          ? `${issue.keys.join(', ')}: there is no such quota; there are ${QUOTA_NAMES.join(', ')}`
+          : 'must be an object',
+    })
+    .optional(),
+});
+// Which scopes, names and times are allowed, the catalog decides.
+const CreateKey = z.object({
+  name: z.string('must be a string').optional(),
+  scopes: z.array(z.string('must be a string'), 'must be a list of scopes').optional(),
+  expiresAt: z.string('must be a string').optional(),
 });
 
 function requireTenant(catalog: Pick<Catalog, 'get'>, tenantId: string): string {
@@ -87,6 +120,24 @@ const getTenant = route({
   },
 });
 
+const changeTenantRoute = route({
+  ...common,
+  // It stops the tenant's task, or opens it again.
+  servedBy: { tenant: 'id' },
+  method: 'PATCH',
+  path: '/admin/tenants/{id}',
+  operationId: 'changeTenant',
+  summary: 'Rename a tenant, suspend it, or set its quotas',
+  body: json(Change, { suspended: true, quotas: { storageBytes: 1_000_000_000, requestsPerSecond: null } }),
+  answers: { 200: Tenant },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog }, call) => {
+    const change = await call.body();
+    const tenantId = requireTenant(catalog, call.parameter('id'));
+    call.answer(200, tenantRecord(await changeTenant(catalog, tenantId, change)));
+  },
+});
+
 const deleteTenantRoute = route({
   ...common,
   // It stops the tenant's task.
@@ -125,10 +176,15 @@ const createKeyRoute = route({
   path: '/admin/tenants/{id}/keys',
   operationId: 'createKey',
   summary: 'Create a key',
+  body: optionalJson(CreateKey, {
+    name: 'shop backend',
+    scopes: ['append', 'read'],
+    expiresAt: '2100-01-31T00:00:00Z',
+  }),
   answers: { 201: NewKey },
   errors: ['NOT_FOUND'],
   serve: async ({ catalog }, call) => {
-    const { key, apiKey } = await createKey(catalog, requireTenant(catalog, call.parameter('id')));
+    const { key, apiKey } = await createKey(catalog, requireTenant(catalog, call.parameter('id')), await call.body());
     call.answer(201, { ...keyRecord(key), apiKey });
   },
 });
@@ -188,6 +244,7 @@ export const ADMIN = [
   listTenants,
   createTenantRoute,
   getTenant,
+  changeTenantRoute,
   deleteTenantRoute,
   listKeys,
   createKeyRoute,

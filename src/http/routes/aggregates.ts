@@ -18,6 +18,7 @@ const listAggregates = route({
   summary: 'List aggregates',
   servedBy: 'owner',
   credentials: 'tenant',
+  scope: 'read',
   query: { type: aggregateTypeName, ...paging },
   answers: { 200: listOf('aggregates', Aggregate) },
   serve: async ({ tenants }, call) => {

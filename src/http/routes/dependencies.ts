@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Admission } from '../admission.js';
 import type { AppendRoute } from '../append-route.js';
 import type { Channels } from '../channels.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
@@ -12,6 +13,7 @@ export interface RouteDependencies extends Omit<
   EdgeOptions,
   'admission' | 'ownership' | 'logger' | 'observer' | 'door'
 > {
+  readonly admission: Pick<Admission, 'quotaOf' | 'requests' | 'events' | 'connections'>;
   readonly channels: Channels;
   readonly schemaRegistry: SchemaRegistry;
   readonly append: AppendRoute;

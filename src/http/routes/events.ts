@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
-import { APPEND_QUERY } from '../append-route.js';
+import { APPEND_QUERY, APPENDING } from '../append-route.js';
 import { Append, AppendBatch } from '../append-schema.js';
 import { json } from '../bodies.js';
 import { eventJson } from '../event-json.js';
@@ -55,10 +55,11 @@ export type BatchAppended = z.infer<typeof BatchAppended>;
 const appending = {
   servedBy: 'appended',
   credentials: 'tenant',
+  scope: APPENDING,
   query: APPEND_QUERY,
   strictQuery: true,
   headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
-  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'VERSION_CONFLICT'],
+  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
 } as const;
 
 const appendEvent = route({
@@ -106,6 +107,7 @@ const listEvents = route({
   summary: 'List the events of an aggregate',
   servedBy: { aggregate: 'aggregateId' },
   credentials: 'tenant',
+  scope: 'read',
   query: {
     fromVersion: integerFrom(0),
     toVersion: integerFrom(0),

@@ -61,6 +61,7 @@ const listAggregateFaults = route({
   summary: 'List the aggregates of a type that stand at an event on which the reducer threw',
   servedBy: 'owner',
   credentials: 'tenant',
+  scope: 'read',
   query: paging,
   answers: { 200: listOf('faults', Fault) },
   serve: async ({ tenants }, call) => {
@@ -78,6 +79,7 @@ const listKeyFaults = route({
   summary: 'List the keys of a projection that stand at an event on which the code threw',
   servedBy: 'owner',
   credentials: 'tenant',
+  scope: 'read',
   ofCatalog: true,
   query: paging,
   answers: { 200: listOf('faults', KeyFault) },
@@ -109,6 +111,7 @@ const releasing = {
   method: 'POST',
   tag: 'Faults',
   credentials: 'tenant',
+  scope: 'deploy',
 } as const;
 
 const OF_AN_AGGREGATE = {

@@ -121,7 +121,7 @@ const bounds = {
   limit: integerFrom(1, DRY_RUN_KEYS.most, DRY_RUN_KEYS.usual),
   show: integerFrom(0, SHOWN.most, SHOWN.usual),
 };
-const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant' } as const;
+const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant', scope: 'deploy' } as const;
 
 const dryRunReducers = route({
   ...common,

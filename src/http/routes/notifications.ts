@@ -68,6 +68,7 @@ const common = {
   tag: 'Notifications',
   servedBy: 'notifier',
   credentials: 'tenant',
+  scope: 'read',
   ofCatalog: true,
 } as const;
 

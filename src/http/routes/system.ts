@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { SCOPES } from '../../core/scopes.js';
 import { StatefoldError } from '../../core/errors.js';
 import { health, readiness } from '../probes.js';
-import { tenantRecord } from '../records.js';
 import { route } from './dependencies.js';
-import { Tenant } from './admin.js';
+import { component, text, timestamp } from '../schema.js';
+import { scopes, tenant as members } from './admin.js';
 
 // Probes and descriptions of the service itself, which hold nothing of any tenant, need no key.
 
@@ -60,17 +61,36 @@ const getMetrics = route({
   },
 });
 
+export const WhoAmI = component(
+  'WhoAmI',
+  z.strictObject({ ...members, keyName: text.optional(), scopes, expiresAt: timestamp.optional() }),
+);
+export type WhoAmI = z.infer<typeof WhoAmI>;
+
 const whoami = route({
   ...common,
   path: '/auth/whoami',
   operationId: 'whoami',
-  summary: 'The tenant of the API key',
+  summary: 'The tenant of the API key, and what the key may be used for',
   credentials: 'tenant',
-  answers: { 200: Tenant },
+  scope: 'any',
+  answers: { 200: WhoAmI },
   serve: ({ catalog }, call) => {
     const tenant = catalog.get('tenant', call.tenantId)?.value;
-    if (tenant === undefined) throw new StatefoldError('UNAUTHENTICATED', 'The API key is not valid.');
-    call.answer(200, tenantRecord(tenant));
+    const key = catalog.get('key', call.keyId)?.value;
+    if (tenant === undefined || key === undefined)
+      throw new StatefoldError('UNAUTHENTICATED', 'The API key is not valid.');
+    const { tenantId, name, createdAt, partitions } = tenant;
+    const { scopes = SCOPES, expiresAt } = key;
+    call.answer(200, {
+      tenantId,
+      name,
+      createdAt,
+      partitions: partitions > 1 ? partitions : undefined,
+      keyName: key.name,
+      scopes,
+      expiresAt,
+    });
   },
 });
 

@@ -52,7 +52,7 @@ const limited = async <T>({ checks }: RouteDependencies, tenantId: string, work:
   }
 };
 
-const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant' } as const;
+const common = { method: 'POST', servedBy: 'owner', credentials: 'tenant', scope: 'deploy' } as const;
 
 const checkReducer = route({
   ...common,

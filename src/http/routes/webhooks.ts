@@ -3,7 +3,13 @@ import { requireProjection } from '../require-projection.js';
 import { text } from '../schema.js';
 import { route } from './dependencies.js';
 
-const common = { method: 'POST', tag: 'Webhooks', servedBy: 'owner', credentials: 'tenant' } as const;
+const common = {
+  method: 'POST',
+  tag: 'Webhooks',
+  servedBy: 'owner',
+  credentials: 'tenant',
+  scope: 'webhooks',
+} as const;
 
 const rotateProjectionSecret = route({
   ...common,

@@ -7,7 +7,7 @@ import type { FeedHub } from '../../feed/hub.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
-import type { Authenticator } from '../auth.js';
+import { keyUntil, type Authenticator } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
@@ -66,7 +66,7 @@ export class EventStreams {
 
   /** `Last-Event-ID` wins over the query's cursor. */
   async answer<T>(
-    { request, response, tenantId }: Pick<Call, 'request' | 'response' | 'tenantId'>,
+    { request, response, tenantId, scope }: Pick<Call, 'request' | 'response' | 'tenantId' | 'scope'>,
     query: () => FollowQuery<T>,
   ): Promise<void> {
     const { hub, tenants, quota, authenticator } = this.#options;
@@ -85,7 +85,7 @@ export class EventStreams {
     if (from === undefined) await feed.caughtUp();
     else await feed.read(from, { items: 1 });
     // The key or what is followed may have gone meanwhile.
-    const { keyId } = authenticator.authenticate(request);
+    const { keyId, expiresAt } = authenticator.authenticate(request, scope);
     followed.guard(tenantId);
     if (response.destroyed) return;
     response.writeHead(200, {
@@ -99,7 +99,9 @@ export class EventStreams {
     }
     response.write(`retry: ${limits.retryMs}\n\n`);
     const memory = this.#options.memory.open(tenantId, () => stream.subscription?.resume());
-    const stream: EventStream<T> = new EventStream(response, keyId, followed, limits, () => this.#pulse.now, memory);
+    const until = keyUntil(expiresAt, this.#pulse.now);
+    const now = (): number => this.#pulse.now;
+    const stream: EventStream<T> = new EventStream(response, keyId, until, followed, limits, now, memory);
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
@@ -145,6 +147,8 @@ class EventStream<T> implements Subscriber<T>, Beating {
   constructor(
     private readonly response: ServerResponse,
     readonly keyId: string,
+    /** When the key expires, by `now`. */
+    private readonly keyUntil: number,
     private readonly followed: Followed<T>,
     private readonly limits: EventStreamsLimits,
     private readonly now: () => number,
@@ -185,6 +189,7 @@ class EventStream<T> implements Subscriber<T>, Beating {
       if (now - this.#fullSince >= drainDeadlineMs) this.response.destroy();
       return;
     }
+    if (now >= this.keyUntil) return this.end();
     if (now < this.#nextKeepAlive) return;
     this.#nextKeepAlive = now + this.limits.keepAliveMs;
     this.response.write(': keep-alive\n\n');

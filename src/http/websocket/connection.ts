@@ -12,6 +12,7 @@ export const CLOSE = {
   policy: 1008,
   internal: 1011,
   unauthenticated: 4401,
+  forbidden: 4403,
   notFound: 4404,
   pongsMissed: 4408,
   cursorExpired: 4410,
@@ -49,7 +50,8 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   constructor(
     private readonly socket: WebSocket,
     private readonly transport: Duplex,
-    readonly keyId: string,
+    /** When the key that it was opened with expires, by `now`. */
+    private readonly keyUntil: number,
     private readonly followed: Followed<T>,
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
@@ -87,6 +89,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     const { gone, expired } = this.followed.words;
     if (code === 'NOT_FOUND') this.close(CLOSE.notFound, gone);
     else if (code === 'CURSOR_EXPIRED') this.close(CLOSE.cursorExpired, expired);
+    else if (code === 'TENANT_SUSPENDED') this.close(CLOSE.forbidden, 'the tenant is suspended');
     else if (code === 'UNAVAILABLE')
       this.close(CLOSE.shutdown, 'this process serves the tenant no more: connect again and resume');
     else this.close(CLOSE.internal, 'internal error');
@@ -97,6 +100,10 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     this.memory.beat();
     if (this.#closingSince !== undefined) {
       if (now - this.#closingSince >= CLOSE_GRACE_MS) this.socket.terminate();
+      return;
+    }
+    if (now >= this.keyUntil) {
+      this.close(CLOSE.unauthenticated, 'the API key has expired');
       return;
     }
     const { drainDeadlineMs } = this.limits;

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { Catalog } from '../../catalog/catalog.js';
+import type { RequiredScope } from '../../core/scopes.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
@@ -9,7 +10,7 @@ import type { FeedHub } from '../../feed/hub.js';
 import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
-import type { Authenticator, Principal } from '../auth.js';
+import { keyUntil, type Authenticator, type Principal } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
@@ -22,7 +23,7 @@ export interface StreamServerOptions {
   readonly catalog: Pick<Catalog, 'caughtUp'>;
   readonly quota: ConcurrencyQuota;
   /** As the edge authenticates a request; it may refuse one for its rate too. */
-  readonly authenticate: (request: IncomingMessage) => Principal;
+  readonly authenticate: (request: IncomingMessage, scope: RequiredScope) => Principal;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'onRevoked'>;
   readonly refusals: Refusals;
   readonly logger: Logger;
@@ -75,7 +76,13 @@ export class StreamServer {
 
   /** Takes the socket of the upgrade. Never rejects. */
   async take<T>(
-    { request, socket: transport, head, requestId }: Pick<Upgrade, 'request' | 'socket' | 'head' | 'requestId'>,
+    {
+      request,
+      socket: transport,
+      head,
+      requestId,
+      scope,
+    }: Pick<Upgrade, 'request' | 'socket' | 'head' | 'requestId' | 'scope'>,
     query: () => FollowQuery<T>,
   ): Promise<void> {
     const ignore = (): void => undefined;
@@ -83,7 +90,7 @@ export class StreamServer {
     let release: (() => void) | undefined;
     try {
       const stream = query();
-      const { tenantId } = this.options.authenticate(request);
+      const { tenantId } = this.options.authenticate(request, scope);
       const { followed, after } = stream;
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
@@ -93,7 +100,7 @@ export class StreamServer {
       // An expired cursor shows only in a read, and is worth an answer in HTTP.
       else await feed.read(after + 1, { items: 1 });
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
-      const { keyId } = this.options.authenticator.authenticate(request);
+      const principal = this.options.authenticator.authenticate(request, scope);
       followed.guard(tenantId);
       if (this.#closing) throw new StatefoldError('UNAVAILABLE', 'the service is shutting down');
       if (transport.destroyed) {
@@ -105,7 +112,7 @@ export class StreamServer {
       this.#sockets.handleUpgrade(request, transport, head, (socket) => {
         upgraded = true;
         transport.off('error', ignore);
-        this.#start(socket, transport, keyId, give, { tenantId, ...stream });
+        this.#start(socket, transport, principal, give, { tenantId, ...stream });
       });
       // The library has refused the handshake itself.
       if (!upgraded) release();
@@ -144,7 +151,7 @@ export class StreamServer {
   #start<T>(
     socket: WebSocket,
     transport: Duplex,
-    keyId: string,
+    { keyId, expiresAt }: Principal,
     release: () => void,
     { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
   ): void {
@@ -152,7 +159,7 @@ export class StreamServer {
     const connection: StreamConnection<T> = new StreamConnection(
       socket,
       transport,
-      keyId,
+      keyUntil(expiresAt, this.#pulse.now),
       followed,
       this.#limits,
       () => this.#pulse.now,

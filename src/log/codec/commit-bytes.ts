@@ -1,4 +1,4 @@
-import type { AppendCommand, NewEvent } from '../../core/event.js';
+import type { AppendCommand, NewEvent, StoredCommit } from '../../core/event.js';
 
 /** What a record has besides the client's texts and bytes: type, ids, hash, numbers, lengths; and the same around an event. */
 const AROUND_COMMIT = 512;
@@ -13,6 +13,19 @@ export function commitBytes(command: AppendCommand): number {
   let bytes = AROUND_COMMIT + CHARACTER * (2 * aggregateId.length + commandId.length) + contextBytes(command);
   for (const event of events)
     bytes += AROUND_EVENT + CHARACTER * event.eventType.length + event.data.length + contextBytes(event);
+  return bytes;
+}
+
+/** What is in a record beside texts and bytes, about: of it, and of each of its events. */
+const STORED_COMMIT = 160;
+const STORED_EVENT = 24;
+
+/** What a commit takes in the log, about: as its reader counts it, and nearly the same for who wrote it. */
+export function storedCommitBytes(commit: StoredCommit): number {
+  if (commit.bytes !== undefined) return commit.bytes;
+  let bytes = STORED_COMMIT + 2 * commit.aggregateId.length + (commit.metadata?.length ?? 0);
+  for (const event of commit.events)
+    bytes += STORED_EVENT + event.eventType.length + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }
 
