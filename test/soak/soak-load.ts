@@ -37,7 +37,9 @@ export class SoakLoad {
 
   constructor(options: SoakLoadOptions) {
     this.#options = options;
-    this.#pools = options.urls.map((url) => new Pool(url, { connections: options.clients, pipelining: 1 }));
+    // A connection that is idle is given up long before the service closes it: what is sent in that moment is lost.
+    const idle = { keepAliveTimeout: 1000, keepAliveMaxTimeout: 1000 };
+    this.#pools = options.urls.map((url) => new Pool(url, { connections: options.clients, pipelining: 1, ...idle }));
   }
 
   takeLatencies(): readonly number[] {
