@@ -1,6 +1,6 @@
 // A real Apache Kafka on this machine, in KRaft mode: `npm run kafka` and the tests start it here. Plain Node without packages.
 import { spawn, spawnSync } from 'node:child_process';
-import { randomBytes, randomInt } from 'node:crypto';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -10,17 +10,19 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { SetupError } from './setup.mjs';
+import { join, resolve } from 'node:path';
+import { ROOT, SetupError } from './setup.mjs';
 
 const HOST = '127.0.0.1';
 const JAVA = 17;
 const SERVES_MS = 90_000;
+const ARCHIVES = join(ROOT, '.build', 'kafka');
 /** Below the ports that the system gives to clients: a broker that is down for a while must find its own port free. */
 const PORTS = [20_000, 32_000];
 const WHERE = 'unpack a binary release from https://kafka.apache.org/downloads and let KAFKA_HOME name its folder';
@@ -34,19 +36,55 @@ export function findKafka(home = process.env['KAFKA_HOME']) {
     throw new SetupError(`KAFKA_HOME is ${home}, and there is no libs/kafka-clients-*.jar in it: ${WHERE}.`);
   const java = process.env['JAVA_HOME'] ? join(process.env['JAVA_HOME'], 'bin', 'java') : 'java';
   const answer = spawnSync(java, ['-version'], { encoding: 'utf8' });
-  const found = /version "(\d+)/.exec(answer.stderr ?? '')?.[1];
+  const [, release, found] = /version "((\d+)[^"]*)"/.exec(answer.stderr ?? '') ?? [];
   if (found === undefined || Number(found) < JAVA)
     throw new SetupError(
       `Kafka needs Java ${JAVA} or newer, and ${found === undefined ? `\`${java}\` does not run` : `\`${java}\` is Java ${found}`}: install one from https://adoptium.net.`,
     );
-  return { home, java, version: /-([\d.]+)\.jar$/.exec(jar)[1], classPath: join(libs, '*') };
+  const version = /-([\d.]+)\.jar$/.exec(jar)[1];
+  const key = createHash('sha256')
+    .update(`${resolve(home)}\0${java}\0${release}`)
+    .digest('hex')
+    .slice(0, 12);
+  return { home, java, version, classPath: join(libs, '*'), archive: join(ARCHIVES, `${version}-${key}.jsa`) };
+}
+
+/**
+ * Loading and verifying classes is half of what a short-lived broker costs. `archiveClasses` leaves them on the disk as the JVM
+ * has them in memory, and every later start maps them. A JVM that finds the archive made of other jars goes on without it.
+ */
+const archived = ({ archive }) =>
+  existsSync(archive) ? [`-XX:SharedArchiveFile=${archive}`, '-Xlog:disable', '-Xlog:all=error:stderr'] : [];
+
+/** Makes the archive of this Kafka's classes where there is none: starts a broker once, and ends it in order. */
+export async function archiveClasses(kafka = findKafka()) {
+  if (existsSync(kafka.archive)) return;
+  mkdirSync(ARCHIVES, { recursive: true });
+  const fresh = `${kafka.archive}.${process.pid}`;
+  try {
+    const cluster = await startKafka({ home: kafka.home, jvm: [`-XX:ArchiveClassesAtExit=${fresh}`] });
+    await Promise.all(cluster.nodes.map((node) => node.stop()));
+    await cluster.close();
+    renameSync(fresh, kafka.archive);
+  } finally {
+    rmSync(fresh, { force: true });
+  }
 }
 
 /** Runs one of Kafka's own tools by its class. Resolves with what it wrote; rejects when it fails. */
 export async function runTool(kafka, main, args, { input = '', timeoutMs = 60_000 } = {}) {
   const child = spawn(
     kafka.java,
-    ['-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-cp', kafka.classPath, main, ...args],
+    [
+      '-Xmx128m',
+      ...archived(kafka),
+      '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
+      '-cp',
+      kafka.classPath,
+      main,
+      ...args,
+    ],
     { timeout: timeoutMs, killSignal: 'SIGKILL' },
   );
   const text = { stdout: '', stderr: '' };
@@ -138,6 +176,7 @@ class Node {
     const output = openSync(this.#files.log, 'a');
     const args = [
       ...this.#options.heap,
+      ...(this.#options.jvm ?? archived(this.#kafka)),
       '-XX:+UseSerialGC',
       '-XX:TieredStopAtLevel=1',
       `-Dlog4j2.configurationFile=${this.#files.log4j2}`,
@@ -260,6 +299,7 @@ export async function startKafka({
   dataDirectory,
   ports = [],
   heap = ['-Xms128m', '-Xmx384m'],
+  jvm,
   properties = {},
   advertised = (_, port) => `${HOST}:${port}`,
 } = {}) {
@@ -305,7 +345,7 @@ export async function startKafka({
         .map(([key, value]) => `${key}=${value}\n`)
         .join(''),
     );
-    nodes.push(new Node(kafka, id, port, files, { heap }));
+    nodes.push(new Node(kafka, id, port, files, { heap, jvm }));
   }
 
   const close = async () => {

@@ -2,7 +2,7 @@
 // runs in a fresh clone: `npm start`, `npm test`, the CLI and .ci/run all begin here.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -10,6 +10,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const DIST = join(ROOT, 'dist');
 const FINGERPRINT = join(DIST, '.fingerprint');
+const BUNDLE = join(ROOT, 'scripts', 'bundle.mjs');
+/** What runs: one folder of few files. */
+export const PROGRAMS = join(DIST, 'program');
 const DOTNET_HOSTS = join(DIST, 'dotnet');
 const SIGNALS = ['SIGINT', 'SIGTERM'];
 
@@ -72,7 +75,7 @@ const typescriptFiles = () =>
 /** Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. */
 function typescriptFingerprint(files) {
   const hash = createHash('sha256').update(process.versions.node);
-  for (const path of [...files, join(ROOT, 'tsconfig.json'), join(ROOT, 'package-lock.json')]) {
+  for (const path of [...files, ...['tsconfig.json', 'package-lock.json'].map((name) => join(ROOT, name)), BUNDLE]) {
     const { size, mtimeMs } = statSync(path);
     hash.update(`${path}\0${size}\0${mtimeMs}\n`);
   }
@@ -127,7 +130,7 @@ async function installPackages(say) {
 async function buildTypeScript(say) {
   const files = typescriptFiles();
   const fingerprint = typescriptFingerprint(files);
-  if (existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint) return;
+  if (existsSync(PROGRAMS) && existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint) return;
   say('Compiling TypeScript…');
   pruneCompiled(files);
   await run('Compiling TypeScript', process.execPath, [
@@ -135,7 +138,7 @@ async function buildTypeScript(say) {
     '-p',
     'tsconfig.json',
   ]);
-  mkdirSync(DIST, { recursive: true });
+  await run('Putting the programs together', process.execPath, [BUNDLE]);
   writeFileSync(FINGERPRINT, fingerprint);
 }
 

@@ -22,6 +22,6 @@ function absorbRepeats(signal) {
 await setup().catch(fail);
 absorbRepeats('SIGINT');
 absorbRepeats('SIGTERM');
-const main = new URL('../dist/src/main.js', import.meta.url);
+const main = new URL('../dist/program/main.js', import.meta.url);
 process.argv.splice(1, process.argv.length - 1, main.pathname, 'serve', ...process.argv.slice(2));
 await import(main.href);

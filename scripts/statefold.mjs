@@ -10,7 +10,7 @@ const WITH_DOTNET = ['new', 'test', 'deploy'];
 const built = !existsSync(join(ROOT, 'src'));
 
 if (process.argv[2] === 'serve') {
-  if (built) await import('../dist/src/main.js');
+  if (built) await import('../dist/program/main.js');
   else {
     process.argv.splice(2, 1);
     await import('./start.mjs');

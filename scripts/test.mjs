@@ -4,12 +4,11 @@
 // Kafka. What needs a Kafka that is not there says so.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
-import { run as runTests } from 'node:test';
-import { spec } from 'node:test/reporters';
-import { startKafka } from './kafka-cluster.mjs';
-import { fail, ROOT, setup, SetupError } from './setup.mjs';
+import { Worker } from 'node:worker_threads';
+import { archiveClasses, startKafka } from './kafka-cluster.mjs';
+import { fail, PROGRAMS, ROOT, setup, SetupError } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
 const FILE_TIMEOUT_MS = 300_000;
@@ -26,79 +25,52 @@ function* testFiles(folder) {
   }
 }
 
-/** The slowest kinds first: none of them is left for the end, where one core would idle. */
-const ORDER = ['docs/', 'faults/', 'hostile/', 'integration/', 'e2e/'];
+const within = (file) => relative(TESTS, file);
 /** Pure parts: a minute or two, and most mistakes show here. They come before all else. */
 const QUICK = ['unit/', 'simulator/named'];
-const placeOf = (file) => {
-  const place = ORDER.findIndex((folder) => relative(TESTS, file).startsWith(folder));
-  return place < 0 ? ORDER.length : place;
+const isQuick = (file) => QUICK.some((start) => within(file).startsWith(start));
+/** Then the slowest kinds first: none of them is left for the end, where one core would idle. */
+const ORDER = ['docs/', 'dotnet', 'faults/', 'hostile/', 'simulator/', 'integration/', 'e2e/'];
+const placeOf = ({ name, on }) => {
+  const place = ORDER.findIndex((folder) => name.startsWith(folder));
+  return (place < 0 ? ORDER.length : place) - (on === '' ? 0 : 0.5);
 };
 
-async function runNode(files, on = '') {
-  const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [] };
-  const waiting = [...files].sort((a, b) => placeOf(a) - placeOf(b));
-  const worker = async () => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) await runFile(file, on, sum);
-  };
-  await Promise.all(Array.from({ length: Math.min(4, availableParallelism()) }, worker));
-  return sum;
-}
+const nothing = () => ({ passed: 0, failed: 0, skipped: 0, problems: [], left: [] });
 
-/** One file in a run of its own: its tests are known as its own, wherever the code that declares them is. */
-async function runFile(file, on, sum) {
-  const of = `${relative(TESTS, file)}${on}`;
-  const stream = runTests({
-    files: [file],
-    concurrency: 1,
-    timeout: of.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS,
-  });
-  let ran = false;
-  const isFile = (event) => event.nesting === 0 && event.name === file;
-  stream.on('test:pass', (event) => {
-    const skipped = event.skip !== undefined || event.todo !== undefined;
-    if (isFile(event) || (event.details.type === 'suite' && !skipped)) return;
-    ran = true;
-    if (!skipped) {
-      sum.passed++;
-      return;
-    }
-    sum.skipped++;
-    sum.left.push(
-      `${of}: ${event.name}${typeof event.skip === 'string' && event.skip !== '' ? ` (${event.skip})` : ''}`,
-    );
-  });
-  stream.on('test:fail', (event) => {
-    ran = true;
-    // What fails with a test in it is that test, which is counted.
-    if (event.details.error?.failureType === 'subtestsFailed') return;
-    sum.failed++;
-    sum.problems.push(isFile(event) ? `${of}: ${event.details.error?.message ?? 'failed'}` : `${of}: ${event.name}`);
-  });
-  let shown = '';
-  const started = performance.now();
-  for await (const text of stream
-    .filter((event) => event.type !== 'test:diagnostic' || event.data.file !== undefined)
-    .compose(new spec()))
-    shown += text;
-  if (!ran) {
-    sum.failed++;
-    sum.problems.push(`${of}: ran no test`);
-  }
-  process.stdout.write(`\n${of} (${((performance.now() - started) / 1000).toFixed(1)} s)\n${shown}`);
+function testFile(file, on = '', env = {}) {
+  const name = within(file);
+  const of = `${name}${on}`;
+  const run = async () => {
+    const started = performance.now();
+    const worker = new Worker(new URL('test-file.mjs', import.meta.url), {
+      workerData: { file, of, timeout: name.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS },
+      env: { ...process.env, ...env },
+    });
+    const { shown, ...sum } = await new Promise((resolve, reject) => {
+      worker.once('message', resolve).once('error', reject);
+      worker.once('exit', (code) => reject(new Error(`the run of ${of} ended with ${code}`)));
+    }).catch((error) => ({ ...nothing(), failed: 1, problems: [`${of}: ${error.message}`], shown: '' }));
+    process.stdout.write(`\n${of} (${((performance.now() - started) / 1000).toFixed(1)} s)\n${shown}`);
+    return sum;
+  };
+  return { name, on, run };
 }
 
 async function runDotnet() {
-  const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [] };
+  const sum = nothing();
   const results = mkdtempSync(join(tmpdir(), 'statefold-test-'));
   try {
     const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], {
       cwd: ROOT,
-      stdio: 'inherit',
+      stdio: ['ignore', 'pipe', 'pipe'],
       // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
       env: { ...process.env, DOTNET_TieredPGO: '0' },
     });
-    const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve));
+    const shown = [];
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => shown.push(chunk));
+    const code = await new Promise((resolve) => child.once('close', resolve).once('error', resolve));
+    process.stdout.write(`\nxunit\n${Buffer.concat(shown)}`);
     for (const file of readdirSync(results).filter((entry) => entry.endsWith('.trx'))) {
       const counters = /<Counters ([^>]*)>/.exec(readFileSync(join(results, file), 'utf8'))?.[1] ?? '';
       const counter = (key) => Number(new RegExp(`\\b${key}="(\\d+)"`).exec(counters)?.[1] ?? 0);
@@ -117,51 +89,102 @@ async function runDotnet() {
   return sum;
 }
 
+/** How often it is looked whether the cores have room, and how much of them has to have been idle since. */
+const LOOK_MS = 2_000;
+const ROOM = 0.3;
+
+/** Runs the jobs in their order, as many at once as there are cores. What waits for its processes leaves these idle: then one more. */
+async function runAll(jobs) {
+  const cores = Math.min(4, availableParallelism());
+  const sums = [];
+  const waiting = [...jobs];
+  let running = 0;
+  await new Promise((resolve, reject) => {
+    const begin = () => {
+      const job = waiting.shift();
+      if (job === undefined) return;
+      running++;
+      job.run().then((sum) => {
+        sums.push(sum);
+        running--;
+        if (running < cores) begin();
+        if (running === 0) resolve();
+      }, reject);
+    };
+    const busy = () =>
+      cpus().map(({ times: { idle, ...rest } }) => [idle, Object.values(rest).reduce((a, b) => a + b)]);
+    const total = (all, at) => all.reduce((sum, each) => sum + each[at], 0);
+    let before = busy();
+    const look = setInterval(() => {
+      const now = busy();
+      const idle = total(now, 0) - total(before, 0);
+      const all = idle + total(now, 1) - total(before, 1);
+      before = now;
+      if (all > 0 && idle / all > ROOM && running < 2 * cores) begin();
+    }, LOOK_MS);
+    look.unref();
+    for (let i = 0; i < cores; i++) begin();
+    if (running === 0) resolve();
+  });
+  return sums;
+}
+
 await setup().catch(fail);
+// Services of the tests are what users start, as it was just built.
+process.env['STATEFOLD_TEST_PROGRAMS'] = PROGRAMS;
 const patterns = process.argv.slice(2);
 const files = [...testFiles(TESTS)]
   .sort()
-  .filter((file) => patterns.length === 0 || patterns.some((pattern) => relative(TESTS, file).includes(pattern)));
+  .filter((file) => patterns.length === 0 || patterns.some((pattern) => within(file).includes(pattern)));
 const withDotnet = existsSync(SOLUTION) && (patterns.length === 0 || patterns.includes('dotnet'));
 if (files.length === 0 && !withDotnet) fail(new SetupError(`No test file matches ${patterns.join(', ')}`));
 
-const isQuick = (file) => QUICK.some((start) => relative(TESTS, file).startsWith(start));
 const say = (line) => process.stdout.write(`\n== ${line}\n`);
-const sums = [];
-const endToEnd = files.filter((file) => relative(TESTS, file).startsWith('e2e/'));
+const endToEnd = files.filter((file) => within(file).startsWith('e2e/'));
 // Tests run commands in other folders too.
 if (process.env['KAFKA_HOME']) process.env['KAFKA_HOME'] = resolve(process.env['KAFKA_HOME']);
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
-const kafka =
-  files.length > 0 && KAFKA_HOME && !KAFKA_BROKERS
-    ? await startKafka({ heap: ['-Xms256m', '-Xmx512m'] }).catch(fail)
-    : undefined;
-const brokers = KAFKA_BROKERS || kafka?.brokers.join(',');
-if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
-const quick = files.filter(isQuick);
-const slow = files.filter((file) => !isQuick(file));
-if (quick.length > 0) {
-  say(`the quick half first: ${quick.length} files of pure parts`);
-  sums.push(await runNode(quick));
+
+/** The brokers of the whole run, beside what needs none. The run's many brokers start in half the time from an archive of their classes. */
+async function openKafka() {
+  if (files.length === 0 || !KAFKA_HOME) return undefined;
+  if (patterns.length === 0) await archiveClasses();
+  return KAFKA_BROKERS ? undefined : await startKafka({ heap: ['-Xms256m', '-Xmx512m'] });
 }
-if (slow.length > 0) {
-  say(`${slow.length} files on real processes${brokers ? ', with Kafka' : ''}`);
-  sums.push(await runNode(slow));
-}
-if (endToEnd.length > 0 && brokers) {
-  say(`${endToEnd.length} of them again, with the log on Kafka`);
-  process.env['STATEFOLD_TEST_LOG'] = 'kafka';
-  sums.push(await runNode(endToEnd, ' on Kafka'));
-} else if (endToEnd.length > 0)
+const opening = openKafka().catch(fail);
+
+const quick = files.filter(isQuick).map((file) => testFile(file));
+const slow = files.filter((file) => !isQuick(file)).map((file) => testFile(file));
+if (withDotnet) slow.push({ name: 'dotnet', on: '', run: runDotnet });
+const sums = [];
+if (endToEnd.length > 0 && (KAFKA_HOME || KAFKA_BROKERS))
+  slow.push(...endToEnd.map((file) => testFile(file, ' on Kafka', { STATEFOLD_TEST_LOG: 'kafka' })));
+else if (endToEnd.length > 0)
   sums.push({
-    passed: 0,
-    failed: 0,
+    ...nothing(),
     skipped: endToEnd.length,
-    problems: [],
     left: ['test/e2e a second time, with the log on Kafka (neither KAFKA_HOME nor KAFKA_BROKERS is set)'],
   });
-await kafka?.close();
-if (withDotnet) sums.push(await runDotnet());
+slow.sort((a, b) => placeOf(a) - placeOf(b));
+let told = false;
+const onRealProcesses = (job) => ({
+  ...job,
+  run: async () => {
+    const brokers = KAFKA_BROKERS || (await opening)?.brokers.join(',');
+    if (brokers) process.env['STATEFOLD_TEST_KAFKA'] = brokers;
+    if (!told) {
+      const again = slow.filter(({ on }) => on !== '').length;
+      const first = slow.length - again - (withDotnet ? 1 : 0);
+      const kafka = brokers ? `, with Kafka; ${again} of them again, with the log on it` : '';
+      say(`then ${first} files on real processes${kafka}${withDotnet ? '; the C# tests beside them' : ''}`);
+    }
+    told = true;
+    return job.run();
+  },
+});
+if (quick.length > 0) say(`the quick half first: ${quick.length} files of pure parts`);
+sums.push(...(await runAll([...quick, ...slow.map(onRealProcesses)])));
+await (await opening)?.close();
 const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);
 const problems = sums.flatMap((sum) => sum.problems);
 

@@ -24,6 +24,7 @@ export const codeHostOptions = (
   compileDeadlineMs: settings.compileDeadlineMs,
   determinismChecks: settings.determinismChecks,
   compilers: settings.compilers,
+  compilersWarm: settings.compilersWarm,
   compilerHeapLimitBytes: settings.compilerHeapLimitBytes,
   compilerMaxResidentBytes: 2 * settings.compilerHeapLimitBytes,
   heapLimitBytes: settings.runnerHeapLimitBytes,
@@ -42,7 +43,7 @@ export interface OpenedCodeHost {
   /** One line on how uploaded code is kept from everything else. */
   readonly jailed: string;
   readonly refused: boolean;
-  /** Makes a compiler ready before the first upload asks for one. */
+  /** Makes the warm compilers ready before the first upload asks for one. */
   start(): void;
 }
 

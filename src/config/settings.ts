@@ -479,8 +479,15 @@ const TABLE = {
     'COMPILERS',
     '2',
     'processes',
-    'Compilations at once. The processes past the first start when they are needed.',
+    'Compilations at once. The processes past `COMPILERS_WARM` start when they are needed.',
     count(1, 16),
+  ),
+  compilersWarm: row(
+    'COMPILERS_WARM',
+    '1',
+    'processes',
+    'Of `COMPILERS`, those that start with the service and stand ready. With 0 the first upload waits a second for its compiler, and until then none takes its second of processor time and 110 MiB of memory.',
+    count(0, 16),
   ),
   unsafeNoSandbox: row(
     'UNSAFE_NO_SANDBOX',

@@ -26,21 +26,35 @@ export function* mapped<A, B>(items: readonly A[], to: (item: A) => B): Sliced<B
   return made;
 }
 
-/** How long the work over a list may hold the event loop at a time, milliseconds. */
-const SLICE_MS = 2;
-/** Items between two looks at the clock. */
-const LOOK_EVERY = 16;
+/** How long a slice may hold the event loop before the next one is put off, milliseconds. */
+const SLICE_MS = 10;
+/** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
+const ITEMS_PER_LOOK = 16;
 
-/** Does the work for each item, in order, for a bounded time on a turn of the event loop. */
+/** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
+export function timedSlice<T>(
+  items: readonly T[],
+  first: number,
+  each: (item: T, index: number) => void,
+  now: () => number = () => performance.now(),
+  sliceMs = SLICE_MS,
+): number {
+  const until = now() + sliceMs;
+  for (let index = first; index < items.length;) {
+    const look = Math.min(items.length, index + ITEMS_PER_LOOK);
+    for (; index < look; index++) each(items[index] as T, index);
+    if (now() >= until) return index;
+  }
+  return items.length;
+}
+
+/** What nobody waits for gives way sooner, milliseconds. */
+const SHORT_SLICE_MS = 2;
+
+/** Does the work for each item, in their order, a short slice on a turn of the event loop. */
 export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
   for (let at = 0; at < items.length;) {
-    eventLoop.slice(kind, () => {
-      const until = performance.now() + SLICE_MS;
-      do {
-        const end = Math.min(items.length, at + LOOK_EVERY);
-        for (; at < end; at++) work(items[at] as T);
-      } while (at < items.length && performance.now() < until);
-    });
+    at = eventLoop.slice(kind, () => timedSlice(items, at, work, undefined, SHORT_SLICE_MS));
     if (at < items.length) await nextTurn();
   }
 }

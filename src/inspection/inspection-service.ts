@@ -19,6 +19,7 @@ import { Refold } from './refold.js';
 import { scratchName } from './scratch-priority.js';
 import { type Bench, DeadlinePassedError, inTime, ScratchRunner } from './scratch-runner.js';
 import { foldStateAt, versionOf, type StateAt, type StateAtQuery } from './fold-state-at.js';
+import { TenantTurns } from './tenant-turns.js';
 import type { AggregatesToVerify, AggregatesVerified, KeysToVerify, KeysVerified } from './verification.js';
 import { verifyAggregates } from './verify-aggregates.js';
 import { verifyProjection } from './verify-projection.js';
@@ -49,7 +50,7 @@ const DRY_RUN = 'dry-run';
 export class InspectionService implements Inspections {
   readonly #options: InspectionServiceOptions;
   readonly #scratch = new Map<string, ScratchRunner>();
-  readonly #running = new Set<string>();
+  readonly #turns = new TenantTurns(AT_ONCE, 'a dry run or verification');
 
   constructor(options: InspectionServiceOptions) {
     this.#options = options;
@@ -116,7 +117,7 @@ export class InspectionService implements Inspections {
     sources: readonly SourceFile[],
     options: ReducerDryRunOptions,
   ): Promise<DryRun> {
-    return this.#alone(tenantId, async () => {
+    return this.#turns.once(tenantId, async () => {
       const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'reducer', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
@@ -144,7 +145,7 @@ export class InspectionService implements Inspections {
     options: ProjectionDryRunOptions,
   ): Promise<DryRun> {
     if (options.projectionId !== undefined) this.#projection(tenantId, options.projectionId);
-    return this.#alone(tenantId, async () => {
+    return this.#turns.once(tenantId, async () => {
       const compiled = await this.#options.codeHost.compile({ tenantId, kind: 'projection', sources });
       if (!compiled.ok)
         return { status: 'failed', compilationError: compiled.compilationError, diagnostics: compiled.diagnostics };
@@ -165,7 +166,7 @@ export class InspectionService implements Inspections {
     aggregateType: string,
     which: AggregatesToVerify,
   ): Promise<AggregatesVerified> {
-    return this.#alone(tenantId, async () => {
+    return this.#turns.once(tenantId, async () => {
       const partitions = await this.#partitions(tenantId);
       const bound = partitions[0]?.bound(aggregateType);
       if (bound === undefined) throw noReducer(aggregateType);
@@ -186,7 +187,7 @@ export class InspectionService implements Inspections {
 
   async verifyProjection(tenantId: string, projectionId: string, which: KeysToVerify): Promise<KeysVerified> {
     this.#projection(tenantId, projectionId);
-    return this.#alone(tenantId, async () => {
+    return this.#turns.once(tenantId, async () => {
       const source = await this.#projections(tenantId);
       const live = source.live(projectionId);
       if (live === undefined)
@@ -259,28 +260,6 @@ export class InspectionService implements Inspections {
     return scratch.use(this.#options.deadlineMs, work);
   }
 
-  /** @throws StatefoldError RATE_LIMITED */
-  async #alone<T>(tenantId: string, work: () => Promise<T>): Promise<T> {
-    if (this.#running.has(tenantId))
-      throw new StatefoldError(
-        'RATE_LIMITED',
-        'a dry run or verification of this tenant is under way; send the request again when it has ended',
-        { retryAfterSeconds: 2 },
-      );
-    if (this.#running.size >= AT_ONCE)
-      throw new StatefoldError(
-        'RATE_LIMITED',
-        'the service is at other dry runs and verifications; send the request again',
-        { retryAfterSeconds: 2 },
-      );
-    this.#running.add(tenantId);
-    try {
-      return await work();
-    } finally {
-      this.#running.delete(tenantId);
-    }
-  }
-
   /** The unit as it is called in the bench. */
   async #load(bench: Bench, { artefactId, className }: Unit): Promise<Unit> {
     await bench.load(again(artefactId), async () => {
@@ -334,15 +313,18 @@ export class InspectionService implements Inspections {
     tally: { readonly reached?: string },
     work: (bench: Bench) => Promise<string | undefined>,
   ): Promise<{ readonly cut: string | undefined; readonly seconds: number }> {
-    const started = performance.now();
-    let cut: string | undefined;
-    try {
-      cut = await this.#use(tenantId, 'dry', work);
-    } catch (error) {
-      if (!(error instanceof DeadlinePassedError)) throw error;
-      cut = `the time: ${this.#options.deadlineMs} ms were over${tally.reached === undefined ? '' : `, ${tally.reached}`}`;
-    }
-    return { cut, seconds: (performance.now() - started) / 1000 };
+    const { deadlineMs } = this.#options;
+    return this.#turns.take(tenantId, deadlineMs, async () => {
+      const started = performance.now();
+      let cut: string | undefined;
+      try {
+        cut = await this.#use(tenantId, 'dry', work);
+      } catch (error) {
+        if (!(error instanceof DeadlinePassedError)) throw error;
+        cut = `the time: ${deadlineMs} ms were over${tally.reached === undefined ? '' : `, ${tally.reached}`}`;
+      }
+      return { cut, seconds: (performance.now() - started) / 1000 };
+    });
   }
 }
 

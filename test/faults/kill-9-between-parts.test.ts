@@ -8,7 +8,7 @@ import { Api, success, type Notification } from '../support/api.js';
 import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
 import { freshPrefix, kafkaForTests, needsKafka } from '../support/kafka.js';
 import { step } from '../support/load-scenario.js';
-import { startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { programOf, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const KEYS = 900;
 /** Of a state, at least: all of an event are more than any log takes at once. */
@@ -67,7 +67,7 @@ async function scenario(t: TestContext, log: Readonly<Record<string, string>>): 
   const start = async (fuse?: `${CrashPoint}:${number}`): Promise<void> => {
     // An event of so many keys takes its time on a busy machine, and is none the worse for it.
     const env = { ...log, FUSE: fuse ?? '', RUNNER_EVENT_DEADLINE_MS: '60000', RUNNER_BATCH_DEADLINE_MS: '60000' };
-    service = await startService(t, { dataDirectory, program: FAULTY_SERVICE, env });
+    service = await startService(t, { dataDirectory, program: programOf(FAULTY_SERVICE), env });
     api = new Api(service);
   };
   const ids = { wide: '', beside: '' };

@@ -8,7 +8,7 @@ import { Api, success, type Notification } from '../support/api.js';
 import { totals } from '../support/csharp.js';
 import { FAULTY_SERVICE, type CrashPoint } from '../support/faulty-service.js';
 import { step } from '../support/load-scenario.js';
-import { startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { programOf, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 /** More than go in a produce, so that a swap can be cut off. */
 const KEYS = 1500;
@@ -19,7 +19,7 @@ test('kill -9 in a rollback and a rebuild', async (t) => {
   let service: Service;
   let api!: Api;
   const start = async (fuse?: `${CrashPoint}:${number}`): Promise<void> => {
-    service = await startService(t, { dataDirectory, program: FAULTY_SERVICE, env: { FUSE: fuse ?? '' } });
+    service = await startService(t, { dataDirectory, program: programOf(FAULTY_SERVICE), env: { FUSE: fuse ?? '' } });
     api = new Api(service);
   };
   /** The process dies before it has answered, or after. */

@@ -274,6 +274,24 @@ describe('processes that are killed', () => {
     assert.equal(fixture.processes.filter(({ role }) => role === 'compiler').length, 2);
   });
 
+  it('as many compilers stand ready as are to be warm, the others start when they are needed', async () => {
+    for (const [compilersWarm, ready] of [
+      [0, 0],
+      [1, 1],
+      [3, 2],
+    ] as const) {
+      const { host, processes, close } = openHost({ compilers: 2, compilersWarm, determinismChecks: 'off' });
+      host.start();
+      assert.deepEqual(
+        processes.map(({ role }) => role),
+        Array<string>(ready).fill('compiler'),
+      );
+      if (ready === 0) await compiled(host, 'reducer', CODE);
+      assert.equal(processes.length, Math.max(1, ready));
+      await close();
+    }
+  });
+
   it('close ends every process at once, and later calls are refused', async () => {
     const { host, processes, close } = openHost({ determinismChecks: 'off' });
     const runner = host.runner('t');

@@ -46,6 +46,7 @@ const CASES: readonly Case[] = [
       'Help(); ;; static void Help() { _ = DateTimeOffset.⚡Now; }',
       ';; public long At { get; } = DateTime.⚡UtcNow.Ticks;',
       '_ = $"{DateTime.⚡UtcNow:O}";',
+      'using var m = new MemoryStream(); using var z = new System.IO.Compression.ZipArchive(m, System.IO.Compression.ZipArchiveMode.Create); z.⚡CreateEntry("a");',
     ],
     [
       'var x = e.Timestamp.UtcDateTime.AddDays(1);',
@@ -64,8 +65,26 @@ const CASES: readonly Case[] = [
       'using var x = System.Security.Cryptography.Aes.⚡Create();',
       'var x = Path.⚡GetRandomFileName();',
       ';; sealed class ⚡Dice : Random { }',
+      'var x = ⚡new System.Security.Cryptography.HMACSHA256();',
+      'var x = System.Security.Cryptography.TripleDES.⚡Create();',
+      'var x = System.Security.Cryptography.HMAC.⚡Create("HMACSHA256");',
+      'var x = ⚡new System.Security.Cryptography.Rfc2898DeriveBytes("p", 16, 1000, System.Security.Cryptography.HashAlgorithmName.SHA256);',
+      'var x = ⚡new Lazy<Random>();',
+      'var x = ⚡Make<Random>(); ;; static T Make<T>() where T : new() => new T();',
+      'var x = Maker<Random>.⚡Make(); ;; static class Maker<T> where T : new() { public static T Make() => new(); }',
+      ';; sealed class ⚡Dice : Maker<Random> { } class Maker<T> where T : new() { public T Made { get; } = new(); }',
+      'var x = System.Text.Json.JsonSerializer.⚡Deserialize<Random>("{}");',
+      'var x = e.⚡DataAs<Loaded>(); ;; public sealed record Loaded(List<Die> Dice); public sealed class Die { public Random? R { get; set; } }',
+      'Random? r = null; LazyInitializer.⚡EnsureInitialized(ref r);',
     ],
-    ['var x = new Random((int)e.Version).Next();', 'var x = System.Security.Cryptography.SHA256.HashData("x"u8);'],
+    [
+      'var x = new System.Security.Cryptography.HMACSHA256(new byte[16]).ComputeHash(new byte[1]); var y = System.Security.Cryptography.HMACSHA256.HashData(new byte[16], new byte[1]);',
+      'var x = new Lazy<Random>(() => new Random(5)); var y = new List<Random> { new Random(1) }; var z = new Lazy<List<int>>();',
+      'var x = Make<List<int>>(); ;; static T Make<T>() where T : new() => new T();',
+      'var x = System.Security.Cryptography.Rfc2898DeriveBytes.Pbkdf2("p", new byte[8], 1000, System.Security.Cryptography.HashAlgorithmName.SHA256, 32);',
+      'var x = new Random((int)e.Version).Next();',
+      'var x = System.Security.Cryptography.SHA256.HashData("x"u8);',
+    ],
   ),
   error(
     'SF1003',
@@ -83,8 +102,20 @@ const CASES: readonly Case[] = [
       'var x = Path.⚡GetTempPath();',
       'using var x = ⚡new System.IO.Pipes.AnonymousPipeServerStream();',
       'Func<string, bool> f = File.⚡Exists;',
+      'var x = System.Xml.Linq.XDocument.⚡Load("/etc/x.xml");',
+      'var x = System.Xml.Linq.XElement.⚡Load("/etc/x.xml");',
+      'using var x = System.Xml.XmlReader.⚡Create("/etc/x.xml");',
+      'using var x = System.Xml.XmlWriter.⚡Create("/tmp/x.xml");',
+      'var d = new System.Xml.XmlDocument(); d.⚡Load("/etc/x.xml");',
+      'var d = new System.Xml.Linq.XDocument(); d.⚡Save("/tmp/x.xml");',
+      'var x = ⚡new System.Xml.XPath.XPathDocument("/etc/x.xml");',
+      'var x = ⚡new System.Xml.XmlUrlResolver();',
+      'var x = System.Security.Cryptography.X509Certificates.X509CertificateLoader.⚡LoadCertificateFromFile("x");',
+      'var x = Path.⚡GetRelativePath("a", "b");',
     ],
     [
+      'var x = System.Xml.Linq.XDocument.Parse("<a/>"); using var y = new StringReader("<a/>"); var z = System.Xml.Linq.XDocument.Load(y); using var r = System.Xml.XmlReader.Create(new StringReader("<b/>")); var d = new System.Xml.XmlDocument(); d.LoadXml("<c/>");',
+
       'var x = Path.GetExtension("a.b") + Path.Combine("a", "b");',
       'using var x = new MemoryStream(); using var y = new StreamReader(x); using var z = new StringReader("a");',
       'throw new FileNotFoundException("no");',
@@ -92,7 +123,12 @@ const CASES: readonly Case[] = [
   ),
   error(
     'SF1005',
-    ['Console.⚡WriteLine("x");', 'var x = Console.⚡In;', 'Array.ForEach(new[] { "x" }, Console.⚡WriteLine);'],
+    [
+      'Console.⚡WriteLine("x");',
+      'var x = Console.⚡In;',
+      'Array.ForEach(new[] { "x" }, Console.⚡WriteLine);',
+      'System.Diagnostics.Trace.⚡Fail("x");',
+    ],
     ['System.Diagnostics.Debug.WriteLine("x"); System.Diagnostics.Debug.Assert(true);'],
   ),
   error(
@@ -108,7 +144,15 @@ const CASES: readonly Case[] = [
   ),
   error(
     'SF1007',
-    ['var x = System.Diagnostics.Process.⚡Start("ls");', 'var x = System.Diagnostics.Process.⚡GetCurrentProcess();'],
+    [
+      'var x = System.Diagnostics.Process.⚡Start("ls");',
+      'var x = System.Diagnostics.Process.⚡GetCurrentProcess();',
+      'var x = System.Text.Json.JsonSerializer.⚡Deserialize<System.Diagnostics.Process>("{}");',
+      'var x = System.Text.Json.JsonSerializer.Deserialize("{}", ⚡typeof(System.Diagnostics.Process));',
+      'var x = e.⚡DataAs<Dictionary<string, System.Diagnostics.Process[]>>();',
+      '⚡Fill("{}", new { P = default(System.Diagnostics.Process) }); ;; static T? Fill<T>(string json, T of) => System.Text.Json.JsonSerializer.Deserialize<T>(json);',
+      ';; public sealed record Held(System.Diagnostics.Process? P); public sealed class ⚡Other : IReducer<Held> { public Held? Apply(Held? s, Event e) => s; }',
+    ],
     [';; sealed class Process { public static int Start() => 1; }'],
   ),
   error(
@@ -125,6 +169,7 @@ const CASES: readonly Case[] = [
       'var x = System.Runtime.InteropServices.RuntimeInformation.⚡OSDescription;',
       'var x = AppDomain.⚡CurrentDomain;',
       'var x = ⚡new System.Diagnostics.StackTrace();',
+      'var x = System.Buffers.ArrayPool<byte>.⚡Shared;',
     ],
     [
       'var x = Environment.NewLine; var y = TimeZoneInfo.Utc; var z = e.Timestamp.ToUniversalTime().ToOffset(TimeSpan.FromHours(2));',
@@ -145,6 +190,12 @@ const CASES: readonly Case[] = [
       'using var x = ⚡new CancellationTokenSource(5);',
       ';; sealed class C { ~⚡C() { } }',
       'Task.Factory.⚡StartNew(() => 1);',
+      'var x = ⚡new Progress<int>(_ => { });',
+      'Task.CompletedTask.GetAwaiter().⚡OnCompleted(() => { });',
+      'var x = ⚡new System.ComponentModel.BackgroundWorker();',
+      'using var m = new MemoryStream(); m.⚡BeginRead(new byte[1], 0, 1, null, null);',
+      'using var m = new MemoryStream(); m.⚡BeginWrite(new byte[1], 0, 1, null, null);',
+      'using var m = new MemoryStream(); _ = m.⚡ReadAsync(new byte[1], 0, 1);',
     ],
     [
       'var n = 0; Interlocked.Increment(ref n); var t = Task.FromResult(1); CancellationToken.None.ThrowIfCancellationRequested();',
@@ -259,8 +310,16 @@ const CASES: readonly Case[] = [
       'Interlocked.Increment(ref ⚡Counts[0]); ;; static readonly int[] Counts = new int[4];',
       'Store.All?.⚡Clear(); ;; static class Store { public static readonly List<int>? All = []; }',
       'Seen.⚡GetOrAdd("x", 1); ;; static readonly System.Collections.Concurrent.ConcurrentDictionary<string, int> Seen = new();',
+      'ref var x = ref Counts[0]; ⚡x++; ;; static readonly int[] Counts = new int[4];',
+      '⚡Counts.AsSpan()[0] = 1; ;; static readonly int[] Counts = new int[4];',
+      'Span<int> x = Counts; ⚡x[0] = 1; ;; static readonly int[] Counts = new int[4];',
+      'foreach (ref var x in Counts.AsSpan()) ⚡x = 1; ;; static readonly int[] Counts = new int[4];',
+      'At()++; ;; static readonly int[] Counts = new int[4]; static ref int At() => ref ⚡Counts[0];',
+      '⚡System.Runtime.InteropServices.CollectionsMarshal.AsSpan(All)[0] = 1; ;; static readonly List<int> All = [1];',
     ],
     [
+      'var own = new int[4]; ref var x = ref own[0]; x++; Span<int> y = own; y[0] = 2; foreach (ref var z in own.AsSpan()) z++; ReadOnlySpan<int> r = Counts; var sum = r[0] + Counts.AsSpan().Length; ;; static readonly int[] Counts = new int[4];',
+
       'var x = Weights["a"] + (Names.Contains("b") ? 1 : 0) + Array.IndexOf(Names, "a"); foreach (var name in Names) x += name.Length; ;; static readonly Dictionary<string, int> Weights = new() { ["a"] = 1 }; static readonly string[] Names = ["a", "b"];',
       'var copy = Names.ToList(); copy.Add("x"); copy.Sort(); ;; static readonly string[] Names = ["b"];',
       ';; static readonly List<int> All = []; static ThingReducer() { All.Add(1); }',
@@ -358,6 +417,38 @@ const CASES: readonly Case[] = [
     [';; [System.Runtime.CompilerServices.ModuleInitializer] internal static void ⚡Begin() { }'],
     [';; static readonly int Ready = 1; int Use => Ready;'],
   ),
+  error(
+    'SF1023',
+    [
+      'var x = ⚡new System.Data.DataTable();',
+      'var x = ⚡new System.ComponentModel.DataAnnotations.DisplayAttribute();',
+      'var x = System.ComponentModel.DataAnnotations.Validator.⚡TryValidateObject(e, null!, null);',
+      'var x = ⚡new System.Security.Cryptography.X509Certificates.X500DistinguishedName("CN=x");',
+      'var x = System.Runtime.CompilerServices.RuntimeFeature.⚡IsDynamicCodeCompiled;',
+      'var x = System.Text.Json.JsonSerializer.⚡Deserialize<System.Data.DataTable>("{}");',
+      'var x = ⚡new List<System.Data.DataTable>();',
+      ';; sealed class ⚡Table : System.Data.DataTable { }',
+      'var x = System.Formats.Asn1.AsnDecoder.⚡ReadBoolean(default, default, out _);',
+    ],
+    [
+      'var c = System.Drawing.Color.FromArgb(1, 2, 3); var h = System.Web.HttpUtility.HtmlEncode("a"); var u = new Uri("https://a.b/c?d=e").Host; var v = new Version(1, 2);',
+      'var n = System.Numerics.BigInteger.Pow(2, 100); var v = new System.Numerics.Vector3(1, 2, 3).Length(); var b = System.Numerics.BitOperations.PopCount(5u);',
+      'var r = System.Text.RegularExpressions.Regex.Match("a1", "[0-9]").Value; var j = System.Text.Json.Nodes.JsonNode.Parse("{}")!.AsObject().Count; var s2 = new System.Text.StringBuilder("a").Append(1).ToString();',
+      'var q = new PriorityQueue<string, int>(); q.Enqueue("a", 1); var i = System.Collections.Immutable.ImmutableSortedDictionary<string, int>.Empty.Add("a", 1); var l = new LinkedList<int>([1]);',
+      'var d = DateOnly.FromDateTime(e.Timestamp.UtcDateTime).AddDays(1).DayOfWeek; var w = System.Globalization.ISOWeek.GetWeekOfYear(e.Timestamp.UtcDateTime); var t = TimeSpan.FromHours(1) * 2;',
+      'var x = e.Data.TryGetProperty("a", out var p) && p.ValueKind == System.Text.Json.JsonValueKind.Number && p.TryGetDecimal(out _); var y = System.Text.Json.JsonSerializer.Serialize(new { A = 1, B = new[] { 1.5m } });',
+      'using var m = new MemoryStream(); using (var z = new System.IO.Compression.GZipStream(m, System.IO.Compression.CompressionLevel.Fastest, true)) z.Write("a"u8); var b = Convert.ToBase64String(m.ToArray()) + Convert.ToHexString(System.Security.Cryptography.MD5.HashData("a"u8));',
+      'var (a, b) = (1, "x"); var t = new Tuple<int, string>(a, b); var g = new[] { 3, 1 }.Order().Select((n, i) => (n, i)).GroupBy(p => p.n % 2).ToDictionary(p => p.Key, p => p.Sum(q => q.i)); var z = $"{a,5:000}" + string.Join(",", g.Keys.Order());',
+      'Span<char> c = stackalloc char[4]; 12.TryFormat(c, out var n); var i = System.Buffers.Binary.BinaryPrimitives.ReadInt32LittleEndian(new byte[4]); var sv = System.Buffers.SearchValues.Create("ab"); var k = "xa".AsSpan().IndexOfAny(sv);',
+      ';; [System.ComponentModel.Description("x")] public sealed record Money([property: System.ComponentModel.DataAnnotations.Range(0, 5)] decimal Amount, [property: System.Text.Json.Serialization.JsonConverter(typeof(System.Text.Json.Serialization.JsonStringEnumConverter))] DayOfWeek Day);',
+      ';; public sealed class Upper : System.Text.Json.Serialization.JsonConverter<string> { public override string? Read(ref System.Text.Json.Utf8JsonReader r, Type t, System.Text.Json.JsonSerializerOptions o) => r.GetString(); public override void Write(System.Text.Json.Utf8JsonWriter w, string v, System.Text.Json.JsonSerializerOptions o) => w.WriteStringValue(v.ToUpperInvariant()); }',
+      ';; public sealed class Bad(string why) : Exception(why); public abstract record Shape; public sealed record Circle(double R) : Shape; static double Area(Shape s) => s switch { Circle c => Math.PI * c.R * c.R, _ => throw new System.Diagnostics.UnreachableException() };',
+      ';; public sealed record Tree(string Name, List<Tree> Inner, Dictionary<string, Tree?> By, Tree? Up, Guid Id, DateTimeOffset At, TimeSpan? Took, Uri? Link, Version? V, int[][] Grid, (int A, string B) Pair, System.Text.Json.JsonElement Raw, HashSet<DayOfWeek> Days); static Tree? Read(Event e) => e.DataAs<Tree>();',
+      'throw new System.ComponentModel.DataAnnotations.ValidationException("no");',
+      'var names = typeof(State).GetProperties().Select(p => p.Name + p.PropertyType.Name); var z = Enum.GetValues<DayOfWeek>().Length + Enum.Parse<DayOfWeek>("Friday").GetHashCode();',
+      'using var all = new List<int> { 1 }.GetEnumerator(); while (all.MoveNext()) { } IEnumerable<int> Count() { yield return 1; } var x = Count().Chunk(2).SelectMany(c => c).Aggregate(0, (a, b) => a + b);',
+    ],
+  ),
 ];
 
 const HEAD = 7;
@@ -445,6 +536,36 @@ describe('determinism', () => {
     );
   });
 
+  it('the list of what a fold may use is in the reference as it is in the code', () => {
+    const code = readFileSync(
+      join(projectRoot, 'dotnet', 'src', 'Statefold.Compiler', 'Determinism', 'Allowed.cs'),
+      'utf8',
+    );
+    const between = (from: string, to: string): string => code.slice(code.indexOf(from), code.indexOf(to));
+    const names = (text: string): string[] => [...text.matchAll(/"([\w.]+)"/g)].map(([, name]) => name as string);
+    const spaces = names(between('Namespaces =', '/// <summary>Of those namespaces'));
+    const excepted = names(between('Excepted =', '/// <summary>Of namespaces that have'));
+    const types = between('Types = new()', '/// <summary>Enumerations');
+    const listed = [...types.matchAll(/\["([\w.]+)"\] =\s*\[([^\]]+)\]/g)].map(
+      ([, space, all]) => [space, names(all ?? '')] as const,
+    );
+    assert.ok(spaces.length > 20 && excepted.length > 10 && listed.length > 10);
+    const quoted = (of: readonly string[]): string => of.map((one) => `\`${one}\``).join(', ');
+    const expected = [
+      ...spaces.map((space) => {
+        const less = excepted.filter((one) => one.slice(0, one.lastIndexOf('.')) === space);
+        const but = less.length === 0 ? '' : ` but ${quoted(less.map((one) => one.slice(space.length + 1)))}`;
+        return `| \`${space}\` | all${but} |`;
+      }),
+      ...listed.map(([space, all]) => `| \`${space}\` | ${quoted(all)} |`),
+    ];
+    const page = readFileSync(join(projectRoot, 'docs', 'reference', 'determinism.md'), 'utf8');
+    assert.deepEqual(
+      page.split('\n').filter((line) => line.startsWith('| `System')),
+      expected,
+    );
+  });
+
   it('is told as a compiler does, also of a helper class in a file of its own', async () => {
     const result = await compile('error', {
       'src/Thing.cs': fileOf('_ = Helper.Stamp();', 0),
@@ -492,6 +613,22 @@ describe('determinism', () => {
       'projection',
     );
     assert.deepEqual([projections.ok, projections.diagnostics], [true, []]);
+  });
+
+  it('ordinary code passes without a word: the samples, and what a new project begins with', async () => {
+    const sourcesOf = (folder: string, names: readonly string[]): Record<string, string> =>
+      Object.fromEntries(names.map((name) => [name, readFileSync(join(projectRoot, folder, name), 'utf8')]));
+    for (const [kind, folder, names] of [
+      ['reducer', 'samples/bank', ['AccountReducer.cs', 'Events.cs']],
+      ['projection', 'samples/bank', ['Transfers.cs', 'Events.cs']],
+      ['reducer', 'samples/flights', ['RouteReducer.cs', 'Flight.cs']],
+      ['projection', 'samples/flights', ['AirportDelays.cs', 'Flight.cs']],
+      ['reducer', 'templates/project', ['OrderReducer.cs', 'Events.cs']],
+      ['projection', 'templates/project', ['Customers.cs', 'Events.cs']],
+    ] as const) {
+      const result = await compile('error', sourcesOf(folder, names), kind);
+      assert.deepEqual([result.ok, result.diagnostics], [true, []], `${folder}: ${names.join(', ')}`);
+    }
   });
 
   before(() => host('error'));

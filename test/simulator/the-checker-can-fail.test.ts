@@ -216,7 +216,7 @@ mutant(
       const claim = records.findLastIndex(
         ({ key, offset }) => offset < (end ?? 0) && key.toString().startsWith('claim#'),
       );
-      take.call(this, claim > 0 && this.fence.position > 0 ? records.slice(claim) : records, end, open);
+      return take.call(this, claim > 0 && this.fence.position > 0 ? records.slice(claim) : records, end, open);
     },
 );
 

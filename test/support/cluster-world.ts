@@ -7,7 +7,7 @@ import type { Log } from '../../src/log/log.js';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
 import { freshPrefix } from './kafka.js';
 import { endedWithin, type Stage } from './load-world.js';
-import { startService, until, type Service } from './service.js';
+import { programOf, startService, until, type Service } from './service.js';
 import { MASTER_KEY } from './peers.js';
 
 export interface ClusterOptions {
@@ -101,7 +101,7 @@ export class ClusterWorld implements Stage {
     const { brokers, env, envOf } = this.#options;
     const service = await startService(this.#t, {
       dataDirectory: member.dataDirectory,
-      program: FAULTY_SERVICE,
+      program: programOf(FAULTY_SERVICE),
       env: {
         KAFKA_BROKERS: brokers.join(','),
         KAFKA_TOPIC_PREFIX: this.prefix,

@@ -6,7 +6,7 @@ import { within } from '../../src/core/within.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { Log } from '../../src/log/log.js';
 import { FAULTY_SERVICE, type CrashPoint } from './faulty-service.js';
-import { startService, until, type Service } from './service.js';
+import { programOf, startService, until, type Service } from './service.js';
 
 /** Where clients find the service, whichever process that is at the moment. */
 export interface Served {
@@ -76,7 +76,11 @@ export class World implements Stage {
   /** Starts the service; with a fuse it waits for `light`. */
   async start(fuse?: `${CrashPoint}:${number}`): Promise<Service> {
     const env = { ...this.#env, ...(fuse === undefined ? {} : { FUSE: fuse }) };
-    this.#service = await startService(this.#t, { dataDirectory: this.dataDirectory, program: FAULTY_SERVICE, env });
+    this.#service = await startService(this.#t, {
+      dataDirectory: this.dataDirectory,
+      program: programOf(FAULTY_SERVICE),
+      env,
+    });
     this.#isUp(this.#service);
     return this.#service;
   }

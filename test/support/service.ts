@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { TestContext } from 'node:test';
 import { asPeer } from './peers.js';
@@ -19,6 +19,12 @@ function findRoot(from: string): string {
 
 /** What `npm start` runs, as compiled beside the test. */
 export const PROGRAM = join(BUILT, 'src', 'main.js');
+/** `npm test` builds the programs as they are shipped (scripts/bundle.mjs) and names their folder. */
+const SHIPPED = process.env['STATEFOLD_TEST_PROGRAMS'];
+
+/** The file to start for a program: the shipped one, or for a test that runs by itself the module `compiled`. */
+export const programOf = (compiled: string): string =>
+  SHIPPED === undefined ? compiled : join(SHIPPED, basename(compiled));
 export const API_KEY = 'a-key-that-the-tests-chose';
 export const ADMIN_KEY = 'an-admin-key-that-the-tests-chose';
 const START_MS = 60_000;
@@ -27,7 +33,7 @@ export interface ServiceOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Kept over restarts by the test; a new temporary one unless given. */
   readonly dataDirectory?: string;
-  /** The compiled entry; `src/main.js` unless given. */
+  /** The compiled entry; that of the service unless given. */
   readonly program?: string;
   /** Behind `serve`. */
   readonly args?: readonly string[];
@@ -159,10 +165,12 @@ export async function startService(t: Pick<TestContext, 'after'>, options: Servi
     STATEFOLD_API_KEY: API_KEY,
     STATEFOLD_ADMIN_KEY: ADMIN_KEY,
     WEBHOOK_ALLOW_PRIVATE: 'true',
+    // Most of the many services of a run compile nothing, or nothing that is urgent.
+    COMPILERS_WARM: '0',
     ...(process.env['STATEFOLD_TEST_LOG'] === 'kafka' ? onKafka(dataDirectory) : {}),
     ...options.env,
   };
-  const child = spawn(process.execPath, [options.program ?? PROGRAM, 'serve', ...(options.args ?? [])], {
+  const child = spawn(process.execPath, [options.program ?? programOf(PROGRAM), 'serve', ...(options.args ?? [])], {
     cwd: ROOT,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],

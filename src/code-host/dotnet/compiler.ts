@@ -9,30 +9,35 @@ interface Job {
   readonly reject: (error: Error) => void;
 }
 
-/** Tenants whose last compilation was given up; past it the oldest is forgotten. */
-const MAX_SUSPECTS = 10_000;
+/** Tenants whose last compilation took long; past it the oldest is forgotten. */
+const MAX_SLOW = 10_000;
+/** What is compiled in a tenth of a second mostly; a large project takes so long. */
+const LONG_MS = 2_000;
 
 /**
  * The resident compilers and who is next: a tenant has one compilation at a time, tenants take turns, and one whose last
- * compilation had to be given up comes after all others and never has all compilers. So no tenant's code keeps another's waiting.
+ * compilation took long, or had to be given up, comes after all others; such tenants never have all compilers. So no tenant's code
+ * keeps another's waiting.
  */
 export class Compiler {
   readonly #processes: readonly CompilerProcess[];
+  readonly #warm: number;
   readonly #queue: Job[] = [];
   readonly #running = new Map<Job, string | undefined>();
   /** When a tenant that has more waiting was last served. */
   readonly #served = new Map<string, number>();
-  readonly #suspects = new Set<string>();
+  readonly #slow = new Set<string>();
   #turn = 0;
   #closed = false;
 
   constructor(options: ResolvedOptions) {
+    this.#warm = options.compilersWarm;
     this.#processes = Array.from({ length: Math.max(1, options.compilers) }, () => new CompilerProcess(options));
   }
 
-  /** Starts the first process, so that the first upload finds it warm; the others start when they are needed. */
+  /** Starts the warm processes, so that the first uploads don't wait for them; the others start when they are needed. */
   start(): void {
-    this.#processes[0]?.start();
+    for (const process of this.#processes.slice(0, this.#warm)) process.start();
   }
 
   compile(request: CompileRequest): Promise<CompileResult> {
@@ -57,10 +62,11 @@ export class Compiler {
       if (process === undefined || job === undefined) return;
       const { tenantId } = job.request;
       this.#running.set(job, tenantId);
+      const began = performance.now();
       process
         .compile(job.request)
         .then(
-          (compilation) => this.#done(job, compilation),
+          (compilation) => this.#done(job, compilation, performance.now() - began),
           (error: Error) => job.reject(error),
         )
         .finally(() => {
@@ -70,13 +76,13 @@ export class Compiler {
     }
   }
 
-  #done({ request: { tenantId }, resolve }: Job, { result, gaveUp }: Compilation): void {
+  #done({ request: { tenantId }, resolve }: Job, { result, gaveUp }: Compilation, ms: number): void {
     if (tenantId !== undefined) {
-      this.#suspects.delete(tenantId);
-      if (gaveUp) this.#suspects.add(tenantId);
-      for (const oldest of this.#suspects) {
-        if (this.#suspects.size <= MAX_SUSPECTS) break;
-        this.#suspects.delete(oldest);
+      this.#slow.delete(tenantId);
+      if (gaveUp || ms > LONG_MS) this.#slow.add(tenantId);
+      for (const oldest of this.#slow) {
+        if (this.#slow.size <= MAX_SLOW) break;
+        this.#slow.delete(oldest);
       }
     }
     resolve(result);
@@ -85,17 +91,17 @@ export class Compiler {
   #take(): Job | undefined {
     let best: { readonly index: number; readonly rank: readonly [number, number] } | undefined;
     const running = new Set(this.#running.values());
-    const suspectsRunning = [...running].filter((tenantId) => this.#isSuspect(tenantId)).length;
-    const roomForSuspects = suspectsRunning < Math.max(1, this.#processes.length - 1);
+    const slowRunning = [...running].filter((tenantId) => this.#isSlow(tenantId)).length;
+    const roomForSlow = slowRunning < Math.max(1, this.#processes.length - 1);
     for (const [
       index,
       {
         request: { tenantId },
       },
     ] of this.#queue.entries()) {
-      const suspect = this.#isSuspect(tenantId);
-      if ((tenantId !== undefined && running.has(tenantId)) || (suspect && !roomForSuspects)) continue;
-      const rank = [suspect ? 1 : 0, this.#served.get(tenantId ?? '') ?? 0] as const;
+      const slow = this.#isSlow(tenantId);
+      if ((tenantId !== undefined && running.has(tenantId)) || (slow && !roomForSlow)) continue;
+      const rank = [slow ? 1 : 0, this.#served.get(tenantId ?? '') ?? 0] as const;
       if (best === undefined || rank[0] < best.rank[0] || (rank[0] === best.rank[0] && rank[1] < best.rank[1]))
         best = { index, rank };
     }
@@ -108,8 +114,8 @@ export class Compiler {
     return job;
   }
 
-  #isSuspect(tenantId: string | undefined): boolean {
-    return tenantId !== undefined && this.#suspects.has(tenantId);
+  #isSlow(tenantId: string | undefined): boolean {
+    return tenantId !== undefined && this.#slow.has(tenantId);
   }
 }
 

@@ -23,7 +23,7 @@ export class DotnetCodeHost implements CodeHost {
     this.#pool = new RunnerPool(this.#options);
   }
 
-  /** Starts the compiler, so that the first upload doesn't wait for it. */
+  /** Starts the warm compilers, so that the first uploads don't wait for them. */
   start(): void {
     this.#compiler.start();
   }

@@ -22,8 +22,10 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   readonly heapLimitBytes?: number;
   readonly compilerHeapLimitBytes?: number;
   readonly compilerMaxResidentBytes?: number;
-  /** Compilers at once; those past the first start when they are needed. */
+  /** Compilers at once; those past the warm ones start when they are needed. */
   readonly compilers?: number;
+  /** Of these, those that `start` starts. */
+  readonly compilersWarm?: number;
   /** Resident memory and threads of one runner; past either it is killed. */
   readonly maxResidentBytes?: number;
   readonly maxThreads?: number;
@@ -92,6 +94,7 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   compilerHeapLimitBytes: 512 * MIB,
   compilerMaxResidentBytes: 1024 * MIB,
   compilers: 2,
+  compilersWarm: 1,
   maxResidentBytes: 384 * MIB,
   maxThreads: 128,
   spareProcessorMs: 3000,

@@ -3,6 +3,7 @@ import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors
 import type { FenceState, Verdict } from '../../core/fence.js';
 import type { Logger } from '../../core/logger.js';
 import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/records.js';
+import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
 import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
 import { follow } from './follow.js';
@@ -244,8 +245,14 @@ export class FencedPartition<B extends { readonly kind: string }> {
         // What this process writes is folded by its acknowledgement, or by the claim past it.
         while (this.#busy && this.#follows()) await this.#whenIdle();
         if (!this.#follows()) return;
-        this.#reader.take(records);
-        this.#mustOwn();
+        // In several turns, between which nothing else is folded.
+        this.#busy = true;
+        try {
+          await this.#reader.take(records);
+          this.#mustOwn();
+        } finally {
+          this.#release();
+        }
       },
       follows: () => this.#follows(),
       failed: (error) => this.#failed(error),
@@ -379,11 +386,19 @@ export class FencedPartition<B extends { readonly kind: string }> {
     }
     if (drafts.length === 0) this.#take(base, ids[0] ?? '', this.#claimBody, undefined);
     const again: Draft<B>[] = [];
-    eventLoop.slice('log_fold', () => {
-      drafts.forEach((draft, i) => {
-        if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
-      });
-    });
+    for (let folded = 0; folded < drafts.length;) {
+      if (folded > 0) {
+        // What is left is in the log, and folded by whoever reads it, also where this partition stops meanwhile.
+        this.#inFlight = [...again, ...drafts.slice(folded)];
+        await nextTurn();
+        this.#mustRun();
+      }
+      folded = eventLoop.slice('log_fold', () =>
+        timedSlice(drafts, folded, (draft, i) => {
+          if (this.#take(base + i, ids[i] ?? '', draft.body, draft) !== 'accepted') again.push(draft);
+        }),
+      );
+    }
     this.#inFlight = again;
     this.#mustOwn();
     this.#vain = false;

@@ -3,6 +3,7 @@ import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
 import { READ_BYTES } from '../../core/reads.js';
 import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
+import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log.js';
 import { readBelow, recordsAt, type KnownRead } from './known-end.js';
@@ -158,7 +159,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       const room = before?.();
       if (room !== undefined) await room;
-      this.take(records, end, open);
+      await this.take(records, end, open);
       // Erased records leave gaps: what was not read up to here is gone.
       if (next >= end && this.#fence.position < end)
         this.#fence = { ...this.#fence, position: end, lastRecordId: undefined };
@@ -202,24 +203,28 @@ export class PartitionReader<B extends { readonly kind: string }> {
       );
   }
 
-  /** Folds those of the records that are not folded yet, below `end`. */
-  take(records: readonly LogRecord[], end = Infinity, open?: OpenDrafts<B>): void {
-    if (this.#closed)
-      throw new StatefoldError(
-        'UNAVAILABLE',
-        'this process does not serve the tenant any more; send the request again',
+  /** Folds those of the records that are not folded yet, below `end`, in as many turns as that takes. */
+  async take(records: readonly LogRecord[], end = Infinity, open?: OpenDrafts<B>): Promise<void> {
+    for (let folded = 0; ;) {
+      if (this.#closed)
+        throw new StatefoldError(
+          'UNAVAILABLE',
+          'this process does not serve the tenant any more; send the request again',
+        );
+      folded = eventLoop.slice('log_fold', () =>
+        timedSlice(records, folded, (record) => this.#foldRead(record, end, open)),
       );
-    eventLoop.slice('log_fold', () => this.#foldRead(records, end, open));
+      if (folded === records.length) return;
+      await nextTurn();
+    }
   }
 
-  #foldRead(records: readonly LogRecord[], end: number, open: OpenDrafts<B> | undefined): void {
-    for (const record of records) {
-      if (record.offset < this.#fence.position || record.offset >= end) continue;
-      const decoded = record.value === null ? undefined : this.#options.codec.decode(record.value);
-      const mine = decoded === undefined ? undefined : open?.get(decoded.fence.recordId);
-      const verdict = this.fold(record.offset, decoded, mine);
-      if (mine !== undefined && verdict === 'accepted' && decoded !== undefined) open?.delete(decoded.fence.recordId);
-    }
+  #foldRead(record: LogRecord, end: number, open: OpenDrafts<B> | undefined): void {
+    if (record.offset < this.#fence.position || record.offset >= end) return;
+    const decoded = record.value === null ? undefined : this.#options.codec.decode(record.value);
+    const mine = decoded === undefined ? undefined : open?.get(decoded.fence.recordId);
+    const verdict = this.fold(record.offset, decoded, mine);
+    if (mine !== undefined && verdict === 'accepted' && decoded !== undefined) open?.delete(decoded.fence.recordId);
   }
 
   fold(offset: number, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {

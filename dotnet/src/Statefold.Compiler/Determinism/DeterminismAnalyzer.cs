@@ -16,6 +16,7 @@ internal sealed class DeterminismAnalyzer
     private readonly Breaches breaches = new();
     private readonly SharedState shared;
     private readonly Values values;
+    private readonly TypesInUse inUse;
 
     /// <param name="compilation">One without errors.</param>
     public DeterminismAnalyzer(CSharpCompilation compilation)
@@ -23,6 +24,7 @@ internal sealed class DeterminismAnalyzer
         this.compilation = compilation;
         shared = new SharedState(compilation, breaches);
         values = new Values(breaches);
+        inUse = new TypesInUse(compilation, framework, breaches);
     }
 
     /// <summary>Each breach once a place, in the order of the sources.</summary>
@@ -85,6 +87,7 @@ internal sealed class DeterminismAnalyzer
         }
 
         LookAtLayout(type);
+        inUse.LookAtBases(type);
         foreach (var method in type.GetMembers().OfType<IMethodSymbol>())
         {
             if (Has(method, "System.Runtime.CompilerServices.ModuleInitializerAttribute"))
@@ -122,6 +125,7 @@ internal sealed class DeterminismAnalyzer
         {
             shared.Look(operation);
             values.Look(operation);
+            inUse.Look(operation);
             Look(operation);
         }
     }

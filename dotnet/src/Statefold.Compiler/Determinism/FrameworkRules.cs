@@ -35,7 +35,18 @@ internal sealed class FrameworkRules
         ["System.Security.Cryptography.RandomNumberGenerator"] = Rule.Randomness,
         ["System.Security.Cryptography.SymmetricAlgorithm.GenerateKey"] = Rule.Randomness,
         ["System.Security.Cryptography.SymmetricAlgorithm.GenerateIV"] = Rule.Randomness,
+        ["System.Security.Cryptography.SymmetricAlgorithm.Key"] = Rule.Randomness,
+        ["System.Security.Cryptography.SymmetricAlgorithm.IV"] = Rule.Randomness,
+        ["System.Security.Cryptography.SymmetricAlgorithm.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.HashAlgorithm.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.KeyedHashAlgorithm.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.HMAC.Create"] = Rule.Randomness,
         ["System.Security.Cryptography.Aes.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.TripleDES.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.DES.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.RC2.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.Rijndael.Create"] = Rule.Randomness,
+        ["System.Security.Cryptography.DSA.Create"] = Rule.Randomness,
         ["System.Security.Cryptography.RSA.Create"] = Rule.Randomness,
         ["System.Security.Cryptography.ECDsa.Create"] = Rule.Randomness,
         ["System.Security.Cryptography.ECDiffieHellman.Create"] = Rule.Randomness,
@@ -46,7 +57,14 @@ internal sealed class FrameworkRules
         ["System.IO.Path.GetTempPath"] = Rule.Files,
         ["System.IO.Path.GetTempFileName"] = Rule.Files,
         ["System.IO.Path.GetFullPath"] = Rule.Files,
+        ["System.IO.Path.GetRelativePath"] = Rule.Files,
         ["System.IO.Path.Exists"] = Rule.Files,
+        ["System.IO.Compression.ZipArchive.CreateEntry"] = Rule.Clock,
+        ["System.IO.Compression.ZipFileExtensions"] = Rule.Files,
+        ["System.Xml.XmlUrlResolver"] = Rule.Files,
+        ["System.Xml.XmlResolver"] = Rule.Files,
+        ["System.Xml.XmlSecureResolver"] = Rule.Files,
+        ["System.Security.Cryptography.X509Certificates.X509CertificateLoader"] = Rule.Files,
         ["System.IO.Compression.ZipFile"] = Rule.Files,
         ["System.Security.Cryptography.X509Certificates.X509Store"] = Rule.Files,
         ["System.Diagnostics.FileVersionInfo"] = Rule.Files,
@@ -68,6 +86,11 @@ internal sealed class FrameworkRules
         ["System.Threading.Tasks.Task.WaitAny"] = Rule.Threads,
         ["System.Threading.Tasks.Task.ContinueWith"] = Rule.Threads,
         ["System.Threading.Tasks.TaskFactory"] = Rule.Threads,
+        ["System.Threading.Tasks.TaskFactory`1"] = Rule.Threads,
+        ["System.Threading.Tasks.Task`1.ContinueWith"] = Rule.Threads,
+        ["System.Progress`1"] = Rule.Threads,
+        ["System.ComponentModel.BackgroundWorker"] = Rule.Threads,
+        ["System.ComponentModel.AsyncOperation"] = Rule.Threads,
         ["System.Threading.Tasks.Parallel"] = Rule.Threads,
         ["System.Linq.ParallelEnumerable"] = Rule.Threads,
         ["System.Collections.Concurrent.BlockingCollection`1"] = Rule.Threads,
@@ -138,6 +161,7 @@ internal sealed class FrameworkRules
         ["System.IO.RandomAccess"] = Rule.Files,
         ["Microsoft.Win32.SafeHandles.SafeFileHandle"] = Rule.Files,
         ["System.Console"] = Rule.Console,
+        ["System.Diagnostics.Trace"] = Rule.Console,
         ["System.Diagnostics.Debugger"] = Rule.Environment,
         ["System.Diagnostics.StackTrace"] = Rule.Environment,
         ["System.Diagnostics.StackFrame"] = Rule.Environment,
@@ -148,6 +172,11 @@ internal sealed class FrameworkRules
         ["System.AppDomain"] = Rule.Environment,
         ["System.OperatingSystem"] = Rule.Environment,
         ["System.GC"] = Rule.Environment,
+        // What they lend has what others left in it.
+        ["System.Buffers.ArrayPool`1"] = Rule.Environment,
+        ["System.Buffers.MemoryPool`1"] = Rule.Environment,
+        ["System.Buffers.MemoryHandle"] = Rule.Native,
+        ["System.Buffers.MemoryManager`1"] = Rule.Native,
         ["System.WeakReference"] = Rule.Environment,
         ["System.WeakReference`1"] = Rule.Environment,
         ["System.Runtime.GCSettings"] = Rule.Environment,
@@ -196,7 +225,11 @@ internal sealed class FrameworkRules
         ("Microsoft.Win32", Rule.Native),
     ];
 
+    // Of a parameter that is given as text.
+    private static readonly HashSet<string> PlaceNames = ["fileName", "filename", "inputUri", "outputFileName", "path", "uri", "url"];
+
     private readonly Dictionary<ISymbol, Rule?> known = new(SymbolEqualityComparer.Default);
+    private readonly Dictionary<ISymbol, Rule?> knownTypes = new(SymbolEqualityComparer.Default);
 
     /// <summary>The rule that the use of <paramref name="member"/> breaks.</summary>
     public Rule? Of(ISymbol member)
@@ -226,7 +259,26 @@ internal sealed class FrameworkRules
         }
 
         return Members.GetValueOrDefault(full) ?? Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfConstructor(member, name)
-            ?? OfKind(member, type, name) ?? OfNamespace(type, name);
+            ?? OfKind(member, type, name) ?? OfParameters(member, type) ?? OfNamespace(type, name) ?? (Allowed.Has(type) ? null : Rule.Unlisted);
+    }
+
+    /// <summary>The rule that <paramref name="type"/> breaks as a type argument, or where JSON is read into it.</summary>
+    public Rule? OfType(INamedTypeSymbol type)
+    {
+        if (type.TypeKind is TypeKind.Enum or TypeKind.Delegate)
+        {
+            return null;
+        }
+
+        var definition = type.OriginalDefinition;
+        if (!knownTypes.TryGetValue(definition, out var rule))
+        {
+            var name = NameOf(definition);
+            knownTypes[definition] = rule = Fine.Contains(name) ? null
+                : Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfNamespace(definition, name) ?? (Allowed.Has(definition) ? null : Rule.Unlisted);
+        }
+
+        return rule;
     }
 
     private static Rule? OfConstructor(ISymbol member, string type)
@@ -241,6 +293,9 @@ internal sealed class FrameworkRules
             // Seeded it gives the same numbers for ever.
             "System.Random" when constructor.Parameters.IsEmpty => Rule.Randomness,
             "System.IO.StreamReader" or "System.IO.StreamWriter" when constructor.Parameters is [{ Type.SpecialType: SpecialType.System_String }, ..] => Rule.Files,
+            // A key or a salt that it is not given it draws.
+            _ when constructor.Parameters.IsEmpty && type.StartsWith("System.Security.Cryptography.HMAC", StringComparison.Ordinal) => Rule.Randomness,
+            "System.Security.Cryptography.Rfc2898DeriveBytes" when constructor.Parameters.Any(p => p.Name == "saltSize") => Rule.Randomness,
             "System.Security.Cryptography.RSACryptoServiceProvider" or "System.Security.Cryptography.RSAOpenSsl" => Rule.Randomness,
             _ => null,
         };
@@ -262,6 +317,31 @@ internal sealed class FrameworkRules
         // A tree that is put together names any method; one that the compiler makes of a lambda has only calls that are looked at.
         return name == "System.Linq.Expressions.Expression" ? Rule.Loading : null;
     }
+
+    private static Rule? OfParameters(ISymbol member, INamedTypeSymbol type)
+    {
+        if (member is not IMethodSymbol method)
+        {
+            return null;
+        }
+
+        var space = type.ContainingNamespace.ToDisplayString();
+        // XML that is named by where it lies, as against text that is given.
+        if (space.StartsWith("System.Xml", StringComparison.Ordinal) && method is { MethodKind: MethodKind.Constructor } or { Name: "Load" or "LoadAsync" or "Create" or "Save" or "SaveAsync" }
+            && method.Parameters is [{ Type.SpecialType: SpecialType.System_String, Name: var named }, ..] && PlaceNames.Contains(named))
+        {
+            return Rule.Files;
+        }
+
+        // Begun here, and done on a thread of the pool.
+        return method.Parameters.Any(p => NameOfType(p.Type) == "System.AsyncCallback")
+            || (space.StartsWith("System.IO", StringComparison.Ordinal) && method.Name.EndsWith("Async", StringComparison.Ordinal))
+            || (space == "System.Runtime.CompilerServices" && method.Name is "OnCompleted" or "UnsafeOnCompleted")
+                ? Rule.Threads
+                : null;
+    }
+
+    private static string? NameOfType(ITypeSymbol type) => type is INamedTypeSymbol named ? NameOf(named) : null;
 
     private static Rule? OfNamespace(INamedTypeSymbol type, string name)
     {

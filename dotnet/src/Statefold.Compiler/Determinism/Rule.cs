@@ -29,10 +29,12 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
 
     public static readonly Rule Startup = Error("SF1022", "runs when the code is loaded, before there is an event", "Do it in Apply, or in the initializer of a static readonly member");
 
+    public static readonly Rule Unlisted = Error("SF1023", "is not on the list of what a fold may use of .NET", "Write it with types that are on the list, or do it before the append and put the result into the event");
+
     private static readonly Rule[] Table =
     [
         Clock, Randomness, NewId, Files, Console, Network, Processes, Environment, Threads, Async, Locks, Native, Loading, Reflection,
-        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order, Startup,
+        StaticState, StaticContent, OwnState, HashCode, CultureFormat, CultureText, Order, Startup, Unlisted,
     ];
 
     public static IReadOnlyList<Rule> All => Table;

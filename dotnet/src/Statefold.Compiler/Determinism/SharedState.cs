@@ -63,6 +63,16 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
             case IVariableDeclaratorOperation { Symbol: var local, Initializer.Value: var value }:
                 Alias(local, value);
                 break;
+            case IForEachLoopOperation { Collection: var collection, LoopControlVariable: IVariableDeclaratorOperation { Symbol: { IsRef: true } local } }:
+                Alias(local, collection);
+                break;
+            // Whoever gets the reference may write through it.
+            case IReturnOperation { ReturnedValue: { } returned } when member is IMethodSymbol { ReturnsByRef: true }:
+                Write(returned);
+                break;
+            case ISimpleAssignmentOperation { IsRef: false, Target: ILocalReferenceOperation { Local.IsRef: true } target }:
+                Write(target);
+                break;
             case ISimpleAssignmentOperation { Target: ILocalReferenceOperation { Local: var local }, Value: var value }:
                 Alias(local, value);
                 break;
@@ -153,7 +163,7 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
 
     private void Alias(ILocalSymbol local, IOperation value)
     {
-        if (local.Type.IsReferenceType && RootOf(value) is { Owner: not Owner.None } root)
+        if ((local.Type.IsReferenceType || local.IsRef || IsSpan(local.Type)) && RootOf(value) is { Owner: not Owner.None } root)
         {
             aliases[local] = root with { Path = true };
         }
@@ -167,8 +177,8 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
             NoteChanger();
         }
 
-        // The local itself gets another value; what it stood for stays.
-        if (target is ILocalReferenceOperation || Breached(root) is not { } rule)
+        // The local itself gets another value; what it stood for stays, but where it is a reference to that.
+        if (target is ILocalReferenceOperation { Local.IsRef: false } || Breached(root) is not { } rule)
         {
             return;
         }
@@ -263,6 +273,13 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
                 case IConversionOperation { OperatorMethod: null, Operand: var operand }:
                     operation = operand;
                     break;
+                case IConversionOperation { Type: { } made, Operand: var operand } when IsSpan(made):
+                    (operation, path) = (operand, true);
+                    break;
+                // What it gives leads to what it was asked of: `All.AsSpan()`, `ref CollectionsMarshal.GetValueRefOrNullRef(Counts, key)`.
+                case IInvocationOperation { TargetMethod: var method } call when method.ReturnsByRef || IsSpan(method.ReturnType):
+                    (operation, path) = (call.Instance ?? call.Arguments.FirstOrDefault()?.Value, true);
+                    break;
                 case IParenthesizedOperation { Operand: var operand }:
                     operation = operand;
                     break;
@@ -283,6 +300,9 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
 
         return Root.None;
     }
+
+    /// <summary>It stands for a part of an array, whose elements are written through it.</summary>
+    private static bool IsSpan(ITypeSymbol type) => type is INamedTypeSymbol named && FrameworkRules.NameOf(named) is "System.Span`1" or "System.Memory`1" or "System.ArraySegment`1";
 
     private static IOperation? AccessedBy(IOperation instance)
     {

@@ -1,0 +1,42 @@
+// One test file in a run of its own: its tests are known as its own, wherever the code that declares them is. A thread of
+// scripts/test.mjs runs this: the file's process gets the environment of the thread. Tells { passed, failed, skipped, problems,
+// left, shown }: the counts, a line each of what failed and of what was skipped, and what the reporter says.
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
+import { parentPort, workerData } from 'node:worker_threads';
+
+/** `of` is what the file is called; `timeout` in ms. */
+const { file, of, timeout } = workerData;
+const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [], shown: '' };
+const stream = run({ files: [file], concurrency: 1, timeout });
+let ran = false;
+const isFile = (event) => event.nesting === 0 && event.name === file;
+stream.on('test:pass', (event) => {
+  const skipped = event.skip !== undefined || event.todo !== undefined;
+  if (isFile(event) || (event.details.type === 'suite' && !skipped)) return;
+  ran = true;
+  if (!skipped) {
+    sum.passed++;
+    return;
+  }
+  sum.skipped++;
+  const reason = typeof event.skip === 'string' && event.skip !== '' ? ` (${event.skip})` : '';
+  sum.left.push(`${of}: ${event.name}${reason}`);
+});
+stream.on('test:fail', (event) => {
+  ran = true;
+  // What fails with a test in it is that test, which is counted.
+  if (event.details.error?.failureType === 'subtestsFailed') return;
+  sum.failed++;
+  sum.problems.push(isFile(event) ? `${of}: ${event.details.error?.message ?? 'failed'}` : `${of}: ${event.name}`);
+});
+for await (const text of stream
+  .filter((event) => event.type !== 'test:diagnostic' || event.data.file !== undefined)
+  .compose(new spec()))
+  sum.shown += text;
+if (!ran) {
+  sum.failed++;
+  sum.problems.push(`${of}: ran no test`);
+}
+// Errors of the tests stay here, as texts: what crosses threads has to be plain.
+parentPort.postMessage(sum);

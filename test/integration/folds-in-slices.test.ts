@@ -1,0 +1,198 @@
+// What is written, or read, is folded some at a time: others have their turn between, and nothing is folded twice or left out.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { NotOwnerError } from '../../src/core/errors.js';
+import { EventLoopHolds, eventLoop } from '../../src/core/event-loop.js';
+import { silentLogger } from '../../src/core/logger.js';
+import type { ChangesBody } from '../../src/core/records.js';
+import { timedSlice } from '../../src/core/slices.js';
+import { loadCodecs } from '../../src/log/codec/codec.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
+import type { Draft } from '../../src/log/journal/partition-handler.js';
+import { ROOT, temporaryDirectory, until } from '../support/service.js';
+
+const ref = { topic: 'statefold.acme.changes', partition: 0 };
+const { changes: codec } = loadCodecs(join(ROOT, 'schemas', 'avro'));
+const CHANGES = 500;
+/** What the fold of a change takes here. */
+const EACH_MS = 1;
+
+const change = (inputOffset: number): ChangesBody => ({
+  kind: 'Change',
+  value: {
+    ...{ projectionId: 'p', revision: 1, className: 'C', key: `k${inputOffset}`, inputOffset, inputIndex: 0 },
+    ...{ eventId: `e${inputOffset}`, aggregateId: 'a', aggregateType: 't', version: inputOffset, timestamp: 0 },
+    ...{ cause: null, fault: null, state: Buffer.from('{}') },
+  },
+});
+
+function turns(t: Pick<TestContext, 'after'>) {
+  const counted = { count: 0 };
+  let going = true;
+  t.after(() => (going = false));
+  const next = (): void => {
+    counted.count++;
+    if (going) setImmediate(next);
+  };
+  setImmediate(next);
+  return counted;
+}
+
+async function world(t: TestContext) {
+  const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  await log.ensureTopics([{ topic: ref.topic, partitions: 1, cleanup: { policy: 'delete', retentionMs: 3_600_000 } }]);
+  const turn = turns(t);
+  const partition = (owner: string, epoch: number) => {
+    const state = {
+      folded: [] as number[],
+      /** Turns of the event loop that were taken while the first and the last one were folded. */
+      foldedOn: [] as number[],
+      waiting: [] as number[],
+      stopped: undefined as Error | undefined,
+      left: [] as number[],
+      onFold: undefined as ((folded: number) => void) | undefined,
+    };
+    const fenced = new FencedPartition<ChangesBody>({
+      ...{ log, ref, codec, owner, logger: silentLogger },
+      epochs: { epoch, nextEpoch: () => Promise.reject(new NotOwnerError()) },
+      handler: {
+        judge: ({ value }) => value.inputOffset > (state.folded.at(-1) ?? -1),
+        fold: ({ body, accepted }) => {
+          if (!accepted) return;
+          for (const end = performance.now() + EACH_MS; performance.now() < end;);
+          state.folded.push(body.value.inputOffset);
+          state.foldedOn.push(turn.count);
+          state.onFold?.(state.folded.length);
+        },
+        gather: () =>
+          state.waiting.splice(0).map((input): Draft<ChangesBody> => ({ body: change(input), keyPrefix: 'p/k' })),
+        undecided: () => assert.fail('nothing is written twice'),
+        refused: () => assert.fail('nothing is refused'),
+        stopped: (error, drafts) => {
+          state.stopped = error;
+          state.left = drafts.map(({ body }) => body.value.inputOffset);
+        },
+      },
+    });
+    t.after(() => fenced.close());
+    return { fenced, state };
+  };
+  return { log, partition };
+}
+
+const inputs = Array.from({ length: CHANGES }, (_, i) => i);
+/** Of the slices, each of which lasts for 10 ms and what 16 changes take. */
+const LEAST_TURNS = Math.floor((CHANGES * EACH_MS) / (10 + 16 * EACH_MS)) - 1;
+const spent = (foldedOn: readonly number[]): number => (foldedOn.at(-1) ?? 0) - (foldedOn[0] ?? 0);
+
+test('a produce is folded in slices, in its order, and the next one waits for it', async (t) => {
+  const { partition } = await world(t);
+  const { fenced, state } = partition('w', 1);
+  await fenced.open();
+  state.waiting.push(...inputs);
+  fenced.kick();
+  // Comes in the middle of it.
+  state.onFold = (folded) => {
+    if (folded !== CHANGES / 2) return;
+    state.waiting.push(CHANGES);
+    fenced.kick();
+  };
+  let caughtUp = 0;
+  await until(() => state.folded.length > 0);
+  const began = performance.now();
+  void fenced.caughtUp().then(() => (caughtUp = state.folded.length));
+  await until(() => state.folded.length > CHANGES);
+  const took = performance.now() - began;
+  assert.deepEqual(state.folded, [...inputs, CHANGES]);
+  assert.ok(spent(state.foldedOn) >= LEAST_TURNS, `${spent(state.foldedOn)} turns, of ${LEAST_TURNS} at least`);
+  await until(() => caughtUp > 0);
+  assert.ok(caughtUp >= CHANGES, 'who asks for all waits for the last slice');
+  // By the product's own measure: it was one hold. On a busy machine each lasts longer, and all of them do.
+  const longest = eventLoop.longest('log_fold') * 1000;
+  assert.ok(longest < took / 3, `the longest slice held the event loop for ${longest} ms, of ${took} ms`);
+});
+
+test('what others wrote is folded in slices too, when a partition is opened and while it is followed', async (t) => {
+  const { partition } = await world(t);
+  const owner = partition('w1', 1);
+  await owner.fenced.open();
+  const follower = partition('w2', 2);
+  await follower.fenced.open({ claim: false });
+  owner.state.waiting.push(...inputs);
+  owner.fenced.kick();
+  await until(() => follower.state.folded.length === CHANGES && owner.state.folded.length === CHANGES);
+  const late = partition('w3', 3);
+  await late.fenced.open({ claim: false });
+  for (const { state } of [follower, late]) {
+    assert.deepEqual(state.folded, inputs);
+    assert.ok(spent(state.foldedOn) >= LEAST_TURNS, `${spent(state.foldedOn)} turns, of ${LEAST_TURNS} at least`);
+  }
+  // It claims in the middle of what it follows.
+  owner.state.waiting.push(...inputs.map((i) => i + CHANGES));
+  owner.fenced.kick();
+  await until(() => follower.state.folded.length > CHANGES + 50);
+  await follower.fenced.claim();
+  follower.state.waiting.push(5000);
+  follower.fenced.kick();
+  await until(() => follower.state.folded.at(-1) === 5000);
+  assert.deepEqual(follower.state.folded, [...inputs, ...inputs.map((i) => i + CHANGES), 5000]);
+});
+
+test('a partition that is closed in the middle of a produce folds all of it first', async (t) => {
+  const { partition } = await world(t);
+  const { fenced, state } = partition('w', 1);
+  await fenced.open();
+  state.waiting.push(...inputs);
+  fenced.kick();
+  await until(() => state.folded.length > 50);
+  await fenced.close();
+  assert.deepEqual([state.folded, state.left], [inputs, []]);
+  assert.match(state.stopped?.message ?? '', /shutting down/);
+});
+
+test('a slice ends with its time, and little is never cut', () => {
+  let now = 0;
+  const slow = timedSlice(
+    inputs,
+    3,
+    () => (now += 3),
+    () => now,
+  );
+  assert.equal(slow, 19);
+  assert.equal(
+    timedSlice(
+      inputs.slice(0, 16),
+      0,
+      () => (now += 100),
+      () => now,
+    ),
+    16,
+  );
+  assert.equal(
+    timedSlice(
+      [],
+      0,
+      () => assert.fail(),
+      () => now,
+    ),
+    0,
+  );
+  const holds = new EventLoopHolds(() => now);
+  const done: number[] = [];
+  for (let at = 0; at < CHANGES;)
+    at = holds.slice('log_fold', () =>
+      timedSlice(
+        inputs,
+        at,
+        (one) => {
+          done.push(one);
+          now += 1;
+        },
+        () => now,
+      ),
+    );
+  assert.deepEqual([done, holds.longest('log_fold'), holds.long('log_fold')], [inputs, 0.016, 0]);
+});
