@@ -75,7 +75,8 @@ const IMPORTS = {
     ...PORTS,
   ],
   telemetry: ['core', ...PORTS],
-  cli: ['core', 'config', 'code-host'],
+  // Of the ports only types: what it is given to compile and run code, and to look after topics.
+  cli: ['core', 'config', 'code-host', 'log'],
   app: [],
 };
 

@@ -1,6 +1,6 @@
 import type { Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
-import type { Fault } from '../core/event.js';
+import type { Fault, OrderedState } from '../core/event.js';
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
@@ -64,7 +64,7 @@ export class AggregateReads {
     return reducer === undefined ? undefined : this.#options.reducers.stored(aggregateId, reducer);
   }
 
-  /** Aggregates of the type that stand at a fault, after an id. */
+  /** Faulted aggregates of the type, after an id. */
   async faults(
     aggregateType: string,
     after: string,
@@ -197,17 +197,6 @@ export class AggregateReads {
     const [next] = this.#options.tables.commitOffsets(aggregateId, row.version, head.version - 1);
     return next !== undefined && next[0] === row.version && next[1] >= end;
   }
-}
-
-/** The state of an aggregate with its place among all that were stored for it. */
-export interface OrderedState {
-  readonly aggregateId: string;
-  readonly aggregateType: string;
-  readonly version: number;
-  readonly state: Buffer | null;
-  readonly lastModified: number;
-  /** By binding generation, then by commit offset. */
-  readonly logOffset: number;
 }
 
 const orderedState = (

@@ -92,7 +92,7 @@ function outcomeOf(before: AggregateState, after: AggregateState | undefined): A
 }
 
 export const notFaulted = (what: string, details: Readonly<Record<string, unknown>> = {}): StatefoldError =>
-  new StatefoldError('NOT_FAULTED', `${what} does not stand at a fault: there is nothing to retry or to skip`, {
+  new StatefoldError('NOT_FAULTED', `${what} is not faulted: there is nothing to retry or to skip`, {
     details,
   });
 
@@ -111,7 +111,7 @@ export function requireFault(
     return;
   throw new StatefoldError(
     'FAULT_MISMATCH',
-    `it stands at another event by now, ${fault.eventId} (version ${fault.version} of ${fault.aggregateId}): look at its fault, and send the request again for that one`,
+    `another event stops it by now, ${fault.eventId} (version ${fault.version} of ${fault.aggregateId}): look at its fault, and send the request again for that one`,
     {
       details: { eventId: fault.eventId, aggregateId: fault.aggregateId, version: fault.version },
     },

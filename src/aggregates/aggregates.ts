@@ -8,7 +8,7 @@ export interface AggregateHome {
   events(query: EventsQuery): Promise<EventsPage>;
   /** `NOT_FOUND` without the aggregate (or with another type), `NO_REDUCER_BOUND` without a binding. */
   state(aggregateType: string, aggregateId: string): Promise<AggregateState>;
-  /** Takes on an aggregate that stands at a fault. @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, ARTEFACT_FAULTED */
+  /** Takes on a faulted aggregate. @throws StatefoldError NO_REDUCER_BOUND, NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, ARTEFACT_FAULTED */
   release(query: AggregateReleaseQuery): Promise<AggregateRelease>;
 }
 

@@ -9,7 +9,7 @@ import {
 import type { Clock } from '../core/clock.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
-import { hasContext, type AppendCommand, type StoredCommit } from '../core/event.js';
+import { withId, type AppendCommand, type StoredCommit } from '../core/event.js';
 import { uuidText, writeUuidv7 } from '../core/ids.js';
 import type { CommitValue, Control, EventsBody } from '../core/records.js';
 import type { FenceState } from '../core/fence.js';
@@ -495,8 +495,7 @@ function draftOf(
   const events = command.events.map((event, i) => {
     writeUuidv7(ids, 16 * i, decision.timestamp);
     eventIds.push(uuidText(ids, 16 * i));
-    const eventId = ids.subarray(16 * i, 16 * i + 16);
-    return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
+    return withId(event, ids.subarray(16 * i, 16 * i + 16));
   });
   const value: CommitValue = {
     commandId: command.commandId,

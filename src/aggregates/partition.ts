@@ -5,14 +5,14 @@ import type { Clock } from '../core/clock.js';
 import { NotOwnerError } from '../core/errors.js';
 import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
-import type { Logger } from '../core/logger.js';
 import type { Progress } from '../core/progress.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
-import { PRODUCE_BYTES, type Log, type PartitionRef } from '../log/log.js';
+import type { TenantLog } from '../log/journal/tenant-log.js';
+import { PRODUCE_BYTES, type PartitionRef } from '../log/log.js';
 import { storedAs } from '../core/slots.js';
 import { eventsTopic } from '../log/topics.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
@@ -48,16 +48,9 @@ export interface AggregateObserver extends ReducersObserver, WriterObserver {
 }
 
 /** What the partitions of a tenant have in common. */
-export interface PartitionSetting {
-  readonly tenantId: string;
-  /** Where a tenant of that id was deleted before: its topics and sections have it in their names. */
-  readonly incarnation?: string | undefined;
-  readonly log: Log;
+export interface PartitionSetting extends TenantLog {
   readonly codecs: Pick<Codecs, 'events'>;
-  /** Id of this process, new at each start. */
-  readonly owner: string;
   readonly clock: Clock;
-  readonly logger: Logger;
   /** Log offsets for which keyed commands are remembered. */
   readonly idempotencyWindow: number;
   readonly foldDeadlineMs: number;
@@ -65,7 +58,6 @@ export interface PartitionSetting {
   readonly strictReads?: boolean;
   /** Of each aggregate's reducers so many former ones keep their states; 1 unless given. */
   readonly keptRevisions?: number;
-  readonly tailBytes?: number;
   /** What may be held of the tenant in memory; without it nothing is bounded. */
   readonly budget?: TenantBudget;
   /** What the tenant may store; without it nothing is bounded. */
@@ -302,7 +294,7 @@ export class AggregatePartition
     return this.#releases.release(query);
   }
 
-  /** Aggregates that stand at a fault, as far as they were folded. */
+  /** Faulted aggregates, as far as they were folded. */
   get faulted(): number {
     return this.#options.tables.faults.allAggregates();
   }

@@ -22,7 +22,7 @@ export interface OwnedPartition {
 /** Where an aggregate is to stand. */
 export interface Stop {
   readonly fault: Fault;
-  /** It is in the log: so every reader finds it. Else it is about to be, or it is a copy's own. */
+  /** It is in the log: so every reader finds it. Else it is about to be, or it is a standby's own. */
   readonly recorded: boolean;
 }
 
@@ -30,11 +30,11 @@ interface Pending {
   readonly code: Code;
   readonly fault: Fault;
   /** Resolves when it is in the log, or is not going to be. */
-  readonly through: Promise<void>;
+  readonly written: Promise<void>;
 }
 
-/** A copy that was stopped tries again after this; the owner's record says how it is. */
-const COPY_TRIES_AGAIN_MS = 60_000;
+/** A standby whose code was stopped tries again after this; the owner's record says how it is. */
+const STANDBY_TRIES_AGAIN_MS = 60_000;
 
 /**
  * What the log says of faults of reducers. An event that throws does so for every reader, and needs no record; one on which the
@@ -74,25 +74,25 @@ export class ReducerFaults {
     };
     const { partition } = this.#options;
     const written = partition.owned ? partition.propose({ kind: 'ReducerFault', value }) : undefined;
-    const through = written?.then(
+    const ended = written?.then(
       () => undefined,
       (error: unknown) =>
         this.#options.logger.warn({ err: error, aggregateId }, 'a fault was not written; its event is folded again'),
     );
-    const pending: Pending = { code: { artefactId, className }, fault, through: through ?? Promise.resolve() };
+    const pending: Pending = { code: { artefactId, className }, fault, written: ended ?? Promise.resolve() };
     this.#pending.set(aggregateId, pending);
     const forget = (): void => void (this.#pending.get(aggregateId) === pending && this.#pending.delete(aggregateId));
-    if (through !== undefined) return void through.then(forget);
+    if (ended !== undefined) return void ended.then(forget);
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       forget();
-    }, COPY_TRIES_AGAIN_MS).unref();
+    }, STANDBY_TRIES_AGAIN_MS).unref();
     this.#timers.add(timer);
   }
 
   /** Resolves when what is known here of the aggregate is in the log. */
   recorded(aggregateId: string): Promise<void> {
-    return this.#pending.get(aggregateId)?.through ?? Promise.resolve();
+    return this.#pending.get(aggregateId)?.written ?? Promise.resolve();
   }
 
   /** An accepted record of the partition, in log order. The state is folded on by whoever asks for it. */

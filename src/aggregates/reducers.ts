@@ -267,7 +267,7 @@ export class Reducers implements TurnFold {
     return true;
   }
 
-  /** The state as it is stored, and whether the aggregate stands at a fault that may be in the log in a moment. */
+  /** The state as it is stored, and whether the aggregate has a fault that may be in the log in a moment. */
   stored(aggregateId: string, reducer: BoundReducer): ReducerState | undefined {
     const row = this.#row(aggregateId, reducer);
     const stop =

@@ -88,7 +88,7 @@ export function openTasks(
   };
   const closed = ({ slotKey, section }: TenantTask | PartitionTask): void => {
     void snapshots?.unwatch(section);
-    if (ownership.ownerOf(slotKey) === 'self') notes.note(slotKey, 'idle');
+    if (ownership.owns(slotKey)) notes.note(slotKey, 'idle');
   };
   const tenants = new TenantRegistry({
     logger,
@@ -135,7 +135,7 @@ export function openTasks(
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
   { settings, logger, metrics, owner, clock, budget }: TaskGround,
-  { log, codecs, store }: TaskStorage,
+  { log, codecs, store }: Pick<TenantTaskOptions, 'log' | 'codecs' | 'store'>,
   codeHost: CodeHost,
   tenantId: string,
   definitions: TenantDefinitions,

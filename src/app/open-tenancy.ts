@@ -5,7 +5,7 @@ import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
-import { ChangeFeeds } from '../tenancy/change-feeds.js';
+import { NotifiedTenants } from '../tenancy/notified-tenants.js';
 import { TenantData } from '../tenancy/tenant-data.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 import type { Ground } from './ground.js';
@@ -17,7 +17,7 @@ import { openSnapshots, openTasks } from './open-tasks.js';
 /** The tenants of this process, and the changes that it tells of. */
 export interface OpenedTenancy {
   readonly tenants: TenantRegistry;
-  readonly feeds: ChangeFeeds;
+  readonly feeds: NotifiedTenants;
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
   readonly data: TenantData;
@@ -57,8 +57,8 @@ export async function openTenancy(
   metrics.watch('faulted_keys', () => tenants.faulted.keys);
   metrics.watch('projection_lag_commits', () => tenants.projectionLag);
 
-  const feeds = new ChangeFeeds({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
-  shutdown.add('change feeds', () => feeds.close());
+  const feeds = new NotifiedTenants({ tenants, ownership, activity: notes, idleMs: settings.tenantIdleMs });
+  shutdown.add('notified tenants', () => feeds.close());
 
   const data = new TenantData({ tenants, codeHost, snapshots, store, log, sink, logger });
   const failed = (error: unknown): void =>
@@ -68,7 +68,7 @@ export async function openTenancy(
     feeds.forget(id);
     budget.forget(id);
     // In the process that deletes it too: who had come in before its keys were gone may have opened it again, over topics that are no more.
-    const removed = ownership.ownerOf(id) === 'self' ? data.removeRecords(previous) : data.removeHere(previous);
+    const removed = ownership.owns(id) ? data.removeRecords(previous) : data.removeHere(previous);
     removed.catch(failed);
   });
   onSuspension(catalog, (tenant, suspended) => {

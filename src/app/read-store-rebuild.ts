@@ -1,4 +1,3 @@
-import { Agent, fetch } from 'undici';
 import type { Ownership } from '../placement/ownership.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
@@ -31,12 +30,17 @@ export function readStoreRebuild({
   tls,
   logger,
 }: RebuildOptions): (tenantId: string | undefined) => Promise<void> {
-  const dispatcher = tls === undefined ? undefined : new Agent({ connect: connectorOf(tls) });
+  const loaded = async () => {
+    const { Agent, buildConnector, fetch } = await import('undici');
+    return { fetch, dispatcher: tls && new Agent({ connect: connectorOf(buildConnector, tls) }) };
+  };
+  let client: ReturnType<typeof loaded> | undefined;
   const askOwner = async (tenantId: string): Promise<void> => {
     const owner = ownership.ownerOf(tenantId);
     if (owner === 'self') return rebuild(tenantId);
     if (owner === undefined)
       throw new StatefoldError('UNAVAILABLE', `no process serves tenant ${tenantId} now; send the request again`);
+    const { fetch, dispatcher } = await (client ??= loaded());
     const answer = await fetch(`${owner.url}/admin/read-store/rebuild?tenantId=${encodeURIComponent(tenantId)}`, {
       method: 'POST',
       headers: { 'x-admin-key': adminKey },
@@ -51,12 +55,11 @@ export function readStoreRebuild({
   };
   return async (tenantId) => {
     const all = tenantIds();
-    if (all.every((id) => ownership.ownerOf(id) === 'self')) await rebuild(tenantId);
+    if (all.every((id) => ownership.owns(id))) await rebuild(tenantId);
     else for (const id of tenantId === undefined ? all : [tenantId]) await askOwner(id);
     // Those that are not active are refilled as they are opened; nobody waits for it.
     void (async () => {
-      for (const id of all)
-        if (ownership.ownerOf(id) === 'self' && (tenantId === undefined || id === tenantId)) await open(id);
+      for (const id of all) if (ownership.owns(id) && (tenantId === undefined || id === tenantId)) await open(id);
     })().catch((error: unknown) =>
       logger.warn({ err: error }, 'a tenant is not in the rebuilt read store until its next use'),
     );

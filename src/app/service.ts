@@ -63,7 +63,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     }
     const { activity } = tenancy;
     if (activity !== undefined) await joinCluster(ground, storage, tenancy, activity, notifications, deploying, edge);
-    deploying.deployments.resume((tenantId) => storage.ownership.ownerOf(tenantId) === 'self');
+    deploying.deployments.resume((tenantId) => storage.ownership.owns(tenantId));
     await notifications.webhooks.start();
     return {
       url: ground.url,

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { CodeHost } from '../code-host/code-host.js';
+import type { ReplicationState } from '../log/replication.js';
 
 /** What a command may touch of the process that it runs in. */
 export interface CliIo {
@@ -15,26 +16,11 @@ export interface CliIo {
   readonly serve?: (options: ServeOptions) => Promise<void>;
 }
 
-/** A topic whose records are in fewer places than wanted. */
-export interface ShortTopic {
-  readonly topic: string;
-  readonly copies: number;
-  readonly copiesWanted: number;
-  readonly inSync: number;
-  readonly inSyncWanted: number;
-}
-
-export interface CopiesOfTopics {
-  readonly topics: number;
-  readonly brokers: number;
-  readonly short: readonly ShortTopic[];
-}
-
 /** The topics on Kafka, as the settings of this environment reach them: without the service. */
 export interface TopicTools {
-  look(): Promise<CopiesOfTopics>;
+  look(): Promise<ReplicationState>;
   /** Adds the copies that are missing. Tells how many partitions have all of theirs, of those that lacked some. */
-  raise(progress: (progress: { readonly done: number; readonly total: number }) => void): Promise<CopiesOfTopics>;
+  raise(progress: (progress: { readonly done: number; readonly total: number }) => void): Promise<ReplicationState>;
   close(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { CliError, CliExit, FAILED, table, type CliIo, type CopiesOfTopics, type TopicTools } from './io.js';
+import { CliError, CliExit, FAILED, table, type CliIo, type TopicTools } from './io.js';
+import type { ReplicationState } from '../log/replication.js';
 import type { CommandContext } from './project/commands.js';
 
 /** Looks after the copies of the topics on Kafka, which the service itself may not be able to do without. */
@@ -29,7 +30,7 @@ export function addTopicCommands(program: Command, { io, show }: Pick<CommandCon
     );
 }
 
-const linesOf = ({ topics, brokers, short }: CopiesOfTopics): string =>
+const linesOf = ({ topics, brokers, short }: ReplicationState): string =>
   table(
     ['TOPIC', 'COPIES', 'WANTED', 'IN SYNC', 'WANTED'],
     short.map(({ topic, copies, copiesWanted, inSync, inSyncWanted }) =>

@@ -48,7 +48,6 @@ const brokers = z
   .transform((value) => value.split(',').map((one) => one.trim()))
   .refine((list) => list.every((one) => HOST_AND_PORT.test(one)), 'must be host:port, several separated by commas');
 const ROLES = ['gateway', 'tasks', 'notifier'] as const;
-export type Role = (typeof ROLES)[number];
 const roles = z
   .string()
   .transform((value) => value.split(',').map((one) => one.trim()))
@@ -145,7 +144,7 @@ const TABLE = {
     'KAFKA_REQUEST_TIMEOUT_MS',
     '10000',
     'ms',
-    'How long Kafka may take to answer; after that it is unknown whether an append was stored, which the next claim settles.',
+    'How long Kafka may take to answer; after that it is unknown whether an append was stored, until the next claim shows it.',
     count(100),
   ),
   kafkaSessionTimeoutMs: row(
@@ -400,7 +399,7 @@ const TABLE = {
     'SHUTDOWN_DEADLINE_MS',
     '10000',
     'ms',
-    'How long requests under way may take to end once the service was told to stop.',
+    'How long requests under way may take to end once the service has to stop.',
     count(0),
   ),
 

@@ -17,6 +17,10 @@ export interface NewEvent {
 export const hasContext = ({ correlationId, causationId, metadata }: Omit<NewEvent, 'eventType' | 'data'>): boolean =>
   correlationId !== undefined || causationId !== undefined || metadata !== undefined;
 
+/** The event under its id, with what it has of its own; the many that have nothing get no members for it. */
+export const withId = <Id>(event: NewEvent, eventId: Id): NewEvent & { readonly eventId: Id } =>
+  hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
+
 /** One append as the edge hands it over; ids, types and JSON are already validated. */
 export interface AppendCommand {
   /** Identity of the command: the client's Idempotency-Key, else made at the edge. */
@@ -92,6 +96,17 @@ export interface StoredCommit {
   /** Of `events`, and the bytes that all of it takes, where they are known without decoding them. */
   readonly eventCount?: number;
   readonly bytes?: number;
+}
+
+/** The state of an aggregate with its place among all that were stored for it. */
+export interface OrderedState {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly version: number;
+  readonly state: Buffer | null;
+  readonly lastModified: number;
+  /** By binding generation, then by commit offset. */
+  readonly logOffset: number;
 }
 
 /** Where tenant code stopped: the state stays at the last good version until a retry, a skip or a new artefact. */

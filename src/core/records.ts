@@ -72,7 +72,7 @@ export interface ProjectionReleaseValue {
   readonly revision: number;
   readonly className: string;
   readonly key: string;
-  /** Of the fault: a key that stands at another one by then is left alone. */
+  /** Of the fault: a key that another one stops by then is left alone. */
   readonly eventId: string;
   readonly mode: ReleaseMode;
   readonly commandId: string;

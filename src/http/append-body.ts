@@ -50,9 +50,9 @@ const NOT_IN_EVENT: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Reads the body of `POST /events` (`batch` false) or `POST /events/batch`. A member that it doesn't know is a fault: what is
+ * Reads the body of `POST /events` (`batch` false) or `POST /events/batch`. A member that it doesn't know is a violation: what is
  * misspelt would be dropped without a word, a check of the version above all. Of a member that comes twice the last counts.
- * @throws JsonError where it isn't JSON; StatefoldError INVALID_REQUEST with every fault and its place
+ * @throws JsonError where it isn't JSON; StatefoldError INVALID_REQUEST with every violation and its place
  */
 export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits): AppendBody {
   const reader = new JsonReader(body, limits);

@@ -110,6 +110,15 @@ export class StreamsMemory {
   }
 }
 
+export interface StreamLimits {
+  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
+  readonly maxBufferedBytes: number;
+  /** How long a full buffer may take to drain. */
+  readonly drainDeadlineMs: number;
+}
+
+export const STREAM_LIMITS: StreamLimits = { maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000 };
+
 interface Kept {
   readonly item: Buffer;
   /** Monotonic milliseconds. */
@@ -125,6 +134,7 @@ export class StreamMemory implements Member {
   readonly #closed: () => void;
   #kept: Kept[] = [];
   #bytes = 0;
+  #fullSince: number | undefined;
 
   constructor(tenant: TenantStreams, resume: () => void, closed: () => void) {
     this.#tenant = tenant;
@@ -152,6 +162,20 @@ export class StreamMemory implements Member {
     return this.#bytes;
   }
 
+  /** Its buffer is full: nothing is pushed until it has drained. */
+  get full(): boolean {
+    return this.#fullSince !== undefined;
+  }
+
+  /** From now on it is full, unless it was. */
+  fill(now: number): void {
+    this.#fullSince ??= now;
+  }
+
+  drained(): void {
+    this.#fullSince = undefined;
+  }
+
   /** So many bytes are left of what the stream was given: the last ones. */
   settle(buffered: number): void {
     let read = 0;
@@ -165,10 +189,11 @@ export class StreamMemory implements Member {
   }
 
   /**
-   * It keeps what it was given for longer than it may: `deadlineMs`, or less where others of the tenant wait for it, and what the
-   * slowest reader needs.
+   * It is full for longer than `deadlineMs`, or keeps what it was given for longer than it may: as long, or less where others of
+   * the tenant wait for it, and what the slowest reader needs.
    */
   isStalled(now: number, deadlineMs: number): boolean {
+    if (this.#fullSince !== undefined && now - this.#fullSince >= deadlineMs) return true;
     const [oldest] = this.#kept;
     if (oldest === undefined) return false;
     const graceMs = this.#tenant.starved ? Math.min(KEPT_FROM_OTHERS_MS, deadlineMs) : deadlineMs;

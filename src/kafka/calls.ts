@@ -34,22 +34,17 @@ export function produceCall(parts: readonly ProducePart[], timeoutMs: number): C
     body,
     decode(payload) {
       const reader = new WireReader(payload);
-      return reader
-        .array(() => {
-          const topic = reader.string() ?? '';
-          return reader.array(() => {
-            const answer = {
-              topic,
-              partition: reader.int32(),
-              code: reader.int16(),
-              baseOffset: reader.int64(),
-              appendTime: reader.int64(),
-            };
-            reader.int64(); // log start
-            return answer;
-          });
-        })
-        .flat();
+      return reader.partitions((topic) => {
+        const answer = {
+          topic,
+          partition: reader.int32(),
+          code: reader.int16(),
+          baseOffset: reader.int64(),
+          appendTime: reader.int64(),
+        };
+        reader.int64(); // log start
+        return answer;
+      });
     },
   };
 }
@@ -71,14 +66,10 @@ export interface Fetched extends PartitionRef {
 export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes: number): Call<Fetched[]> {
   const writer = new WireWriter(64 + parts.length * 64);
   writer.int32(-1).int32(waitMs).int32(1).int32(maxBytes).int8(0).int32(0).int32(-1);
-  const topics = byTopic(parts);
-  writer.int32(topics.length);
-  for (const [topic, partitions] of topics) {
-    writer.string(topic).int32(partitions.length);
-    for (const part of partitions)
-      writer.int32(part.partition).int32(-1).int64(part.from).int64(-1).int32(part.maxBytes);
-  }
-  writer.int32(0).string('');
+  writer
+    .partitions(parts, (part) => writer.int32(part.partition).int32(-1).int64(part.from).int64(-1).int32(part.maxBytes))
+    .int32(0)
+    .string('');
   return {
     name: 'Fetch',
     apiKey: 1,
@@ -89,19 +80,14 @@ export function fetchCall(parts: readonly FetchPart[], waitMs: number, maxBytes:
       reader.int32();
       const code = reader.int16();
       reader.int32();
-      const answers = reader
-        .array(() => {
-          const topic = reader.string() ?? '';
-          return reader.array(() => {
-            const [partition, partCode] = [reader.int32(), reader.int16()];
-            const end = reader.int64();
-            for (let i = 0; i < 2; i++) reader.int64(); // last stable offset, log start
-            reader.array(() => [reader.int64(), reader.int64()]); // aborted transactions
-            reader.int32(); // preferred replica
-            return { topic, partition, code: partCode, end, records: reader.blob() };
-          });
-        })
-        .flat();
+      const answers = reader.partitions((topic) => {
+        const [partition, partCode] = [reader.int32(), reader.int16()];
+        const end = reader.int64();
+        for (let i = 0; i < 2; i++) reader.int64(); // last stable offset, log start
+        reader.array(() => [reader.int64(), reader.int64()]); // aborted transactions
+        reader.int32(); // preferred replica
+        return { topic, partition, code: partCode, end, records: reader.blob() };
+      });
       return code === 0
         ? answers
         : parts.map(({ topic, partition }) => ({ topic, partition, code, end: -1, records: Buffer.alloc(0) }));
@@ -118,12 +104,7 @@ export interface ListedOffset extends PartitionRef {
 
 export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind): Call<ListedOffset[]> {
   const writer = new WireWriter(64 + parts.length * 48).int32(-1).int8(0);
-  const topics = byTopic(parts);
-  writer.int32(topics.length);
-  for (const [topic, partitions] of topics) {
-    writer.string(topic).int32(partitions.length);
-    for (const { partition } of partitions) writer.int32(partition).int64(kind === 'end' ? -1 : -2);
-  }
+  writer.partitions(parts, ({ partition }) => writer.int32(partition).int64(kind === 'end' ? -1 : -2));
   return {
     name: 'ListOffsets',
     apiKey: 2,
@@ -132,16 +113,11 @@ export function listOffsetsCall(parts: readonly PartitionRef[], kind: OffsetKind
     decode(payload) {
       const reader = new WireReader(payload);
       reader.int32();
-      return reader
-        .array(() => {
-          const topic = reader.string() ?? '';
-          return reader.array(() => {
-            const [partition, code] = [reader.int32(), reader.int16()];
-            reader.int64(); // timestamp
-            return { topic, partition, code, offset: reader.int64() };
-          });
-        })
-        .flat();
+      return reader.partitions((topic) => {
+        const [partition, code] = [reader.int32(), reader.int16()];
+        reader.int64(); // timestamp
+        return { topic, partition, code, offset: reader.int64() };
+      });
     },
   };
 }

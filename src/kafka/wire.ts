@@ -50,6 +50,17 @@ export class WireWriter {
     return this;
   }
 
+  /** What a request says of partitions, topic by topic. */
+  partitions<T extends { readonly topic: string }>(parts: readonly T[], write: (part: T) => void): this {
+    const topics = byTopic(parts);
+    this.int32(topics.length);
+    for (const [topic, partitions] of topics) {
+      this.string(topic).int32(partitions.length);
+      partitions.forEach(write);
+    }
+    return this;
+  }
+
   #room(bytes: number): Buffer {
     if (this.#at + bytes > this.#bytes.length) {
       const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#at + bytes));
@@ -97,6 +108,14 @@ export class WireReader {
     const out: T[] = [];
     for (let i = 0; i < count; i++) out.push(read());
     return out;
+  }
+
+  /** What an answer says of partitions, topic by topic. */
+  partitions<T>(read: (topic: string) => T): T[] {
+    return this.array(() => {
+      const topic = this.string() ?? '';
+      return this.array(() => read(topic));
+    }).flat();
   }
 
   #take(length: number): Buffer {

@@ -8,6 +8,8 @@ export interface Ownership {
   readonly slots: number;
   /** Who serves what has the slot key now: a tenant's id, or a partition of one. */
   ownerOf(slotKey: string): Owner;
+  /** This process serves it: `ownerOf` is `self`. */
+  owns(slotKey: string): boolean;
   /** This process keeps a standby of it, to take it over within milliseconds. */
   standsBy(slotKey: string): boolean;
   /** This process tells clients of the tenant's changes: it sends its webhooks. False where another does, none is known, or none has the role. */

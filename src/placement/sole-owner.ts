@@ -9,6 +9,10 @@ export class SoleOwner implements Ownership {
     return 'self';
   }
 
+  owns(): boolean {
+    return true;
+  }
+
   standsBy(): boolean {
     return false;
   }

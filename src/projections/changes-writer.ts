@@ -91,8 +91,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** Changes that are not in the log yet. */
   readonly #hold: Hold;
   #queue: Group[] = [];
-  /** The first change of each projection that its followers were not told of yet. */
+  /** The first change of each projection that its subscribers have not got yet. */
   readonly #fresh = new Map<string, number>();
+  #publishing = false;
   #lastSequence = 0;
   /** This process is the owner, who has what it was acknowledged. */
   #owned = false;
@@ -247,11 +248,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#lastSequence = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
-    if (this.#fresh.size === 0) queueMicrotask(() => this.#publish());
     if (!this.#fresh.has(value.projectionId)) this.#fresh.set(value.projectionId, record.offset);
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
     this.#options.listener.recorded(change, value.inputOffset);
-    if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
+    if (!(draft instanceof ChangeDraft)) return this.#publishSoon();
+    this.#ack(draft.group, change);
+    // Told with all that was written with it: only then are their states in the store.
+    if (draft.group.open === 0) this.#publishSoon();
   }
 
   /**
@@ -363,7 +366,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     group.acked(group.done);
   }
 
+  #publishSoon(): void {
+    if (this.#publishing) return;
+    this.#publishing = true;
+    queueMicrotask(() => this.#publish());
+  }
+
   #publish(): void {
+    this.#publishing = false;
     const fresh = [...this.#fresh];
     this.#fresh.clear();
     for (const [projectionId, first] of fresh)

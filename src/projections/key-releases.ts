@@ -23,7 +23,7 @@ export type ReleaseOutcome =
   | { readonly outcome: 'released'; readonly changes: number }
   /** At the same event again, or at a later one. */
   | { readonly outcome: 'faulted'; readonly changes: number; readonly fault: Fault }
-  /** The key did not stand at that fault any more, or another revision was live by then. */
+  /** That fault did not stop the key any more, or another revision was live by then. */
   | { readonly outcome: 'superseded' };
 
 export interface KeyReleasesOptions {
@@ -39,7 +39,7 @@ export interface KeyReleasesOptions {
 
 const EVENTS_PER_BATCH = 256;
 
-/** The row of the key that the release is for, if it stands at that fault: as every reader of the log finds it at that place. */
+/** The row of the key that the release is for, if that fault stops it: as every reader of the log finds it at that place. */
 export function heldRow(
   tables: PartitionTables,
   units: readonly RevisionUnit[],

@@ -51,8 +51,8 @@ abstract class Swap implements SlicedJob<SwapCursor> {
   protected abstract readonly from: SwapProgress['from'];
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each phase has rows of its own
   protected abstract readonly phases: readonly Phase<any>[];
-  /** What the slice took is told, or needs not be. */
-  protected abstract settle(): Promise<void>;
+  /** Writes the changes of what the slice took, where it has any. */
+  protected abstract write(): Promise<void>;
   /** Nothing was done yet. */
   protected abstract begin(): void;
 
@@ -84,7 +84,7 @@ abstract class Swap implements SlicedJob<SwapCursor> {
       full = meter.full(phase.take(row));
       if (full) break;
     }
-    await this.settle();
+    await this.write();
     return full && after !== undefined
       ? { phase: cursor.phase, after, told: this.told }
       : { phase: cursor.phase + 1, told: this.told };
@@ -136,7 +136,7 @@ export class TellingSwap extends Swap {
     this.#values = [];
   }
 
-  protected settle(): Promise<void> {
+  protected write(): Promise<void> {
     return this.#values.length === 0 ? Promise.resolve() : this.#tell(this.#values.splice(0));
   }
 
@@ -208,7 +208,7 @@ export class FollowingSwap extends Swap {
     tables.dropRevision(swap.projectionId, swap.revision);
   }
 
-  protected settle(): Promise<void> {
+  protected write(): Promise<void> {
     return Promise.resolve();
   }
 

@@ -3,14 +3,13 @@ import type { TenantBudget } from '../core/budget.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { NotOwnerError } from '../core/errors.js';
 import type { StoredCommit } from '../core/event.js';
-import type { Logger } from '../core/logger.js';
 import type { Control, ReleaseMode } from '../core/records.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { SliceBounds } from '../jobs/sliced-job.js';
 import { Sweeper } from '../jobs/sweeper.js';
 import type { Codecs } from '../log/codec/codec.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
-import type { Log } from '../log/log.js';
+import type { TenantLog } from '../log/journal/tenant-log.js';
 import { storedAs } from '../core/slots.js';
 import { changesTopic } from '../log/topics.js';
 import type { Checkpoint, KeyState, LiveProjection, PartitionTables } from '../store/partition-tables.js';
@@ -45,19 +44,11 @@ export interface ProjectionObserver extends ChangesObserver {
 }
 
 /** What a tenant's projections take of the process that has them. */
-export interface ProjectionSetting {
-  readonly tenantId: string;
-  /** As in the setting of its events. */
-  readonly incarnation?: string | undefined;
-  readonly log: Log;
+export interface ProjectionSetting extends TenantLog {
   readonly codecs: Pick<Codecs, 'changes'>;
-  /** Id of this process, new at each start. */
-  readonly owner: string;
-  readonly logger: Logger;
   readonly definitions: ProjectionDefinitions;
   /** Of each projection so many former revisions keep their states; 1 unless given. */
   readonly keptRevisions?: number;
-  readonly tailBytes?: number;
   /** What may be held of the tenant in memory; without it nothing is bounded. */
   readonly budget?: TenantBudget;
   /** Of a swap, or a release: so many changes go in one produce. */
@@ -175,7 +166,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     return this.changes.subscribers > 0 || this.#options.tables.builds().length > 0;
   }
 
-  /** Keys that stand at a fault. */
+  /** Faulted keys. */
   get faultedKeys(): number {
     const { tables } = this.#options;
     return tables.faults.allKeys((projectionId) => tables.liveProjection(projectionId)?.revision);

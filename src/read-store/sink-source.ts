@@ -1,3 +1,4 @@
+import type { OrderedState } from '../core/event.js';
 import type { Change } from '../core/change.js';
 import type { Feed } from '../feed/feed.js';
 import type { Input } from '../feed/inputs.js';
@@ -18,20 +19,7 @@ export interface SinkSource {
    * rows of all commits below it are covered. `logOffset` orders rows of one aggregate (binding generation and commit offset).
    * `lastOnly`: without those that have a commit past it too, with whose page they come.
    */
-  aggregateStates(
-    aggregateIds: readonly string[],
-    end: number,
-    lastOnly?: boolean,
-  ): Promise<
-    readonly {
-      readonly aggregateId: string;
-      readonly aggregateType: string;
-      readonly version: number;
-      readonly state: Buffer | null;
-      readonly lastModified: number;
-      readonly logOffset: number;
-    }[]
-  >;
+  aggregateStates(aggregateIds: readonly string[], end: number, lastOnly?: boolean): Promise<readonly OrderedState[]>;
   /** Exclusive. While reducers fold history: below this their states are there without folding aggregates one by one; Infinity: everywhere. */
   statesEnd(): number;
   /**

@@ -28,7 +28,7 @@ export interface RevisionPlaces {
 
 export const NO_MARKS: ReducerMarks = { skipped: [], stop: undefined };
 
-/** Which aggregates and keys stand at a fault, with their numbers, and what the log says of faults of reducers. */
+/** Which aggregates and keys are faulted, with their numbers, and what the log says of faults of reducers. */
 export class FaultTables {
   readonly #section: StoreSection;
   readonly #places: RevisionPlaces;

@@ -31,8 +31,8 @@ const WATCHED: Readonly<Record<Watched, string>> = {
   code_host_landlock_version:
     'Version of the landlock that uploaded code is jailed by; 0: it is not jailed, or not run.',
   faulted_aggregates:
-    'Aggregates of this process that stand at an event on which their reducer threw, as far as they were folded.',
-  faulted_keys: 'Keys of projections of this process that stand at an event on which the code threw.',
+    'Aggregates of this process that are faulted: their reducer threw at an event, as far as they were folded.',
+  faulted_keys: 'Keys of projections of this process that are faulted: the code threw at an event.',
   projection_lag_commits: 'Accepted commits that the projections of the active tenants have not folded yet.',
   runners: 'Processes that run uploaded code now, each the code of one tenant.',
   runners_waiting: 'Tenants whose code waits for such a process, because there are as many as there may be.',

@@ -48,7 +48,7 @@ export class Assignment {
   reassign(): void {
     if (this.#closed) return;
     const { tenants, activity, ownership, feeds, onReassigned } = this.#options;
-    for (const slotKey of tenants.activeIds) if (ownership.ownerOf(slotKey) !== 'self') this.consider(slotKey);
+    for (const slotKey of tenants.activeIds) if (!ownership.owns(slotKey)) this.consider(slotKey);
     for (const slotKey of tenants.standbyIds) this.consider(slotKey);
     for (const slotKey of activity.tenants()) this.consider(slotKey);
     for (const slotKey of feeds.wanted) this.consider(slotKey);

@@ -13,7 +13,7 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { TenantProjections } from '../projections/tenant-projections.js';
 import type { TenantInput } from './tenant-input.js';
 
-/** What of a tenant stands at a fault, and how it goes on. */
+/** What of a tenant is faulted, and how it goes on. */
 export interface Faults {
   /** Aggregates of a type, ascending by id. */
   ofType(aggregateType: string, query: FaultsQuery): Promise<AggregateFaultsPage>;
@@ -21,7 +21,7 @@ export interface Faults {
   /** Keys of a projection, ascending by (key, class). */
   ofProjection(projectionId: string, query: FaultsQuery): Promise<KeyFaultsPage>;
   countOfProjection(projectionId: string): Promise<number>;
-  /** Takes on the keys that stand at a fault. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED */
+  /** Takes on the faulted keys. @throws StatefoldError NOT_FOUND, NOT_FAULTED, FAULT_MISMATCH, FAULT_WITHOUT_KEY, ARTEFACT_FAULTED */
   releaseKeys(query: KeyReleaseQuery): Promise<readonly KeyRelease[]>;
 }
 
@@ -80,7 +80,7 @@ interface Held {
   readonly row: KeyState & { readonly fault: NonNullable<KeyState['fault']> };
 }
 
-/** What of a tenant stands at a fault, and how it goes on. */
+/** What of a tenant is faulted, and how it goes on. */
 export class TenantFaults implements Faults {
   readonly #options: TenantFaultsOptions;
 

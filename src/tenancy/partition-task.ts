@@ -63,7 +63,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     return this.owned ? { records: this.core.position, bytes: this.core.foldedBytes } : undefined;
   }
 
-  /** Aggregates that stand at a fault, where this process owns them. */
+  /** Faulted aggregates, where this process owns them. */
   get faulted(): number {
     return this.owned ? this.core.faulted : 0;
   }

@@ -14,7 +14,7 @@ export interface TaskRegistryOptions<T extends Activation> {
   /** An unused task is closed after this long. */
   readonly idleMs: number;
   /** Whose the slots are. */
-  readonly ownership: Pick<Ownership, 'ownerOf' | 'onChange'>;
+  readonly ownership: Pick<Ownership, 'ownerOf' | 'owns' | 'onChange'>;
   /** Why nothing of the slot key may be here now; a tenant that is suspended, say. What is here already is to be taken out by `remove`. */
   readonly refuses?: ((key: string) => StatefoldError | undefined) | undefined;
   /** It is to stay though it is idle. */
@@ -57,7 +57,7 @@ export class TaskRegistry<T extends Activation> {
   readonly #closing = new Map<string, Promise<void>>();
   readonly #deposed = new Map<string, number>();
   readonly #listeners: ((task: T) => void)[] = [];
-  readonly #followers: ((standby: T) => void)[] = [];
+  readonly #standbyListeners: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
   #closed = false;
 
@@ -107,7 +107,7 @@ export class TaskRegistry<T extends Activation> {
     if (this.#closed)
       return Promise.reject(new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again'));
     if (
-      this.#options.ownership.ownerOf(key) !== 'self' ||
+      !this.#options.ownership.owns(key) ||
       (this.#deposed.get(key) ?? Number.NEGATIVE_INFINITY) > performance.now() - DEPOSED_MS
     )
       return Promise.reject(new NotOwnerError());
@@ -170,7 +170,7 @@ export class TaskRegistry<T extends Activation> {
     }
     // Who opens it meanwhile has put a place of its own there, and goes on with the task.
     if (place.role === 'FOLLOWING') place.role = 'STANDBY';
-    if (this.#places.get(place.key) === place) for (const listener of this.#followers) listener(task);
+    if (this.#places.get(place.key) === place) for (const listener of this.#standbyListeners) listener(task);
     return task;
   }
 
@@ -215,7 +215,7 @@ export class TaskRegistry<T extends Activation> {
 
   /** Called for each standby when it follows. */
   onFollowed(listener: (standby: T) => void): void {
-    this.#followers.push(listener);
+    this.#standbyListeners.push(listener);
   }
 
   /**

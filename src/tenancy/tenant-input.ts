@@ -1,4 +1,4 @@
-import type { OrderedState } from '../aggregates/aggregate-reads.js';
+import type { OrderedState } from '../core/event.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';

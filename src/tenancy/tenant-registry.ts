@@ -102,7 +102,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return this.#tenants.size;
   }
 
-  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  /** Faulted aggregates and keys, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     const tenants = this.#tenants.tasks.map((task) => task.faulted);
     const aggregates = this.#partitions.tasks.reduce((sum, task) => sum + task.faulted, 0);
@@ -130,8 +130,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     const partition = partitionOf(aggregateId, this.partitionsOf(tenantId));
     if (partition === 0) return tenant?.first ?? this.open(tenantId).then(({ first }) => first);
     // What is appended is for its projections too, which are the tenant's own task's.
-    if (tenant === undefined && this.#options.ownership.ownerOf(tenantId) === 'self')
-      this.open(tenantId).catch(() => undefined);
+    if (tenant === undefined && this.#options.ownership.owns(tenantId)) this.open(tenantId).catch(() => undefined);
     const key = partitionKey(tenantId, partition);
     return this.#partitions.active(key)?.core ?? this.#partitions.open(key).then(({ core }) => core);
   }
@@ -175,10 +174,10 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
   /** Opens what of the tenant is this process's, without waiting for its next use. */
   async resume(tenantId: string): Promise<void> {
     const { ownership } = this.#options;
-    if (ownership.ownerOf(tenantId) === 'self') await this.open(tenantId);
+    if (ownership.owns(tenantId)) await this.open(tenantId);
     for (let partition = 1; partition < this.partitionsOf(tenantId); partition++) {
       const key = partitionKey(tenantId, partition);
-      if (ownership.ownerOf(key) === 'self') await this.#partitions.open(key);
+      if (ownership.owns(key)) await this.#partitions.open(key);
     }
   }
 
@@ -224,7 +223,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
 
   async #acquire(key: string): Promise<PartitionTask> {
     const partitions = this.#partitions;
-    if (this.#options.ownership.ownerOf(key) === 'self') {
+    if (this.#options.ownership.owns(key)) {
       try {
         return await partitions.open(key);
       } catch (error) {

@@ -22,7 +22,7 @@ import { MergedInput, SoleInput, type InputListener, type TenantInput } from './
 import { TenantSink } from './tenant-sink.js';
 import type { Tenant } from './tenant.js';
 
-export type { TaskObserver, TenantDefinitions, TenantTaskOptions } from './task-options.js';
+export type { TenantTaskOptions } from './task-options.js';
 
 const DAY_MS = 24 * 3_600_000;
 /** Well within the retention, whatever a topic's segments add to it. */
@@ -152,7 +152,7 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
     return this.projectionLag === 0 && !this.#projections.busy && this.events.subscribers === 0;
   }
 
-  /** Aggregates and keys that stand at a fault, of what this process owns. */
+  /** Faulted aggregates and keys, of what this process owns. */
   get faulted(): { readonly aggregates: number; readonly keys: number } {
     return this.owned
       ? { aggregates: this.#first.faulted, keys: this.#projections.faultedKeys }

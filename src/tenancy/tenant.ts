@@ -1,5 +1,5 @@
 import type { AggregateHome, Aggregates } from '../aggregates/aggregates.js';
-import type { TenantFeed } from '../feed/tenant-feeds.js';
+import type { ActivatedTenants, TenantFeed } from '../feed/tenant-feeds.js';
 import type { Projections } from '../projections/projections.js';
 import type { Faults } from './faults.js';
 
@@ -12,15 +12,8 @@ export interface Tenant extends TenantFeed {
   readonly storageBytes: number;
 }
 
-/** The tenants whose slots this process owns. A tenant is activated on first use and passivated when idle. */
-export interface Tenants {
-  /** Activates when needed. `NOT_FOUND` where the catalog has no such tenant. */
-  open(tenantId: string): Promise<Tenant>;
-  /** The tenant if it is active already. */
-  active(tenantId: string): Tenant | undefined;
-  /** Called for each tenant when it is activated. */
-  onActivated(listener: (tenant: Tenant) => void): void;
-}
+/** The tenants whose slots this process owns. */
+export type Tenants = ActivatedTenants<Tenant>;
 
 /** As those see the tenants who address single aggregates. */
 export interface AggregateHomes {

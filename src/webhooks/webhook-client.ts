@@ -1,4 +1,4 @@
-import { Agent, request } from 'undici';
+import type { Agent, request } from 'undici';
 import { StatefoldError } from '../core/errors.js';
 import {
   assertAddressAllowed,
@@ -27,22 +27,34 @@ export type AttemptOutcome =
       readonly retryAfterMs: number | undefined;
     };
 
+interface LoadedClient {
+  readonly request: typeof request;
+  readonly agent: Agent;
+}
+
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** Posts to tenants' endpoints: verified TLS, checked addresses, no redirects, and no more of an answer than is needed. */
 export class WebhookClient {
-  readonly #agent: Agent;
+  #loading: Promise<LoadedClient> | undefined;
 
-  constructor(private readonly options: WebhookClientOptions) {
-    this.#agent = new Agent({
-      connect: { lookup: guardedLookup(options), timeout: options.timeoutMs },
-      connections: 8,
-      pipelining: 1,
-      headersTimeout: options.timeoutMs,
-      bodyTimeout: options.timeoutMs,
-      keepAliveTimeout: 4_000,
-      maxHeaderSize: 16 * 1024,
-    });
+  constructor(private readonly options: WebhookClientOptions) {}
+
+  /** With the first message: a start without endpoints needs no client. */
+  #load(): Promise<LoadedClient> {
+    const { timeoutMs } = this.options;
+    return (this.#loading ??= import('undici').then(({ Agent, request }) => ({
+      request,
+      agent: new Agent({
+        connect: { lookup: guardedLookup(this.options), timeout: timeoutMs },
+        connections: 8,
+        pipelining: 1,
+        headersTimeout: timeoutMs,
+        bodyTimeout: timeoutMs,
+        keepAliveTimeout: 4_000,
+        maxHeaderSize: 16 * 1024,
+      }),
+    })));
   }
 
   /** Never rejects: every error is an outcome. */
@@ -65,11 +77,12 @@ export class WebhookClient {
       const target = parseWebhookUrl(url);
       const address = literalHost(target);
       if (address !== undefined) assertAddressAllowed(address, this.options.allowPrivate);
+      const { request, agent } = await this.#load();
       const answer = await request(target, {
         method: 'POST',
         headers,
         body,
-        dispatcher: this.#agent,
+        dispatcher: agent,
         signal: abort.signal,
       });
       const status = answer.statusCode;
@@ -95,7 +108,7 @@ export class WebhookClient {
 
   /** Cuts what is still open. */
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await (await this.#loading)?.agent.destroy();
   }
 
   #reason(error: unknown, late: boolean): string {

@@ -3,6 +3,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { open } from 'lmdb';
 import { API_KEY, startService, temporaryDirectory, ADMIN_KEY, type Service } from '../support/service.js';
 import {
+  benchTenant,
   BATCH_OF_100,
   median,
   PLAIN_SINGLE,
@@ -87,13 +88,7 @@ async function single(): Promise<void> {
 
   const keys = [API_KEY];
   for (let i = 1; i < 10; i++) {
-    const { apiKey } = (
-      await service.post(
-        '/admin/tenants',
-        { tenantId: `bench-${i}`, name: 'bench' },
-        { headers: { 'x-admin-key': ADMIN_KEY } },
-      )
-    ).json<{ apiKey: string }>();
+    const apiKey = await benchTenant(service, i);
     keys.push(apiKey);
   }
   const plain: [LoadResult, LoadResult][] = [];

@@ -1,9 +1,10 @@
 // The service on Kafka, each figure beside its yardstick in the same run: bare express, and kafkajs alone with the same bytes.
 import { KafkaLog } from '../../src/log/kafka/kafka-log.js';
 import { eventsTopic, tenantTopics } from '../../src/log/topics.js';
-import { ADMIN_KEY, API_KEY, startService, until, type Service } from '../support/service.js';
+import { API_KEY, startService, until, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
 import {
+  benchTenant,
   BATCH_OF_100,
   median,
   PLAIN_SINGLE,
@@ -110,16 +111,7 @@ async function tenants(
   ours: (more: Partial<Load>) => Promise<LoadResult>,
 ): Promise<void> {
   const keys = [API_KEY];
-  for (let i = 1; i < TENANTS; i++)
-    keys.push(
-      (
-        await service.post(
-          '/admin/tenants',
-          { tenantId: `bench-${i}`, name: 'bench' },
-          { headers: { 'x-admin-key': ADMIN_KEY } },
-        )
-      ).json<{ apiKey: string }>().apiKey,
-    );
+  for (let i = 1; i < TENANTS; i++) keys.push(await benchTenant(service, i));
   // Each is opened before it counts.
   await ours({ keys, durationMs: 10_000 });
   const pairs: [LoadResult, LoadResult][] = [];

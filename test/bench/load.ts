@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ADMIN_KEY, type Service } from '../support/service.js';
 
 export interface Load {
   readonly port: number;
@@ -18,6 +19,16 @@ export interface Load {
   readonly first: number;
   /** Answers without it count as failed. */
   readonly mustContain?: string;
+}
+
+/** One more tenant of the service; gives its key. */
+export async function benchTenant(service: Service, i: number): Promise<string> {
+  const made = await service.post(
+    '/admin/tenants',
+    { tenantId: `bench-${i}`, name: 'bench' },
+    { headers: { 'x-admin-key': ADMIN_KEY } },
+  );
+  return made.json<{ apiKey: string }>().apiKey;
 }
 
 export interface LoadResult {

@@ -5,7 +5,7 @@ import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Api } from '../support/api.js';
 import { ADMIN_KEY, ROOT, startService, temporaryDirectory, type Service } from '../support/service.js';
-import { median, quantile, report, runLoad, type LoadResult } from './load.js';
+import { benchTenant, median, quantile, report, runLoad, type LoadResult } from './load.js';
 
 const TENANTS = 100;
 const PLACES = 20;
@@ -56,13 +56,7 @@ async function tenantsUnder(places: number): Promise<{
   });
   const keys: string[] = [];
   for (let i = 0; i < TENANTS; i++) {
-    const { apiKey } = (
-      await service.post(
-        '/admin/tenants',
-        { tenantId: `bench-${i}`, name: 'bench' },
-        { headers: { 'x-admin-key': ADMIN_KEY } },
-      )
-    ).json<{ apiKey: string }>();
+    const apiKey = await benchTenant(service, i);
     keys.push(apiKey);
     await new Api(service, apiKey).deployReducer({ 'Counter.cs': COUNTER(i) });
   }

@@ -1,5 +1,5 @@
 // What is done to a whole projection of many keys: how long it holds the event loop at most, and how much memory it takes meanwhile.
-import { ManyKeysWorld, PROJECTION, TENANT, type Seat } from '../support/many-keys-world.js';
+import { ManyKeysWorld, TENANT, wholeLife, type Seat } from '../support/many-keys-world.js';
 import { anonymousBytes, watchHolds } from '../support/holds.js';
 import { report } from './load.js';
 
@@ -34,29 +34,7 @@ try {
   world.deploy(seat, 1, 1);
   await measured('the folds', () => world.append(seat, KEYS));
   await seat.isLive(1);
-  await measured('a swap of equal states', async () => {
-    world.deploy(seat, 2, 1, 'rebuild');
-    await seat.isLive(2);
-  });
-  await measured('the removal of what it replaced', () => seat.isSwept());
-  await measured('a swap that changes each state', async () => {
-    world.deploy(seat, 3, 2);
-    await seat.isLive(3);
-  });
-  await measured('a rollback', async () => {
-    world.deploy(seat, 4, 1, 'rollback');
-    await seat.isLive(4);
-  });
-  await measured('a trim', async () => {
-    await world.expire();
-    await seat.task.changes.of(PROJECTION).start();
-    await seat.isSwept();
-  });
-  await measured('a drop', async () => {
-    world.drop(seat);
-    while (seat.task.projections.life(PROJECTION).live !== undefined) await new Promise(setImmediate);
-    await seat.isSwept();
-  });
+  await wholeLife(world, seat, measured);
   await measured('the removal of a tenant', async () => {
     await seat.task.close();
     await seat.store.drop(TENANT);

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { StatefoldError } from '../../src/core/errors.js';
 import type { AggregateStateRow, EventRow, NotificationRow, ReadStore } from '../../src/read-store/read-store.js';
+import { jsonLines } from '../support/json-lines.js';
 
 /** `rejections`: the rows that the store has left out so far, for the duty that one bad row never stops the others. */
 export interface ReadStoreUnderTest {
@@ -64,13 +65,7 @@ export function readStoreContract(name: string, open: () => Promise<ReadStoreUnd
     const rows = async <T>(store: ReadStore, sql: string): Promise<T[]> => {
       const chunks: Buffer[] = [];
       for await (const chunk of await store.query(sql, 'JSONEachRow')) chunks.push(Buffer.from(chunk));
-      const text = Buffer.concat(chunks).toString();
-      return text === ''
-        ? []
-        : text
-            .trimEnd()
-            .split('\n')
-            .map((line) => JSON.parse(line) as T);
+      return jsonLines(Buffer.concat(chunks).toString());
     };
 
     it('makes its schema again without harm, and answers a ping', async () => {

@@ -1,34 +1,20 @@
 // Strikes against uploaded code, as several processes count them in one catalog.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { LogArtefactStore } from '../../src/catalog/artefacts.js';
-import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import type { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant, deleteTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { ArtefactHealth, artefactFault, isHalted, revive } from '../../src/deployments/artefact-health.js';
 import { tenantDefinitions } from '../../src/deployments/tenant-definitions.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
-import { ROOT } from '../support/service.js';
+import { openCatalog } from '../support/ground.js';
 import { LOGS } from '../support/two-logs.js';
 
-const codec = loadCodecs(join(ROOT, 'schemas', 'avro')).catalog;
 const AT = '2026-01-01T00:00:00.000Z';
 
-async function opened(t: TestContext, log: Log, owner: string): Promise<FencedCatalog> {
+function opened(t: TestContext, log: Log, owner: string): Promise<FencedCatalog> {
   const onStopped = (error: Error): void => assert.fail(error);
-  const catalog = await FencedCatalog.open({
-    log,
-    codec,
-    artefacts: await LogArtefactStore.open({ log }),
-    owner,
-    logger: silentLogger,
-    shared: true,
-    onStopped,
-  });
-  t.after(() => catalog.close());
-  return catalog;
+  return openCatalog(t, log, owner, { shared: true, onStopped });
 }
 
 const strike = (

@@ -5,19 +5,16 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { Catalog, CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
 import { ARTEFACTS_TOPIC, LogArtefactStore } from '../../src/catalog/artefacts.js';
-import { CATALOG_TOPIC, FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { CATALOG_TOPIC, type FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { UnshownKey } from '../../src/catalog/first-key.js';
 import { hashApiKey, isWellFormedKey } from '../../src/catalog/keys.js';
 import { createKey, createTenant, deleteTenant, ensureDefaultTenant, revokeKey } from '../../src/catalog/tenants.js';
-import { findProjectRoot } from '../../src/config/project-root.js';
 import { StatefoldError } from '../../src/core/errors.js';
 import { storedAs } from '../../src/core/slots.js';
-import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { openCatalog } from '../support/ground.js';
 import { temporaryDirectory } from '../support/service.js';
 
-const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).catalog;
 const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
 const KINDS: readonly EntityKind[] = ['tenant', 'key', 'reducer', 'binding', 'projection'];
 let owners = 0;
@@ -32,23 +29,11 @@ function openLog(t: TestContext): LmdbLog {
   return log;
 }
 
-async function openCatalog(
+const opened = (
   t: TestContext,
   log: LmdbLog,
-  options: { sweepAfter?: number; shared?: boolean; onStopped?: (error: Error) => void } = {},
-): Promise<FencedCatalog> {
-  const artefacts = await LogArtefactStore.open({ log });
-  const catalog = await FencedCatalog.open({
-    log,
-    codec,
-    artefacts,
-    owner: `owner-${++owners}`,
-    logger: silentLogger,
-    ...options,
-  });
-  t.after(() => catalog.close());
-  return catalog;
-}
+  options: Parameters<typeof openCatalog>[3] = {},
+): Promise<FencedCatalog> => openCatalog(t, log, `owner-${++owners}`, options);
 
 const everything = (catalog: FencedCatalog): object =>
   KINDS.map((kind) => catalog.list(kind, undefined).map(({ id, version, value }) => ({ id, version, value })));
@@ -63,7 +48,7 @@ const named = (tenantId: string, name: string): TenantEntity => ({
 
 test('of writes that replace the same version exactly one wins, and every reader finds the same', async (t) => {
   const log = openLog(t);
-  const catalog = await openCatalog(t, log);
+  const catalog = await opened(t, log);
   const changes: CatalogChange[] = [];
   catalog.onChange((change) => changes.push(change));
 
@@ -108,12 +93,12 @@ test('of writes that replace the same version exactly one wins, and every reader
   const before = everything(catalog);
   await catalog.close();
   await assert.rejects(catalog.put('tenant', 'c', 0, named('c', 'late')), code('UNAVAILABLE'));
-  assert.deepEqual(everything(await openCatalog(t, log)), before);
+  assert.deepEqual(everything(await opened(t, log)), before);
 });
 
 test('what waits for the log goes into as many appends as its size asks for', async (t) => {
   const log = openLog(t);
-  const catalog = await openCatalog(t, log);
+  const catalog = await opened(t, log);
   const large = 'x'.repeat(3 * 1024 * 1024);
   const ids = Array.from({ length: 14 }, (_, i) => `t${i}`);
   await Promise.all(ids.map((id) => catalog.put('tenant', id, 0, named(id, large))));
@@ -130,11 +115,11 @@ test('what waits for the log goes into as many appends as its size asks for', as
   );
   await catalog.put('tenant', 'after', 0, named('after', 'small'));
   await catalog.close();
-  assert.equal((await openCatalog(t, log)).list('tenant', undefined).length, ids.length + 1);
+  assert.equal((await opened(t, log)).list('tenant', undefined).length, ids.length + 1);
 });
 
 test('what is removed goes, whatever is written to it meanwhile', async (t) => {
-  const catalog = await openCatalog(t, openLog(t));
+  const catalog = await opened(t, openLog(t));
   await catalog.put('tenant', 'a', 0, named('a', 'first'));
   // All were decided on the same version: one wins, the others come again.
   const racing = Array.from({ length: 5 }, () =>
@@ -151,15 +136,15 @@ test('what is removed goes, whatever is written to it meanwhile', async (t) => {
 test('a catalog that another process has taken over refuses writes and says so', async (t) => {
   const log = openLog(t);
   const stopped: Error[] = [];
-  const first = await openCatalog(t, log, { onStopped: (error) => stopped.push(error) });
+  const first = await opened(t, log, { onStopped: (error) => stopped.push(error) });
   await first.put('tenant', 'a', 0, named('a', 'one'));
-  const second = await openCatalog(t, log);
+  const second = await opened(t, log);
   await assert.rejects(first.put('tenant', 'b', 0, named('b', 'from the old owner')), code('UNAVAILABLE'));
   assert.equal(stopped.length, 1);
   await second.put('tenant', 'b', 0, named('b', 'from the new owner'));
   await assert.rejects(first.put('tenant', 'c', 0, named('c', 'later')), code('UNAVAILABLE'));
   await second.close();
-  const third = await openCatalog(t, log);
+  const third = await opened(t, log);
   assert.deepEqual(
     third.list('tenant', undefined).map(({ value }) => value.name),
     ['one', 'from the new owner'],
@@ -168,7 +153,7 @@ test('a catalog that another process has taken over refuses writes and says so',
 
 test('superseded records are erased, and what is left folds to the same catalog, also half erased', async (t) => {
   const log = openLog(t);
-  const catalog = await openCatalog(t, log, { sweepAfter: 10 });
+  const catalog = await opened(t, log, { sweepAfter: 10 });
   for (let i = 0; i < 60; i++) {
     const id = `t${i % 3}`;
     if (i < 3) await catalog.put('tenant', id, 0, named(id, `name ${i}`));
@@ -181,7 +166,7 @@ test('superseded records are erased, and what is left folds to the same catalog,
   const before = everything(catalog);
   await catalog.close();
   // A claim at the end keeps the last batch, which is never rewritten, apart from what is to be erased.
-  const again = await openCatalog(t, log, { sweepAfter: 1 });
+  const again = await opened(t, log, { sweepAfter: 1 });
   assert.deepEqual(everything(again), before);
   await again.close();
   await log.clean();
@@ -191,7 +176,7 @@ test('superseded records are erased, and what is left folds to the same catalog,
     values.length <= 3 + 1 + 1,
     `three entities, one deletion, at most one in the last batch: ${values.length}`,
   );
-  const last = await openCatalog(t, log);
+  const last = await opened(t, log);
   assert.deepEqual(everything(last), before);
   await last.update('tenant', 't1', (tenant) => ({ ...tenant, name: 'goes on' }));
   assert.equal(last.get('tenant', 't1')?.value.name, 'goes on');
@@ -246,7 +231,7 @@ test('an artefact that was not written to its end, or is damaged, is never hande
 });
 
 test('tenants and keys: created, listed, revoked for good, and deleted with all that they have', async (t) => {
-  const catalog = await openCatalog(t, openLog(t));
+  const catalog = await opened(t, openLog(t));
   for (const tenantId of ['', '-a', 'A', 'a_b', 'a.b', 'ä', 'a'.repeat(65)])
     await assert.rejects(createTenant(catalog, { tenantId }), code('INVALID_REQUEST'), tenantId);
   for (const wrong of [
@@ -317,7 +302,7 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
 
 test('a tenant that is made again is another one, whoever makes it, and stays so over restarts', async (t) => {
   const log = openLog(t);
-  const [one, two] = [await openCatalog(t, log, { shared: true }), await openCatalog(t, log, { shared: true })];
+  const [one, two] = [await opened(t, log, { shared: true }), await opened(t, log, { shared: true })];
   const names = new Set<string>();
   const made = async (catalog: Catalog): Promise<string> => {
     const { tenant } = await createTenant(catalog, { tenantId: 'acme' });
@@ -348,19 +333,19 @@ test('a tenant that is made again is another one, whoever makes it, and stays so
   assert.ok(last !== undefined && names.has(storedAs(last)));
   await deleteTenant(one, 'acme', () => Promise.resolve());
   for (const catalog of [one, two]) await catalog.close();
-  const later = await openCatalog(t, log);
+  const later = await opened(t, log);
   assert.match(await made(later), /^acme_[0-9a-f]{8}$/, 'a fresh process knows of the deletion');
 });
 
 test('the first start makes the default tenant and shows its key once; a key of the settings is added beside it', async (t) => {
   const log = openLog(t);
-  const catalog = await openCatalog(t, log);
+  const catalog = await opened(t, log);
   const unshown = new UnshownKey(join(temporaryDirectory(t), 'first-key'));
   const { apiKey } = await ensureDefaultTenant(catalog, unshown);
   assert.ok(apiKey !== undefined && isWellFormedKey(apiKey));
   await catalog.close();
 
-  const again = await openCatalog(t, log);
+  const again = await opened(t, log);
   // Nobody saw it: the start ended first.
   assert.deepEqual(await ensureDefaultTenant(again, unshown), { exists: true, apiKey, fixedKey: undefined });
   assert.equal(again.list('key', 'default').length, 1);
@@ -400,7 +385,7 @@ test('the first start makes the default tenant and shows its key once; a key of 
 });
 
 test('a key that was kept to be shown is told only while it is in force, and none is lost to a cut-off write', async (t) => {
-  const catalog = await openCatalog(t, openLog(t));
+  const catalog = await opened(t, openLog(t));
   const path = join(temporaryDirectory(t), 'first-key');
   const unshown = new UnshownKey(path);
   // A crash between the file and the record, or in the middle of the file: the key is nobody's, and another one is made.

@@ -4,17 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { FoldItem, Runner } from '../../src/code-host/code-host.js';
-import {
-  compiled,
-  compileRequest,
-  event,
-  fresh,
-  noState,
-  readable,
-  readableChange,
-} from '../contracts/code-host.contract.js';
-import { type Fixture, openHost, type Process } from './code-host-fixture.js';
+import type { Runner } from '../../src/code-host/code-host.js';
+import { compiled, compileRequest, event, fresh, readable, readableChange } from '../contracts/code-host.contract.js';
+import { item, UNIT, type Fixture, openHost, type Process } from './code-host-fixture.js';
 
 const CODE = `namespace Test;
 public sealed record Sum(long Total);
@@ -63,17 +55,8 @@ public sealed class Bystander : IProjection<Sum>
     public Sum? Apply(Sum? s, Event e) => new((s?.Total ?? 0) + 1);
 }`;
 
-const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
 const SHORT = { eventDeadlineMs: 400, batchDeadlineMs: 800, determinismChecks: 'off' } as const;
 
-const item = (aggregateId: string, types: readonly string[], baseVersion = 0, baseState = noState): FoldItem => ({
-  unit: UNIT,
-  aggregateId,
-  baseVersion,
-  baseState,
-  events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)),
-  stateAt: [],
-});
 const runners = ({ processes }: Fixture): Process[] => processes.filter(({ role }) => role === 'runner');
 
 describe('tenant code that misbehaves', () => {

@@ -7,6 +7,8 @@ import {
   type DotnetCodeHostOptions,
 } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
+import type { FoldItem } from '../../src/code-host/code-host.js';
+import { event, noState } from '../contracts/code-host.contract.js';
 
 /** The checkout, wherever the tests were compiled to. */
 export const projectRoot = (() => {
@@ -74,3 +76,20 @@ export function openHost(options: Partial<DotnetCodeHostOptions> = {}): Fixture 
     close,
   };
 }
+
+export const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
+
+/** Events of these types, to be folded by the unit. */
+export const item = (
+  aggregateId: string,
+  types: readonly string[],
+  baseVersion = 0,
+  baseState: FoldItem['baseState'] = noState,
+): FoldItem => ({
+  unit: UNIT,
+  aggregateId,
+  baseVersion,
+  baseState,
+  events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)),
+  stateAt: [],
+});

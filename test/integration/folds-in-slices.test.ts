@@ -11,6 +11,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import type { Draft } from '../../src/log/journal/partition-handler.js';
+import { ManyKeysWorld, PROJECTION } from '../support/many-keys-world.js';
 import { ROOT, temporaryDirectory, until } from '../support/service.js';
 
 const ref = { topic: 'statefold.acme.changes', partition: 0 };
@@ -195,4 +196,30 @@ test('a slice ends with its time, and little is never cut', () => {
       ),
     );
   assert.deepEqual([done, holds.longest('log_fold'), holds.long('log_fold')], [inputs, 0.016, 0]);
+});
+
+test('followers are told of changes that were written together when the states of all of them can be read', async (t) => {
+  const w = new ManyKeysWorld(t);
+  w.deployed(1, 1);
+  const seat = await w.open('one');
+  w.deploy(seat, 1, 1);
+  await w.append(seat, 1);
+  await seat.isLive(1);
+  const before = await seat.told();
+  const feed = seat.task.changes.of(PROJECTION);
+  const head = feed.head;
+  // Each look at the clock finds that time has passed: the changes are folded in a dozen slices.
+  const now = performance.now.bind(performance);
+  let looks = 0;
+  t.mock.method(performance, 'now', () => now() + 6 * looks++);
+  const seen: [told: number, states: number][] = [];
+  const stop = feed.subscribe(() => {
+    const { items } = feed.recent(head, { items: 1000 }) ?? assert.fail('it is in memory');
+    void seat.states().then((states) => seen.push([items.length, states.size]));
+  });
+  t.after(stop);
+  await w.append(seat, 400);
+  await until(() => seen.length > 0);
+  assert.deepEqual(seen, [[400, 400]], 'of 400 keys one was there before');
+  assert.equal((await seat.told()).length, before.length + 400);
 });

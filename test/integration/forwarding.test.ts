@@ -292,7 +292,7 @@ test('while the owner changes under load no request fails, and each append is st
     }
   })();
   await Promise.all([...load, flips]);
-  const owner = a.ownership.ownerOf() === 'self' ? a : b;
+  const owner = a.ownership.owns() ? a : b;
   for (let client = 0; client < clients; client++) {
     const stored = await events(pair, owner, `flip-${client}`);
     assert.deepEqual(

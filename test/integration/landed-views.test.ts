@@ -1,14 +1,15 @@
 // The views over what Kafka Connect lands (connectors/clickhouse) must say of each record what every reader of the log says: accepted
 // or void. Logs come from the simulator: takeovers, zombies, lost answers and duplicates, with the truth beside them.
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
-import { headAfter, judgeCommit, type Head } from '../../src/core/append-rules.js';
+import { it, type TestContext } from 'node:test';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
 import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/records.js';
 import { planOf, simulate } from '../simulator/plans.js';
 import type { Truth } from '../simulator/truth.js';
 import { CHANGES, codecs, EVENTS } from '../simulator/world.js';
 import { land, landedChange, landedEvent, makeLandingTables, select, type LandedRow } from '../support/landed.js';
+import { ChangesJudge, EventsJudge } from '../support/rules.js';
+import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { startEngine } from './read-store-fixture.js';
 
 const SEEDS = 60;
@@ -39,15 +40,20 @@ async function simulatedLog(seed: number): Promise<SimulatedLog> {
   return { tenant, events, changes, truth };
 }
 
+/** An engine with the tables and views of the connectors. */
+async function landingEngine(context: TestContext): Promise<ClickHouseEndpoint> {
+  const engine = startEngine(context);
+  await engine.ready(60_000);
+  const endpoint = engine.endpoint() ?? assert.fail('the engine is ready, and has no endpoint');
+  await makeLandingTables(endpoint);
+  return endpoint;
+}
+
 it(
   '1, 5, 8, 9: the views over landed records hold the accepted ones, and no void one',
   { timeout: 120_000 },
   async (context) => {
-    const engine = startEngine(context);
-    await engine.ready(60_000);
-    const endpoint = engine.endpoint();
-    assert.ok(endpoint !== undefined);
-    await makeLandingTables(endpoint);
+    const endpoint = await landingEngine(context);
 
     let voids = 0;
     const logs: SimulatedLog[] = [];
@@ -193,36 +199,27 @@ it(
   '8, 9: each clause of the views keeps out what readers of the log keep out',
   { timeout: 60_000 },
   async (context) => {
-    const engine = startEngine(context);
-    await engine.ready(60_000);
-    const endpoint = engine.endpoint();
-    assert.ok(endpoint !== undefined);
-    await makeLandingTables(endpoint);
+    const endpoint = await landingEngine(context);
 
-    const heads = new Map<string, Head>();
-    const inputs = new Map<string, readonly [number, number]>();
+    const [ofEvents, ofChanges] = [new EventsJudge(), new ChangesJudge()];
     const expected = { events: [] as number[], changes: [] as number[] };
     let [eventsState, changesState] = [EMPTY_FENCE, EMPTY_FENCE];
     for (const [offset, [epoch, owner, events, changes]] of HOSTILE.entries()) {
       const fence: Fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
-      const event = foldRecord<EventsBody>(
-        eventsState,
-        offset,
-        { fence, body: events },
-        (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
+      const event = foldRecord<EventsBody>(eventsState, offset, { fence, body: events }, (body) =>
+        ofEvents.judge(body),
       );
       eventsState = event.state;
       if (event.verdict === 'accepted' && events.kind === 'Commit') {
-        heads.set(events.value.aggregateId, headAfter(events.value));
+        ofEvents.accept(events);
         expected.events.push(...events.value.events.map(() => offset));
       }
-      const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, ({ value }) => {
-        const [lastOffset, lastIndex] = inputs.get(value.projectionId) ?? [-1, -1];
-        return value.inputOffset > lastOffset || (value.inputOffset === lastOffset && value.inputIndex > lastIndex);
-      });
+      const changed = foldRecord<ChangesBody>(changesState, offset, { fence, body: changes }, (body) =>
+        ofChanges.judge(body),
+      );
       changesState = changed.state;
       if (changed.verdict === 'accepted' && changes.kind === 'Change') {
-        inputs.set(changes.value.projectionId, [changes.value.inputOffset, changes.value.inputIndex]);
+        ofChanges.accept(changes);
         expected.changes.push(offset);
       }
       await land(endpoint, 'events', [landedEvent({ topic: 'statefold.h.events', offset }, { fence, body: events })]);
@@ -247,11 +244,7 @@ it(
 );
 
 it('what an event of a batch has of its own goes before what the batch has', { timeout: 60_000 }, async (context) => {
-  const engine = startEngine(context);
-  await engine.ready(60_000);
-  const endpoint = engine.endpoint();
-  assert.ok(endpoint !== undefined);
-  await makeLandingTables(endpoint);
+  const endpoint = await landingEngine(context);
   const fence: Fence = { epoch: 1, owner: 'A', recordId: 'r', expectedOffset: 0, previous: '' };
   const shared = { correlationId: 'all', causationId: 'all', metadata: Buffer.from('{"of":"all"}') };
   const event = (own: object): object => ({

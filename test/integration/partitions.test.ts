@@ -174,9 +174,8 @@ for (const { name, skip, open } of LOGS) {
     const here = await primary.sink.aggregateStates(listed, 0);
     for (const aggregateId of listed) {
       const owner =
-        nodes.find(
-          ({ ownership }) => ownership.ownerOf(partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS))) === 'self',
-        ) ?? assert.fail();
+        nodes.find(({ ownership }) => ownership.owns(partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS)))) ??
+        assert.fail();
       const { version, state } = await (await owner.home(aggregateId)).state('account', aggregateId);
       const copy = here.find((row) => row.aggregateId === aggregateId);
       assert.deepEqual(

@@ -9,6 +9,7 @@ import {
   type ClickHouseReadStoreOptions,
 } from '../../src/read-store/clickhouse/clickhouse-read-store.js';
 import { EmbeddedEngine, type EmbeddedEngineOptions } from '../../src/read-store/embedded/embedded-engine.js';
+import { jsonLines } from '../support/json-lines.js';
 
 export const SCHEMAS = join(process.cwd(), 'schemas', 'clickhouse');
 
@@ -65,12 +66,7 @@ export function openStore(
 export async function rowsOf<T>(store: ClickHouseReadStore, sql: string): Promise<T[]> {
   let text = '';
   for await (const chunk of await store.query(sql, 'JSONEachRow')) text += String(chunk);
-  return text === ''
-    ? []
-    : text
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as T);
+  return jsonLines(text);
 }
 
 /** Polls until the condition holds. @throws after the deadline, with what was waited for. */

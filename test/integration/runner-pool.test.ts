@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { FoldItem, FoldOutcome, Runner } from '../../src/code-host/code-host.js';
-import { compiled, event, noState, readable } from '../contracts/code-host.contract.js';
+import type { FoldOutcome, Runner } from '../../src/code-host/code-host.js';
+import { compiled, readable } from '../contracts/code-host.contract.js';
 import { until } from '../support/service.js';
-import { openHost, type Fixture, type Process } from './code-host-fixture.js';
+import { item, openHost, type Fixture, type Process } from './code-host-fixture.js';
 
 const CODE = `using System.Runtime.InteropServices;
 namespace Test;
@@ -35,15 +35,6 @@ public sealed class SumReducer : IReducer<Sum>
     static void Leave(int ms) => new Thread(() => Thread.Sleep(ms), 64 * 1024) { IsBackground = true }.Start();
 }`;
 
-const UNIT = { artefactId: 'artefact', className: 'Test.SumReducer' };
-const item = (aggregateId: string, types: readonly string[], baseVersion = 0, baseState = noState): FoldItem => ({
-  unit: UNIT,
-  aggregateId,
-  baseVersion,
-  baseState,
-  events: types.map((type, i) => event(aggregateId, baseVersion + i + 1, type)),
-  stateAt: [],
-});
 const live = ({ processes }: Fixture): Process[] =>
   processes.filter(({ role, reason }) => role === 'runner' && reason === undefined);
 const LONG = { eventDeadlineMs: 60_000, batchDeadlineMs: 60_000, turnMs: 20 };

@@ -22,6 +22,7 @@ import { loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
 import { registerSchemas, SchemaRegistryError } from '../../src/log/confluent/registry.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds } from '../../src/log/codec/schemas.js';
+import { openCatalog } from '../support/ground.js';
 import { freshPrefix, kafkaForTests, needsKafkaTools } from '../support/kafka.js';
 import { ADMIN_KEY as SERVICE_ADMIN_KEY, API_KEY, ROOT, startService, temporaryDirectory } from '../support/service.js';
 
@@ -76,17 +77,8 @@ async function builtIn(
   }: { ids?: SchemaIds; topicPrefix?: string; rateLimitBurst?: number } = {},
 ): Promise<BuiltIn> {
   const log = new LmdbLog({ path: temporaryDirectory(t) });
-  const catalog = await FencedCatalog.open({
-    log,
-    codec: loadCodecs(AVRO).catalog,
-    artefacts: await LogArtefactStore.open({ log }),
-    owner: 'registry-test',
-    logger: silentLogger,
-  });
-  t.after(async () => {
-    await catalog.close();
-    await log.close();
-  });
+  const catalog = await openCatalog(t, log, 'registry-test');
+  t.after(() => log.close());
   const keys = [
     (await createTenant(catalog, { tenantId: 'one' })).apiKey,
     (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey,

@@ -1,40 +1,19 @@
 // Processes that share one catalog, over a real log: what one writes the others know, and writes that race lose nothing.
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import type { TenantEntity } from '../../src/catalog/catalog.js';
-import { LogArtefactStore } from '../../src/catalog/artefacts.js';
-import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import type { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createKey, createTenant } from '../../src/catalog/tenants.js';
 import { hashApiKey } from '../../src/catalog/keys.js';
 import { StatefoldError } from '../../src/core/errors.js';
-import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import { AppendIndefiniteError, type Log } from '../../src/log/log.js';
-import { ROOT, until } from '../support/service.js';
+import { until } from '../support/service.js';
+import { openCatalog } from '../support/ground.js';
 import { LOGS } from '../support/two-logs.js';
 
-const codec = loadCodecs(join(ROOT, 'schemas', 'avro')).catalog;
-
-async function opened(
-  t: TestContext,
-  log: Log,
-  owner: string,
-  more: { sweepAfter?: number } = {},
-): Promise<FencedCatalog> {
+function opened(t: TestContext, log: Log, owner: string, more: { sweepAfter?: number } = {}): Promise<FencedCatalog> {
   const onStopped = (error: Error): void => assert.fail(error);
-  const catalog = await FencedCatalog.open({
-    log,
-    codec,
-    artefacts: await LogArtefactStore.open({ log }),
-    owner,
-    logger: silentLogger,
-    shared: true,
-    onStopped,
-    ...more,
-  });
-  t.after(() => catalog.close());
-  return catalog;
+  return openCatalog(t, log, owner, { shared: true, onStopped, ...more });
 }
 
 const named = (tenantId: string, name: string): TenantEntity => ({

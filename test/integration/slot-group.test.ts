@@ -186,7 +186,7 @@ describe('slots shared through a Kafka group', { skip: needsKafkaHome }, () => {
       () => agreed({ a, b, c }) && total({ a, b, c }) === SLOTS && TENANTS.every((tenant) => c.notifies(tenant)),
     );
     assert.ok(
-      TENANTS.some((tenant) => c.ownerOf(tenant) === 'self') && TENANTS.some((tenant) => c.standsBy(tenant)),
+      TENANTS.some((tenant) => c.owns(tenant)) && TENANTS.some((tenant) => c.standsBy(tenant)),
       'as owner, as standby, or as neither',
     );
   });
@@ -335,10 +335,7 @@ function agreed(groups: Readonly<Record<string, SlotGroup>>): boolean {
 /** How many slots each has by its own word. */
 function shares(groups: Readonly<Record<string, SlotGroup>>): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(groups).map(([name, group]) => [
-      name,
-      TENANTS.filter((tenant) => group.ownerOf(tenant) === 'self').length,
-    ]),
+    Object.entries(groups).map(([name, group]) => [name, TENANTS.filter((tenant) => group.owns(tenant)).length]),
   );
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { watchHolds } from '../support/holds.js';
-import { keyOf, ManyKeysWorld, PROJECTION, stateOf } from '../support/many-keys-world.js';
+import { keyOf, ManyKeysWorld, PROJECTION, stateOf, wholeLife } from '../support/many-keys-world.js';
 
 /** In one go a swap of so many held the event loop for 0.7 s. */
 const KEYS = 40_000;
@@ -23,31 +23,10 @@ test('a swap, a rollback, a trim and a drop of many keys hold the event loop for
     t.diagnostic(`${name}: ${longest.toFixed(1)} ms`);
     assert.ok(longest < MOST_MS, `${name} held the event loop for ${longest} ms`);
   };
-  await measured('a swap of equal states', async () => {
-    world.deploy(seat, 2, 1, 'rebuild');
-    await seat.isLive(2);
-    await seat.isSwept();
-  });
-  await measured('a swap that changes each state', async () => {
-    world.deploy(seat, 3, 2);
-    await seat.isLive(3);
-  });
-  await measured('a rollback', async () => {
-    world.deploy(seat, 4, 1, 'rollback');
-    await seat.isLive(4);
-  });
-  assert.equal(seat.task.projections.life(PROJECTION).live?.revision, 4);
-  const [state] = await seat.task.projections.statesOf(PROJECTION, keyOf(KEYS - 1));
-  assert.equal(state?.state?.toString(), stateOf(1, keyOf(KEYS - 1)));
-  await measured('a trim', async () => {
-    await world.expire();
-    await seat.task.changes.of(PROJECTION).start();
-    await seat.isSwept();
-  });
-  await measured('a drop', async () => {
-    world.drop(seat);
-    while (seat.task.projections.life(PROJECTION).live !== undefined) await new Promise(setImmediate);
-    await seat.isSwept();
+  await wholeLife(world, seat, measured, async () => {
+    assert.equal(seat.task.projections.life(PROJECTION).live?.revision, 4);
+    const [state] = await seat.task.projections.statesOf(PROJECTION, keyOf(KEYS - 1));
+    assert.equal(state?.state?.toString(), stateOf(1, keyOf(KEYS - 1)));
   });
   assert.equal(seat.rows('s'), 0);
 });

@@ -1,6 +1,16 @@
 import type { StatefoldError } from '../../src/core/errors.js';
 import type { Change } from '../../src/core/change.js';
 import type { TenantTask } from '../../src/tenancy/tenant-task.js';
+import {
+  acknowledgedBefore,
+  checkListing,
+  checkOrder,
+  checkVersions,
+  meets,
+  type Acknowledged,
+  type Bad,
+  type Committed,
+} from '../support/rules.js';
 import { modelOf, skipsOf, standing, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';
 import { AGGREGATE_TYPE, CHANGES, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
 
@@ -10,10 +20,12 @@ export async function check(world: World): Promise<{ problems: string[]; truth: 
   const truth = truthOf(world.log);
   const problems = [...world.problems];
   const bad = (problem: string): unknown => problems.push(problem);
-  versions(truth, bad);
+  const numbered: Bad = (invariant, problem) => bad(`${invariant}: ${problem}`);
+  for (const [aggregateId, commits] of truth.byAggregate) checkVersions(aggregateId, commits.map(committed), numbered);
   for (const command of world.commands) commandOf(world, truth, command, bad);
-  realTime(world, bad);
-  for (const read of world.reads) readOf(world, truth, read, bad);
+  const acknowledged = acknowledgedBefore(answeredIn(world));
+  realTime(world, acknowledged, numbered);
+  for (const read of world.reads) readOf(truth, read, acknowledged, numbered);
   changes(world, truth, bad);
   for (const { process, pushed } of world.runs) pushedOf(world, truth, process.id, pushed, bad);
   await readers(world, truth, bad);
@@ -33,27 +45,20 @@ async function lastTrim(world: World): Promise<void> {
   world.trim();
 }
 
-type Bad = (problem: string) => unknown;
+type Say = (problem: string) => unknown;
 type Ok = Extract<Answer, { kind: 'ok' }>;
 
-function versions(truth: Truth, bad: Bad): void {
-  for (const [aggregateId, commits] of truth.byAggregate) {
-    let version = 0;
-    let timestamp = 0;
-    for (const { value, offset } of commits) {
-      if (value.baseVersion !== version)
-        bad(`1: ${aggregateId} goes from version ${version} to ${value.baseVersion} at offset ${offset}`);
-      if (value.timestamp < timestamp) bad(`1: ${aggregateId} goes back in time at offset ${offset}`);
-      version += value.events.length;
-      timestamp = value.timestamp;
-    }
-  }
-}
+const committed = ({ offset, value, eventIds }: TrueCommit): Committed => ({
+  offset,
+  baseVersion: value.baseVersion,
+  timestamp: value.timestamp,
+  eventIds,
+});
 
 const nameOf = ({ number, aggregateId, expectedVersion, commandId }: Command): string =>
   `command ${number} (${commandId} on ${aggregateId}, expects ${expectedVersion})`;
 
-function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void {
+function commandOf(world: World, truth: Truth, command: Command, bad: Say): void {
   const name = nameOf(command);
   const landed = (truth.byAggregate.get(command.aggregateId) ?? []).filter(
     ({ value }) => value.commandId === command.commandId,
@@ -67,12 +72,8 @@ function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void
     const { value, payloads } = commit;
     if (payloads.length !== command.payloads.length)
       bad(`5: ${name} has ${command.payloads.length} events, ${payloads.length} are in the log`);
-    if (typeof command.expectedVersion === 'number' && value.baseVersion !== command.expectedVersion)
+    if (!meets(command.expectedVersion, value.baseVersion))
       bad(`6: ${name} was accepted at version ${value.baseVersion}`);
-    if (command.expectedVersion === 'none' && value.baseVersion !== 0)
-      bad(`6: ${name} was accepted at version ${value.baseVersion}`);
-    if (command.expectedVersion === 'exists' && value.baseVersion === 0)
-      bad(`6: ${name} was accepted though there was no aggregate`);
   }
   for (const attempt of command.attempts) {
     const { answer } = attempt;
@@ -89,7 +90,7 @@ function commandOf(world: World, truth: Truth, command: Command, bad: Bad): void
   }
 }
 
-function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], { result, step }: Ok, bad: Bad): void {
+function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], { result, step }: Ok, bad: Say): void {
   const name = nameOf(command);
   const commit = mine[0];
   if (commit === undefined)
@@ -124,7 +125,7 @@ function refused(
   attempt: Attempt,
   error: StatefoldError,
   answeredAt: number,
-  bad: Bad,
+  bad: Say,
 ): void {
   const name = nameOf(command);
   const commits = truth.byAggregate.get(command.aggregateId) ?? [];
@@ -142,9 +143,7 @@ function refused(
   if (!others && commits.some(({ value }) => value.commandId === command.commandId))
     bad(`3: ${name} was refused and is in the log`);
   const current = Number(error.details?.['currentVersion']);
-  const { expectedVersion: expected } = command;
-  const holds = expected === 'none' ? current === 0 : expected === 'exists' ? current > 0 : expected === current;
-  if (holds) bad(`6: ${name} was refused at version ${current}`);
+  if (meets(command.expectedVersion, current)) bad(`6: ${name} was refused at version ${current}`);
   let version = 0;
   let since = 0;
   let was = false;
@@ -159,51 +158,43 @@ function refused(
     );
 }
 
-/** Of appends to one aggregate that did not overlap, the later has the higher version. */
-function realTime(world: World, bad: Bad): void {
+/** Of those that were sent once: another sending may have been answered from the first. */
+function realTime(world: World, acknowledged: ReturnType<typeof acknowledgedBefore>, bad: Bad): void {
   const once = world.commands.filter(
     ({ attempts, commandId, keyed }) =>
       attempts.length === 1 && (!keyed || world.commands.filter((other) => other.commandId === commandId).length === 1),
   );
-  for (const a of once)
-    for (const b of once) {
-      const [x, y] = [a.attempts[0]?.answer, b.attempts[0]?.answer];
-      if (
-        a.aggregateId !== b.aggregateId ||
-        x?.kind !== 'ok' ||
-        y?.kind !== 'ok' ||
-        x.step >= (b.attempts[0]?.sent ?? 0)
-      )
-        continue;
-      if (x.result.endVersion >= y.result.startVersion)
-        bad(
-          `7: ${nameOf(b)} was sent after ${nameOf(a)} was answered ${x.result.endVersion}, and got ${y.result.startVersion}`,
-        );
-    }
+  const appends = once.flatMap((command) =>
+    command.attempts.flatMap(({ sent, answer }) =>
+      answer?.kind === 'ok'
+        ? [{ name: nameOf(command), aggregateId: command.aggregateId, startVersion: answer.result.startVersion, sent }]
+        : [],
+    ),
+  );
+  checkOrder(appends, acknowledged, bad);
 }
 
-function readOf(world: World, truth: Truth, { aggregateId, events, sent, answered: at }: Read, bad: Bad): void {
-  const commits = truth.byAggregate.get(aggregateId) ?? [];
-  const head = events?.length ?? 0;
-  let acknowledged = 0;
-  for (const command of world.commands)
-    for (const { answer } of command.attempts)
-      if (command.aggregateId === aggregateId && answer?.kind === 'ok' && answer.step < sent)
-        acknowledged = Math.max(acknowledged, answer.result.endVersion);
-  if (head < acknowledged)
-    bad(`7: a read of ${aggregateId} at ${sent} saw ${head} events, ${acknowledged} were acknowledged before`);
-  const there = commits.filter(({ step }) => step <= at).flatMap(({ eventIds }) => eventIds);
-  if (head > there.length) bad(`9: a read of ${aggregateId} saw ${head} events, the log had ${there.length}`);
-  events?.forEach(({ eventId, version }, i) => {
-    if (version !== i + 1 || eventId !== there[i])
-      bad(`9: a read of ${aggregateId} saw ${eventId} at version ${version}, the log has ${there[i]}`);
-  });
-  if (head > 0 && !commits.some(({ value }) => value.baseVersion + value.events.length === head))
-    bad(`5: a read of ${aggregateId} saw a part of a batch: ${head} events`);
+/** All that was answered with 201, in steps of the simulation. */
+const answeredIn = (world: World): Acknowledged[] =>
+  world.commands.flatMap(({ aggregateId, attempts }) =>
+    attempts.flatMap(({ answer }) =>
+      answer?.kind === 'ok' ? [{ aggregateId, endVersion: answer.result.endVersion, at: answer.step }] : [],
+    ),
+  );
+
+/** A read that found no aggregate is a listing of nothing. */
+function readOf(
+  truth: Truth,
+  { aggregateId, events, sent, answered: at }: Read,
+  acknowledged: ReturnType<typeof acknowledgedBefore>,
+  bad: Bad,
+): void {
+  const there = (truth.byAggregate.get(aggregateId) ?? []).filter(({ step }) => step <= at);
+  checkListing(aggregateId, events ?? [], there.map(committed), acknowledged(aggregateId, sent), bad);
 }
 
 /** Every change that is due, once, in order, and no other. */
-function changes(world: World, truth: Truth, bad: Bad): void {
+function changes(world: World, truth: Truth, bad: Say): void {
   for (const projectionId of world.deployed.keys()) {
     const { due } = modelOf(truth, projectionId);
     const made = truth.changes.filter(({ value }) => value.projectionId === projectionId);
@@ -226,7 +217,7 @@ function changes(world: World, truth: Truth, bad: Bad): void {
  * A subscriber of one process is pushed accepted changes in order, none left out but what retention dropped: the one of these runs
  * follows the log itself, and is not told that it came too late, as one of a projection is.
  */
-function pushedOf(world: World, truth: Truth, id: string, pushed: readonly Change[], bad: Bad): void {
+function pushedOf(world: World, truth: Truth, id: string, pushed: readonly Change[], bad: Say): void {
   const first = pushed[0]?.sequence ?? 0;
   const want = truth.changes.filter(({ sequence }) => sequence >= first).map(({ sequence }) => sequence);
   const start = world.log.start(CHANGES);
@@ -242,7 +233,7 @@ function pushedOf(world: World, truth: Truth, id: string, pushed: readonly Chang
 }
 
 /** The owner that is left, one started again on its store, and one on an empty machine: all see what the log says. */
-async function readers(world: World, truth: Truth, bad: Bad): Promise<void> {
+async function readers(world: World, truth: Truth, bad: Say): Promise<void> {
   const seat = await world.owner();
   if (seat.running === undefined) return;
   await reader(world, truth, `the owner ${seat.running.process.id}`, seat.running.task, bad);
@@ -271,7 +262,7 @@ async function opened(world: World, machine: World['machines'][number]): Promise
   return task;
 }
 
-async function reader(world: World, truth: Truth, who: string, task: TenantTask, bad: Bad): Promise<void> {
+async function reader(world: World, truth: Truth, who: string, task: TenantTask, bad: Say): Promise<void> {
   const settled = async <T>(work: Promise<T>): Promise<T | undefined> => {
     let value: T | undefined;
     let failed: unknown;

@@ -1,4 +1,3 @@
-import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
 import { uuidText } from '../../src/core/ids.js';
 import { EMPTY_FENCE, foldRecord, type Epochs, type FenceState } from '../../src/core/fence.js';
 import type { Fault } from '../../src/core/event.js';
@@ -14,6 +13,7 @@ import type {
 } from '../../src/core/records.js';
 import type { ReducerControl } from '../../src/core/records.js';
 import type { RecordCodec } from '../../src/log/codec/codec.js';
+import { ChangesJudge, EventsJudge } from '../support/rules.js';
 import { payloadOf, project, reduce, type Payload, uploadOf } from './sim-code.js';
 import type { SimLog } from './sim-log.js';
 import { CHANGES, codecs, EVENTS } from './world.js';
@@ -53,7 +53,7 @@ function foldTopic<B extends { readonly kind: string }>(
   log: SimLog,
   topic: string,
   codec: RecordCodec<B>,
-  judge: (body: B) => boolean,
+  judge: { judge(body: B): boolean; accept(body: B): void },
   accepted: (body: B, offset: number, step: number, fence: Fence) => void,
   epochs: Epochs = 'counted',
 ): { voids: number; epoch: number; claims: readonly number[] } {
@@ -62,62 +62,49 @@ function foldTopic<B extends { readonly kind: string }>(
   let voids = 0;
   for (const { offset, value, step } of log.records(topic)) {
     const record: { fence: Fence; body: B | ClaimBody } | undefined = value === null ? undefined : codec.decode(value);
-    const folded = foldRecord<B>(state, offset, record, judge, epochs);
+    const folded = foldRecord<B>(state, offset, record, (body) => judge.judge(body), epochs);
     state = folded.state;
     if (folded.verdict === 'claimed') claims.push(offset);
     if (folded.verdict === 'void') voids++;
-    else if (folded.verdict === 'accepted' && record !== undefined)
+    else if (folded.verdict === 'accepted' && record !== undefined) {
+      judge.accept(record.body as B);
       accepted(record.body as B, offset, step, record.fence);
+    }
   }
   return { voids, epoch: state.epoch, claims };
 }
 
 export function truthOf(log: SimLog): Truth {
-  const heads = new Map<string, Head>();
   const inputs: Truth['inputs'][number][] = [];
   const reducers: ReducerControl[] = [];
   const commits: TrueCommit[] = [];
   const byAggregate = new Map<string, TrueCommit[]>();
-  const events = foldTopic<EventsBody>(
-    log,
-    EVENTS,
-    codecs.events,
-    (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
-    (body, offset, step) => {
-      if (body.kind === 'ProjectionSwap') inputs.push({ swap: body.value, offset });
-      if (body.kind === 'ProjectionRelease') inputs.push({ release: body.value, offset });
-      if (body.kind === 'ReducerFault' || body.kind === 'ReducerRelease') reducers.push(body);
-      if (body.kind !== 'Commit') return;
-      const { value } = body;
-      heads.set(value.aggregateId, headAfter(value));
-      const commit = {
-        offset,
-        step,
-        value,
-        eventIds: value.events.map(({ eventId }) => uuidText(eventId)),
-        payloads: value.events.map(({ data }) => payloadOf(data)),
-      };
-      inputs.push({ commit });
-      commits.push(commit);
-      const of = byAggregate.get(value.aggregateId);
-      if (of === undefined) byAggregate.set(value.aggregateId, [commit]);
-      else of.push(commit);
-    },
-  );
-  const last = new Map<string, readonly [number, number]>();
+  const events = foldTopic<EventsBody>(log, EVENTS, codecs.events, new EventsJudge(), (body, offset, step) => {
+    if (body.kind === 'ProjectionSwap') inputs.push({ swap: body.value, offset });
+    if (body.kind === 'ProjectionRelease') inputs.push({ release: body.value, offset });
+    if (body.kind === 'ReducerFault' || body.kind === 'ReducerRelease') reducers.push(body);
+    if (body.kind !== 'Commit') return;
+    const { value } = body;
+    const commit = {
+      offset,
+      step,
+      value,
+      eventIds: value.events.map(({ eventId }) => uuidText(eventId)),
+      payloads: value.events.map(({ data }) => payloadOf(data)),
+    };
+    inputs.push({ commit });
+    commits.push(commit);
+    const of = byAggregate.get(value.aggregateId);
+    if (of === undefined) byAggregate.set(value.aggregateId, [commit]);
+    else of.push(commit);
+  });
   const changes: TrueChange[] = [];
   const changed = foldTopic<ChangesBody>(
     log,
     CHANGES,
     codecs.changes,
-    ({ value }) => {
-      const [offset, index] = last.get(value.projectionId) ?? [-1, -1];
-      return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
-    },
-    ({ value }, sequence) => {
-      last.set(value.projectionId, [value.inputOffset, value.inputIndex]);
-      changes.push({ sequence, value });
-    },
+    new ChangesJudge(),
+    ({ value }, sequence) => changes.push({ sequence, value }),
     'given',
   );
   const { claims } = changed;

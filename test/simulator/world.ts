@@ -1,20 +1,19 @@
-import { join } from 'node:path';
-import { findProjectRoot } from '../../src/config/project-root.js';
+import { taskOptions } from '../../src/app/open-tasks.js';
 import type { Change } from '../../src/core/change.js';
 import { pushedInto } from '../support/all-changes.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
-import { silentLogger } from '../../src/core/logger.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
+import { codecs, testGround, type TestGround } from '../support/ground.js';
 import { simCodeHost, SimRunner, type Payload } from './sim-code.js';
 import { NO_FAULTS, SimLog, type LogFaults } from './sim-log.js';
 import { SimDisk } from './sim-store.js';
 import { modelOf, truthOf } from './truth.js';
 import { Random, Scheduler, type Action, type SimProcess } from './scheduler.js';
 
-export const codecs = loadCodecs(join(findProjectRoot(), 'schemas', 'avro'));
+export { codecs };
 export const TENANT = 't';
 export const EVENTS = `statefold.${TENANT}.events`;
 export const CHANGES = `statefold.${TENANT}.changes`;
@@ -146,6 +145,7 @@ export class World {
   /** The newest revision of each projection, as the catalog has it. */
   readonly deployed = new Map<string, BuildTarget>();
   readonly #clients: Client[];
+  readonly #ground: TestGround;
   /** Of a sequence of its own: what a seed makes of a world is the same with and without readers of states. */
   readonly #eyes: Random;
   /** How often states were looked at. */
@@ -173,6 +173,15 @@ export class World {
 
   constructor(options: WorldOptions) {
     this.options = options;
+    this.#ground = testGround({
+      directory: '/nothing-is-kept-there',
+      env: {
+        IDEMPOTENCY_WINDOW: String(options.window),
+        STRICT_READS: String(options.strictReads === true),
+        // Only the world's own time passes.
+        FOLD_DEADLINE_MS: '1000000000',
+      },
+    });
     this.scheduler = new Scheduler(options.seed);
     this.#eyes = new Random(options.seed ^ 0x5ee);
     this.log = new SimLog(this.scheduler, options.faults);
@@ -272,25 +281,21 @@ export class World {
       if (error instanceof InvariantError) this.problems.push(`${process.id} stopped: ${error.message}`);
       void this.#close(machine, running);
     };
-    const task = new TenantTask({
-      tenantId: TENANT,
-      log: this.log.client(process),
-      codecs,
-      store: machine.disk.open(process, options.flushEntries),
-      codeHost: simCodeHost(runner),
-      definitions: {
-        bindings: () => [{ aggregateType: AGGREGATE_TYPE, artefactId: 'reducer', className: 'R', generation: 1 }],
-        projections: () => [...this.deployed.values()],
-        projectionExists: (projectionId) => this.deployed.has(projectionId),
-        assembly: () => Promise.resolve(Buffer.alloc(0)),
-      },
+    const ground = {
+      ...this.#ground,
       owner: process.id,
       clock: { now: () => 1_700_000_000_000 + scheduler.step + (machine.name.charCodeAt(1) % 3) * 50 },
-      logger: silentLogger,
-      idempotencyWindow: options.window,
-      strictReads: options.strictReads === true,
-      changesRetentionMs: 7 * 24 * 3_600_000,
-      foldDeadlineMs: 1e9,
+    };
+    const store = machine.disk.open(process, options.flushEntries);
+    const definitions: TenantDefinitions = {
+      bindings: () => [{ aggregateType: AGGREGATE_TYPE, artefactId: 'reducer', className: 'R', generation: 1 }],
+      projections: () => [...this.deployed.values()],
+      projectionExists: (projectionId) => this.deployed.has(projectionId),
+      assembly: () => Promise.resolve(Buffer.alloc(0)),
+    };
+    const storage = { log: this.log.client(process), codecs, store };
+    const task = new TenantTask({
+      ...taskOptions(ground, storage, simCodeHost(runner), TENANT, definitions),
       tailBytes: options.tailBytes,
       // Who takes over cuts elsewhere than the one before.
       changesPerProduce: options.changesPerProduce + (machine.name.charCodeAt(1) % 2),

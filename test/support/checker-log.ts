@@ -7,6 +7,7 @@ import { readBelow } from '../../src/log/journal/known-end.js';
 import type { Log, PartitionRef } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
+import { ChangesJudge, EventsJudge } from './rules.js';
 import { ROOT } from './service.js';
 
 export interface LoggedEvent extends SentEvent {
@@ -54,7 +55,6 @@ export async function readLog(log: Log, storedAs: string, partitions = 1): Promi
   const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
   try {
     const changes: LoggedChange[] = [];
-    const inputs = new Map<string, readonly [number, number]>();
     const parts: EventsContent[] = [];
     for (let partition = 0; partition < partitions; partition++)
       parts.push(await readEvents(log, { topic: `statefold.${storedAs}.events`, partition }, codecs.events));
@@ -67,13 +67,9 @@ export async function readLog(log: Log, storedAs: string, partitions = 1): Promi
       codecs.changes,
       {
         epochs: 'given',
-        judge: ({ value }) => {
-          const [offset, index] = inputs.get(value.projectionId) ?? [-1, -1];
-          return value.inputOffset > offset || (value.inputOffset === offset && value.inputIndex > index);
-        },
+        judge: new ChangesJudge(),
         accept: ({ value }, sequence) => {
-          const { projectionId, key, eventId, aggregateId, version, state, cause, inputOffset, inputIndex } = value;
-          inputs.set(projectionId, [inputOffset, inputIndex]);
+          const { projectionId, key, eventId, aggregateId, version, state, cause } = value;
           changes.push({
             sequence,
             projectionId,
@@ -104,14 +100,12 @@ type EventsContent = Omit<LogContent, 'changes'>;
 async function readEvents(log: Log, ref: PartitionRef, codec: RecordCodec<EventsBody>): Promise<EventsContent> {
   const commits: LoggedCommit[] = [];
   const swaps: LoggedSwap[] = [];
-  const versions = new Map<string, number>();
   const { state, voids } = await fold<EventsBody>(log, ref, codec, {
-    judge: (body) => body.kind !== 'Commit' || body.value.baseVersion === (versions.get(body.value.aggregateId) ?? 0),
+    judge: new EventsJudge(),
     accept: (body, offset) => {
       if (body.kind === 'ProjectionSwap') swaps.push({ offset, projectionId: body.value.projectionId });
       if (body.kind !== 'Commit') return;
       const { aggregateId, aggregateType, baseVersion, timestamp, keyed, commandId } = body.value;
-      versions.set(aggregateId, baseVersion + body.value.events.length);
       const sent = body.value.events.map(({ eventId, eventType, data }) => {
         const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
         return { eventId: uuidText(eventId), eventType, mark: id, lane };
@@ -166,7 +160,7 @@ async function inOrder(
 }
 
 interface Reader<B> {
-  readonly judge: (body: B) => boolean;
+  readonly judge: { judge(body: B): boolean; accept(body: B): void };
   readonly accept: (body: B, offset: number) => void;
   readonly epochs?: Epochs;
 }
@@ -185,10 +179,13 @@ async function fold<B extends { readonly kind: string }>(
     at = next;
     for (const { offset, value } of records) {
       const record = value === null ? undefined : codec.decode(value);
-      const folded = foldRecord<B>(state, offset, record, (body) => reader.judge(body), reader.epochs);
+      const folded = foldRecord<B>(state, offset, record, (body) => reader.judge.judge(body), reader.epochs);
       state = folded.state;
       if (folded.verdict === 'void') voids++;
-      else if (folded.verdict === 'accepted' && record !== undefined) reader.accept(record.body as B, offset);
+      else if (folded.verdict === 'accepted' && record !== undefined) {
+        reader.judge.accept(record.body as B);
+        reader.accept(record.body as B, offset);
+      }
     }
   }
   return { state, voids };

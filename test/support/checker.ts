@@ -1,6 +1,15 @@
 import type { LogContent, LoggedCommit } from './checker-log.js';
 import { CLEARED, chainAfter, sameChain, type Chain, type ProjectionModel } from './checker-model.js';
 import type { AppendRequest, Operation } from './history.js';
+import {
+  acknowledgedBefore,
+  checkListing,
+  checkOrder,
+  checkVersions,
+  meets,
+  type Bad,
+  type Committed,
+} from './rules.js';
 
 /** A record as it came over any channel. */
 export interface Notification {
@@ -86,6 +95,7 @@ export interface Evidence {
 class Findings {
   readonly #found: string[] = [];
   readonly #counts = new Map<number, number>();
+  readonly bad: Bad = (invariant, message) => this.add(invariant, message);
 
   add(invariant: number, message: string): void {
     const count = (this.#counts.get(invariant) ?? 0) + 1;
@@ -100,6 +110,11 @@ class Findings {
     return [...this.#found, ...more];
   }
 }
+
+const committed = ({ offset, baseVersion, timestamp, events }: LoggedCommit): Committed => ({
+  ...{ offset, baseVersion, timestamp },
+  eventIds: events.map(({ eventId }) => eventId),
+});
 
 interface Place {
   readonly commit: LoggedCommit;
@@ -132,7 +147,7 @@ export function check(evidence: Evidence): readonly string[] {
   checkRefused(evidence, answers, truth, findings);
   checkKeys(answers, evidence.log.commits, findings);
   checkExpectations(answers, evidence.history, truth, findings);
-  checkOrder(evidence.history, answers, truth, findings);
+  checkRealTime(evidence.history, answers, truth, findings);
   checkListed(evidence, truth, findings);
   checkStates(evidence, answers, truth, findings);
   for (const projection of evidence.projections) checkProjection(projection, evidence.log, findings);
@@ -146,16 +161,9 @@ function truthOf({ log }: Evidence, findings: Findings): Truth {
   const chains = new Map<string, Chain[]>();
   const ids = new Set<string>();
   for (const commit of log.commits) {
-    const { aggregateId, baseVersion, offset } = commit;
+    const { aggregateId, baseVersion } = commit;
     const earlier = commits.get(aggregateId) ?? [];
     const states = chains.get(aggregateId) ?? [];
-    if (baseVersion !== states.length)
-      findings.add(
-        1,
-        `${aggregateId}: the commit at offset ${offset} follows version ${baseVersion}, the log has ${states.length} before it`,
-      );
-    if (commit.timestamp < (earlier.at(-1)?.timestamp ?? 0))
-      findings.add(1, `${aggregateId}: the commit at offset ${offset} is older than the one before`);
     let chain = states.at(-1) ?? null;
     commit.events.forEach((event, i) => {
       if (places.has(event.mark)) findings.add(3, `event ${event.mark} is in the log twice`);
@@ -168,6 +176,7 @@ function truthOf({ log }: Evidence, findings: Findings): Truth {
     commits.set(aggregateId, [...earlier, commit]);
     chains.set(aggregateId, states);
   }
+  for (const [aggregateId, all] of commits) checkVersions(aggregateId, all.map(committed), findings.bad);
   return { places, commits, chains };
 }
 
@@ -304,7 +313,7 @@ function checkExpectations(
   for (const { request, status, startVersion, invokedAt, endedAt, body } of answers) {
     const { expectedVersion, aggregateId } = request;
     if (expectedVersion === undefined) continue;
-    if (status === 201 && startVersion !== expectedVersion + 1)
+    if (status === 201 && !meets(expectedVersion, startVersion - 1))
       findings.add(
         6,
         `an append to ${aggregateId} that expected version ${expectedVersion} became version ${startVersion}`,
@@ -328,7 +337,7 @@ function checkExpectations(
         6,
         `an append to ${aggregateId} that expected version ${expectedVersion} was refused at that version`,
       );
-    if (body['currentVersion'] === expectedVersion)
+    if (meets(expectedVersion, Number(body['currentVersion'])))
       findings.add(6, `a conflict of ${aggregateId} names the expected version ${expectedVersion} as the current one`);
   }
   // Of all that expected a version at most one is at that place of the log.
@@ -349,49 +358,31 @@ function checkExpectations(
   for (const [race, count] of winners) if (count > 1) findings.add(6, `${count} appends won ${race}`);
 }
 
-/** Highest acknowledged version of an aggregate as of a moment. */
-function acknowledgedBy(answers: readonly Answered[]): (aggregateId: string, at: number) => number {
-  const steps = new Map<string, { at: number; version: number }[]>();
-  for (const { request, status, endVersion, endedAt } of [...answers].sort((a, b) => a.endedAt - b.endedAt)) {
-    if (status !== 201) continue;
-    const of = steps.get(request.aggregateId) ?? [];
-    of.push({ at: endedAt, version: Math.max(endVersion, of.at(-1)?.version ?? 0) });
-    steps.set(request.aggregateId, of);
-  }
-  return (aggregateId, at) => {
-    const of = steps.get(aggregateId) ?? [];
-    let low = 0;
-    for (let high = of.length; low < high;) {
-      const middle = (low + high) >>> 1;
-      if ((of[middle]?.at ?? 0) < at) low = middle + 1;
-      else high = middle;
-    }
-    return of[low - 1]?.version ?? 0;
-  };
-}
-
-function checkOrder(
+function checkRealTime(
   history: readonly Operation[],
   answers: readonly Answered[],
   truth: Truth,
   findings: Findings,
 ): void {
-  const acknowledged = acknowledgedBy(answers);
+  const acknowledged = acknowledgedBefore(
+    answers
+      .filter(({ status }) => status === 201)
+      .map(({ request: { aggregateId }, endVersion, endedAt }) => ({ aggregateId, endVersion, at: endedAt })),
+  );
   // A keyed command that is sent again is answered from its first sending, also when nobody heard the answer to that.
   const firstSent = new Map<number, number>();
   for (const { request, invokedAt } of history)
     if (request.kind === 'append')
       firstSent.set(request.command, Math.min(invokedAt, firstSent.get(request.command) ?? invokedAt));
-  for (const { request, status, startVersion, invokedAt } of [...answers].sort((a, b) => a.invokedAt - b.invokedAt)) {
-    if (status !== 201 || (request.key !== undefined && invokedAt > (firstSent.get(request.command) ?? invokedAt)))
-      continue;
-    const before = acknowledged(request.aggregateId, invokedAt);
-    if (startVersion <= before)
-      findings.add(
-        7,
-        `an append to ${request.aggregateId} became version ${startVersion}, though ${before} was answered before it was sent`,
-      );
-  }
+  const appends = answers
+    .filter(({ status, request, invokedAt }) => {
+      const first = firstSent.get(request.command) ?? invokedAt;
+      return status === 201 && (request.key === undefined || invokedAt <= first);
+    })
+    .map(({ request: { aggregateId }, startVersion, invokedAt: sent }) => ({
+      ...{ name: 'an append', aggregateId, startVersion, sent },
+    }));
+  checkOrder(appends, acknowledged, findings.bad);
   for (const { request, outcome, invokedAt } of history) {
     if (request.kind === 'append' || outcome.kind === 'lost') continue;
     const { aggregateId } = request;
@@ -401,39 +392,19 @@ function checkOrder(
       findings.add(7, `${aggregateId} was not found, though its version ${before} was answered before`);
     if (status !== 200) continue;
     if (request.kind === 'list')
-      checkRead(aggregateId, (body['events'] as readonly ListedEvent[] | undefined) ?? [], before, truth, findings);
+      checkListing(
+        aggregateId,
+        (body['events'] as readonly ListedEvent[] | undefined) ?? [],
+        (truth.commits.get(aggregateId) ?? []).map(committed),
+        before,
+        findings.bad,
+      );
     else if (Number(body['version']) < before)
       findings.add(
         7,
         `the state of ${aggregateId} was at version ${String(body['version'])}, though ${before} was answered before it was asked for`,
       );
   }
-}
-
-/** A listing is a prefix of the log's events, of whole commits, with all that was acknowledged before. */
-function checkRead(
-  aggregateId: string,
-  events: readonly ListedEvent[],
-  before: number,
-  { commits }: Truth,
-  findings: Findings,
-): void {
-  if (events.length < before)
-    findings.add(
-      7,
-      `${events.length} events of ${aggregateId} were listed, though version ${before} was answered before`,
-    );
-  const all = commits.get(aggregateId) ?? [];
-  const logged = all.flatMap((commit) => commit.events);
-  events.forEach((event, i) => {
-    if (event.eventId !== logged[i]?.eventId || event.version !== i + 1)
-      findings.add(
-        9,
-        `version ${event.version} of ${aggregateId} was listed as ${event.data.id}, the log has ${logged[i]?.mark} there`,
-      );
-  });
-  if (!(events.length === 0 || all.some((commit) => commit.baseVersion + commit.events.length === events.length)))
-    findings.add(5, `a listing of ${aggregateId} ends within a batch, at version ${events.length}`);
 }
 
 function checkListed({ listed }: Evidence, { commits }: Truth, findings: Findings): void {

@@ -7,9 +7,8 @@ import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import type { Owner, Ownership } from '../../src/placement/ownership.js';
-import { taskOptions, type TaskGround } from '../../src/app/open-tasks.js';
+import { openTasks } from '../../src/app/open-tasks.js';
 import type { CodeHost } from '../../src/code-host/code-host.js';
-import { readSettings } from '../../src/config/settings.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { Deployments } from '../../src/deployments/deployments.js';
 import type { SourceFile } from '../../src/deployments/source-file.js';
@@ -23,14 +22,13 @@ import { followDeletions } from '../../src/app/follow-deletions.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import { NO_ACTIVITY } from '../../src/tenancy/activity.js';
 import { Assignment } from '../../src/tenancy/assignment.js';
-import { ChangeFeeds } from '../../src/tenancy/change-feeds.js';
-import { LocalStore } from '../../src/store/local-store.js';
+import { NotifiedTenants } from '../../src/tenancy/notified-tenants.js';
 import type { AggregateHome } from '../../src/aggregates/aggregates.js';
 import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
-import { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
-import { codecs, compiled, openRunners, testGround } from './ground.js';
+import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
@@ -61,6 +59,10 @@ export class ToldOwnership implements Ownership {
   tell(owner: Owner | ((slotKey: string) => Owner)): void {
     this.#owner = owner;
     for (const listener of [...this.#listeners]) listener();
+  }
+
+  owns(slotKey?: string): boolean {
+    return this.ownerOf(slotKey) === 'self';
   }
 
   standsBy(): boolean {
@@ -116,8 +118,6 @@ export interface EdgeNode {
   readonly url: string;
   readonly ownership: ToldOwnership;
   readonly registry: TenantRegistry;
-  /** As if the tenant's last task had stopped by itself. */
-  readonly fail: { with: ((error: Error) => void) | undefined };
   readonly catalog: FencedCatalog;
   readonly hub: FeedHub;
   /** Sources of the uploads that came to this process. */
@@ -158,13 +158,10 @@ export interface EdgePairOptions {
 export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairOptions = {}): Promise<EdgePair> {
   const directory = temporaryDirectory(t);
   const log = new LmdbLog({ path: join(directory, 'log') });
-  const ground = testGround({ directory, env: { FOLD_DEADLINE_MS: '1000' } });
+  const ground = testGround({ directory });
   ground.shutdown.add('log', () => log.close());
   const codeHost = openRunners(ground);
-  const closers: (() => Promise<unknown> | void)[] = [() => ground.close()];
-  t.after(async () => {
-    for (const close of closers.reverse()) await close();
-  });
+  t.after(() => ground.close());
   const [assembly] = options.projection === true ? await compiled(t, ['projection', TALLY]) : [];
   const definitions: TenantDefinitions = {
     bindings: () => [],
@@ -176,18 +173,12 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
     assembly: () =>
       assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly),
   };
-  const node = async (name: 'a' | 'b'): Promise<EdgeNode> => {
-    const made = await edgeNode(name, {
-      ground,
-      directory,
-      log,
-      codeHost,
-      definitions,
-      env: { ...options.env, ...options.envOf?.[name] },
-      aligned: options.aligned === true,
-    });
-    closers.push(made.close);
-    return made.node;
+  const node = (name: 'a' | 'b'): Promise<EdgeNode> => {
+    const env = { PORT: '0', TENANT_CONNECTIONS: '100', FOLD_DEADLINE_MS: '1000', ...options.env, ...options.envOf?.[name] };
+    const ofNode = testGround({ directory: join(directory, name), env, owner: name });
+    // They end before what they share.
+    ground.shutdown.add(`node ${name}`, () => ofNode.close());
+    return edgeNode(name, { ground: ofNode, log, codeHost, definitions, aligned: options.aligned === true });
   };
   const [a, b] = [await node('a'), await node('b')];
   const { apiKey } = await createTenant(a.catalog, { tenantId: TENANT });
@@ -209,19 +200,15 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
 }
 
 interface Shared {
-  readonly ground: TaskGround;
-  readonly directory: string;
+  readonly ground: TestGround;
   readonly log: Log;
   readonly codeHost: CodeHost;
   readonly definitions: TenantDefinitions;
-  readonly env: Readonly<Record<string, string>>;
   readonly aligned: boolean;
 }
 
-async function edgeNode(
-  name: string,
-  { ground, directory, log, codeHost, definitions, env, aligned }: Shared,
-): Promise<{ node: EdgeNode; close: () => Promise<void> }> {
+async function edgeNode(name: string, { ground, log, codeHost, definitions, aligned }: Shared): Promise<EdgeNode> {
+  const { settings, shutdown } = ground;
   const counts = { tunnels: 0, appends: 0, catalogQueries: 0 };
   const hold: EdgeNode['hold'] = { queries: undefined, following: undefined };
   const counted = new Proxy(log, {
@@ -252,27 +239,11 @@ async function edgeNode(
     logger: silentLogger,
     shared: true,
   });
-  const store = new LocalStore({ path: join(directory, `store-${name}`), logger: silentLogger });
+  shutdown.add('catalog', () => catalog.close());
   const ownership = new ToldOwnership();
-  let opened = 0;
-  const fail: EdgeNode['fail'] = { with: undefined };
-  const registry = new TenantRegistry({
-    ownership,
-    logger: silentLogger,
-    idleMs: 600_000,
-    create: (tenantId, onStopped) => {
-      fail.with = onStopped;
-      return new TenantTask({
-        ...taskOptions(
-          { ...ground, owner: `${name}-${opened++}` },
-          { log: held, codecs, store },
-          codeHost,
-          tenantId,
-          definitions,
-        ),
-        onStopped,
-      });
-    },
+  const registry = openTasks(ground, { log: held, codecs, store: openStore(ground), ownership }, codeHost, {
+    definitionsOf: () => definitions,
+    partitionsOf: () => 1,
   });
   const tenants: Tenants & AggregateHomes = {
     open: (tenantId) => registry.open(tenantId),
@@ -305,13 +276,15 @@ async function edgeNode(
     standBy: (id: string) => registry.standBy(id),
     onFollowed: (listener: (feed: TenantFeed) => void) => registry.onFollowed(listener),
   };
-  const feeds = new ChangeFeeds({
+  const feeds = new NotifiedTenants({
     tenants: { ...tenants, ...follows },
     ownership,
     activity: NO_ACTIVITY,
-    idleMs: 600_000,
+    idleMs: settings.tenantIdleMs,
   });
+  shutdown.add('notified tenants', () => feeds.close());
   const hub = new FeedHub({ tenants: feeds });
+  shutdown.add('hub', () => hub.close());
   followDeletions(catalog, hub);
   const reassign = (): void => hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
   const assignment = aligned
@@ -325,8 +298,8 @@ async function edgeNode(
         onReassigned: reassign,
       })
     : undefined;
+  shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const settings = readSettings({ PORT: '0', TENANT_CONNECTIONS: '100', ...env });
   const admission = new Admission(catalog, settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
@@ -394,7 +367,6 @@ async function edgeNode(
     url,
     ownership,
     registry,
-    fail,
     catalog,
     hub,
     uploads,
@@ -406,18 +378,12 @@ async function edgeNode(
     hold,
     kill,
   };
-  const close = async (): Promise<void> => {
+  shutdown.add('edge', async () => {
     const closing = edge.close();
     edge.server.closeAllConnections();
     await closing;
-    hub.close();
-    feeds.close();
-    assignment?.close();
-    await registry.close();
-    await store.close();
-    await catalog.close();
-  };
-  return { node, close };
+  });
+  return node;
 }
 
 function bound(log: Log, property: keyof Log): unknown {

@@ -7,12 +7,15 @@ import type { TestContext } from 'node:test';
 import { codeHostOptions } from '../../src/app/open-code-host.js';
 import type { TaskGround } from '../../src/app/open-tasks.js';
 import { Shutdown } from '../../src/app/shutdown.js';
+import { LogArtefactStore } from '../../src/catalog/artefacts.js';
+import { FencedCatalog, type FencedCatalogOptions } from '../../src/catalog/fenced-catalog.js';
 import type { CompileRequest } from '../../src/code-host/code-host.js';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { readSettings } from '../../src/config/settings.js';
 import { systemClock } from '../../src/core/clock.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
+import type { Log } from '../../src/log/log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { ROOT, temporaryDirectory } from './service.js';
@@ -57,6 +60,22 @@ export function testGround({ directory, env, ...given }: GroundOptions): TestGro
       assert.deepEqual(failures, []);
     },
   };
+}
+
+/** The catalog as a process of that name has it over the log. Closed with the test. */
+export async function openCatalog(
+  t: Pick<TestContext, 'after'>,
+  log: Log,
+  owner: string,
+  options: Partial<Pick<FencedCatalogOptions, 'shared' | 'sweepAfter' | 'onStopped'>> = {},
+): Promise<FencedCatalog> {
+  const artefacts = await LogArtefactStore.open({ log });
+  const catalog = await FencedCatalog.open({
+    ...{ log, codec: codecs.catalog, artefacts, owner, logger: silentLogger },
+    ...options,
+  });
+  t.after(() => catalog.close());
+  return catalog;
 }
 
 /** Ended with the ground. */

@@ -5,6 +5,7 @@ import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/r
 import { contextsOf, hasContexts } from '../../src/log/codec/commit-records.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { ROOT } from './service.js';
+import { jsonLines } from './json-lines.js';
 
 /** A row as Connect's JSON has it: bytes as base64, time stamps as milliseconds. Columns without a value are left out, or null. */
 export type LandedRow = Readonly<Record<string, unknown>>;
@@ -110,12 +111,7 @@ export async function clickHouse(
 
 export async function select<T>(endpoint: ClickHouseEndpoint, sql: string): Promise<T[]> {
   const text = await clickHouse(endpoint, `${sql} FORMAT JSONEachRow`);
-  return text === ''
-    ? []
-    : text
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as T);
+  return jsonLines(text);
 }
 
 /** Makes the tables and views of connectors/clickhouse, and a way in for rows of JSON: the connector itself writes bytes. */

@@ -5,37 +5,25 @@ import { Webhook } from 'standardwebhooks';
 import { WebSocket } from 'ws';
 import type { Delivery, Notification } from './checker.js';
 import type { Served } from './load-world.js';
+import { pick } from './pick.js';
 import { API_KEY, until } from './service.js';
 
 /** The fields that every channel carries, in one order, so that records can be compared as text. */
-export function notificationOf(record: Record<string, unknown>): Notification {
-  const {
-    sequence,
-    projectionId,
-    className,
-    key,
-    aggregateId,
-    aggregateType,
-    eventId,
-    version,
-    state,
-    timestamp,
-    cause,
-  } = record as unknown as Notification;
-  return {
-    sequence,
-    projectionId,
-    className,
-    key,
-    aggregateId,
-    aggregateType,
-    eventId,
-    version,
-    state,
-    timestamp,
-    ...(cause === undefined ? {} : { cause }),
-  };
-}
+const FIELDS = [
+  'sequence',
+  'projectionId',
+  'className',
+  'key',
+  'aggregateId',
+  'aggregateType',
+  'eventId',
+  'version',
+  'state',
+  'timestamp',
+  'cause',
+] as const;
+export const notificationOf = (record: Record<string, unknown>): Notification =>
+  pick(record as unknown as Notification, FIELDS);
 
 /** Follows a projection over WebSocket, and goes on after each end of the connection from the last sequence that it has. */
 export class StreamFollower {

@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { taskOptions } from '../../src/app/open-tasks.js';
 import type { CodeHost, ProjectChange, ProjectRequest, Runner } from '../../src/code-host/code-host.js';
 import type { Change } from '../../src/core/change.js';
-import { systemClock } from '../../src/core/clock.js';
 import { uuidv7 } from '../../src/core/ids.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { SLICE } from '../../src/jobs/sliced-job.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { loadCodecs } from '../../src/log/codec/codec.js';
 import { changesTopic } from '../../src/log/topics.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
 import { LocalStore, type StoreSection } from '../../src/store/local-store.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
-import { ROOT, temporaryDirectory, until } from './service.js';
+import { codecs, testGround } from './ground.js';
+import { temporaryDirectory, until } from './service.js';
 
 export const TENANT = 'many';
 const HOUR_MS = 3_600_000;
@@ -101,24 +101,18 @@ export class ManyKeysWorld {
       ...(flushEntries !== undefined && { flushEntries }),
     });
     const section = store.section(TENANT);
+    const ground = testGround({
+      directory: this.directory,
+      env: { IDEMPOTENCY_WINDOW: '100', CHANGES_RETENTION_MS: String(HOUR_MS), FOLD_DEADLINE_MS: '5000' },
+    });
+    const storage = { log: this.log, codecs, store: { section: () => section } };
     const task = new TenantTask({
-      tenantId: TENANT,
-      log: this.log,
-      codecs: loadCodecs(join(ROOT, 'schemas', 'avro')),
-      store: { section: () => section },
-      codeHost,
-      definitions: {
+      ...taskOptions(ground, storage, codeHost, TENANT, {
         bindings: () => [],
         projections: () => (this.#target === undefined ? [] : [this.#target]),
         projectionExists: () => this.#target !== undefined,
         assembly: () => Promise.resolve(Buffer.alloc(0)),
-      },
-      owner: uuidv7(),
-      clock: systemClock,
-      logger: silentLogger,
-      idempotencyWindow: 100,
-      changesRetentionMs: HOUR_MS,
-      foldDeadlineMs: 5000,
+      }),
       ...(rows !== undefined && { slice: { ...SLICE, rows } }),
       onStopped: (error) => assert.fail(error),
     });
@@ -234,4 +228,37 @@ export class Seat {
     await this.task.close();
     await this.store.close();
   }
+}
+
+/** What is done to a projection that is live at revision 1, one after the other; `then` comes between the rollback and the trim. */
+export async function wholeLife(
+  world: ManyKeysWorld,
+  seat: Seat,
+  measured: (name: string, work: () => Promise<void>) => Promise<void>,
+  then: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  await measured('a swap of equal states', async () => {
+    world.deploy(seat, 2, 1, 'rebuild');
+    await seat.isLive(2);
+  });
+  await measured('the removal of what it replaced', () => seat.isSwept());
+  await measured('a swap that changes each state', async () => {
+    world.deploy(seat, 3, 2);
+    await seat.isLive(3);
+  });
+  await measured('a rollback', async () => {
+    world.deploy(seat, 4, 1, 'rollback');
+    await seat.isLive(4);
+  });
+  await then();
+  await measured('a trim', async () => {
+    await world.expire();
+    await seat.task.changes.of(PROJECTION).start();
+    await seat.isSwept();
+  });
+  await measured('a drop', async () => {
+    world.drop(seat);
+    while (seat.task.projections.life(PROJECTION).live !== undefined) await new Promise(setImmediate);
+    await seat.isSwept();
+  });
 }

@@ -34,20 +34,6 @@ export const paused = (node: KafkaNode): Fault => ({
   },
 });
 
-/** A process of the service that does nothing for a while, by its id. */
-export const pausedProcess = (name: string, pid: () => number): Fault => ({
-  name: `pause of ${name}`,
-  inflict: () => Promise.resolve(void process.kill(pid(), 'SIGSTOP')),
-  heal: () => Promise.resolve(void process.kill(pid(), 'SIGCONT')),
-});
-
-/** A service that is killed and started again, as its test does both. */
-export const killedProcess = (name: string, kill: () => Promise<void>, start: () => Promise<void>): Fault => ({
-  name: `kill -9 of ${name}`,
-  inflict: kill,
-  heal: start,
-});
-
 /** The link to a broker, broken by what it is given for a while. */
 const link = (name: string, proxy: TcpProxy, broken: () => void | Promise<void>): Fault => ({
   name: `${name} of port ${proxy.port}`,

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { openSnapshots, openTasks } from '../../src/app/open-tasks.js';
 import { partitionKey, partitionOfKey } from '../../src/core/slots.js';
-import { judgeCommit, headAfter, type Head } from '../../src/core/append-rules.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
 import { uuidv7 } from '../../src/core/ids.js';
@@ -19,6 +18,7 @@ import type { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { eventsTopic, orderTopic } from '../../src/log/topics.js';
 import { ToldOwnership } from './edge-pair.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
+import { EventsJudge } from './rules.js';
 import { temporaryDirectory } from './service.js';
 
 export const TENANT = 'acme';
@@ -122,7 +122,7 @@ export async function assign(nodes: readonly Node[], owners: readonly Node[]): P
   tell(nodes, owners);
   for (const node of nodes) {
     const { slots } = node.registry;
-    for (const key of slots.activeIds) if (node.ownership.ownerOf(key) !== 'self') await slots.passivate(key);
+    for (const key of slots.activeIds) if (!node.ownership.owns(key)) await slots.passivate(key);
   }
   for (const [partition, owner] of owners.entries()) await owner.registry.slots.open(partitionKey(TENANT, partition));
 }
@@ -131,7 +131,7 @@ export async function assign(nodes: readonly Node[], owners: readonly Node[]): P
 export async function append(nodes: readonly Node[], i: number, commandId?: string): Promise<AppendResult> {
   const aggregateId = `account-${i % 37}`;
   const key = partitionKey(TENANT, partitionOf(aggregateId, PARTITIONS));
-  const node = nodes.find(({ ownership }) => ownership.ownerOf(key) === 'self') ?? assert.fail(`nobody owns ${key}`);
+  const node = nodes.find(({ ownership }) => ownership.owns(key)) ?? assert.fail(`nobody owns ${key}`);
   const events = Array.from({ length: 1 + (i % 3) }, (_, n) => ({
     eventType: 'Paid',
     data: Buffer.from(`{"n":${i * 10 + n}}`),
@@ -183,19 +183,14 @@ export async function truthOf(log: Log): Promise<{
   const partitions: (CommitValue | undefined)[][] = [];
   for (let partition = 0; partition < PARTITIONS; partition++) {
     let state = EMPTY_FENCE;
-    const heads = new Map<string, Head>();
+    const judge = new EventsJudge();
     const commits: (CommitValue | undefined)[] = [];
     for (const { offset, value } of await readAll(log, { topic: eventsTopic(TENANT), partition })) {
       const record = value === null ? undefined : codecs.events.decode(value);
-      const folded = foldRecord<EventsBody>(
-        state,
-        offset,
-        record,
-        (body) => body.kind !== 'Commit' || judgeCommit(heads.get(body.value.aggregateId), body.value),
-      );
+      const folded = foldRecord<EventsBody>(state, offset, record, (body) => judge.judge(body));
       state = folded.state;
       if (folded.verdict !== 'accepted' || record?.body.kind !== 'Commit') continue;
-      heads.set(record.body.value.aggregateId, headAfter(record.body.value));
+      judge.accept(record.body);
       commits[offset] = record.body.value;
     }
     partitions.push(commits);

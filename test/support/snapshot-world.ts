@@ -13,7 +13,8 @@ import { ThreadedSectionArchive, type Saved, type SectionArchive } from '../../s
 import { Snapshots, type SnapshotsOptions } from '../../src/snapshots/snapshots.js';
 import type { LocalStore } from '../../src/store/local-store.js';
 import { PartitionTables, type Checkpoint } from '../../src/store/partition-tables.js';
-import { TenantTask, type TenantDefinitions } from '../../src/tenancy/tenant-task.js';
+import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { changesTopic, eventsTopic, snapshotsTopic } from '../../src/log/topics.js';
 import { codecs, compiled, NO_CODE, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';

@@ -14,6 +14,7 @@ import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
 import { Scheduler } from '../simulator/scheduler.js';
 import { SimDisk } from '../simulator/sim-store.js';
+import { pick } from '../support/pick.js';
 
 const codec = loadCodecs(join(findProjectRoot(), 'schemas', 'avro')).events;
 
@@ -89,34 +90,20 @@ function readerOf(
 // Some aggregates have more commits than a row of the index holds.
 const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1, maxLength: 150, size: 'max' });
 const tails = fc.tuple(fc.constantFrom(300, 3000, 1e6), fc.nat(50));
+const FIELDS = [
+  'offset',
+  'commandId',
+  'aggregateId',
+  'aggregateType',
+  'baseVersion',
+  'timestamp',
+  'correlationId',
+  'causationId',
+  'metadata',
+  'events',
+] as const;
 /** All of an input, wherever it comes from. */
-const whole = (input: Input): unknown => {
-  if (input.kind !== 'commit') return input;
-  const {
-    offset,
-    commandId,
-    aggregateId,
-    aggregateType,
-    baseVersion,
-    timestamp,
-    correlationId,
-    causationId,
-    metadata,
-    events,
-  } = input.commit;
-  return {
-    offset,
-    commandId,
-    aggregateId,
-    aggregateType,
-    baseVersion,
-    timestamp,
-    correlationId,
-    causationId,
-    metadata,
-    events,
-  };
-};
+const whole = (input: Input): unknown => (input.kind === 'commit' ? pick(input.commit, FIELDS) : input);
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, i) => i + 1);
 
 describe('reading commits', () => {

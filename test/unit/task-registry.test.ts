@@ -67,7 +67,7 @@ function world(t: test.TestContext, prepare?: (section: string) => Promise<void>
     prepare,
     logger: silentLogger,
     idleMs: 600_000,
-    ownership: { ownerOf: () => 'self', onChange: () => undefined },
+    ownership: { ownerOf: () => 'self', owns: () => true, onChange: () => undefined },
     onOpened: (task) => void opened.push(task),
     onClosed: (task) => void closed.push(task),
   });

@@ -26,9 +26,9 @@ test('a command of the command line loads no part of the service', () => {
     assert.ok(!loaded.has(name), `${name} is loaded`);
 });
 
-test('a service loads clients of Kafka and of a schema registry only where its settings name one', () => {
+test('a service loads clients of Kafka, a schema registry, other processes and webhooks only where it has such', () => {
   const loaded = packagesOf(join(dirname(PROGRAM), 'app', 'service.js'));
   assert.ok(loaded.has('express'), [...loaded].join(', '));
-  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry'])
+  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici'])
     assert.ok(!loaded.has(name), `${name} is loaded`);
 });

@@ -30,24 +30,22 @@ interface DiscoveredRecord {
   readonly className: string;
   readonly aggregateType?: string;
 }
-export interface ReducerRecord {
+interface UploadRecord {
   readonly id: string;
-  readonly status: 'pending_compilation' | 'compiled' | 'failed';
   readonly discovered?: readonly DiscoveredRecord[];
   readonly diagnostics?: readonly Diagnostic[];
   readonly compilationError?: string;
+}
+export interface ReducerRecord extends UploadRecord {
+  readonly status: 'pending_compilation' | 'compiled' | 'failed';
   readonly unboundTypes?: readonly {
     readonly aggregateType: string;
     readonly classNames: readonly string[];
     readonly reason: string;
   }[];
 }
-export interface ProjectionRecord {
-  readonly id: string;
+export interface ProjectionRecord extends UploadRecord {
   readonly status: 'compiling' | 'compiled' | 'failed';
-  readonly discovered?: readonly DiscoveredRecord[];
-  readonly diagnostics?: readonly Diagnostic[];
-  readonly compilationError?: string;
   readonly revision: number;
   readonly live?: { readonly revision: number };
   readonly build?: CatchUpRecord & { readonly revision?: number };

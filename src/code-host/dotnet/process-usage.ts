@@ -16,14 +16,19 @@ const ADDRESSES = /^VmSize:\s+(\d+) kB$/m;
 const SHARED = /^RssShmem:\s+(\d+) kB$/m;
 const THREADS = /^Threads:\s+(\d+)$/m;
 
-/** What a process takes now; undefined when it is gone, or where there is no /proc. Costs some 20 µs. */
-export function usageOf(pid: number): ProcessUsage | undefined {
-  let text: string;
+/** What the kernel says of a process; undefined when that is gone, or may not be read, or where there is no /proc. */
+export function procFile(pid: number, name: 'status' | 'stat' | 'schedstat'): string | undefined {
   try {
-    text = readFileSync(`/proc/${pid}/status`, 'latin1');
+    return readFileSync(`/proc/${pid}/${name}`, 'latin1');
   } catch {
     return undefined;
   }
+}
+
+/** What a process takes now; undefined when it is gone, or where there is no /proc. Costs some 20 µs. */
+export function usageOf(pid: number): ProcessUsage | undefined {
+  const text = procFile(pid, 'status');
+  if (text === undefined) return undefined;
   const kibibytes = (field: RegExp): number => Number(field.exec(text)?.[1] ?? 0) * 1024;
   const threads = Number(THREADS.exec(text)?.[1] ?? 0);
   // A zombie has no memory any more.
@@ -42,12 +47,8 @@ const TICKS_PER_SECOND = 100;
 
 /** Processor time that all threads of a process have used, in milliseconds; undefined when it is gone, or where there is no /proc. */
 export function processorMsOf(pid: number): number | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
+  const text = procFile(pid, 'stat');
+  if (text === undefined) return undefined;
   // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = Number(fields[11]) + Number(fields[12]);

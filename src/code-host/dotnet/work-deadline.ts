@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { procFile } from './process-usage.js';
 
 /** What the kernel says of the thread that runs uploaded code: the first one of its process. */
 export interface Scheduling {
@@ -10,20 +10,12 @@ export interface Scheduling {
 
 /** Undefined when the process is gone, or where there is no /proc. Costs some 20 µs. */
 export function schedulingOf(pid: number): Scheduling | undefined {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
+  const stat = procFile(pid, 'stat');
+  if (stat === undefined) return undefined;
   // Behind the name, which may hold anything.
   const state = stat.charAt(stat.lastIndexOf(')') + 2);
-  try {
-    const waited = Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]);
-    return { state, waitedMs: Number.isFinite(waited) ? waited / 1e6 : undefined };
-  } catch {
-    return { state, waitedMs: undefined };
-  }
+  const waited = Number(procFile(pid, 'schedstat')?.split(' ')[1]);
+  return { state, waitedMs: Number.isFinite(waited) ? waited / 1e6 : undefined };
 }
 
 /** How a request came to its deadline. */

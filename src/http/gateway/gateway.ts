@@ -43,13 +43,13 @@ export interface GatewayOptions {
 }
 
 /** Which process of a tenant a request is for: its owner unless given, or who notifies of its changes. */
-export type ServedBy = 'owner' | 'notifier';
+export type TenantServer = 'owner' | 'notifier';
 
 /** A request on its way to the owner. */
 export interface ForwardedRequest {
   /** Of the tenant, or of the partition of it that the request is for. */
   readonly slotKey: string;
-  readonly by?: ServedBy;
+  readonly by?: TenantServer;
   readonly requestId: string;
   /** Most bytes of a body; undefined: it has none that matters, or was taken already. */
   readonly bodyLimit: number | undefined;
@@ -95,21 +95,25 @@ export class Gateway {
     this.#options = options;
     this.peers = options.peers;
     this.#pools = new OwnerPools(options.peers.tls);
-    options.ownership.onChange(() => this.#reassigned());
+    options.ownership.onChange(() => {
+      // There are other processes: what is sent to them needs not wait for it.
+      void this.#pools.load();
+      this.#reassigned();
+    });
   }
 
   /** This process serves the tenant, or the partition of it, itself. */
-  serves(slotKey: string, by?: ServedBy): boolean {
+  serves(slotKey: string, by?: TenantServer): boolean {
     return this.#serving(slotKey, by) === 'self';
   }
 
-  #serving(slotKey: string, by: ServedBy = 'owner'): Owner {
+  #serving(slotKey: string, by: TenantServer = 'owner'): Owner {
     const { ownership } = this.#options;
     return by === 'owner' ? ownership.ownerOf(slotKey) : ownership.notifierOf(slotKey);
   }
 
   /** A request that this process refused as not the owner, or could not serve: is there another one for it now? */
-  async movedAway(slotKey: string, error: unknown, by?: ServedBy): Promise<boolean> {
+  async movedAway(slotKey: string, error: unknown, by?: TenantServer): Promise<boolean> {
     if (!(error instanceof StatefoldError) || error.code !== 'UNAVAILABLE') return false;
     if (this.serves(slotKey, by) && error instanceof NotOwnerError) await this.#options.ownership.changed(HEARSAY_MS);
     return !this.serves(slotKey, by);
@@ -239,7 +243,7 @@ export class Gateway {
         headers: forwardedHeaders(request, this.peers, requestId, commandId),
         body: body ?? null,
       };
-      this.#pools.dispatch(url, lasting || !repeatable, options, call);
+      if (!(await this.#pools.dispatch(url, lasting || !repeatable, options, call))) call.cancel('closing');
       return await call.result;
     } finally {
       this.#calls.delete(entry);

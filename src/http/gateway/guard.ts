@@ -8,7 +8,7 @@ import type { AggregateHomes } from '../../tenancy/tenant.js';
 import type { Authenticator } from '../auth.js';
 import type { Body, BodySettings } from '../bodies.js';
 import type { Call, Credentials, ServedBy } from '../route.js';
-import type { ForwardedRequest, Gateway, ServedBy as Server } from './gateway.js';
+import type { ForwardedRequest, Gateway, TenantServer } from './gateway.js';
 import { isForwarded, NOT_OWNER } from './headers.js';
 
 export interface GuardOptions {
@@ -39,7 +39,7 @@ interface Asked {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-const serverOf = ({ servedBy }: Guarded): Server => (servedBy === 'notifier' ? 'notifier' : 'owner');
+const serverOf = ({ servedBy }: Guarded): TenantServer => (servedBy === 'notifier' ? 'notifier' : 'owner');
 
 /**
  * Stands before the handlers with the question of who is to serve a request. One of a tenant that another process owns is

@@ -6,7 +6,7 @@ import type { Refusals } from '../refusals.js';
 import { CLOSE } from '../websocket/connection.js';
 import type { Attempt } from './forward-call.js';
 import { closeFrame, FrameBoundary } from './frame-boundary.js';
-import type { Answerable, Gateway, ServedBy } from './gateway.js';
+import type { Answerable, Gateway, TenantServer } from './gateway.js';
 import { forwardedHeaders, NOT_OWNER, returnedHeaders, targetOf } from './headers.js';
 
 /** How long an owner may take to answer the handshake. */
@@ -31,7 +31,7 @@ export class Tunnels {
     request: IncomingMessage,
     client: Duplex,
     head: Buffer,
-    { tenantId, by, requestId }: { readonly tenantId: string; readonly by: ServedBy; readonly requestId: string },
+    { tenantId, by, requestId }: { readonly tenantId: string; readonly by: TenantServer; readonly requestId: string },
   ): Promise<boolean> {
     const refusal: Record<string, string> = {};
     const answer: Answerable = {

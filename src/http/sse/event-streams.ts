@@ -11,7 +11,7 @@ import { keyUntil, type Authenticator } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
-import type { StreamMemory, StreamsMemory } from '../stream-memory.js';
+import { STREAM_LIMITS, type StreamLimits, type StreamMemory, type StreamsMemory } from '../stream-memory.js';
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
@@ -25,23 +25,14 @@ export interface EventStreamsOptions {
   readonly memory: StreamsMemory;
 }
 
-export interface EventStreamsLimits {
+export interface EventStreamsLimits extends StreamLimits {
   /** Between two keep-alive comments. */
   readonly keepAliveMs: number;
-  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
-  readonly maxBufferedBytes: number;
-  /** How long a full buffer may take to drain. */
-  readonly drainDeadlineMs: number;
   /** What the client is told to wait before it reconnects. */
   readonly retryMs: number;
 }
 
-const DEFAULT_LIMITS: EventStreamsLimits = {
-  keepAliveMs: 20_000,
-  maxBufferedBytes: 1024 * 1024,
-  drainDeadlineMs: 30_000,
-  retryMs: 3_000,
-};
+const DEFAULT_LIMITS: EventStreamsLimits = { ...STREAM_LIMITS, keepAliveMs: 20_000, retryMs: 3_000 };
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
 
@@ -141,7 +132,6 @@ class EventStream<T> implements Subscriber<T>, Beating {
   readonly rereads = true;
   subscription: Subscription | undefined;
   #nextKeepAlive: number;
-  #fullSince: number | undefined;
   #ended = false;
 
   constructor(
@@ -157,8 +147,8 @@ class EventStream<T> implements Subscriber<T>, Beating {
     this.#nextKeepAlive = now() + limits.keepAliveMs;
     response.on('drain', () => {
       memory.settle(response.writableLength);
-      if (this.#fullSince === undefined || this.#ended) return;
-      this.#fullSince = undefined;
+      if (!memory.full || this.#ended) return;
+      memory.drained();
       this.subscription?.resume();
     });
   }
@@ -172,7 +162,7 @@ class EventStream<T> implements Subscriber<T>, Beating {
     if (!this.memory.tryPush(serverSentEvent, this.response.writableLength, this.now())) return 'later';
     if (this.response.write(serverSentEvent) || this.response.writableLength <= this.limits.maxBufferedBytes)
       return true;
-    this.#fullSince = this.now();
+    this.memory.fill(this.now());
     return false;
   }
 
@@ -181,14 +171,10 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   beat(now: number): void {
-    const { drainDeadlineMs } = this.limits;
     this.memory.settle(this.response.writableLength);
     this.memory.beat();
-    if (this.memory.isStalled(now, drainDeadlineMs)) return void this.response.destroy();
-    if (this.#fullSince !== undefined) {
-      if (now - this.#fullSince >= drainDeadlineMs) this.response.destroy();
-      return;
-    }
+    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) return void this.response.destroy();
+    if (this.memory.full) return;
     if (now >= this.keyUntil) return this.end();
     if (now < this.#nextKeepAlive) return;
     this.#nextKeepAlive = now + this.limits.keepAliveMs;
@@ -201,6 +187,6 @@ class EventStream<T> implements Subscriber<T>, Beating {
     this.subscription?.close();
     this.response.end();
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
-    this.#fullSince ??= this.now();
+    this.memory.fill(this.now());
   }
 }

@@ -4,7 +4,7 @@ import { StatefoldError } from '../../core/errors.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
 import type { Followed } from '../followed.js';
-import type { StreamMemory } from '../stream-memory.js';
+import type { StreamLimits, StreamMemory } from '../stream-memory.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
 export const CLOSE = {
@@ -19,13 +19,9 @@ export const CLOSE = {
   tooSlow: 4429,
 } as const;
 
-export interface ConnectionLimits {
+export interface ConnectionLimits extends StreamLimits {
   /** Between two `ping` messages. */
   readonly pingIntervalMs: number;
-  /** Bytes waiting to be written past which nothing more is pushed until they have drained. */
-  readonly maxBufferedBytes: number;
-  /** How long a full buffer may take to drain. */
-  readonly drainDeadlineMs: number;
 }
 
 const MAX_MISSED_PONGS = 2;
@@ -43,7 +39,6 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   #awaitedPongs = 0;
   #framesSincePing = 0;
   #nextPing: number;
-  #fullSince: number | undefined;
   #closingSince: number | undefined;
   #corked = false;
 
@@ -74,11 +69,11 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
       this.socket.send(message, TEXT);
       return true;
     }
-    this.#fullSince = this.now();
+    this.memory.fill(this.now());
     // Writes end in order: when this one is in the kernel, so is all before it.
     this.socket.send(message, TEXT, (error) => {
       if (error !== undefined && error !== null) return;
-      this.#fullSince = undefined;
+      this.memory.drained();
       this.subscription?.resume();
     });
     return false;
@@ -106,16 +101,14 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
       this.close(CLOSE.unauthenticated, 'the API key has expired');
       return;
     }
-    const { drainDeadlineMs } = this.limits;
-    const full = this.#fullSince !== undefined && now - this.#fullSince >= drainDeadlineMs;
-    if (full || this.memory.isStalled(now, drainDeadlineMs)) {
+    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) {
       this.#tooSlow();
       return;
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {
-      if (this.#fullSince === undefined) this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
-      else this.#tooSlow();
+      if (this.memory.full) this.#tooSlow();
+      else this.close(CLOSE.pongsMissed, `${MAX_MISSED_PONGS} pings were not answered`);
       return;
     }
     this.#nextPing = now + this.limits.pingIntervalMs;

@@ -14,7 +14,7 @@ import { keyUntil, type Authenticator, type Principal } from '../auth.js';
 import type { Followed, FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
-import type { StreamsMemory } from '../stream-memory.js';
+import { STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
@@ -34,11 +34,7 @@ export interface StreamServerOptions {
   readonly onConnections?: (open: number) => void;
 }
 
-const DEFAULT_LIMITS: ConnectionLimits = {
-  pingIntervalMs: 20_000,
-  maxBufferedBytes: 1024 * 1024,
-  drainDeadlineMs: 30_000,
-};
+const DEFAULT_LIMITS: ConnectionLimits = { ...STREAM_LIMITS, pingIntervalMs: 20_000 };
 const BEAT_MS = 1_000;
 
 /** A connection as it is ended from outside, whatever its items are. */

@@ -1,4 +1,4 @@
-import { hasContext, type StoredCommit } from '../../core/event.js';
+import { withId, type StoredCommit } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
 import type { CommitValue } from '../../core/records.js';
 import { CommitView } from './commit-records.js';
@@ -56,10 +56,7 @@ export class CommitOfView implements StoredCommit {
   }
 
   get events(): Events {
-    return (this.#events ??= this.#value.events.map((event) => {
-      const eventId = uuidText(event.eventId);
-      return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
-    }));
+    return (this.#events ??= this.#value.events.map((event) => withId(event, uuidText(event.eventId))));
   }
 }
 
@@ -80,9 +77,6 @@ export function storedCommit(offset: number, value: CommitValue, eventIds?: read
     correlationId: value.correlationId ?? undefined,
     causationId: value.causationId ?? undefined,
     metadata: value.metadata ?? undefined,
-    events: value.events.map((event, i) => {
-      const eventId = eventIds?.[i] ?? uuidText(event.eventId);
-      return hasContext(event) ? { ...event, eventId } : { eventId, eventType: event.eventType, data: event.data };
-    }),
+    events: value.events.map((event, i) => withId(event, eventIds?.[i] ?? uuidText(event.eventId))),
   };
 }

@@ -80,31 +80,18 @@ export class CommitView implements CommitValue {
 
   /** All of it, decoded. */
   plain(): CommitValue {
-    const {
-      commandId,
-      keyed,
-      requestHash,
-      aggregateId,
-      aggregateType,
-      baseVersion,
-      timestamp,
-      correlationId,
-      causationId,
-      metadata,
-      events,
-    } = this;
     return {
-      commandId,
-      keyed,
-      requestHash,
-      aggregateId,
-      aggregateType,
-      baseVersion,
-      timestamp,
-      correlationId,
-      causationId,
-      metadata,
-      events,
+      commandId: this.commandId,
+      keyed: this.keyed,
+      requestHash: this.requestHash,
+      aggregateId: this.aggregateId,
+      aggregateType: this.aggregateType,
+      baseVersion: this.baseVersion,
+      timestamp: this.timestamp,
+      correlationId: this.correlationId,
+      causationId: this.causationId,
+      metadata: this.metadata,
+      events: this.events,
     };
   }
 

@@ -51,15 +51,15 @@ export class Fetcher {
     for (let at = from; ;) {
       const { batches, end } = await this.#batches(of, at, maxBytes);
       const records = await recordsOf(batches, at);
-      const through = batches.at(-1)?.end;
+      const next = batches.at(-1)?.end;
       // What was passed on the way stays passed, also where the next answer is another leader's.
-      if (records.length > 0 || through === undefined)
-        return { records, end: Math.max(end, through ?? (at > from ? at : end)) };
-      if (through <= at)
+      if (records.length > 0 || next === undefined)
+        return { records, end: Math.max(end, next ?? (at > from ? at : end)) };
+      if (next <= at)
         throw new InvariantError(
-          `${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${through}`,
+          `${of.topic}-${of.partition}: asked from offset ${at}, the log answered with what ends at ${next}`,
         );
-      at = through; // compaction took all records of these batches
+      at = next; // compaction took all records of these batches
     }
   }
 

@@ -106,9 +106,9 @@ export class KafkaReplication implements Replication {
     for (let i = 0; i < lacking.length; i += COPIED_AT_ONCE) {
       const some = lacking.slice(i, i + COPIED_AT_ONCE);
       await this.#copy(some.map(({ topic, partition }) => ({ topic, partition: partition.partitionId })));
-      for await (const { settled, hopeless } of this.#settled(some, first.copiesWanted)) {
+      for await (const { raised, hopeless } of this.#raised(some, first.copiesWanted)) {
         for (const { topic, why } of hopeless) failed.set(topic, why);
-        if (settled > 0) progress({ done: (done += settled), total: lacking.length });
+        if (raised > 0) progress({ done: (done += raised), total: lacking.length });
       }
     }
     // Not before: with fewer copies than that no append would be taken.
@@ -130,11 +130,11 @@ export class KafkaReplication implements Replication {
   }
 
   /** Waits for these partitions: how many are done with each time that some are, and which can't be. */
-  async *#settled(
+  async *#raised(
     partitions: readonly { readonly topic: string; readonly partition: Partition }[],
     copies: number,
   ): AsyncGenerator<{
-    readonly settled: number;
+    readonly raised: number;
     readonly hopeless: readonly { readonly topic: string; readonly why: string }[];
   }> {
     const { absentMs = ABSENT_MS } = this.#options;
@@ -172,8 +172,8 @@ export class KafkaReplication implements Replication {
         hopeless.push({ topic: one.topic, why });
         return false;
       });
-      const settled = waiting.length - left.length - hopeless.length;
-      if (settled > 0 || hopeless.length > 0) yield { settled, hopeless };
+      const raised = waiting.length - left.length - hopeless.length;
+      if (raised > 0 || hopeless.length > 0) yield { raised, hopeless };
       waiting = left;
       if (left.length > 0) await pause(POLL_MS);
     }

@@ -135,6 +135,10 @@ export class SlotGroup implements Ownership {
     return this.#asOwner(owner);
   }
 
+  owns(slotKey: string): boolean {
+    return this.ownerOf(slotKey) === 'self';
+  }
+
   standsBy(slotKey: string): boolean {
     const standby = this.#placed('standbys', slotKey);
     return standby !== undefined && this.#asOwner(standby) === 'self';

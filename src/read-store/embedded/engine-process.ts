@@ -6,20 +6,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createInterface } from 'node:readline';
 import { Engine } from './engine.js';
-import { HttpInterface } from './http-interface.js';
+import { HttpInterface, type HttpInterfaceOptions } from './http-interface.js';
 
-export interface EngineProcessSettings {
+export interface EngineProcessSettings extends Omit<HttpInterfaceOptions, 'engine' | 'owner'> {
   readonly directory: string;
   readonly port: number;
   readonly user: string;
   readonly password: string;
   readonly memoryLimit: number;
-  readonly queries: number;
-  readonly reserved: number;
-  readonly queueMs: number;
-  readonly maxInsertBytes: number;
-  readonly maxQueryBytes: number;
-  readonly stallMs: number;
 }
 
 export type EngineProcessMessage =

@@ -4,7 +4,7 @@ import type { TenantFeed, TenantFeeds } from '../feed/tenant-feeds.js';
 import type { ActivityNotes } from './activity.js';
 import type { Tenants } from './tenant.js';
 
-export interface ChangeFeedsOptions {
+export interface NotifiedTenantsOptions {
   readonly tenants: Tenants & {
     /** The standby of a tenant, once it follows. */
     standby(tenantId: string): TenantFeed | undefined;
@@ -12,7 +12,7 @@ export interface ChangeFeedsOptions {
     standBy(tenantId: string): Promise<void>;
     onFollowed(listener: (feed: TenantFeed) => void): void;
   };
-  readonly ownership: Pick<Ownership, 'ownerOf' | 'notifierOf'>;
+  readonly ownership: Pick<Ownership, 'owns' | 'notifierOf'>;
   /** Where it is noted that a tenant of another process is wanted. */
   readonly activity: Pick<ActivityNotes, 'note'>;
   /** After how long. */
@@ -20,11 +20,11 @@ export interface ChangeFeedsOptions {
 }
 
 /**
- * The changes of the tenants that this process notifies: those that it owns, and those of others, of which it keeps a standby
+ * The tenants of which this process notifies clients: those that it owns, and those of others, of which it keeps a standby
  * as long as someone here wants their changes.
  */
-export class ChangeFeeds implements TenantFeeds {
-  readonly #options: ChangeFeedsOptions;
+export class NotifiedTenants implements TenantFeeds {
+  readonly #options: NotifiedTenantsOptions;
   /** When changes of another process's tenant were asked for last. */
   readonly #asked = new Map<string, number>();
   /** Tenants that someone here follows, and how many do. */
@@ -32,7 +32,7 @@ export class ChangeFeeds implements TenantFeeds {
   readonly #sweeper: NodeJS.Timeout;
   #unwanted: ((tenantId: string) => void) | undefined;
 
-  constructor(options: ChangeFeedsOptions) {
+  constructor(options: NotifiedTenantsOptions) {
     this.#options = options;
     this.#sweeper = setInterval(() => this.#sweep(), Math.max(1000, options.idleMs / 4)).unref();
   }
@@ -44,7 +44,7 @@ export class ChangeFeeds implements TenantFeeds {
 
   async open(tenantId: string): Promise<TenantFeed> {
     const { tenants, ownership, activity } = this.#options;
-    if (ownership.ownerOf(tenantId) === 'self') return tenants.open(tenantId);
+    if (ownership.owns(tenantId)) return tenants.open(tenantId);
     if (ownership.notifierOf(tenantId) !== 'self')
       throw new NotOwnerError('another process notifies of the tenant now; send the request again');
     const asked = this.#asked.has(tenantId);
@@ -100,7 +100,7 @@ export class ChangeFeeds implements TenantFeeds {
   get wanted(): readonly string[] {
     const { ownership } = this.#options;
     return [...new Set([...this.#asked.keys(), ...this.#kept.keys()])].filter(
-      (tenantId) => this.wants(tenantId) && ownership.ownerOf(tenantId) !== 'self',
+      (tenantId) => this.wants(tenantId) && !ownership.owns(tenantId),
     );
   }
 
