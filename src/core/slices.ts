@@ -1,3 +1,5 @@
+import { eventLoop, type WorkKind } from './event-loop.js';
+
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
 export type Sliced<T> = Generator<void, T, void>;
 
@@ -35,12 +37,24 @@ export function timedSlice<T>(
   first: number,
   each: (item: T, index: number) => void,
   now: () => number = () => performance.now(),
+  sliceMs = SLICE_MS,
 ): number {
-  const until = now() + SLICE_MS;
+  const until = now() + sliceMs;
   for (let index = first; index < items.length;) {
     const look = Math.min(items.length, index + ITEMS_PER_LOOK);
     for (; index < look; index++) each(items[index] as T, index);
     if (now() >= until) return index;
   }
   return items.length;
+}
+
+/** What nobody waits for gives way sooner, milliseconds. */
+const SHORT_SLICE_MS = 2;
+
+/** Does the work for each item, in their order, a short slice on a turn of the event loop. */
+export async function overSlices<T>(kind: WorkKind, items: readonly T[], work: (item: T) => void): Promise<void> {
+  for (let at = 0; at < items.length;) {
+    at = eventLoop.slice(kind, () => timedSlice(items, at, work, undefined, SHORT_SLICE_MS));
+    if (at < items.length) await nextTurn();
+  }
 }

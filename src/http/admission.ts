@@ -4,6 +4,7 @@ import type { RequiredScope } from '../core/scopes.js';
 import { Authenticator, type Principal } from './auth.js';
 import { quotasOf, type QuotaSettings } from '../catalog/tenant-quotas.js';
 import type { QuotaOf } from '../core/quotas.js';
+import { Turns } from '../core/turns.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { Pace } from './pace.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
@@ -23,6 +24,8 @@ export class Admission {
   readonly requests: Pace;
   /** Of events that are appended. */
   readonly events: Pace;
+  /** Whose request begins when. */
+  readonly turns = new Turns();
   /** Connections that wait for something. */
   readonly connections: ConcurrencyQuota;
   /** What requests may hold in memory; without it nothing is bounded. */

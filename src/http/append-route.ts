@@ -5,6 +5,7 @@ import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/eve
 import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
+import type { Turns } from '../core/turns.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
@@ -26,6 +27,8 @@ export interface AppendRouteOptions {
   /** The tenant's paces, of requests and of events. */
   readonly requests: Pick<Pace, 'take'>;
   readonly events: Pick<Pace, 'take'>;
+  /** Without it each request begins as it comes. */
+  readonly turns?: Turns;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
   /** Without it nothing is bounded. */
@@ -56,7 +59,7 @@ const MAX_CONFLICTS = 1_000;
  * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, requests, events, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
+  const { authenticator, requests, events, turns, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
   /** A body that is long, or may be, is held of the tenant's budget while it arrives; then the writer holds what it says. */
   const readHeld = async (request: IncomingMessage, tenantId: string): Promise<Buffer> => {
     const length = declaredLength(request);
@@ -93,6 +96,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     const here = known !== undefined && !authenticator.isSuspended(known.tenantId);
     const { tenantId } = here ? known : await authenticator.admit(request, APPENDING);
     if (here) authenticator.permit(known, APPENDING);
+    const turn = turns?.enter(tenantId, costOf(request));
+    if (turn !== undefined) await turn;
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.
@@ -187,6 +192,13 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     }
     answerJson(response, 201, requestId, withState(head, result));
   };
+}
+
+/** Of a turn: an append is about one unit, and one more for each 4 KiB of its body. */
+const UNIT_BYTES = 4096;
+function costOf(request: IncomingMessage): number {
+  const length = declaredLength(request);
+  return 1 + (Number.isNaN(length) ? 1 : length / UNIT_BYTES);
 }
 
 const singleHead = (result: AppendResult): string =>

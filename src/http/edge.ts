@@ -36,6 +36,8 @@ export interface Edge {
 
 /** What a process without clients answers to those who watch it. */
 const PROBES = new Set(ROUTES.filter(({ probe }) => probe).map(({ path }) => path));
+/** Of a turn: what a socket that is upgraded costs, about. */
+const UPGRADE_COST = 4;
 /** Answered before the router, which is not cheap enough for them. */
 const HOT = new Map(ROUTES.filter(({ servedBy }) => servedBy === 'appended').map((route) => [route.path, route]));
 const pathOf = (url: string): string => {
@@ -52,7 +54,7 @@ const notForClients = (): StatefoldError =>
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, ownership, peers, logger, observer, channels } = options;
-  const { authenticator, requests, events } = admission;
+  const { authenticator, requests, events, turns } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
     ownership,
@@ -68,6 +70,7 @@ export function createEdge(options: EdgeOptions): Edge {
     authenticator,
     requests,
     events,
+    turns,
     tenants,
     gateway,
     memory: admission.memory,
@@ -94,6 +97,7 @@ export function createEdge(options: EdgeOptions): Edge {
     rooms: ROOMS,
     dependencies,
     authenticate: (request, scope) => admission.admit(request, scope),
+    turns,
     requireAdmin,
     settings,
     refusals,
@@ -143,10 +147,16 @@ export function createEdge(options: EdgeOptions): Edge {
     }
     const by = found.servedBy === 'notifier' ? 'notifier' : 'owner';
     const known = authenticator.find(request);
-    if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by))
-      return void found.take(request, socket, head, requestId);
     const ignore = (): void => undefined;
     socket.on('error', ignore);
+    const take = (): void => {
+      socket.off('error', ignore);
+      if (!socket.destroyed) void found.take(request, socket, head, requestId);
+    };
+    if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by)) {
+      const turn = turns.enter(known.tenantId, UPGRADE_COST);
+      return void (turn === undefined ? take() : turn.then(take));
+    }
     authenticator
       .admit(request, found.scope)
       .then(({ tenantId }) => tunnels.connect(request, socket, head, { tenantId, by, requestId }))
@@ -158,9 +168,8 @@ export function createEdge(options: EdgeOptions): Edge {
       })
       .then(
         (answered) => {
-          socket.off('error', ignore);
-          if (answered || socket.destroyed) return;
-          void found.take(request, socket, head, requestId);
+          if (answered) socket.off('error', ignore);
+          else take();
         },
         () => socket.destroy(),
       );

@@ -5,6 +5,7 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import { match } from 'path-to-regexp';
 import type { RequiredScope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
+import type { Turns } from '../core/turns.js';
 import { requestIdOf } from './answer.js';
 import type { Principal } from './auth.js';
 import type { BodySettings } from './bodies.js';
@@ -18,6 +19,8 @@ export interface RouterOptions<D> {
   readonly dependencies: D;
   /** Takes a request off its tenant's rate too. @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN, RATE_LIMITED */
   readonly authenticate: (request: IncomingMessage, scope: RequiredScope) => Principal;
+  /** When a request of a tenant begins; as it comes without it. */
+  readonly turns?: Turns;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly settings: BodySettings;
@@ -27,6 +30,9 @@ export interface RouterOptions<D> {
   /** `route` is the path of the route as express writes it, never an id; `none` where no route matched, or another process answered. */
   readonly onAnswered?: ((route: string, method: string, status: number, seconds: number) => void) | undefined;
 }
+
+/** Of a turn: what a request costs, about, before it is known what it answers. */
+const COST = 2;
 
 /** `/events/{aggregateId}` as express and its matcher write it: `/events/:aggregateId`. */
 export const expressPath = (path: string): string => path.replace(PATH_PARAMETER, ':$1');
@@ -85,14 +91,17 @@ function byPath<D>(routes: readonly RouteOf<D>[]): [path: string, routes: RouteO
 
 function handlerOf<D>(
   route: RouteOf<D>,
-  { dependencies, guard, authenticate, requireAdmin, settings }: RouterOptions<D>,
+  { dependencies, guard, authenticate, turns, requireAdmin, settings }: RouterOptions<D>,
   onElsewhere: (response: ServerResponse) => void,
 ): RequestHandler {
   if (route.credentials === 'tenant' && route.scope === undefined)
     throw new Error(`${route.method} ${route.path} does not say which scope it asks of a key`);
   const serve = async (call: Call): Promise<void> => {
-    if (route.credentials === 'tenant') call.admit(authenticate(call.request, call.scope));
-    else if (route.credentials === 'admin') requireAdmin(call.request);
+    if (route.credentials === 'tenant') {
+      call.admit(authenticate(call.request, call.scope));
+      const turn = turns?.enter(call.tenantId, COST);
+      if (turn !== undefined) await turn;
+    } else if (route.credentials === 'admin') requireAdmin(call.request);
     await route.serve(dependencies, call);
   };
   return async (request, response) => {

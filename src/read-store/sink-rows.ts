@@ -1,5 +1,6 @@
 import type { Change } from '../core/change.js';
 import type { StoredCommit } from '../core/event.js';
+import { overSlices } from '../core/slices.js';
 import {
   bytesOfRow,
   type AggregateStateRow,
@@ -44,8 +45,8 @@ export class Rows {
     return this.#bytes;
   }
 
-  addCommits(tenant: string, commits: readonly StoredCommit[]): void {
-    for (const commit of commits) {
+  addCommits(tenant: string, commits: readonly StoredCommit[]): Promise<void> {
+    return overSlices('read_store', commits, (commit) => {
       let version = commit.baseVersion;
       for (const event of commit.events) {
         const metadata = event.metadata ?? commit.metadata ?? null;
@@ -66,7 +67,7 @@ export class Rows {
         this.#events.push(row);
         this.#bytes += bytesOfRow(row);
       }
-    }
+    });
   }
 
   addStates(tenant: string, states: Awaited<ReturnType<SinkSource['aggregateStates']>>): void {
@@ -86,9 +87,9 @@ export class Rows {
   }
 
   /** A change that is a fault is no change of state: subscribers don't get it, and the last good state is there already. */
-  addChanges(tenant: string, changes: readonly Change[]): void {
-    for (const change of changes) {
-      if (change.fault !== undefined) continue;
+  addChanges(tenant: string, changes: readonly Change[]): Promise<void> {
+    return overSlices('read_store', changes, (change) => {
+      if (change.fault !== undefined) return;
       const state: ProjectionStateRow = {
         tenant,
         projection_id: change.projectionId,
@@ -110,7 +111,7 @@ export class Rows {
       const key = JSON.stringify([change.projectionId, change.className, change.key]);
       this.#projectionStates.set(key, state);
       this.#bytes += 2 * bytesOfRow(state);
-    }
+    });
   }
 }
 

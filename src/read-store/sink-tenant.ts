@@ -140,7 +140,7 @@ export class SinkTenant {
     const { tenantId } = this.source;
     await attempt('events', async (from) => {
       const page = await commitsFrom(from);
-      rows.addCommits(tenantId, page.commits);
+      await rows.addCommits(tenantId, page.commits);
       gathered.dropped.push(...page.dropped);
       return page.end;
     });
@@ -154,7 +154,7 @@ export class SinkTenant {
     });
     await attempt('changes', async (from) => {
       const page = await answered(this.source.changes.read(from, { bytes: maxBytes }), this.#deadlineMs, 'the changes');
-      rows.addChanges(
+      await rows.addChanges(
         tenantId,
         page.items.filter(({ projectionId }) => this.source.projectionExists(projectionId)),
       );

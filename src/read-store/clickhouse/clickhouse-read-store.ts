@@ -1,4 +1,3 @@
-import { eventLoop } from '../../core/event-loop.js';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -132,7 +131,7 @@ export class ClickHouseReadStore implements ReadStore {
   }
 
   async #write(block: Block, emptyJson: boolean): Promise<void> {
-    const { columns, bytes } = eventLoop.slice('read_store', () => encodeBlock(block, emptyJson));
+    const { columns, bytes } = await encodeBlock(block, emptyJson);
     const signal = AbortSignal.timeout(this.#deadlineMs);
     const { stream } = await this.#connected().exec({
       query: `INSERT INTO ${block.table} (${columns.join(', ')}) FORMAT RowBinary`,

@@ -1,3 +1,4 @@
+import { overSlices } from '../../core/slices.js';
 import {
   bytesOfRow,
   type AggregateStateRow,
@@ -153,8 +154,8 @@ export interface EncodedBlock {
   readonly bytes: Buffer;
 }
 
-/** @param emptyJson the JSON columns are given, as `{}`: for a row that the engine refuses to derive them for. */
-export function encodeBlock(block: Block, emptyJson = false): EncodedBlock {
+/** A few milliseconds at a time. @param emptyJson the JSON columns are given, as `{}`: for a row that the engine refuses to derive them for. */
+export function encodeBlock(block: Block, emptyJson = false): Promise<EncodedBlock> {
   const extra = emptyJson ? JSON_COLUMNS[block.table] : [];
   let estimate = block.rows.length * 128;
   for (const row of block.rows) estimate += bytesOfRow(row);
@@ -170,16 +171,16 @@ export function encodeBlock(block: Block, emptyJson = false): EncodedBlock {
   }
 }
 
-function encode<Row>(
+async function encode<Row>(
   table: Table<Row>,
   rows: readonly Row[],
   extra: readonly string[],
   estimate: number,
-): EncodedBlock {
+): Promise<EncodedBlock> {
   const writer = new RowBinaryWriter(estimate);
-  for (const row of rows) {
+  await overSlices('read_store', rows, (row) => {
     for (const [, write] of table.columns) write(writer, row);
     for (const _ of extra) writer.string('{}');
-  }
+  });
   return { columns: [...table.columns.map(([name]) => name), ...extra], bytes: writer.finish() };
 }

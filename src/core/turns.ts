@@ -1,0 +1,110 @@
+/** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
+interface Waiting {
+  readonly cost: number;
+  go(): void;
+}
+
+/** Of a tenant that has had a turn in this round of the loop, or waits for one. */
+interface Share {
+  readonly waiting: Waiting[];
+  /** What it may take at its turn; it is saved up only while it waits. */
+  deficit: number;
+  /** What it has taken in this round. */
+  spent: number;
+}
+
+export interface TurnsOptions {
+  /** What all tenants may take together in a round in which some wait, units. */
+  readonly round?: number;
+  /** What a tenant that has nothing waiting takes at once in a round, units, while others wait or not. */
+  readonly atOnce?: number;
+  /** Runs the work in the next round of the loop, behind what came in by then. */
+  readonly nextRound?: (work: () => void) => void;
+}
+
+const ROUND = 16;
+const AT_ONCE = 8;
+
+/**
+ * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
+ * and waits in a queue of its own past that. Queues are served by deficit round robin, a bounded amount a round, so that what others
+ * send meanwhile is read, and begins, in between. However much a tenant sends, another one's request waits for one round at most.
+ */
+export class Turns {
+  readonly #round: number;
+  readonly #atOnce: number;
+  readonly #nextRound: (work: () => void) => void;
+  readonly #shares = new Map<string, Share>();
+  #waiting = 0;
+  /** What all have taken in this round. */
+  #spent = 0;
+  #ends = false;
+
+  constructor({ round = ROUND, atOnce = AT_ONCE, nextRound = (work) => void setImmediate(work) }: TurnsOptions = {}) {
+    this.#round = round;
+    this.#atOnce = atOnce;
+    this.#nextRound = nextRound;
+  }
+
+  /** How many wait for their turn, of all tenants. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
+  enter(tenantId: string, cost: number): Promise<void> | undefined {
+    let share = this.#shares.get(tenantId);
+    if (share === undefined) this.#shares.set(tenantId, (share = { waiting: [], deficit: 0, spent: 0 }));
+    if (!this.#ends) this.#endRound();
+    if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#atOnce)) {
+      share.spent += cost;
+      this.#spent += cost;
+      return undefined;
+    }
+    const { waiting } = share;
+    this.#waiting++;
+    return new Promise((resolve) => waiting.push({ cost, go: resolve }));
+  }
+
+  #endRound(): void {
+    this.#ends = true;
+    this.#nextRound(() => {
+      this.#ends = false;
+      this.#serve();
+    });
+  }
+
+  /** Begins a round: what waits has its turn, as far as the round goes. */
+  #serve(): void {
+    this.#spent = 0;
+    for (const [tenantId, share] of this.#shares) {
+      share.spent = 0;
+      if (share.waiting.length === 0) this.#shares.delete(tenantId);
+    }
+    if (this.#waiting === 0) return;
+    this.#endRound();
+    while (this.#waiting > 0 && this.#spent < this.#round)
+      for (const [tenantId, share] of [...this.#shares]) {
+        if (this.#spent >= this.#round) break;
+        if (share.waiting.length === 0) continue;
+        share.deficit += this.#round / this.#shares.size;
+        this.#take(share);
+        // Whoever had its turn stands behind the others in the next round.
+        this.#shares.delete(tenantId);
+        this.#shares.set(tenantId, share);
+      }
+  }
+
+  #take(share: Share): void {
+    for (let next = share.waiting[0]; next !== undefined && next.cost <= share.deficit; next = share.waiting[0]) {
+      share.waiting.shift();
+      share.deficit -= next.cost;
+      share.spent += next.cost;
+      this.#spent += next.cost;
+      this.#waiting--;
+      next.go();
+      if (this.#spent >= this.#round) return;
+    }
+    if (share.waiting.length === 0) share.deficit = 0;
+  }
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import test from 'node:test';
+import { Api, success } from '../support/api.js';
+import { ADMIN_KEY, API_KEY, startService, until } from '../support/service.js';
+
+/** A connection that is open, so that a request costs one write, which the service reads as it comes. */
+class Line {
+  #received = '';
+  #answered: (() => void) | undefined;
+  #failed: ((error: Error) => void) | undefined;
+
+  private constructor(readonly socket: Socket) {
+    socket.setNoDelay(true);
+    socket.on('error', (error) => this.#failed?.(error));
+    socket.on('data', (chunk: Buffer) => {
+      this.#received += chunk.toString('latin1');
+      const [head = '', ...body] = this.#received.split('\r\n\r\n');
+      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? Number.NaN);
+      if (body.join('\r\n\r\n').length < length || Number.isNaN(length)) return;
+      assert.match(head, /^HTTP\/1\.1 20[01] /);
+      this.#received = '';
+      this.#answered?.();
+    });
+  }
+
+  static async open(port: number): Promise<Line> {
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    return new Line(socket);
+  }
+
+  /** Resolves when the answer is there. */
+  ask(request: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#answered = resolve;
+      this.#failed = reject;
+      this.socket.write(request);
+    });
+  }
+}
+
+const append = (key: string, path: string, body: object): string => {
+  const text = JSON.stringify(body);
+  return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+};
+const read = (key: string, path: string): string =>
+  `GET ${path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\n\r\n`;
+
+const ROUNDS = 9;
+const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+
+// How long anything takes depends on the machine; who is answered before whom does not.
+test('whoever sends little is not behind those who send much', async (t) => {
+  const service = await startService(t, { env: { ANSWER_DEADLINE_MS: '60000' } });
+  const port = Number(new URL(service.url).port);
+  const { apiKey: flooding } = success(
+    await new Api(service, null).request('POST', '/admin/tenants', {
+      body: { tenantId: 'flood' },
+      headers: { 'x-admin-key': ADMIN_KEY },
+    }),
+    201,
+  ).json<{ apiKey: string }>();
+  const events = Array.from({ length: 200 }, (_, n) => ({ eventType: 'Made', data: { n, fill: 'f'.repeat(50) } }));
+  const flood = new Api(service, flooding);
+  success(await flood.post('/events/batch', { aggregateId: 'read-1', events }), 201);
+  await new Api(service).append('calm-1', 'Made');
+  const calm = await Line.open(port);
+  t.after(() => calm.socket.destroy());
+
+  for (const [name, count, request] of [
+    [
+      'appends',
+      200,
+      (i: number) => append(flooding, '/events', { aggregateId: `a-${i}`, eventType: 'Made', data: {} }),
+    ],
+    ['batches', 60, (i: number) => append(flooding, '/events/batch', { aggregateId: `b-${i}`, events })],
+    ['reads', 120, () => read(flooding, '/events/read-1')],
+  ] as const)
+    await t.test(`beside a burst of ${count} ${name}`, async () => {
+      const lines = await Promise.all(Array.from({ length: count }, () => Line.open(port)));
+      const shares: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        let answered = 0;
+        // All of the burst is written before the one request that is looked at.
+        const burst = lines.map((line, i) => line.ask(request(i)).then(() => answered++));
+        await calm.ask(append(API_KEY, '/events', { aggregateId: `calm-${round}`, eventType: 'Made', data: {} }));
+        shares.push(answered / count);
+        await Promise.all(burst);
+        assert.equal(answered, count);
+      }
+      for (const line of lines) line.socket.destroy();
+      await until(() => lines.every(({ socket }) => socket.destroyed));
+      const seen = `it was answered when ${shares.map((share) => `${Math.round(100 * share)}%`).join(', ')} of the burst were`;
+      assert.ok(median(shares) <= 0.5, seen);
+      // A round in which the processor was elsewhere, between the two writes say, tells nothing.
+      assert.ok(shares.filter((share) => share > 0.75).length <= 2, seen);
+    });
+});

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { inSlices, mapped, overSlices } from '../../src/core/slices.js';
+import { Turns } from '../../src/core/turns.js';
+
+/** Turns whose rounds end when the test says so, and what began, in order. */
+function world(round = 16, atOnce = 8) {
+  const rounds: (() => void)[] = [];
+  const began: string[] = [];
+  const turns = new Turns({ round, atOnce, nextRound: (work) => void rounds.push(work) });
+  const ask = (name: string, cost = 1): void => {
+    const turn = turns.enter(name.split(' ', 1)[0] as string, cost);
+    if (turn === undefined) began.push(name);
+    else void turn.then(() => began.push(name));
+  };
+  /** Ends the round, and lets begin what has its turn in the next one. */
+  const next = async (): Promise<string[]> => {
+    const before = began.length;
+    for (const work of rounds.splice(0)) work();
+    await Promise.resolve();
+    return began.slice(before);
+  };
+  return { turns, began, ask, next, rounds };
+}
+
+describe('turns', () => {
+  it('let begin at once what is little, and costs no round while nothing is asked', async () => {
+    const { began, ask, next, rounds, turns } = world();
+    for (let i = 0; i < 8; i++) ask(`a ${i}`);
+    assert.equal(began.length, 8);
+    assert.equal(rounds.length, 1);
+    assert.deepEqual(await next(), []);
+    assert.equal(rounds.length, 0);
+    for (let i = 0; i < 8; i++) ask(`a ${i}`);
+    assert.equal(began.length, 16);
+    assert.equal(turns.waiting, 0);
+  });
+
+  it('make a tenant that asks for much wait, in its order, and nobody else', async () => {
+    const { began, ask, next, turns } = world();
+    for (let i = 0; i < 100; i++) ask(`a ${i}`);
+    assert.equal(began.length, 8);
+    assert.equal(turns.waiting, 92);
+    ask('b 0');
+    assert.equal(began.at(-1), 'b 0');
+    const all = [...began];
+    for (let rounds = 0; turns.waiting > 0; rounds++) {
+      assert.ok(rounds < 7, 'sixteen a round');
+      ask(`b ${rounds + 1}`);
+      assert.equal(began.at(-1), `b ${rounds + 1}`);
+      const more = await next();
+      assert.ok(more.length <= 16);
+    }
+    assert.deepEqual(
+      began.filter((name) => name.startsWith('a')),
+      Array.from({ length: 100 }, (_, i) => `a ${i}`),
+    );
+    assert.ok(all.length > 0);
+  });
+
+  it('share a round among those who wait by cost, not by count', async () => {
+    const { ask, next, turns } = world(16, 1);
+    for (let i = 0; i < 40; i++) {
+      ask(`small ${i}`, 1);
+      ask(`large ${i}`, 4);
+    }
+    const taken = { small: 0, large: 0 };
+    for (let rounds = 0; rounds < 4; rounds++)
+      for (const name of await next())
+        taken[name.split(' ', 1)[0] as 'small' | 'large'] += name.startsWith('l') ? 4 : 1;
+    assert.ok(turns.waiting > 0);
+    assert.ok(Math.abs(taken.small - taken.large) <= 8, `${taken.small} and ${taken.large}`);
+    assert.ok(taken.small + taken.large >= 4 * 12);
+  });
+
+  it('let begin what costs more than a round, in its time', async () => {
+    const { began, ask, next, turns } = world(4, 2);
+    ask('a 0', 100);
+    assert.deepEqual(began, ['a 0']);
+    ask('a 1', 100);
+    ask('b 0');
+    ask('a 2', 1);
+    assert.deepEqual(began, ['a 0', 'b 0']);
+    while (turns.waiting > 0) await next();
+    assert.deepEqual(began, ['a 0', 'b 0', 'a 1', 'a 2']);
+  });
+
+  it('with many who flood, each of them goes on', async () => {
+    const { ask, next, turns } = world();
+    for (let tenant = 0; tenant < 50; tenant++) for (let i = 0; i < 20; i++) ask(`t${tenant} ${i}`);
+    const seen = new Map<string, number>();
+    for (let rounds = 0; turns.waiting > 300; rounds++) {
+      assert.ok(rounds < 100);
+      for (const name of await next()) {
+        const tenant = name.split(' ', 1)[0] as string;
+        seen.set(tenant, (seen.get(tenant) ?? 0) + 1);
+      }
+    }
+    const counts = Array.from({ length: 50 }, (_, i) => seen.get(`t${i}`) ?? 0);
+    assert.ok(Math.min(...counts) > 0 && Math.max(...counts) - Math.min(...counts) <= 4, counts.join(' '));
+  });
+});
+
+describe('work over a list', () => {
+  it('is done for each item in order, and lets others in between', async () => {
+    let others = 0;
+    let stop = false;
+    const other = (): void => {
+      others++;
+      if (!stop) setImmediate(other);
+    };
+    setImmediate(other);
+    const done: number[] = [];
+    const items = Array.from({ length: 200 }, (_, i) => i);
+    // Each item takes a part of a slice: several slices, whatever the machine does.
+    await overSlices('read_store', items, (item) => {
+      done.push(item);
+      for (const until = performance.now() + 0.2; performance.now() < until;);
+    });
+    stop = true;
+    assert.deepEqual(done, items);
+    assert.ok(others >= 5, `${others} turns of others`);
+    await overSlices('read_store', [], () => assert.fail('there is nothing'));
+    assert.deepEqual(await inSlices(mapped([1, 2], (n) => 2 * n)), [2, 4]);
+  });
+});
