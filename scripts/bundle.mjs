@@ -11,8 +11,11 @@ const target = compiled('program');
 const PROGRAMS = ['src/main.js', 'src/snapshots/section-worker.js', 'src/read-store/embedded/engine-process.js'];
 /** The image has no tests. */
 const OF_TESTS = ['test/support/faulty-service.js'];
-/** They look for native parts around themselves, or are large and rarely used. */
-const APART = ['lmdb', 'chdb', 'archiver', 'pino-pretty'];
+/**
+ * They look for native parts around themselves, or are large and rarely used. What is imported when it is needed must be here: of a
+ * package of CommonJS that is put into a bundle `import()` gives no names.
+ */
+const APART = ['lmdb', 'chdb', 'archiver', 'pino-pretty', 'undici'];
 
 const { metafile } = await build({
   entryPoints: [...PROGRAMS, ...OF_TESTS].map((path) => compiled(path)).filter((path) => existsSync(path)),

@@ -52,7 +52,9 @@ export class Turns {
   }
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
-  enter(tenantId: string, cost: number): Promise<void> | undefined {
+  enter(tenantId: string, wanted: number): Promise<void> | undefined {
+    // What takes more than a round, takes a round.
+    const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);
     if (share === undefined) this.#shares.set(tenantId, (share = { waiting: [], deficit: 0, spent: 0 }));
     if (!this.#ends) this.#endRound();
@@ -87,7 +89,8 @@ export class Turns {
       for (const [tenantId, share] of [...this.#shares]) {
         if (this.#spent >= this.#round) break;
         if (share.waiting.length === 0) continue;
-        share.deficit += this.#round / this.#shares.size;
+        // At least a unit: however many wait, one of them is served after a few passes.
+        share.deficit += Math.max(1, this.#round / this.#shares.size);
         this.#take(share);
         // Whoever had its turn stands behind the others in the next round.
         this.#shares.delete(tenantId);

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../../core/errors.js';
-import type { Peers } from './peers.js';
 
 /** Set on what one process sends on to another, which then never sends it further, with the proof of `Peers`: from anybody else it is refused. */
 export const FORWARDED = 'statefold-forwarded';
@@ -53,7 +52,7 @@ export function forwardedCommandId(request: IncomingMessage): string | undefined
 /** Headers of the forwarded request, names and values in turn. */
 export function forwardedHeaders(
   request: IncomingMessage,
-  peers: Pick<Peers, 'proof'>,
+  peers: { proof(method: string, target: string, headers: readonly string[]): string },
   requestId: string,
   commandId?: string,
 ): string[] {
