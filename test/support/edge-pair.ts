@@ -174,7 +174,13 @@ export async function edgePair(t: Pick<TestContext, 'after'>, options: EdgePairO
       assembly === undefined ? Promise.reject(new Error('there is no code')) : Promise.resolve(assembly),
   };
   const node = (name: 'a' | 'b'): Promise<EdgeNode> => {
-    const env = { PORT: '0', TENANT_CONNECTIONS: '100', FOLD_DEADLINE_MS: '1000', ...options.env, ...options.envOf?.[name] };
+    const env = {
+      PORT: '0',
+      TENANT_CONNECTIONS: '100',
+      FOLD_DEADLINE_MS: '1000',
+      ...options.env,
+      ...options.envOf?.[name],
+    };
     const ofNode = testGround({ directory: join(directory, name), env, owner: name });
     // They end before what they share.
     ground.shutdown.add(`node ${name}`, () => ofNode.close());
