@@ -1,4 +1,6 @@
 import { quotasOf } from '../catalog/tenant-quotas.js';
+import { StatefoldError } from '../core/errors.js';
+import { within } from '../core/within.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
@@ -28,7 +30,16 @@ export function openDeployments(
     endpoints,
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
     quotaOf: quotasOf(catalog, settings),
-    storageRefusal: async (tenantId) => (await tenants.open(tenantId)).storageRefusal,
+    storageRefusal: async (tenantId) => {
+      const tenant = await within(tenants.open(tenantId), settings.answerDeadlineMs);
+      if (tenant === undefined)
+        throw new StatefoldError(
+          'UNAVAILABLE',
+          'the tenant is being opened, and what it may store is not known yet; nothing was kept, send the upload again',
+          { retryAfterSeconds: 5 },
+        );
+      return tenant.storageRefusal;
+    },
     clock,
     logger,
     observer: metrics.deployments,

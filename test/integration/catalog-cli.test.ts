@@ -90,7 +90,10 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
       string
     >;
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
-    assert.match(await ok('keys', 'list', 'acme'), new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +-$`, 'm'));
+    assert.match(
+      await ok('keys', 'list', 'acme'),
+      new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +- +all +20\\S+ +- +-$`, 'm'),
+    );
     await fails(/^This ends the key .* Nobody is here to be asked: say --yes\.\n$/, 'keys', 'revoke', 'acme', keyId);
     await fails(/NOT_FOUND[^]*The tenant comes first, then the key/, 'keys', 'revoke', keyId, 'acme', '--yes');
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 200);
@@ -98,7 +101,7 @@ test('tenants, keys and SQL of a real service, with the admin key that it keeps 
     assert.equal((await service.get('/auth/whoami', { key: apiKey })).status, 401);
     assert.match(
       await ok('keys', 'list', 'acme'),
-      new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +20\\S+ +20\\S+$`, 'm'),
+      new RegExp(`^${keyId} +${apiKey.slice(0, 11)} +- +all +20\\S+ +- +20\\S+$`, 'm'),
     );
     await fails(/NOT_FOUND/, 'keys', 'revoke', 'default', keyId, '--yes');
     await fails(/NOT_FOUND/, 'keys', 'list', 'nobody');

@@ -11,6 +11,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import type { Draft } from '../../src/log/journal/partition-handler.js';
+import { PRODUCE } from '../../src/projections/portions.js';
 import { ManyKeysWorld, PROJECTION } from '../support/many-keys-world.js';
 import { ROOT, temporaryDirectory, until } from '../support/service.js';
 
@@ -218,8 +219,9 @@ test('followers are told of changes that were written together when the states o
     void seat.states().then((states) => seen.push([items.length, states.size]));
   });
   t.after(stop);
-  await w.append(seat, 400);
+  // As many as one produce takes.
+  await w.append(seat, PRODUCE.changes);
   await until(() => seen.length > 0);
-  assert.deepEqual(seen, [[400, 400]], 'of 400 keys one was there before');
-  assert.equal((await seat.told()).length, before.length + 400);
+  assert.deepEqual(seen, [[PRODUCE.changes, PRODUCE.changes]], 'one of the keys was there before');
+  assert.equal((await seat.told()).length, before.length + PRODUCE.changes);
 });
