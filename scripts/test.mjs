@@ -120,7 +120,7 @@ async function runAll(jobs) {
       const idle = total(now, 0) - total(before, 0);
       const all = idle + total(now, 1) - total(before, 1);
       before = now;
-      if (all > 0 && idle / all > ROOM && running < 2 * cores) begin();
+      if (all > 0 && idle / all > ROOM && running <= cores) begin();
     }, LOOK_MS);
     look.unref();
     for (let i = 0; i < cores; i++) begin();
