@@ -27,7 +27,14 @@ test('a suspended tenant stands still, and goes on where it was', async (t) => {
   await acme().deployReducer({ 'Tally.cs': tally('a') });
   const config = JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/hook` } });
   const projectionId = await acme().deployProjection({ 'Totals.cs': totals() }, { config });
-  const told = (): number[] => receiver.of('/hook').map(({ record }) => (record.state as { total: number }).total);
+  // A kill may come before the cursor of a delivery is saved: then it is made again, under its id.
+  const told = (): number[] => [
+    ...new Map(
+      receiver
+        .of('/hook')
+        .map(({ headers, record }) => [headers['webhook-id'], (record.state as { total: number }).total]),
+    ).values(),
+  ];
   await add(1);
   await until(() => told().length === 1);
 
