@@ -141,7 +141,11 @@ export class RunnerPool {
   #fits(): boolean {
     const { maxRunners, maxRunnersBytes } = this.#options;
     if (this.#places.size === 0) return true;
-    return this.#places.size < maxRunners && this.#residentBytes() + START_BYTES <= maxRunnersBytes;
+    if (this.#places.size >= maxRunners) return false;
+    // One that has just started takes less than it will: each counts as what a start takes, at least.
+    let bytes = START_BYTES;
+    for (const { residentBytes } of this.#places.values()) bytes += Math.max(START_BYTES, residentBytes);
+    return bytes <= maxRunnersBytes;
   }
 
   #residentBytes(): number {
