@@ -1,6 +1,6 @@
 import type { Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
-import type { Fault, OrderedState } from '../core/event.js';
+import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.js';
 import type { AggregateHistory } from './aggregate-history.js';
 import type { Bindings } from './bindings.js';
 import { decodeCursor, encodeCursor } from '../core/cursor.js';
@@ -29,9 +29,6 @@ export interface AggregateReadsOptions {
   readonly bindings: Bindings;
   readonly partition: AnsweringPartition;
 }
-
-/** Rows of a newer binding win over those of an older one, whatever their offsets. */
-const GENERATION_STRIDE = 2 ** 40;
 
 /** What a partition answers of its aggregates, from its local store and the log. */
 export class AggregateReads {

@@ -2,6 +2,7 @@ import { isSuspended } from '../catalog/suspension.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
 import { createEdge, type Edge } from '../http/edge.js';
+import { Peers } from '../http/gateway/peers.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
@@ -13,7 +14,6 @@ import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 import { readStoreRebuild } from './read-store-rebuild.js';
 import type { ReplicationWatch } from './watch-replication.js';
-import { Peers } from '../http/gateway/peers.js';
 
 export interface EdgeParts {
   readonly storage: Storage;

@@ -98,6 +98,9 @@ export interface StoredCommit {
   readonly bytes?: number;
 }
 
+/** Of `OrderedState.logOffset`: rows of a newer binding win over those of an older one, whatever their offsets. */
+export const GENERATION_STRIDE = 2 ** 40;
+
 /** The state of an aggregate with its place among all that were stored for it. */
 export interface OrderedState {
   readonly aggregateId: string;

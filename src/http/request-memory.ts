@@ -20,7 +20,7 @@ export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs:
 /** Smaller answers and bodies are not counted: a connection holds that much anyway. */
 export const COUNTED_BYTES = 64 * 1024;
 /** Whoever reads an answer more slowly than this, bytes a second, holds its memory too long. */
-const SLOWEST_READER = 64 * 1024;
+export const SLOWEST_READER = 64 * 1024;
 
 const requests = new WeakMap<IncomingMessage, RequestMemory>();
 

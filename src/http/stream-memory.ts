@@ -1,13 +1,10 @@
 import { UNBOUNDED, type BudgetOwner, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
+import { COUNTED_BYTES, SLOWEST_READER } from './request-memory.js';
 
-/** A stream with less that is not read is not counted: it is what the messages of one turn take until they are written. */
-export const COUNTED_BYTES = 64 * 1024;
 /** Of each item that a stream has not read: what Node keeps of its writes. */
 const BYTES_PER_ITEM = 512;
 /** While streams of a tenant wait for its own memory, those that keep it have no longer before it is looked how fast they read. */
 const KEPT_FROM_OTHERS_MS = 5_000;
-/** Whoever reads more slowly than this, bytes a second, keeps what it was given too long. */
-const SLOWEST_READER = 64 * 1024;
 
 /** A stream as its tenant's memory knows it. */
 interface Member {

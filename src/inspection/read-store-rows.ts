@@ -1,4 +1,5 @@
 import type { State } from '../code-host/code-host.js';
+import { GENERATION_STRIDE } from '../core/event.js';
 import type { ReadStore } from '../read-store/read-store.js';
 
 export interface AggregateRow {
@@ -11,8 +12,6 @@ export interface KeyRow {
   readonly state: State;
 }
 
-/** Of a row's offset: which binding folded it (`tasks/aggregate-reads.ts`). */
-const GENERATION_STRIDE = 2 ** 40;
 const ASKED_AT_ONCE = 200;
 
 /** Nothing of an id can end it. */

@@ -10,8 +10,14 @@ const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 /** Of a tenant that wasn't read before; from there on as many as what they took last time suggests. */
 const FIRST_STATES = 16;
 const MOST_STATES = 4096;
+/** Between two readings of a stream that fails. */
+const READ_BACKOFF_MS = { first: 200, last: 30_000 } as const;
 /** Between two attempts to write what was read of a tenant, when the store refuses it and takes what others have. */
-const BACKOFF_MS = { first: 500, last: 60_000 } as const;
+const WRITE_BACKOFF_MS = { first: 500, last: 60_000 } as const;
+
+/** Milliseconds before the next try: doubles with each failure, and is random, so that not all come back at once. */
+export const backOff = (failures: number, { first, last }: { readonly first: number; readonly last: number }): number =>
+  Math.min(last, first * 2 ** failures) * (0.5 + Math.random());
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
 const REVISION_STRIDE = 2 ** 40;
 
@@ -119,7 +125,7 @@ export class SinkTenant {
         if (next > position.offset) progress.set(stream, next);
         position.failures = 0;
       } catch (error) {
-        position.notBefore = startedAt + Math.min(30_000, 200 * 2 ** position.failures++) * (0.5 + Math.random());
+        position.notBefore = startedAt + backOff(position.failures++, READ_BACKOFF_MS);
         failures.push({ stream, error });
       }
     };
@@ -191,8 +197,7 @@ export class SinkTenant {
   /** The store refused its rows, and took others'. They are read again, and written after a while. @returns whether it is the first time in a row. */
   refused(): boolean {
     this.forget();
-    this.notBefore =
-      Date.now() + Math.min(BACKOFF_MS.last, BACKOFF_MS.first * 2 ** this.#refusals) * (0.5 + Math.random());
+    this.notBefore = Date.now() + backOff(this.#refusals, WRITE_BACKOFF_MS);
     return this.#refusals++ === 0;
   }
 

@@ -4,7 +4,7 @@ import { within } from '../core/within.js';
 import type { Block, ReadStore, SinkStream } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
-import { SinkTenant, type Gathered } from './sink-tenant.js';
+import { backOff, SinkTenant, type Gathered } from './sink-tenant.js';
 
 export interface SinkObserver {
   /** A block that the store has taken. */
@@ -415,8 +415,7 @@ export class Sink {
   }
 
   #storeFailed(error: unknown): void {
-    const { first, last } = this.#options.backoffMs ?? { first: 200, last: 15_000 };
-    const wait = Math.min(last, first * 2 ** this.#storeFailures) * (0.5 + Math.random());
+    const wait = backOff(this.#storeFailures, this.#options.backoffMs ?? { first: 200, last: 15_000 });
     if (this.#storeFailures++ === 0) {
       const fields = error instanceof StatefoldError ? { reason: error.message } : { err: error };
       if (this.#storeSeen) this.#options.logger.warn(fields, 'The read store is away; the log keeps what it misses');
