@@ -5,7 +5,8 @@ CREATE OR REPLACE VIEW statefold_events AS
 WITH terms AS
 (
     SELECT topic, kafka_partition, epoch, owner, claimed_at,
-        leadInFrame(claimed_at, 1, toUInt64(18446744073709551615)) OVER (PARTITION BY topic, kafka_partition ORDER BY epoch ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS ended_at
+        -- By any later epoch, not the next one: a claim that landed behind a higher one is void, and ends nobody's term.
+        ifNull(min(toNullable(claimed_at)) OVER (PARTITION BY topic, kafka_partition ORDER BY epoch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), toUInt64(18446744073709551615)) AS ended_at
     FROM
     (
         SELECT topic, kafka_partition, epoch, argMin(owner, log_offset) AS owner, min(log_offset) AS claimed_at

@@ -29,7 +29,7 @@ export function* mapped<A, B>(items: readonly A[], to: (item: A) => B): Sliced<B
 /** How long a slice may hold the event loop before the next one is put off, milliseconds. */
 const SLICE_MS = 10;
 /** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
-const ITEMS_PER_LOOK = 16;
+const ITEMS_PER_LOOK = 4;
 
 /** Does to the items, from `first` on and in their order, as many as there is time for in one turn; gives the index of the first one that is left. */
 export function timedSlice<T>(

@@ -16,6 +16,8 @@ export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly tailBytes: number;
   /** Offset from which on items will be pushed. */
   readonly start: number;
+  /** Below it whatever the log still has was never folded here, as far as is known at the start. */
+  readonly first?: number;
   /** Offsets of records that do not count, as far as they were folded before. */
   readonly voids: Iterable<number>;
   /** How far the partition is folded: nothing past it is read. */
@@ -40,6 +42,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   readonly #voids: Set<number>;
   readonly #pushed = new Signal();
   #tailFrom = 0;
+  #first: number;
   /** The last that were read: a reader takes a small part of a page at a time, and would decode the rest again and again. */
   #pages: readonly Read<T>[] = [];
   readonly #ahead = new Map<number, Promise<Read<T>>>();
@@ -48,6 +51,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     this.#options = options;
     this.#tail = new Tail<T>(options.kind, options.tailBytes, options.start);
     this.#voids = new Set(options.voids);
+    this.#first = options.first ?? 0;
   }
 
   get head(): number {
@@ -83,8 +87,9 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     this.#voids.add(offset);
   }
 
-  /** Nothing before was there to be pushed: the log has dropped it. */
+  /** Nothing before was there to be pushed: the log has dropped it, or what would tell which of its records count. */
   startsAt(offset: number): void {
+    this.#first = Math.max(this.#first, offset);
     this.#tail.restart(offset);
   }
 
@@ -173,7 +178,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
   }
 
   #decode({ offset, value }: LogRecord): T | undefined {
-    if (value === null || this.#voids.has(offset)) return undefined;
+    if (value === null || offset < this.#first || this.#voids.has(offset)) return undefined;
     const body = this.#options.codec.decode(value)?.body;
     return body === undefined || body.kind === 'Claim' ? undefined : this.#options.kind.itemOf(offset, body as B);
   }

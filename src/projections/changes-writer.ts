@@ -131,6 +131,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       kind: CHANGES,
       tailBytes,
       start: from.position,
+      first: (trimmed?.last ?? -1) + 1,
       voids: tables.voids('changes'),
       folded: this.#partition,
     });
@@ -214,6 +215,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   anchored(start: number): void {
     this.#anchorAnew();
     this.#anchoredAt = start;
+    this.all.startsAt(start);
   }
 
   #anchorAnew(): void {
@@ -269,7 +271,6 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     this.#lastTrimmed = start - 1;
     this.#inputsTrimmedTo = Math.max(this.#inputsTrimmedTo, this.#lastSeen < 0 ? inputs : this.#lastSeen + 1);
     this.#lastSequence = Math.max(this.#lastSequence, start - 1);
-    if (this.trimmedBefore !== undefined) this.all.startsAt(start);
     for (const projectionId of projectionIds) this.#options.tables.setTrimmed(projectionId, start - 1);
   }
 

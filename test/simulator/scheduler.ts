@@ -43,6 +43,8 @@ export interface Action {
 }
 
 const realImmediate = setImmediate;
+/** What a look at the clock finds gone at times, milliseconds: past any slice. */
+const SLOW_MS = 50;
 
 /**
  * Runs one action at a time, chosen by the seed, and lets all that follows from it settle before the next. Timers of the code
@@ -55,8 +57,15 @@ export class Scheduler {
   #actions: Action[] = [];
   #current: SimProcess | undefined;
 
+  /** The clock has randomness of its own: in half of the worlds work takes no time, in the others slices end early. */
+  readonly #clock: Random;
+  readonly #hurried: boolean;
+  #now = 0;
+
   constructor(seed: number) {
     this.random = new Random(seed);
+    this.#clock = new Random(seed ^ 0x7c10c);
+    this.#hurried = this.#clock.chance(0.5);
   }
 
   add(action: Action): Action {
@@ -103,7 +112,7 @@ export class Scheduler {
     return new Promise((resolve) => realImmediate(resolve));
   }
 
-  /** Replaces the timers of this thread until the returned function is called. */
+  /** Replaces the timers of this thread, and the clock that slices of work go by, until the returned function is called. */
   takeTimers(): () => void {
     const real = { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate };
     const timer =
@@ -125,7 +134,12 @@ export class Scheduler {
       clearInterval: clear,
       clearImmediate: clear,
     };
+    const now = performance.now;
     Object.assign(globalThis, fakes);
-    return () => void Object.assign(globalThis, real);
+    performance.now = () => (this.#now += this.#hurried && this.#clock.chance(0.25) ? SLOW_MS : 0.001);
+    return () => {
+      Object.assign(globalThis, real);
+      performance.now = now;
+    };
   }
 }

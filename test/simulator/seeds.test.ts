@@ -85,9 +85,9 @@ it(
 
 /**
  * Rare, each by a mistake of its own: parts that retention took, a build on the rows that a standby's swap had left, half an input
- * behind the cursor, a checkpoint in the moment of a swap.
+ * behind the cursor, a checkpoint in the moment of a swap; void changes before the first claim that retention left.
  */
-const ONCE_WRONG = [1221, 3034, 10665, 11904, 13906, 14790, 19885];
+const ONCE_WRONG = [1083, 1221, 3034, 10665, 11904, 13906, 14790, 19885];
 
 it('9, 11: seeds that showed a mistake once', { skip: only !== undefined }, async () => {
   for (const seed of ONCE_WRONG) {
@@ -97,6 +97,9 @@ it('9, 11: seeds that showed a mistake once', { skip: only !== undefined }, asyn
 });
 
 it('the same seed gives the same run', async () => {
-  const [first, second] = [await simulate(planOf(4711)), await simulate(planOf(4711))];
-  assert.deepEqual(first.trace, second.trace);
+  // Some of them are worlds in which slices of work end early.
+  for (let seed = 4711; seed < 4719; seed++) {
+    const [first, second] = [await simulate(planOf(seed)), await simulate(planOf(seed))];
+    assert.deepEqual(first.trace, second.trace);
+  }
 });
