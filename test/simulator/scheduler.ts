@@ -1,3 +1,5 @@
+import { rounds } from '../../src/core/rounds.js';
+
 /** Seeded randomness (mulberry32): the same seed gives the same run. */
 export class Random {
   #state: number;
@@ -134,12 +136,14 @@ export class Scheduler {
       clearInterval: clear,
       clearImmediate: clear,
     };
-    const now = performance.now;
     Object.assign(globalThis, fakes);
+    // Each process of the simulation has an event loop of its own.
+    rounds.next = () => new Promise((resolve) => setImmediate(resolve));
     performance.now = () => (this.#now += this.#hurried && this.#clock.chance(0.25) ? SLOW_MS : 0.001);
     return () => {
       Object.assign(globalThis, real);
-      performance.now = now;
+      Reflect.deleteProperty(performance, 'now'); // what was behind is its prototype's
+      Reflect.deleteProperty(rounds, 'next');
     };
   }
 }
