@@ -338,7 +338,13 @@ export class StoreSection {
    * Below a small amount there is always room.
    */
   get isFull(): boolean {
-    return !this.#closed && this.unwrittenBytes >= LEAST_BYTES && this.#hold.full !== undefined;
+    if (this.#closed) return false;
+    return this.#isAhead || (this.unwrittenBytes >= LEAST_BYTES && this.#hold.full !== undefined);
+  }
+
+  /** History is folded faster than the disk takes it: as much waits to be written as is being written. */
+  get #isAhead(): boolean {
+    return this.#bulk && this.#running !== undefined && !this.#failed && this.#isDue;
   }
 
   /** The last write failed. */
@@ -349,7 +355,7 @@ export class StoreSection {
   /** For work that can wait: resolves when there is room, with false when `wanted` says no more, or the time is up. */
   async untilRoom(wanted: () => boolean, milliseconds = Infinity): Promise<boolean> {
     if (!this.isFull) return true;
-    this.#hold.countRefusal();
+    if (!this.#isAhead) this.#hold.countRefusal();
     for (const until = performance.now() + milliseconds; this.isFull;) {
       if (!wanted() || performance.now() > until) return false;
       if (this.#running === undefined && !this.#failed) void this.flush();
