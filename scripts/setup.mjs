@@ -137,7 +137,7 @@ async function buildTypeScript(say) {
   say('Compiling TypeScript…');
   pruneCompiled(files);
   await run('Compiling TypeScript', process.execPath, [
-    join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
     '-p',
     'tsconfig.json',
   ]);
