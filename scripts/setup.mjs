@@ -145,7 +145,7 @@ async function buildTypeScript(say) {
   ]);
   // What others install beside their own code, with its types; the programs have it from the first.
   const client = run('Compiling the client package', process.execPath, [
-    join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
     '-p',
     join('packages', 'client'),
   ]);
