@@ -1,5 +1,5 @@
 import type { OrderedState } from '../core/event.js';
-import type { AggregatePartition } from '../aggregates/partition.js';
+import type { AggregatePartition, Places } from '../aggregates/partition.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { pause } from '../core/pause.js';
@@ -24,6 +24,8 @@ export interface TenantInput {
   placeUnderWay(offset: number): number | undefined;
   /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
   caughtUp(): Promise<void>;
+  /** Where what is appended comes to stand; undefined: at its offset. */
+  readonly places: Places | undefined;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -54,6 +56,7 @@ export interface InputListener {
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
+  readonly places = undefined;
   readonly unplaced = 0;
   readonly checkpoint = undefined;
   readonly first: AggregatePartition;
@@ -154,6 +157,10 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
 
   get end(): number {
     return this.#order.end;
+  }
+
+  get places(): Places {
+    return this.#order;
   }
 
   get unplaced(): number {

@@ -59,6 +59,14 @@ const appending = {
   query: APPEND_QUERY,
   strictQuery: true,
   headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
+  answerHeaders: {
+    'Statefold-Position': {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Where the last event is in the feed, for waitFor. Of a tenant of several partitions it is left out where it was not known in time.',
+    },
+  },
   errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
 } as const;
 
