@@ -171,8 +171,15 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   }
 
   async caughtUp(): Promise<void> {
-    await Promise.all(this.here.map((partition) => partition.caughtUp()));
+    const all = await this.all();
+    await Promise.all(all.map((partition) => partition.caughtUp()));
     await this.#order.caughtUp();
+    // What was acknowledged since then may be placed before it: nothing behind can be read without that.
+    await Promise.all(
+      all.map((partition) =>
+        partition.position < this.#order.placedTo(partition.ref.partition) ? partition.caughtUp() : undefined,
+      ),
+    );
   }
 
   /** There may be more to read. */
