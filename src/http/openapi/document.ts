@@ -53,7 +53,10 @@ function jsonSchemas(routes: readonly Route[]): {
     registry.add(schema, { id });
   };
   for (const [id, schema] of components()) add(schema, id);
-  const used = routes.flatMap(({ body, answers }) => [body?.schema, ...Object.values(answers)]);
+  const used = routes.flatMap(({ body, answers }) => [
+    body?.schema,
+    ...Object.values(answers).map((answer) => (answer !== null && 'media' in answer ? answer.lines : answer)),
+  ]);
   for (const schema of used) if (schema instanceof z.ZodType) add(schema, UNNAMED + names.size);
   const { schemas } = z.toJSONSchema(registry, {
     uri: (id) => REF + id,
@@ -117,7 +120,9 @@ function answers(route: Route, schemaOf: (schema: z.ZodType) => Schema): object 
     const others = route.orAs === undefined ? {} : { [route.orAs]: { schema: { type: 'string' } } };
     if (answer instanceof z.ZodType)
       return { content: { 'application/json': { schema: schemaOf(answer) }, ...others } };
-    return { content: { [answer.media]: { schema: { type: 'string' } } } };
+    return {
+      content: { [answer.media]: { schema: answer.lines === undefined ? { type: 'string' } : schemaOf(answer.lines) } },
+    };
   };
   const headers = route.answerHeaders && {
     headers: Object.fromEntries(
