@@ -189,7 +189,7 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
         result = { ...stored, stateStatus: 'unavailable' };
       }
     }
-    answerJson(response, 201, requestId, withState(head, result));
+    answerJson(response, 201, requestId, withState(head, result), positionHeader(result));
   };
 }
 
@@ -199,6 +199,11 @@ function costOf(request: IncomingMessage): number {
   const length = declaredLength(request);
   return 1 + (Number.isNaN(length) ? 1 : length / UNIT_BYTES);
 }
+
+/** The header of a 201 that tells where in the feed its last event is. */
+const POSITION = 'Statefold-Position';
+const positionHeader = ({ position }: AppendResult): readonly string[] | undefined =>
+  position === undefined ? undefined : [POSITION, String(position)];
 
 const singleHead = (result: AppendResult): string =>
   `{"eventId":"${result.eventIds[0] ?? ''}","aggregateId":${JSON.stringify(result.aggregateId)},"aggregateType":"${result.aggregateType}",` +

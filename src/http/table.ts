@@ -7,6 +7,7 @@ import { AGGREGATE_TYPES } from './routes/aggregate-types.js';
 import { AGGREGATES } from './routes/aggregates.js';
 import type { Room, Route } from './routes/dependencies.js';
 import { EVENTS } from './routes/events.js';
+import { FEED } from './routes/feed.js';
 import { FAULTS } from './routes/faults.js';
 import { INSPECTIONS } from './routes/inspections.js';
 import { NOTIFICATIONS } from './routes/notifications.js';
@@ -31,6 +32,7 @@ export const ENTRIES = [
   ...UPLOAD_CHECKS,
   ...INSPECTIONS,
   ...NOTIFICATIONS,
+  ...FEED,
   ...WEBHOOKS,
   ...SYSTEM,
   ...ADMIN,

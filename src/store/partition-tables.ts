@@ -412,6 +412,16 @@ export class PartitionTables {
 
   setSpan({ base, partition, from, end }: OrderSpan): void {
     this.section.set(`o${padded(base)}`, [partition, from, end]);
+    this.section.set(`O${padded(partition)}${padded(from)}`, base);
+  }
+  /** The span that holds the partition's offset. */
+  spanOf(partition: number, offset: number): OrderSpan | undefined {
+    const of = `O${padded(partition)}`;
+    for (const [, base] of this.section.range(of, of + padded(offset + 1), { limit: 1, reverse: true })) {
+      const span = this.spanAt(base as number);
+      if (span?.partition === partition && span.from <= offset && offset < span.end) return span;
+    }
+    return undefined;
   }
   /** The span that holds the place, or the last one before it. */
   spanAt(place: number): OrderSpan | undefined {

@@ -108,6 +108,8 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
   readonly projections = {
     states: unasked,
     statesOf: unasked,
+    includes: unasked,
+    reached: 0,
     build: () => undefined,
     life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
     onLive: () => () => undefined,

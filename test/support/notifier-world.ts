@@ -84,6 +84,7 @@ export class ListFeed implements TenantChanges {
       },
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(this.trimmed + 1),
+      latest: () => Promise.resolve(this.#head),
       caughtUp: () => this.caughtUp(),
       subscribe: (advanced) => {
         const signal = this.#signals.get(projectionId) ?? new Signal();
