@@ -143,11 +143,8 @@ export class Lane<T> implements Subscriber<T> {
 
   /** What is not for the endpoint is passed over; past the range all is taken, to see its end. */
   #wanted(item: T): boolean {
-    const { messages, wanted } = this.#home;
-    return (
-      wanted(messages.filtered(item)) ||
-      (this.to < Number.POSITIVE_INFINITY && messages.messageOf(item).position > this.to)
-    );
+    const { messages } = this.#home;
+    return this.#home.wanted(messages.filtered(item)) || messages.messageOf(item).position > this.to;
   }
 
   #completed(): void {

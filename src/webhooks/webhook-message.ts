@@ -35,7 +35,7 @@ export const sourceOf = (source: EndpointSource): Source<unknown> => messagesOf(
 
 /** The messages of what an endpoint follows. */
 export const messagesOf = (source: EndpointSource): MessageFeed<unknown> =>
-  ('feed' in source ? EVENT_MESSAGES : changeMessages(source.projectionId)) as MessageFeed<unknown>;
+  'feed' in source ? EVENT_MESSAGES : changeMessages(source.projectionId);
 
 export const changeMessages = (projectionId: string): MessageFeed<Change> => ({
   source: changesOf(projectionId),
