@@ -11,7 +11,7 @@ import { partitionKey } from '../core/slots.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
-import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
+import { isIdempotencyKey, parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { declaredLength, readBody, requireJson } from './body.js';
 import { eventJson } from './event-json.js';
@@ -48,7 +48,6 @@ const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 /** What a key must allow who appends. */
 export const APPENDING = 'append' satisfies Scope;
 const EMPTY = Buffer.alloc(0);
-const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 /** Most events that a conflict lists. */
 const MAX_CONFLICTS = 1_000;
 
@@ -226,7 +225,7 @@ function idempotencyKey(request: IncomingMessage): string {
   const given = request.headers['idempotency-key'];
   // Node joins a repeated header, which would make a key of its own of the two.
   const repeated = given?.includes(',') === true && (request.headersDistinct['idempotency-key']?.length ?? 0) > 1;
-  if (typeof given !== 'string' || repeated || !IDEMPOTENCY_KEY.test(given)) {
+  if (typeof given !== 'string' || repeated || !isIdempotencyKey(given)) {
     throw new StatefoldError(
       'INVALID_REQUEST',
       'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.',

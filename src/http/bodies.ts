@@ -15,7 +15,7 @@ export interface BodySettings extends UploadLimits {
 
 /** The body of a route: what it may be, for the reader of the document, and how it is read. */
 export interface Body<T> {
-  readonly contentType: 'application/json' | 'multipart/form-data';
+  readonly contentType: 'application/json' | 'application/x-ndjson' | 'multipart/form-data';
   /** False: it may be left out, and is then read as an empty one. */
   readonly required: boolean;
   /** Of JSON, by zod; of a form, JSON Schema (2020-12). */
@@ -72,6 +72,15 @@ export const jsonBy = <T>(
     requireJson(request);
     return parse((await readBody(request, settings.maxBodyBytes)).toString('utf8'), settings);
   },
+});
+
+/** JSON texts, each ended by a line feed, which the handler reads itself as they come; the schema is that of one. */
+export const ndjson = <T>(schema: z.ZodType<T>, example?: unknown): Body<undefined> => ({
+  ...JSON_BODY,
+  contentType: 'application/x-ndjson',
+  schema,
+  example,
+  read: () => Promise.reject(new Error('a body of lines is read line by line')),
 });
 
 /** Sources of code, and fields beside them; a field that isn't among these is a fault. */

@@ -27,6 +27,7 @@ export type EdgeSettings = FrontDoorSettings &
     | 'shutdownDeadlineMs'
     | 'forwardDeadlineMs'
     | 'answerDeadlineMs'
+    | 'bulkIdleMs'
     | 'roles'
   >;
 
