@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
 import { isoTimestamp } from '../core/event.js';
 import { uuidv7 } from '../core/ids.js';
+import { within } from '../core/within.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Attempt, AttemptStore } from './attempt-store.js';
 import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth } from './cursor-store.js';
@@ -52,6 +53,8 @@ const TESTS_AT_ONCE = 2;
 /** Ranges that an endpoint sends again at once, and what is shown to be done about more. */
 const REPLAYS_AT_ONCE = 16;
 const RETRY_SECONDS = 5;
+/** So long a request waits for an endpoint that only begins. */
+const BEGIN_MS = 10_000;
 
 /** What the owners of endpoints ask of their deliveries, in the process that makes them. */
 export class Deliveries {
@@ -178,6 +181,8 @@ export class Deliveries {
       await this.#options.store.caughtUp();
       return this.#stored(endpoint);
     }
+    // After a start its tenant is opened first.
+    if (!running.started) await within(running.begun, BEGIN_MS);
     if (!running.started)
       throw new StatefoldError(
         'UNAVAILABLE',

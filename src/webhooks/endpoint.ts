@@ -123,6 +123,8 @@ export class Endpoint<T> implements EndpointIdentity {
   #started = false;
   #stopped = false;
   #stopping: Promise<void> | undefined;
+  /** Told when it has begun, or is stopped. */
+  readonly #waiters: (() => void)[] = [];
   /** Messages that wait for a slot, and how to withdraw them. */
   readonly #queued = new Map<Message, () => void>();
   readonly #abort = new AbortController();
@@ -164,6 +166,7 @@ export class Endpoint<T> implements EndpointIdentity {
       this.#deadLetters = checkpoint.deadLetters;
       this.#restoreHealth(checkpoint.health);
       this.#started = true;
+      this.#tellWaiters();
       this.#save();
       for (const lane of this.#lanes) lane.follow();
       this.#pump();
@@ -172,6 +175,11 @@ export class Endpoint<T> implements EndpointIdentity {
       this.context.logger.warn({ err: error, endpoint: this.id }, 'deliveries could not begin; trying again');
       this.#cancelTimer = this.context.timers.after(RESTART_MS, () => void this.start(from));
     }
+  }
+
+  /** Resolves when it has begun, or was stopped before. */
+  get begun(): Promise<void> {
+    return this.#started || this.#stopped ? Promise.resolve() : new Promise((resolve) => this.#waiters.push(resolve));
   }
 
   /** A checkpoint may be asked of it: it has begun where its last one ended. */
@@ -286,8 +294,13 @@ export class Endpoint<T> implements EndpointIdentity {
     return this.#stopping;
   }
 
+  #tellWaiters(): void {
+    for (const tell of this.#waiters.splice(0)) tell();
+  }
+
   async #stop(): Promise<void> {
     this.#stopped = true;
+    this.#tellWaiters();
     for (const lane of this.#lanes) lane.close();
     this.#cancelTimer?.();
     this.#cancelPoll?.();

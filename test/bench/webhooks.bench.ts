@@ -81,8 +81,8 @@ async function ours(): Promise<void> {
 }
 
 async function bare(): Promise<void> {
-  const { messageOf } = changeMessages('p1');
-  const bodies = changes().map((one) => messageOf(one).body());
+  const messages = changeMessages('p1');
+  const bodies = changes().map((one) => messages.messageOf(one).body());
   const next = bodies.values();
   const post = async (): Promise<void> => {
     for (const body of next) {
