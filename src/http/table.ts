@@ -18,6 +18,7 @@ import { SCHEMA_REGISTRY } from './routes/schema-registry.js';
 import { SYSTEM } from './routes/system.js';
 import { UPLOAD_CHECKS } from './routes/upload-checks.js';
 import { USAGE } from './routes/usage.js';
+import { WEBHOOK_ENDPOINTS } from './routes/webhook-endpoints.js';
 import { WEBHOOKS } from './routes/webhooks.js';
 
 /** The interface of the service, entry by entry: a route is here, or it is not. The order is that of the OpenAPI document. */
@@ -34,6 +35,7 @@ export const ENTRIES = [
   ...NOTIFICATIONS,
   ...FEED,
   ...WEBHOOKS,
+  ...WEBHOOK_ENDPOINTS,
   ...SYSTEM,
   ...ADMIN,
   ...USAGE,

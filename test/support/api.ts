@@ -88,6 +88,9 @@ export class Api {
   put(path: string, body: unknown): Promise<Answer> {
     return this.request('PUT', path, { body });
   }
+  patch(path: string, body: unknown): Promise<Answer> {
+    return this.request('PATCH', path, { body });
+  }
   delete(path: string): Promise<Answer> {
     return this.request('DELETE', path);
   }
