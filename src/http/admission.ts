@@ -34,11 +34,11 @@ export class Admission {
   readonly #counted = new WeakSet<IncomingMessage>();
 
   constructor(catalog: KeyCatalog, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
-    this.memory = memory;
     this.authenticator = new Authenticator(catalog);
     const quotaOf = quotasOf(catalog, limits);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
+    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId) };
     const now = (): number => performance.now();
     const { rateLimitPerSecond, rateLimitBurst } = limits;
     this.requests = new Pace({

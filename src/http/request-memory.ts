@@ -13,6 +13,8 @@ export interface MemoryTimes {
 /** What the budgets of this process have to do with requests. */
 export interface MemoryOfRequests extends MemoryTimes {
   readonly budget: MemoryBudget;
+  /** A request of the tenant is to wait for memory, until what this gives is called. @throws StatefoldError RATE_LIMITED where too many do */
+  readonly waits?: (tenantId: string) => () => void;
 }
 
 export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs: 10_000, stallMs: 30_000 };
@@ -31,23 +33,26 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 export class RequestMemory {
   readonly #tenant: TenantBudget;
   readonly #times: MemoryTimes;
+  readonly #waits: (() => () => void) | undefined;
   #answer: Hold | undefined;
 
-  private constructor(tenant: TenantBudget, times: MemoryTimes) {
-    this.#tenant = tenant;
-    this.#times = times;
+  private constructor(tenantId: string, memory: MemoryOfRequests) {
+    const { budget, waits } = memory;
+    this.#tenant = budget.tenant(tenantId);
+    this.#times = memory;
+    this.#waits = waits && (() => waits(tenantId));
   }
 
   /** The request is the tenant's, from now on. */
-  static begin(request: IncomingMessage, tenantId: string, { budget, ...times }: MemoryOfRequests): RequestMemory {
-    let memory = requests.get(request);
-    if (memory === undefined) requests.set(request, (memory = new RequestMemory(budget.tenant(tenantId), times)));
-    return memory;
+  static begin(request: IncomingMessage, tenantId: string, memory: MemoryOfRequests): RequestMemory {
+    let begun = requests.get(request);
+    if (begun === undefined) requests.set(request, (begun = new RequestMemory(tenantId, memory)));
+    return begun;
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async pageOf(response: ServerResponse): Promise<void> {
-    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs);
+    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#waits);
     this.#answer = hold;
     giveBack(hold, response);
   }
@@ -60,7 +65,7 @@ export class RequestMemory {
 
   /** Resolves when an upload may be read. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async uploadOf(response: ServerResponse, bytes: number): Promise<Hold> {
-    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs);
+    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs, this.#waits);
     giveBack(hold, response);
     return hold;
   }

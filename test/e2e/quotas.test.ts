@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import test from 'node:test';
 import { QUOTA_NAMES, type QuotaName } from '../../src/core/quotas.js';
 import { Api, problem, success, type Listed, type Problem } from '../support/api.js';
@@ -100,6 +101,26 @@ test('quotas of a tenant', async (t) => {
     socket.close();
     await until(async () => (await usage()).usage.connections === 0);
     (await openSocket(t, acme(), projectionId)).close();
+    await set({ connections: null });
+  });
+
+  await t.test('uploads that wait for the memory to be read are connections that wait', async () => {
+    await set({ connections: 2 });
+    const { hostname, port } = new URL(service.url);
+    const head = `POST /reducers/upload HTTP/1.1\r\nHost: x\r\nX-API-Key: ${apiKey}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 4000000\r\n\r\n--x\r\n`;
+    const answers: string[] = [];
+    const sockets = Array.from({ length: 24 }, () => {
+      const socket = connect(Number(port), hostname);
+      socket.on('error', () => undefined).once('data', (chunk: Buffer) => answers.push(chunk.toString('latin1')));
+      socket.write(head);
+      return socket;
+    });
+    await until(async () => answers.length > 0 && (await usage()).usage.connections === 2);
+    assert.match(answers[0] ?? '', /^HTTP\/1\.1 429 .*retry-after: \d+\r\n.*"quota":"connections"/is);
+    // Who hasn't to wait is taken on.
+    await acme().append('beside-1', 'Made');
+    for (const socket of sockets) socket.destroy();
+    await until(async () => (await usage()).usage.connections === 0);
     await set({ connections: null });
   });
 
