@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -72,12 +72,15 @@ const typescriptFiles = () =>
     .filter(existsSync)
     .flatMap((folder) => [...sources(folder)]);
 
-/** Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. */
+/**
+ * Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. The names
+ * are those within the checkout, so that a copy of a built one is built too.
+ */
 function typescriptFingerprint(files) {
   const hash = createHash('sha256').update(process.versions.node);
   for (const path of [...files, ...['tsconfig.json', 'package-lock.json'].map((name) => join(ROOT, name)), BUNDLE]) {
     const { size, mtimeMs } = statSync(path);
-    hash.update(`${path}\0${size}\0${mtimeMs}\n`);
+    hash.update(`${relative(ROOT, path)}\0${size}\0${mtimeMs}\n`);
   }
   return hash.digest('hex');
 }
@@ -134,7 +137,7 @@ async function buildTypeScript(say) {
   say('Compiling TypeScript…');
   pruneCompiled(files);
   await run('Compiling TypeScript', process.execPath, [
-    join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
     '-p',
     'tsconfig.json',
   ]);

@@ -360,6 +360,13 @@ const TABLE = {
     'How long a whole request may take to arrive.',
     count(100),
   ),
+  bulkIdleMs: row(
+    'BULK_IDLE_MS',
+    '60000',
+    'ms',
+    'How long a client of `POST /events/bulk` may send nothing before its stream is ended; `REQUEST_TIMEOUT_MS` does not hold for it.',
+    count(100),
+  ),
   keepAliveTimeoutMs: row(
     'KEEP_ALIVE_TIMEOUT_MS',
     '65000',

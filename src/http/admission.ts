@@ -38,7 +38,7 @@ export class Admission {
     const quotaOf = quotasOf(catalog, limits);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
-    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId) };
+    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId), turns: this.turns };
     const now = (): number => performance.now();
     const { rateLimitPerSecond, rateLimitBurst } = limits;
     this.requests = new Pace({

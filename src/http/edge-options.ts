@@ -25,6 +25,7 @@ export type EdgeSettings = FrontDoorSettings &
     | 'shutdownDeadlineMs'
     | 'forwardDeadlineMs'
     | 'answerDeadlineMs'
+    | 'bulkIdleMs'
     | 'roles'
   >;
 

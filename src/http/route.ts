@@ -31,6 +31,8 @@ export type Credentials = 'tenant' | 'admin' | 'none' | 'own';
 /** A body that isn't described by a schema. */
 export interface Media {
   readonly media: string;
+  /** What each line of it is, where it is lines of JSON. */
+  readonly lines?: z.ZodType;
 }
 /** By status: the schema of the JSON body, a body of another kind, or null where there is none. */
 export type Answers = Readonly<Record<number, z.ZodType | Media | null>>;

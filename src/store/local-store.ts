@@ -472,9 +472,13 @@ export class StoreSection {
   /** What was written stays to be read, unless it is very much: it is no more than a cache, and holds no room. */
   #remember(entries: Map<string, unknown>, bytes: number): void {
     this.#hold.sub(bytes);
-    [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
-    const kept = !this.#closed && bytes <= FLUSH_BYTES;
-    [this.#written, this.#writtenBytes] = kept ? [entries, bytes] : [undefined, 0];
+    if (this.#closed || bytes > FLUSH_BYTES) {
+      // What was written before it goes too: it would be read in place of this.
+      this.#forgetWritten();
+    } else {
+      [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
+      [this.#written, this.#writtenBytes] = [entries, bytes];
+    }
     this.#remembered.set(this.#forgetWritten, this.#writtenBytes + this.#writtenBeforeBytes);
   }
 

@@ -134,6 +134,7 @@ export class Scheduler {
       clearInterval: clear,
       clearImmediate: clear,
     };
+    // oxlint-disable-next-line typescript/unbound-method -- it is put back as it was
     const now = performance.now;
     Object.assign(globalThis, fakes);
     performance.now = () => (this.#now += this.#hurried && this.#clock.chance(0.25) ? SLOW_MS : 0.001);

@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import type { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
 import type { Owner, Ownership } from '../../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { Hold } from '../../core/budget.js';
@@ -105,6 +107,42 @@ export class Gateway {
   /** This process serves the tenant, or the partition of it, itself. */
   serves(slotKey: string, by?: TenantServer): boolean {
     return this.#serving(slotKey, by) === 'self';
+  }
+
+  /** Which process owns the tenant, or the partition of it, as far as this one knows. */
+  ownerOf(slotKey: string): Owner {
+    return this.#serving(slotKey, 'owner');
+  }
+
+  /** Resolves when it may be another one, at the latest after so long. */
+  changed(withinMs: number): Promise<void> {
+    return this.#options.ownership.changed(withinMs);
+  }
+
+  /** How long a request may wait for an owner that serves it. */
+  get deadlineMs(): number {
+    return this.#options.deadlineMs;
+  }
+
+  /** Sends a body that has no end yet to another process, in the request's name. False: nothing can be sent any more. */
+  stream(
+    url: string,
+    request: IncomingMessage,
+    requestId: string,
+    body: Readable,
+    handler: Dispatcher.DispatchHandler,
+  ): Promise<boolean> {
+    return this.#pools.dispatch(
+      url,
+      true,
+      {
+        path: targetOf(request),
+        method: request.method as 'POST',
+        headers: forwardedHeaders(request, this.peers, requestId),
+        body,
+      },
+      handler,
+    );
   }
 
   #serving(slotKey: string, by: TenantServer = 'owner'): Owner {

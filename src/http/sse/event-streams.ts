@@ -174,8 +174,9 @@ class EventStream<T> implements Subscriber<T>, Beating {
     this.memory.settle(this.response.writableLength);
     this.memory.beat();
     if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) return void this.response.destroy();
-    if (this.memory.full) return;
+    // Also of one that reads too slowly to be sent anything more.
     if (now >= this.keyUntil) return this.end();
+    if (this.memory.full) return;
     if (now < this.#nextKeepAlive) return;
     this.#nextKeepAlive = now + this.limits.keepAliveMs;
     this.response.write(': keep-alive\n\n');
