@@ -158,7 +158,7 @@ export class AggregatePartition
     });
     const { inputs, history } = this.#writer;
     const bindings = this.#bindings;
-    const kept = new KeptStates(tables.section, setting.keptRevisions ?? 1);
+    const kept = new KeptStates(tables, setting.keptRevisions ?? 1);
     const faults = new ReducerFaults({ tables, partition: this, logger });
     const deadlineMs = setting.foldDeadlineMs;
     const { budget } = setting;

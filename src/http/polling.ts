@@ -1,3 +1,4 @@
+import type { Authenticator } from './auth.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { PAGE_BYTES } from '../core/reads.js';
 import type { FeedHub } from '../feed/hub.js';
@@ -12,6 +13,8 @@ export interface PollingOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly quota: ConcurrencyQuota;
+  /** Asked again after a wait: the key may be in force no more. */
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly timers?: Timers;
 }
 
@@ -35,12 +38,13 @@ export class Polling {
     this.#timers = options.timers ?? systemTimers;
   }
 
+  /** @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN where that came about while it waited */
   async answer<T>(
-    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'answer'>,
+    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'scope' | 'answer'>,
     { followed, after, limit }: PollQuery<T>,
     waitSeconds: number,
   ): Promise<void> {
-    const { hub, tenants, quota } = this.#options;
+    const { hub, tenants, quota, authenticator } = this.#options;
     const { request, response, tenantId } = call;
     const { source, wanted } = followed;
     followed.guard(tenantId);
@@ -76,6 +80,7 @@ export class Polling {
         signal: ended.signal,
       });
       if (response.destroyed) return;
+      authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');
       call.answer(200, pageJson(followed.words.items, records, followed.told?.(polled)));
     } finally {

@@ -270,8 +270,9 @@ class EventStream<T> implements Subscriber<T>, Beating {
     memory.settle(response.writableLength);
     memory.beat();
     if (memory.isStalled(now, limits.drainDeadlineMs)) return void response.destroy();
-    if (memory.full) return;
+    // Also of one that reads too slowly to be sent anything more.
     if (now >= keyUntil) return this.ended();
+    if (memory.full) return;
     if (now < this.#nextMark) return;
     this.#nextMark = now + this.#markEveryMs;
     response.write(format.mark(followed.tellsPosition && this.reached));
