@@ -76,7 +76,8 @@ const IMPORTS = {
   ],
   telemetry: ['core', ...PORTS],
   // Of the ports only types: what it is given to compile and run code, and to look after topics.
-  cli: ['core', 'config', 'code-host', 'log'],
+  cli: ['core', 'config', 'code-host', 'log', 'client package'],
+  'client package': [],
   app: [],
 };
 
@@ -101,7 +102,7 @@ const element = (type) => ({ element: { type } });
 const folders = Object.keys(IMPORTS);
 
 export default defineConfig(
-  { ignores: ['dist/', '.build/', 'data/', 'dotnet/', 'node_modules/', 'samples/'] },
+  { ignores: ['**/dist/', '.build/', 'data/', 'dotnet/', 'node_modules/', 'samples/'] },
   js.configs.recommended,
   {
     files: ['**/*.js', '**/*.mjs'],
@@ -124,18 +125,19 @@ export default defineConfig(
     },
   },
   {
-    files: ['src/**/*.ts'],
+    files: ['src/**/*.ts', 'packages/*/src/**/*.ts'],
     plugins: { boundaries, 'import-x': importX },
     settings: {
       'import-x/resolver-next': [createTypeScriptImportResolver({ project: 'tsconfig.json' })],
       'import/resolver': { typescript: { project: 'tsconfig.json' } },
       'boundaries/legacy-warnings': false,
-      'boundaries/include': ['src/**/*.ts'],
+      'boundaries/include': ['src/**/*.ts', 'packages/*/src/**/*.ts'],
       'boundaries/elements': [
         { type: 'main', pattern: 'src/*.ts', mode: 'full' },
         ...ADAPTERS.map((folder) => ({ type: folder, pattern: `src/${folder}/**`, mode: 'full' })),
+        { type: 'client package', pattern: 'packages/client/src/**', mode: 'full' },
         ...folders
-          .filter((folder) => !ADAPTERS.includes(folder))
+          .filter((folder) => !ADAPTERS.includes(folder) && folder !== 'client package')
           .map((folder) => ({ type: folder, pattern: `src/${folder}/**`, mode: 'full' })),
       ],
     },

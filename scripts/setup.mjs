@@ -61,13 +61,15 @@ function packagesAreCurrent() {
 function* sources(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
+    // What is packed is made of these.
+    if (entry.name === 'dist') continue;
     if (entry.isDirectory()) yield* sources(path);
     else if (entry.name.endsWith('.ts')) yield path;
   }
 }
 
 const typescriptFiles = () =>
-  ['src', 'test']
+  ['src', 'packages', 'test']
     .map((folder) => join(ROOT, folder))
     .filter(existsSync)
     .flatMap((folder) => [...sources(folder)]);
@@ -95,7 +97,7 @@ function pruneCompiled(files) {
       else if (!kept.has(path.slice(DIST.length).replace(/\.js(\.map)?$/, ''))) rmSync(path);
     }
   };
-  for (const folder of ['src', 'test'].map((name) => join(DIST, name)).filter(existsSync)) visit(folder);
+  for (const folder of ['src', 'packages', 'test'].map((name) => join(DIST, name)).filter(existsSync)) visit(folder);
 }
 
 const children = new Set();
@@ -141,7 +143,13 @@ async function buildTypeScript(say) {
     '-p',
     'tsconfig.json',
   ]);
-  await run('Putting the programs together', process.execPath, [BUNDLE]);
+  // What others install beside their own code, with its types; the programs have it from the first.
+  const client = run('Compiling the client package', process.execPath, [
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
+    '-p',
+    join('packages', 'client'),
+  ]);
+  await Promise.all([client, run('Putting the programs together', process.execPath, [BUNDLE])]);
   writeFileSync(FINGERPRINT, fingerprint);
 }
 

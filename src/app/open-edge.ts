@@ -30,11 +30,11 @@ export interface EdgeParts {
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
-  const { catalog, adminKey, masterKey } = parts.catalog;
+  const { catalog, quotaOf, adminKey, masterKey } = parts.catalog;
   const peers = new Peers(masterKey, ground.peerTls);
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, settings, {
+  const admission = new Admission(catalog, quotaOf, settings, {
     budget,
     waitMs: settings.answerDeadlineMs,
     stallMs: settings.answerStallMs,

@@ -1,12 +1,13 @@
 import type { OrderedState } from '../core/event.js';
 import type { AggregatePartition } from '../aggregates/partition.js';
+import { backOff } from '../core/back-off.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { pause } from '../core/pause.js';
 import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal, type Advanced } from '../feed/signal.js';
-import { backOff } from '../log/journal/retry.js';
+import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
@@ -303,7 +304,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
             'a partition of a tenant can not be had now; trying again',
           );
       }
-      if (!this.#isClosed()) await pause(backOff(failures++));
+      if (!this.#isClosed()) await pause(backOff(failures++, LOG_BACK_OFF_MS));
     }
   }
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { SCOPES, type Scope } from '../../src/core/scopes.js';
 import { ROUTES } from '../../src/http/table.js';
-import { Api, problem, success } from '../support/api.js';
+import { Api, problem, success, admin } from '../support/api.js';
 import { openEvents, openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, type Answer, type Service } from '../support/service.js';
+import { startService, temporaryDirectory } from '../support/service.js';
 
 interface NewKey {
   readonly keyId: string;
@@ -14,12 +14,6 @@ interface NewKey {
   readonly scopes: readonly Scope[];
   readonly expiresAt?: string;
 }
-
-const admin = (service: Service, method: string, path: string, body?: unknown): Promise<Answer> =>
-  new Api(service, null).request(method, path, {
-    ...(body === undefined ? {} : { body }),
-    headers: { 'x-admin-key': ADMIN_KEY },
-  });
 
 test('keys with scopes and an expiry', async (t) => {
   const dataDirectory = temporaryDirectory(t);

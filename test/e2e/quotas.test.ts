@@ -1,27 +1,20 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { QUOTA_NAMES, type QuotaName } from '../../src/core/quotas.js';
-import { Api, problem, success, type Listed, type Problem } from '../support/api.js';
+import { Api, problem, success, type Listed, type Problem, admin, newTenant } from '../support/api.js';
 import { openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
+import { startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
 type Amounts = Readonly<Record<QuotaName, number>>;
 
 test('quotas of a tenant', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   let service = await startService(t, { dataDirectory });
-  const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
-    new Api(service, null).request(method, path, {
-      ...(body === undefined ? {} : { body }),
-      headers: { 'x-admin-key': ADMIN_KEY },
-    });
-  const { apiKey } = success(await admin('POST', '/admin/tenants', { tenantId: 'acme' }), 201).json<{
-    apiKey: string;
-  }>();
+  const apiKey = await newTenant(service, { tenantId: 'acme' });
   const acme = (): Api => new Api(service, apiKey);
   const set = async (quotas: Partial<Record<QuotaName, number | null>>): Promise<void> =>
-    void success(await admin('PATCH', '/admin/tenants/acme', { quotas }), 200);
+    void success(await admin(service, 'PATCH', '/admin/tenants/acme', { quotas }), 200);
   const usage = (): Promise<{ usage: Amounts; quotas: Record<QuotaName, number | null> }> => acme().read('/usage');
   const paced = (answer: Answer, quota: QuotaName, q: string): Problem => {
     const refused = problem(answer, 429, 'RATE_LIMITED');
@@ -43,9 +36,9 @@ test('quotas of a tenant', async (t) => {
     assert.deepEqual(Object.keys(told.usage), QUOTA_NAMES);
     assert.deepEqual(Object.keys(told.quotas), QUOTA_NAMES);
     for (const quota of Object.values(told.quotas)) assert.ok(quota !== null && quota > 0);
-    const seen = success(await admin('GET', '/admin/tenants/acme/usage'), 200).json<typeof told>();
+    const seen = success(await admin(service, 'GET', '/admin/tenants/acme/usage'), 200).json<typeof told>();
     assert.deepEqual(seen.quotas, told.quotas);
-    problem(await admin('GET', '/admin/tenants/nobody/usage'), 404, 'NOT_FOUND');
+    problem(await admin(service, 'GET', '/admin/tenants/nobody/usage'), 404, 'NOT_FOUND');
     problem(await acme().get('/usage', { key: null }), 401, 'UNAUTHENTICATED');
   });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import { SoleOwner } from '../../src/placement/sole-owner.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
@@ -251,7 +252,7 @@ before(async () => {
     REQUEST_TIMEOUT_MS: '600',
     MAX_UPLOAD_BYTES: '100000',
   });
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
   edge = createEdge({
     settings,
     catalog,

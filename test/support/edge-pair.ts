@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import type { Owner, Ownership } from '../../src/placement/ownership.js';
 import { openTasks } from '../../src/app/open-tasks.js';
@@ -306,7 +307,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     : undefined;
   shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];

@@ -1,3 +1,4 @@
+import { backOff } from '../../core/back-off.js';
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { FenceState, Verdict } from '../../core/fence.js';
@@ -10,7 +11,7 @@ import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
 import { pause } from '../../core/pause.js';
-import { backOff, isFinal, reached, Retries, Unclaimed, Unreachable } from './retry.js';
+import { isFinal, LOG_BACK_OFF_MS, reached, Retries, Unclaimed, Unreachable } from './retry.js';
 
 export interface FencedPartitionOptions<B> {
   readonly log: Log;
@@ -192,7 +193,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
       this.#kicked = false;
       void this.#run();
     };
-    if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended)).unref();
+    if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
     else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);
@@ -484,7 +485,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
         tries.failed(error, 'the claim was not acknowledged, trying again');
       }
       if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new Unclaimed();
-      await pause(backOff(attempt));
+      await pause(backOff(attempt, LOG_BACK_OFF_MS));
       try {
         await this.#reader.readTo(await log.endOffset(ref), open);
       } catch (error) {
