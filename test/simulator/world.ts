@@ -148,6 +148,8 @@ export class World {
   readonly #ground: TestGround;
   /** Of a sequence of its own: what a seed makes of a world is the same with and without readers of states. */
   readonly #eyes: Random;
+  /** Where retention cuts. */
+  readonly #cuts: Random;
   /** How often states were looked at. */
   looks = 0;
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
@@ -184,6 +186,7 @@ export class World {
     });
     this.scheduler = new Scheduler(options.seed);
     this.#eyes = new Random(options.seed ^ 0x5ee);
+    this.#cuts = new Random(options.seed ^ 0xc07);
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({
@@ -456,7 +459,7 @@ export class World {
             () => void running.task.repeatClaim().catch(() => undefined),
             running.process,
           );
-      move('retention takes changes', 0.05, () => this.trim());
+      move('retention takes changes', 0.05, () => this.trim(false, this.#cuts.next()));
     }
     const [target] = this.#left.deploys;
     if (target !== undefined)
@@ -471,9 +474,10 @@ export class World {
   /**
    * Retention takes what is older than its days: by then nothing is on its way any more, what was acknowledged then is projected,
    * who serves the tenant has repeated its claim. The last change stays unless `all` goes: a process without a store that finds none
-   * can't tell what was never projected from what was told long ago. False: it isn't so now.
+   * can't tell what was never projected from what was told long ago. It takes `part` of what it may, up to any offset. False: it isn't
+   * so now.
    */
-  trim(all = false): boolean {
+  trim(all = false, part = 1): boolean {
     if (this.scheduler.has(({ label }) => / to changes land/.test(label))) return false;
     const truth = truthOf(this.log);
     const told = (projectionId: string): number =>
@@ -482,7 +486,9 @@ export class World {
       if (modelOf(truth, projectionId).due.length !== told(projectionId)) return false;
     const served = this.machines.some(({ running }) => running !== undefined);
     const last = all ? Infinity : (truth.changes.at(-1)?.sequence ?? 0);
-    this.log.trim(CHANGES, Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length));
+    const most = Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length);
+    const start = this.log.start(CHANGES);
+    this.log.trim(CHANGES, start + Math.round(Math.max(0, most - start) * part));
     this.#left.trims--;
     this.trimmed++;
     return true;

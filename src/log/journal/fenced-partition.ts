@@ -461,6 +461,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
         throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
       // Not taken back from one who claimed meanwhile: past that claim it is known too what landed, and the tenant is served there.
       if (open !== undefined && this.fence.owner !== owner) throw new NotOwnerError();
+      // Never written where it can't count: a claim that lands where its writer expected it is believed to.
+      if (given !== undefined && this.#isAbove(given)) throw new NotOwnerError();
       try {
         const epoch = given ?? this.fence.epoch + 1;
         const claims = this.#claims(epoch);
@@ -477,7 +479,7 @@ export class FencedPartition<B extends { readonly kind: string }> {
           return;
         }
         // A higher one was given to another owner, or to a later activation here.
-        if (given !== undefined && this.fence.given === true && this.fence.epoch >= given) throw new NotOwnerError();
+        if (given !== undefined && this.#isAbove(given)) throw new NotOwnerError();
       } catch (error) {
         if (isFinal(error)) throw error;
         tries.failed(error, 'the claim was not acknowledged, trying again');
@@ -490,6 +492,14 @@ export class FencedPartition<B extends { readonly kind: string }> {
         if (isFinal(error)) throw error;
       }
     }
+  }
+
+  /** Past a claim by which one of this epoch of ours counts no more. */
+  #isAbove(epoch: number): boolean {
+    const { fence } = this;
+    return (
+      fence.given === true && (fence.epoch > epoch || (fence.epoch === epoch && fence.owner !== this.#options.owner))
+    );
   }
 
   /** The claim of an epoch; before the first that is given, one by which a version that counts them finds that it is deposed. */
