@@ -92,6 +92,7 @@ export type Problem = {
     | 'NO_BUILD'
     | 'NO_EARLIER_REVISION'
     | 'NO_REDUCER_BOUND'
+    | 'NOT_CAUGHT_UP'
     | 'NOT_FAULTED'
     | 'NOT_FOUND'
     | 'PAYLOAD_TOO_LARGE'
@@ -414,6 +415,8 @@ export type BulkAppended = {
   readonly version: number;
   /** ISO 8601, UTC, with milliseconds */
   readonly timestamp: string;
+  /** Of the event in the feed, as the header Statefold-Position has it. */
+  readonly position?: number;
   /** What the reducer or projection made of the events: shaped by its own state type; null when it gave none. */
   readonly state?: unknown;
   /** Why there is no state although a reducer is bound. */
@@ -442,6 +445,7 @@ export type BulkRefused = {
     | 'NO_BUILD'
     | 'NO_EARLIER_REVISION'
     | 'NO_REDUCER_BOUND'
+    | 'NOT_CAUGHT_UP'
     | 'NOT_FAULTED'
     | 'NOT_FOUND'
     | 'PAYLOAD_TOO_LARGE'
@@ -473,6 +477,26 @@ export type BulkRefused = {
 };
 
 export type BulkAnswer = BulkAppended | BulkRefused;
+
+export type FeedEvent = {
+  /** Its place in the feed: ascending, with gaps, and the same for ever. */
+  readonly position: number;
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly eventType: string;
+  readonly data: {
+    readonly [member: string]: unknown;
+  };
+  readonly version: number;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly timestamp: string;
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly metadata?: {
+    readonly [member: string]: unknown;
+  };
+};
 
 export type FaultChoice = {
   readonly eventId?: string;
@@ -685,6 +709,115 @@ export type WhoAmI = {
   readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks')[];
   /** ISO 8601, UTC, with milliseconds */
   readonly expiresAt?: string;
+};
+
+export type WebhookEndpoint = {
+  readonly endpointId: string;
+  readonly url: string;
+  /** What the endpoint is told of. */
+  readonly source:
+    | {
+        /** Told of the changes of this projection. */
+        readonly projectionId: string;
+      }
+    | {
+        /** Told of all events of the tenant, or of those of these types. */
+        readonly feed: {
+          readonly aggregateTypes?: readonly string[];
+          readonly eventTypes?: readonly string[];
+        };
+      };
+  readonly keys?: readonly string[];
+  readonly description?: string;
+  /** It has a secret of its own; false: it uses the shared one of the tenant. */
+  readonly isolated: boolean;
+  /** Of the headers that go with each attempt. Their values are not shown. */
+  readonly headerNames?: readonly string[];
+  readonly ratePerSecond?: number;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly createdAt: string;
+  readonly state: {
+    readonly status: 'healthy' | 'failing' | 'paused' | 'disabled';
+    readonly reason?: string;
+    /** ISO 8601, UTC, with milliseconds */
+    readonly since: string;
+  };
+  /** Up to this sequence or position all is delivered or parked. */
+  readonly through: number;
+  /** Messages past it that were taken, and are neither. */
+  readonly pending: number;
+  /** Messages that were given up, as GET …/parked lists them. */
+  readonly parked: number;
+};
+
+export type NewWebhookEndpoint = {
+  readonly endpointId: string;
+  readonly url: string;
+  /** What the endpoint is told of. */
+  readonly source:
+    | {
+        /** Told of the changes of this projection. */
+        readonly projectionId: string;
+      }
+    | {
+        /** Told of all events of the tenant, or of those of these types. */
+        readonly feed: {
+          readonly aggregateTypes?: readonly string[];
+          readonly eventTypes?: readonly string[];
+        };
+      };
+  readonly keys?: readonly string[];
+  readonly description?: string;
+  /** It has a secret of its own; false: it uses the shared one of the tenant. */
+  readonly isolated: boolean;
+  /** Of the headers that go with each attempt. Their values are not shown. */
+  readonly headerNames?: readonly string[];
+  readonly ratePerSecond?: number;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly createdAt: string;
+  readonly state: {
+    readonly status: 'healthy' | 'failing' | 'paused' | 'disabled';
+    readonly reason?: string;
+    /** ISO 8601, UTC, with milliseconds */
+    readonly since: string;
+  };
+  /** Up to this sequence or position all is delivered or parked. */
+  readonly through: number;
+  /** Messages past it that were taken, and are neither. */
+  readonly pending: number;
+  /** Messages that were given up, as GET …/parked lists them. */
+  readonly parked: number;
+  /** A signing secret of Standard Webhooks. */
+  readonly secret: string;
+};
+
+export type WebhookAttempt = {
+  /** The `webhook-id` of the message. */
+  readonly messageId: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly at: string;
+  /** Of HTTP; absent where there was no answer. */
+  readonly status?: number;
+  readonly durationMs: number;
+  /** Why it failed; absent where it was delivered. */
+  readonly error?: string;
+  /** How the body of a refusal begins. */
+  readonly responseExcerpt?: string;
+  readonly sequence?: number;
+  readonly position?: number;
+  /** From 1 on, of this message. */
+  readonly attempt: number;
+};
+
+export type ParkedMessage = {
+  readonly messageId: string;
+  readonly sequence?: number;
+  readonly position?: number;
+  readonly key: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly at: string;
+  readonly attempts: number;
+  readonly reason: string;
 };
 
 /** What goes over the wire, by operation: the parameters of its path and query, its body, and the body of its success. */
@@ -1045,6 +1178,10 @@ export interface Operations {
       readonly prefix?: string | undefined;
       readonly limit?: number | undefined;
       readonly cursor?: string | undefined;
+      /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
+      readonly waitFor?: number | undefined;
+      /** With waitFor: how long to wait for it, 5 unless it is given. */
+      readonly waitSeconds?: number | undefined;
     };
     readonly body: undefined;
     readonly answer: {
@@ -1058,7 +1195,12 @@ export interface Operations {
       readonly id: string;
       readonly key: string;
     };
-    readonly query: undefined;
+    readonly query: {
+      /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
+      readonly waitFor?: number | undefined;
+      /** With waitFor: how long to wait for it, 5 unless it is given. */
+      readonly waitSeconds?: number | undefined;
+    };
     readonly body: undefined;
     readonly answer: {
       readonly states: readonly ProjectionState[];
@@ -1375,7 +1517,10 @@ export interface Operations {
       readonly afterSequence?: number | undefined;
       readonly key?: string | undefined;
       readonly limit?: number | undefined;
+      /** How long to wait for a change where there is none. With waitFor (then up to 30): how long to wait for that, 5 unless it is given. */
       readonly waitSeconds?: number | undefined;
+      /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
+      readonly waitFor?: number | undefined;
     };
     readonly body: undefined;
     readonly answer: {
@@ -1417,6 +1562,57 @@ export interface Operations {
       readonly [member: string]: unknown;
     };
   };
+  /** All events of the tenant, in its one order: by pages, or as lines of JSON. */
+  readonly readFeed: {
+    readonly path: undefined;
+    readonly query: {
+      /** The last position that the client has; 0 is before the first event. */
+      readonly after?: number | undefined;
+      readonly aggregateType?: readonly string[] | undefined;
+      readonly eventType?: readonly string[] | undefined;
+      readonly aggregateId?: readonly string[] | undefined;
+      /** Most events of a page, 100 unless it is given. */
+      readonly limit?: number | undefined;
+      /** How long to wait for an event where there is none. With waitFor: how long to wait for that, 5 unless it is given. */
+      readonly waitSeconds?: number | undefined;
+      /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
+      readonly waitFor?: number | undefined;
+      /** With Accept: application/x-ndjson: the lines go on with what comes. */
+      readonly follow?: boolean | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly events: readonly FeedEvent[];
+      /** Where to go on: past the last event that was read, also if the filters left it out. */
+      readonly position: number;
+    };
+  };
+  /** Follow all events of the tenant as server-sent events. */
+  readonly followFeedByEvents: {
+    readonly path: undefined;
+    readonly query: {
+      /** The last position that the client has; 0 is before the first event. */
+      readonly after?: number | undefined;
+      readonly aggregateType?: readonly string[] | undefined;
+      readonly eventType?: readonly string[] | undefined;
+      readonly aggregateId?: readonly string[] | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: string;
+  };
+  /** Follow all events of the tenant over a WebSocket (an upgrade). */
+  readonly followFeedByWebSocket: {
+    readonly path: undefined;
+    readonly query: {
+      /** The last position that the client has; 0 is before the first event. */
+      readonly after?: number | undefined;
+      readonly aggregateType?: readonly string[] | undefined;
+      readonly eventType?: readonly string[] | undefined;
+      readonly aggregateId?: readonly string[] | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+  };
   /** Rotate the webhook secret of an isolated projection. */
   readonly rotateProjectionSecret: {
     readonly path: {
@@ -1441,6 +1637,256 @@ export interface Operations {
       readonly webhook: {
         readonly secret: string;
       };
+    };
+  };
+  /** List webhook endpoints. */
+  readonly listWebhookEndpoints: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly endpoints: readonly WebhookEndpoint[];
+      readonly nextCursor?: string;
+    };
+  };
+  /** Create a webhook endpoint. */
+  readonly createWebhookEndpoint: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: {
+      readonly url: string;
+      /** What the endpoint is told of. */
+      readonly source:
+        | {
+            /** Told of the changes of this projection. */
+            readonly projectionId: string;
+          }
+        | {
+            /** Told of all events of the tenant, or of those of these types. */
+            readonly feed: {
+              readonly aggregateTypes?: readonly string[];
+              readonly eventTypes?: readonly string[];
+            };
+          };
+      /** Only messages of these keys: state keys of the projection, or aggregate ids of the feed. */
+      readonly keys?: readonly string[];
+      readonly description?: string;
+      readonly isolateSecret?: boolean;
+      readonly headers?: {
+        readonly [member: string]: string;
+      };
+      /** Most attempts a second. */
+      readonly ratePerSecond?: number;
+      /** Where it begins: with what comes next, or with the oldest that is kept. */
+      readonly from?: 'now' | 'start';
+    };
+    readonly answer: NewWebhookEndpoint;
+  };
+  /** A webhook endpoint. */
+  readonly getWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: WebhookEndpoint;
+  };
+  /** Change a webhook endpoint, from the next attempt on. */
+  readonly changeWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: {
+      readonly url?: string;
+      /** What the endpoint is told of. */
+      readonly source?:
+        | {
+            /** Told of the changes of this projection. */
+            readonly projectionId: string;
+          }
+        | {
+            /** Told of all events of the tenant, or of those of these types. */
+            readonly feed: {
+              readonly aggregateTypes?: readonly string[];
+              readonly eventTypes?: readonly string[];
+            };
+          };
+      readonly keys?: readonly string[] | null;
+      readonly description?: string | null;
+      readonly isolateSecret?: boolean;
+      readonly headers?: {
+        readonly [member: string]: string | null;
+      } | null;
+      readonly ratePerSecond?: number | null;
+    };
+    readonly answer: {
+      readonly endpointId: string;
+      readonly url: string;
+      /** What the endpoint is told of. */
+      readonly source:
+        | {
+            /** Told of the changes of this projection. */
+            readonly projectionId: string;
+          }
+        | {
+            /** Told of all events of the tenant, or of those of these types. */
+            readonly feed: {
+              readonly aggregateTypes?: readonly string[];
+              readonly eventTypes?: readonly string[];
+            };
+          };
+      readonly keys?: readonly string[];
+      readonly description?: string;
+      /** It has a secret of its own; false: it uses the shared one of the tenant. */
+      readonly isolated: boolean;
+      /** Of the headers that go with each attempt. Their values are not shown. */
+      readonly headerNames?: readonly string[];
+      readonly ratePerSecond?: number;
+      /** ISO 8601, UTC, with milliseconds */
+      readonly createdAt: string;
+      readonly state: {
+        readonly status: 'healthy' | 'failing' | 'paused' | 'disabled';
+        readonly reason?: string;
+        /** ISO 8601, UTC, with milliseconds */
+        readonly since: string;
+      };
+      /** Up to this sequence or position all is delivered or parked. */
+      readonly through: number;
+      /** Messages past it that were taken, and are neither. */
+      readonly pending: number;
+      /** Messages that were given up, as GET …/parked lists them. */
+      readonly parked: number;
+      /** A signing secret of Standard Webhooks. */
+      readonly secret?: string;
+    };
+  };
+  /** Delete a webhook endpoint. */
+  readonly deleteWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: undefined;
+  };
+  /** Rotate the secret of a webhook endpoint that has one of its own. */
+  readonly rotateWebhookEndpointSecret: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly endpointId: string;
+      /** A signing secret of Standard Webhooks. */
+      readonly secret: string;
+      readonly isolated: true;
+    };
+  };
+  /** Send a test message now, and tell what came of it. */
+  readonly testWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly delivered: boolean;
+      /** The `webhook-id` of the message. */
+      readonly messageId: string;
+      /** ISO 8601, UTC, with milliseconds */
+      readonly at: string;
+      /** Of HTTP; absent where there was no answer. */
+      readonly status?: number;
+      readonly durationMs: number;
+      /** Why it failed; absent where it was delivered. */
+      readonly error?: string;
+      /** How the body of a refusal begins. */
+      readonly responseExcerpt?: string;
+    };
+  };
+  /** Send nothing to a webhook endpoint until it is resumed. */
+  readonly pauseWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: WebhookEndpoint;
+  };
+  /** Go on with a webhook endpoint that was paused or disabled. */
+  readonly resumeWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: WebhookEndpoint;
+  };
+  /** The latest attempts of a webhook endpoint, newest first. */
+  readonly listWebhookAttempts: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** Only those that were delivered, that failed, or that were answered by this status of HTTP, like 503, or this class, like 5xx. */
+      readonly status?: string | undefined;
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly attempts: readonly WebhookAttempt[];
+      readonly nextCursor?: string;
+    };
+  };
+  /** Messages that were given up after their last attempt, highest place first. */
+  readonly listParkedMessages: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly parked: readonly ParkedMessage[];
+      readonly nextCursor?: string;
+    };
+  };
+  /** Send a message again that was given up. */
+  readonly resendParkedMessage: {
+    readonly path: {
+      readonly id: string;
+      readonly messageId: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly endpointId: string;
+      readonly from: number;
+      readonly to: number;
+    };
+  };
+  /** Send a range again, beside what is live. */
+  readonly replayWebhookEndpoint: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: {
+      readonly from: number;
+      readonly to?: number;
+    };
+    readonly answer: {
+      readonly endpointId: string;
+      readonly from: number;
+      readonly to: number;
     };
   };
   /** The tenant of the API key, and what the key may be used for. */
@@ -1676,8 +2122,24 @@ export const OPERATIONS = {
   followByEvents: { method: 'GET', path: '/projections/{id}/sse', key: 'tenant' },
   followByWebSocket: { method: 'GET', path: '/projections/{id}/stream', key: 'tenant' },
   getAsyncApi: { method: 'GET', path: '/asyncapi.json', key: 'none' },
+  readFeed: { method: 'GET', path: '/feed', key: 'tenant' },
+  followFeedByEvents: { method: 'GET', path: '/feed/sse', key: 'tenant' },
+  followFeedByWebSocket: { method: 'GET', path: '/feed/stream', key: 'tenant' },
   rotateProjectionSecret: { method: 'POST', path: '/projections/{id}/webhook/rotate', key: 'tenant' },
   rotateTenantSecret: { method: 'POST', path: '/webhooks/rotate', key: 'tenant' },
+  listWebhookEndpoints: { method: 'GET', path: '/webhooks/endpoints', key: 'tenant' },
+  createWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints', key: 'tenant' },
+  getWebhookEndpoint: { method: 'GET', path: '/webhooks/endpoints/{id}', key: 'tenant' },
+  changeWebhookEndpoint: { method: 'PATCH', path: '/webhooks/endpoints/{id}', key: 'tenant' },
+  deleteWebhookEndpoint: { method: 'DELETE', path: '/webhooks/endpoints/{id}', key: 'tenant' },
+  rotateWebhookEndpointSecret: { method: 'POST', path: '/webhooks/endpoints/{id}/rotate', key: 'tenant' },
+  testWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/test', key: 'tenant' },
+  pauseWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/pause', key: 'tenant' },
+  resumeWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/resume', key: 'tenant' },
+  listWebhookAttempts: { method: 'GET', path: '/webhooks/endpoints/{id}/attempts', key: 'tenant' },
+  listParkedMessages: { method: 'GET', path: '/webhooks/endpoints/{id}/parked', key: 'tenant' },
+  resendParkedMessage: { method: 'POST', path: '/webhooks/endpoints/{id}/parked/{messageId}/resend', key: 'tenant' },
+  replayWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/replay', key: 'tenant' },
   whoami: { method: 'GET', path: '/auth/whoami', key: 'tenant' },
   getHealth: { method: 'GET', path: '/health', key: 'none' },
   getReadiness: { method: 'GET', path: '/health/ready', key: 'none' },
