@@ -8,6 +8,7 @@ import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedDeployments } from './open-deployments.js';
+import type { OpenedEndpoints } from './open-endpoints.js';
 import type { OpenedNotifications } from './open-notifications.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
@@ -24,6 +25,7 @@ export interface EdgeParts {
   readonly tenancy: OpenedTenancy;
   readonly notifications: OpenedNotifications;
   readonly deploying: OpenedDeployments;
+  readonly endpoints: OpenedEndpoints;
 }
 
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
@@ -64,6 +66,8 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     ownership,
     peers,
     ...parts.deploying,
+    ...parts.endpoints,
+    deliveries: parts.notifications.deliveries,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     admission,
     adminKey,

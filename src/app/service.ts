@@ -51,7 +51,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
     const deploying = openDeployments(ground, storage, catalog, code, copy, tenancy, endpoints);
     const replication = watchReplication(ground, storage);
-    const edge = openEdge(ground, { storage, replication, catalog, code, copy, tenancy, notifications, deploying });
+    const edge = openEdge(ground, {
+      ...{ storage, replication, catalog, code, copy, tenancy, notifications, deploying, endpoints },
+    });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
     const first = await ensureDefaultTenant(catalog.catalog, unshown, settings.apiKey);

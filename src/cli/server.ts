@@ -47,7 +47,7 @@ export class Server {
   }
 
   /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
-  async tenant(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown> {
+  async tenant(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown> {
     const { apiKey } = this.#settings;
     if (apiKey === undefined)
       throw new CliError(
@@ -207,6 +207,7 @@ function nextStep(code: string, path: string): string | undefined {
       if (/^\/admin\/tenants\/[^/]+\/keys\/./.test(path))
         return 'The tenant comes first, then the key: `statefold tenants list` and `statefold keys list <tenantId>` show both.';
       if (path.startsWith('/admin/')) return '`statefold tenants list` shows all tenants.';
+      if (path.startsWith('/webhooks/endpoints/')) return '`statefold webhooks list` shows all endpoints.';
       return /^\/(reducers|projections)\//.test(path) ? '`statefold history` shows what is deployed.' : undefined;
     case 'NO_REDUCER_BOUND':
       return '`statefold history` shows the types that have a reducer, `statefold deploy` binds one.';

@@ -34,10 +34,10 @@ export class Admission {
   readonly #counted = new WeakSet<IncomingMessage>();
 
   constructor(catalog: KeyCatalog, quotaOf: QuotaOf, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
-    this.memory = memory;
     this.authenticator = new Authenticator(catalog);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
+    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId), turns: this.turns };
     const now = (): number => performance.now();
     const { rateLimitPerSecond, rateLimitBurst } = limits;
     this.requests = new Pace({

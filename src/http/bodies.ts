@@ -5,6 +5,7 @@ import { scanJson } from '../core/json-scanner.js';
 import { hasBody, readBody, requireJson } from './body.js';
 import { escapedPart, pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
+import { memoryOf } from './request-memory.js';
 import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
 
 /** The settings by which bodies are read. */
@@ -70,7 +71,7 @@ export const jsonBy = <T>(
   example,
   read: async (request, settings) => {
     requireJson(request);
-    return parse((await readBody(request, settings.maxBodyBytes)).toString('utf8'), settings);
+    return parse((await readInTurn(request, settings)).toString('utf8'), settings);
   },
 });
 
@@ -111,9 +112,17 @@ export const upload = <F extends Parameters>(
   },
 });
 
+/** The body, on the turn of its tenant on which it may be parsed. */
+async function readInTurn(request: IncomingMessage, settings: BodySettings): Promise<Buffer> {
+  const body = await readBody(request, settings.maxBodyBytes);
+  const turn = memoryOf(request)?.turnFor(body.length);
+  if (turn !== undefined) await turn;
+  return body;
+}
+
 async function readJsonText(request: IncomingMessage, settings: BodySettings): Promise<string> {
   requireJson(request);
-  const body = await readBody(request, settings.maxBodyBytes);
+  const body = await readInTurn(request, settings);
   scanJson(body, { maxDepth: settings.maxJsonDepth });
   return body.toString('utf8');
 }

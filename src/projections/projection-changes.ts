@@ -57,6 +57,10 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     return this.#trimmedTo();
   }
 
+  latest(): Promise<number> {
+    return Promise.resolve(this.#changes.lastSequence());
+  }
+
   caughtUp(): Promise<void> {
     return this.#changes.caughtUp();
   }

@@ -29,7 +29,7 @@ const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 5;
+export const STORE_FORMAT = 6;
 /** A section is written when what changed is about so large, however few entries it is. */
 const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */

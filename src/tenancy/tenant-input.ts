@@ -1,5 +1,5 @@
 import type { OrderedState } from '../core/event.js';
-import type { AggregatePartition } from '../aggregates/partition.js';
+import type { AggregatePartition, Places } from '../aggregates/partition.js';
 import { backOff } from '../core/back-off.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
@@ -25,6 +25,8 @@ export interface TenantInput {
   placeUnderWay(offset: number): number | undefined;
   /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
   caughtUp(): Promise<void>;
+  /** Where what is appended comes to stand; undefined: at its offset. */
+  readonly places: Places | undefined;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -55,6 +57,7 @@ export interface InputListener {
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
+  readonly places = undefined;
   readonly unplaced = 0;
   readonly checkpoint = undefined;
   readonly first: AggregatePartition;
@@ -157,6 +160,10 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     return this.#order.end;
   }
 
+  get places(): Places {
+    return this.#order;
+  }
+
   get unplaced(): number {
     let offsets = 0;
     for (let partition = 0; partition < this.count; partition++)
@@ -165,8 +172,15 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   }
 
   async caughtUp(): Promise<void> {
-    await Promise.all(this.here.map((partition) => partition.caughtUp()));
+    const all = await this.all();
+    await Promise.all(all.map((partition) => partition.caughtUp()));
     await this.#order.caughtUp();
+    // What was acknowledged since then may be placed before it: nothing behind can be read without that.
+    await Promise.all(
+      all.map((partition) =>
+        partition.position < this.#order.placedTo(partition.ref.partition) ? partition.caughtUp() : undefined,
+      ),
+    );
   }
 
   /** There may be more to read. */

@@ -45,7 +45,15 @@ test('appends line by line', async (t) => {
       ],
     );
     for (const line of lines) assert.equal(openapiFault('POST', '/events/bulk', 200, line), undefined);
-    assert.deepEqual(Object.keys(lines[0] ?? {}), ['line', 'status', 'eventId', 'aggregateId', 'version', 'timestamp']);
+    assert.deepEqual(Object.keys(lines[0] ?? {}), [
+      'line',
+      'status',
+      'eventId',
+      'aggregateId',
+      'version',
+      'timestamp',
+      'position',
+    ]);
     assert.equal(lines[4]?.['currentVersion'], 1);
     const { events } = await api.read<Listed>('/events/note-1');
     assert.deepEqual(

@@ -25,6 +25,7 @@ import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../src/aggregates/aggregates.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import { openapiFault } from '../support/openapi.js';
+import { noEndpoints } from '../support/no-endpoints.js';
 import { noInspections } from '../support/no-inspections.js';
 import { quietChannels, schemaRegistryOf } from '../support/edge-parts.js';
 import { peers } from '../support/peers.js';
@@ -108,6 +109,8 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
   readonly projections = {
     states: unasked,
     statesOf: unasked,
+    includes: unasked,
+    reached: 0,
     build: () => undefined,
     life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
     onLive: () => () => undefined,
@@ -260,6 +263,7 @@ before(async () => {
     ownership: new SoleOwner(),
     peers,
     deployments: deployments as Deployments,
+    ...noEndpoints,
     removeTenantData: () => Promise.resolve(),
     admission,
     channels: quietChannels(catalog, admission),

@@ -88,6 +88,9 @@ export class Api {
   put(path: string, body: unknown): Promise<Answer> {
     return this.request('PUT', path, { body });
   }
+  patch(path: string, body: unknown): Promise<Answer> {
+    return this.request('PATCH', path, { body });
+  }
   delete(path: string): Promise<Answer> {
     return this.request('DELETE', path);
   }
@@ -191,7 +194,7 @@ export function form(
 export function checkAnswer(method: string, path: string, answer: Answer): void {
   const type = answer.headers.get('content-type') ?? '';
   assert.notEqual(answer.headers.get('x-request-id') ?? '', '', `${method} ${path} has no X-Request-Id`);
-  const body: unknown = /[/+]json/.test(type) ? JSON.parse(answer.text) : undefined;
+  const body: unknown = /[/+]json\b/.test(type) ? JSON.parse(answer.text) : undefined;
   assert.equal(
     openapiFault(method, path.replace(/\?.*$/s, ''), answer.status, body),
     undefined,

@@ -31,6 +31,7 @@ import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
+import { noEndpoints } from './no-endpoints.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
 import { peers } from './peers.js';
@@ -341,6 +342,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     ownership,
     peers,
     deployments: deployments as Deployments,
+    ...noEndpoints,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
     admission,
     adminKey: ADMIN_KEY,

@@ -376,7 +376,8 @@ class BulkStream implements LaneHost {
   answer(slot: Slot, result: AppendResult): void {
     const head =
       `{"line":${slot.number},"status":201,"eventId":"${result.eventIds[0] ?? ''}","aggregateId":${JSON.stringify(result.aggregateId)},` +
-      `"version":${result.endVersion},"timestamp":"${isoTimestamp(result.timestamp)}"`;
+      `"version":${result.endVersion},"timestamp":"${isoTimestamp(result.timestamp)}"` +
+      (result.position === undefined ? '' : `,"position":${result.position}`);
     const { state, stateStatus } = result;
     if (!this.#of.state || (state === undefined && stateStatus === undefined)) this.#answers.settle(slot, `${head}}\n`);
     else if (state === undefined || !this.#answers.takes(state.length))

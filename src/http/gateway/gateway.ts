@@ -192,12 +192,15 @@ export class Gateway {
 
   /** Room for the body of a request until it is answered: it is kept whole, to be sent again. @throws StatefoldError as `forward` */
   async #holdBody(request: IncomingMessage, { slotKey, bodyLimit, body, upload }: ForwardedRequest): Promise<Hold> {
-    const { budget, waitMs } = this.#options.memory ?? UNBOUNDED_REQUESTS;
-    const tenant = budget.tenant(tenantOfKey(slotKey));
+    const { budget, waitMs, waits } = this.#options.memory ?? UNBOUNDED_REQUESTS;
+    const tenantId = tenantOfKey(slotKey);
+    const tenant = budget.tenant(tenantId);
     const declared = declaredLength(request);
     if (body === undefined && bodyLimit !== undefined && declared > bodyLimit) throw tooLarge(bodyLimit);
-    if (upload && body === undefined)
-      return tenant.acquire('uploads', Number.isNaN(declared) ? (bodyLimit ?? 0) : declared, waitMs);
+    if (upload && body === undefined) {
+      const bytes = Number.isNaN(declared) ? (bodyLimit ?? 0) : declared;
+      return tenant.acquire('uploads', bytes, waitMs, waits && (() => waits(tenantId)));
+    }
     const hold = tenant.hold('appends');
     // Without a limit it was taken by whoever read it, and may have been done.
     if (bodyLimit === undefined) hold.add(body?.length ?? 0);

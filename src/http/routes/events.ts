@@ -62,6 +62,14 @@ const appending = {
   query: APPEND_QUERY,
   strictQuery: true,
   headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
+  answerHeaders: {
+    'Statefold-Position': {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Where the last event is in the feed, for waitFor. Of a tenant of several partitions it is left out where it was not known in time.',
+    },
+  },
   errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
 } as const;
 
@@ -111,6 +119,7 @@ const BulkAppended = component(
     aggregateId,
     version,
     timestamp,
+    position: version.describe('Of the event in the feed, as the header Statefold-Position has it.').optional(),
     ...made,
   }),
 );
