@@ -11,7 +11,7 @@ interface Bounds {
 }
 
 /** Under which a value says that it is encoded. */
-const [BINARY = ''] = Object.keys(asBinary(Buffer.alloc(0)) as unknown as object);
+const [BINARY = ''] = Object.keys(asBinary(Buffer.alloc(0)));
 
 /** What the disk keeps of a value: as with lmdb, who reads it gets a copy, and who wrote it may change its own. */
 function encoded(value: unknown): Buffer {
