@@ -11,6 +11,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY scripts ./scripts
 COPY dotnet ./dotnet
+COPY packages ./packages
 COPY src ./src
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund
 

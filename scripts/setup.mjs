@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -61,23 +61,28 @@ function packagesAreCurrent() {
 function* sources(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
+    // What is packed is made of these.
+    if (entry.name === 'dist') continue;
     if (entry.isDirectory()) yield* sources(path);
     else if (entry.name.endsWith('.ts')) yield path;
   }
 }
 
 const typescriptFiles = () =>
-  ['src', 'test']
+  ['src', 'packages', 'test']
     .map((folder) => join(ROOT, folder))
     .filter(existsSync)
     .flatMap((folder) => [...sources(folder)]);
 
-/** Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. */
+/**
+ * Over names, sizes and times: a change of content that keeps all three is not worth reading every file at each start. The names
+ * are those within the checkout, so that a copy of a built one is built too.
+ */
 function typescriptFingerprint(files) {
   const hash = createHash('sha256').update(process.versions.node);
   for (const path of [...files, ...['tsconfig.json', 'package-lock.json'].map((name) => join(ROOT, name)), BUNDLE]) {
     const { size, mtimeMs } = statSync(path);
-    hash.update(`${path}\0${size}\0${mtimeMs}\n`);
+    hash.update(`${relative(ROOT, path)}\0${size}\0${mtimeMs}\n`);
   }
   return hash.digest('hex');
 }
@@ -92,7 +97,7 @@ function pruneCompiled(files) {
       else if (!kept.has(path.slice(DIST.length).replace(/\.js(\.map)?$/, ''))) rmSync(path);
     }
   };
-  for (const folder of ['src', 'test'].map((name) => join(DIST, name)).filter(existsSync)) visit(folder);
+  for (const folder of ['src', 'packages', 'test'].map((name) => join(DIST, name)).filter(existsSync)) visit(folder);
 }
 
 const children = new Set();
@@ -134,11 +139,17 @@ async function buildTypeScript(say) {
   say('Compiling TypeScript…');
   pruneCompiled(files);
   await run('Compiling TypeScript', process.execPath, [
-    join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
     '-p',
     'tsconfig.json',
   ]);
-  await run('Putting the programs together', process.execPath, [BUNDLE]);
+  // What others install beside their own code, with its types; the programs have it from the first.
+  const client = run('Compiling the client package', process.execPath, [
+    join(ROOT, 'node_modules', 'typescript-native', 'bin', 'tsc'),
+    '-p',
+    join('packages', 'client'),
+  ]);
+  await Promise.all([client, run('Putting the programs together', process.execPath, [BUNDLE])]);
   writeFileSync(FINGERPRINT, fingerprint);
 }
 

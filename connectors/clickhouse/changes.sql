@@ -4,13 +4,17 @@
 CREATE OR REPLACE VIEW statefold_changes AS
 WITH terms AS
 (
+    -- By any later epoch, not the next one: a claim that landed behind a higher one is void, and ends nobody's term. Epochs that a
+    -- partition counted itself (rules 1) say nothing of those that it is given (rules 2), and end with the first of them.
     SELECT topic, kafka_partition, epoch, owner, claimed_at,
-        -- By any later epoch, not the next one: a claim that landed behind a higher one is void, and ends nobody's term.
-        ifNull(min(toNullable(claimed_at)) OVER (PARTITION BY topic, kafka_partition ORDER BY epoch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), toUInt64(18446744073709551615)) AS ended_at
+        least(
+            ifNull(min(toNullable(claimed_at)) OVER (PARTITION BY topic, kafka_partition, is_given ORDER BY epoch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), toUInt64(18446744073709551615)),
+            if(is_given, toUInt64(18446744073709551615), ifNull(min(if(is_given, toNullable(claimed_at), NULL)) OVER (PARTITION BY topic, kafka_partition), toUInt64(18446744073709551615)))
+        ) AS ended_at
     FROM
     (
-        SELECT topic, kafka_partition, epoch, argMin(owner, log_offset) AS owner, min(log_offset) AS claimed_at
-        FROM statefold_changes_landed WHERE claim_rules IS NOT NULL GROUP BY topic, kafka_partition, epoch
+        SELECT topic, kafka_partition, claim_rules > 1 AS is_given, epoch, argMin(owner, log_offset) AS owner, min(log_offset) AS claimed_at
+        FROM statefold_changes_landed WHERE claim_rules IS NOT NULL GROUP BY topic, kafka_partition, is_given, epoch
     )
 ),
 changes AS

@@ -148,6 +148,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
   readonly #budget: TenantBudget;
   /** Appends that wait for room in the local store. */
   #later = 0;
+  /** Aggregates of which refusals are being judged, and how many: what could be stored waits behind them, or it would overtake them. */
+  readonly #judged = new Map<string, number>();
   #stopped: Error | undefined;
 
   constructor(options: EventsWriterOptions) {
@@ -220,7 +222,12 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     if (bytes > this.#room) return Promise.reject(tooLargeAlone(bytes, this.#room));
     const refusal = this.#refusalOf(bytes);
     if (refusal !== undefined) return Promise.reject(refusal);
-    if (this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
+    // Behind those that wait already: none overtakes another.
+    if (this.#later > 0 || this.#options.tables.section.isFull) return this.#appendLater(command, bytes);
+    return this.#enqueue(command, bytes);
+  }
+
+  #enqueue(command: AppendCommand, bytes: number): Promise<Accepted> {
     this.#hold.add(bytes);
     return new Promise((resolve, reject) => {
       this.#queue.push(new PendingAppend(command, bytes, this.#hold, resolve, reject));
@@ -242,7 +249,9 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     this.#later++;
     this.#hold.add(bytes);
     try {
-      if ((await section.roomSoon(() => this.#stopped === undefined && !section.isFailing)) === false)
+      // Whoever came first is woken first.
+      const room = section.roomSoon(() => this.#stopped === undefined && !section.isFailing) ?? Promise.resolve(true);
+      if (!(await room))
         throw (
           this.#stopped ??
           new StatefoldError(
@@ -255,7 +264,8 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       this.#later--;
       this.#hold.sub(bytes);
     }
-    return this.append(command);
+    if (this.#stopped) throw this.#stopped;
+    return this.#enqueue(command, bytes);
   }
 
   /** Writes a control record; resolves with its offset. */
@@ -278,6 +288,10 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
     const left: (PendingAppend | PendingControl)[] = [];
     const heads = new Map<string, Head>();
     const keyed = new Set<string>();
+    // Each aggregate's are written in the order of their arrival: nothing is written behind what may yet be, and what is left keeps
+    // back all behind it.
+    const held = new Set(this.#judged.keys());
+    const stuck = new Set<string>();
     let bytes = 0;
     let isFull = false;
     for (const pending of this.#queue) {
@@ -304,6 +318,10 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
       }
       const { command } = pending;
       const { aggregateId } = command;
+      if (stuck.size > 0 && stuck.has(aggregateId)) {
+        left.push(pending);
+        continue;
+      }
       const ahead = heads.get(aggregateId);
       const name = command.keyed ? `${aggregateId}\u0000${command.commandId}` : '';
       if (command.keyed && keyed.has(name)) {
@@ -316,6 +334,11 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         this.#known(command),
         this.#options.clock.now(),
       );
+      if (decision.kind === 'write' && held.size > 0 && held.has(aggregateId)) {
+        left.push(pending);
+        stuck.add(aggregateId);
+        continue;
+      }
       const full = decision.kind === 'write' ? this.#options.storage?.refusal : undefined;
       if (full !== undefined) pending.reject(full);
       else if (decision.kind === 'write') {
@@ -327,9 +350,13 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         bytes += pending.bytes;
       } else if (ahead !== undefined) {
         left.push(pending); // a refusal waits for the acknowledgement of what it was decided on
+        stuck.add(aggregateId);
         continue;
       } else if (decision.kind === 'replay') void this.#replay(pending, decision.command);
-      else refused.push(pending);
+      else {
+        refused.push(pending);
+        held.add(aggregateId);
+      }
     }
     this.#queue = left;
     if (refused.length > 0) void this.#refuse(refused);
@@ -338,13 +365,22 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
 
   /** Refusals are answered from a fold that has reached the log's end as of the request. */
   async #refuse(refused: readonly PendingAppend[]): Promise<void> {
+    for (const { command } of refused)
+      this.#judged.set(command.aggregateId, (this.#judged.get(command.aggregateId) ?? 0) + 1);
     try {
       await this.#partition.caughtUp();
     } catch (error) {
       for (const pending of refused) pending.reject(this.#stopped ?? (error as Error));
       return;
+    } finally {
+      for (const { command } of refused) {
+        const left = (this.#judged.get(command.aggregateId) ?? 1) - 1;
+        if (left === 0) this.#judged.delete(command.aggregateId);
+        else this.#judged.set(command.aggregateId, left);
+      }
+      if (this.#queue.length > 0) this.#partition.kick();
     }
-    for (const pending of refused) {
+    const again = refused.filter((pending) => {
       const { command } = pending;
       const decision = decideAppend(
         command,
@@ -353,8 +389,9 @@ export class EventsWriter implements PartitionHandler<EventsBody>, PartitionObse
         this.#options.clock.now(),
       );
       if (decision.kind === 'refuse') pending.reject(decision.error);
-      else this.#requeue([pending]);
-    }
+      return decision.kind !== 'refuse';
+    });
+    if (again.length > 0) this.#requeue(again);
   }
 
   #requeue(pending: readonly (PendingAppend | PendingControl)[]): void {

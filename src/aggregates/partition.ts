@@ -7,6 +7,7 @@ import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js
 import type { FenceState } from '../core/fence.js';
 import type { Progress } from '../core/progress.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
+import { positionOfPlace } from '../feed/events.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';
@@ -82,7 +83,15 @@ export interface AggregatePartitionOptions {
   readonly code: TenantCode;
   /** How far the tables are folded. */
   readonly from: FenceState;
+  /** Of a tenant of several partitions: where what is appended here comes to stand. Without it offsets are places. */
+  readonly places?: Places | undefined;
   readonly listener: PartitionListener;
+}
+
+/** The places of records in the one order of a tenant of several partitions. */
+export interface Places {
+  /** The place of the partition's record at the offset; a promise while it has none, undefined where it gets none in time. Never rejects. */
+  placeOf(partition: number, offset: number): number | Promise<number | undefined>;
 }
 
 export const TAIL_BYTES = 8 * 1024 * 1024;
@@ -92,6 +101,9 @@ const QUEUE = { queued: 20_000, produceBytes: PRODUCE_BYTES, produceRecords: 200
 /** An answer to a retry or a skip says what came of it, if that is known by then. */
 export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
+
+/** The feed's position of the last event of the commit at the place. */
+const endOfCommit = (place: number, { events }: StoredCommit): number => positionOfPlace(place, events.length - 1);
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
 export class AggregatePartition
@@ -146,7 +158,7 @@ export class AggregatePartition
     });
     const { inputs, history } = this.#writer;
     const bindings = this.#bindings;
-    const kept = new KeptStates(tables.section, setting.keptRevisions ?? 1);
+    const kept = new KeptStates(tables, setting.keptRevisions ?? 1);
     const faults = new ReducerFaults({ tables, partition: this, logger });
     const deadlineMs = setting.foldDeadlineMs;
     const { budget } = setting;
@@ -262,6 +274,16 @@ export class AggregatePartition
   async append(command: AppendCommand): Promise<AppendResult> {
     if (!this.#owned) throw new NotOwnerError();
     const { commit, replayed } = await this.#writer.append(command);
+    const { places } = this.#options;
+    if (places === undefined) return this.#answer(commit, replayed, commit.offset);
+    // While its place comes to be known, reducers fold it.
+    const placed = places.placeOf(this.ref.partition, commit.offset);
+    const answer = await this.#answer(commit, replayed, undefined);
+    const place = typeof placed === 'number' ? placed : await placed;
+    return place === undefined ? answer : { ...answer, position: endOfCommit(place, commit) };
+  }
+
+  async #answer(commit: StoredCommit, replayed: boolean, place: number | undefined): Promise<AppendResult> {
     const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
     const endVersion = baseVersion + events.length;
     const result = {
@@ -271,6 +293,7 @@ export class AggregatePartition
       endVersion,
       eventIds: events.map((event) => event.eventId),
       timestamp,
+      position: place === undefined ? undefined : endOfCommit(place, commit),
     };
     if (this.#bindings.of(aggregateType) === undefined) return result;
     const answer = replayed

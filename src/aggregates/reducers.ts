@@ -395,7 +395,7 @@ export class Reducers implements TurnFold {
     if (before?.fault !== undefined || row.fault !== undefined)
       tables.faults.setAggregate(reducer.aggregateType, aggregateId, row.fault !== undefined);
     if (before !== undefined && before.generation !== row.generation) kept.replaced(aggregateId, before, reducer);
-    tables.setReducerState(aggregateId, row);
+    tables.setReducerState(aggregateId, row, before);
   }
 
   #answer(share: Share, outcome: FoldOutcome | undefined, row: ReducerState | undefined): void {

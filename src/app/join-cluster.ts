@@ -26,7 +26,7 @@ export async function joinCluster(
     logger,
     onReassigned: () => {
       hub.reassign((tenantId) => ownership.notifiedElsewhere(tenantId));
-      deployments.resume((tenantId) => ownership.owns(tenantId));
+      deployments.resume();
       void webhooks.reassign();
     },
   });

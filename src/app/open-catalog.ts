@@ -5,13 +5,17 @@ import { agreeOnCluster } from '../catalog/cluster.js';
 import { FencedCatalog } from '../catalog/fenced-catalog.js';
 import { masterKey, Sealer } from '../catalog/sealing.js';
 import { readOrMakeSecret } from '../catalog/secret-file.js';
+import { quotasOf } from '../catalog/tenant-quotas.js';
 import type { Logger } from '../core/logger.js';
+import type { QuotaOf } from '../core/quotas.js';
 import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
 /** What the service knows of tenants, keys and code, and the secrets that it is sealed and administered with. */
 export interface OpenedCatalog {
   readonly catalog: FencedCatalog;
+  /** What tenants may have. */
+  readonly quotaOf: QuotaOf;
   readonly sealer: Sealer;
   /** The same in all processes. */
   readonly masterKey: string;
@@ -33,7 +37,7 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   const sealer = new Sealer(key);
   if (shared) await agreeOnCluster(catalog, sealer, schemaIds);
   const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
-  return { catalog, sealer, masterKey: key, adminKey };
+  return { catalog, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey };
 }
 
 /** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */

@@ -1,4 +1,3 @@
-import { quotasOf } from '../catalog/tenant-quotas.js';
 import { StatefoldError } from '../core/errors.js';
 import { within } from '../core/within.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
@@ -8,6 +7,7 @@ import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedReadStore } from './open-read-store.js';
+import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
 
 /** Uploads and what becomes of them; and what folds history again without changing anything. */
@@ -18,7 +18,8 @@ export interface OpenedDeployments {
 
 export function openDeployments(
   { settings, logger, metrics, shutdown, clock }: Ground,
-  { catalog }: OpenedCatalog,
+  { ownership }: Storage,
+  { catalog, quotaOf }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
   { tenants }: OpenedTenancy,
@@ -28,8 +29,9 @@ export function openDeployments(
     catalog,
     codeHost,
     endpoints,
+    serves: (tenantId) => ownership.owns(tenantId),
     projectionsOf: async (tenantId) => (await tenants.open(tenantId)).projections,
-    quotaOf: quotasOf(catalog, settings),
+    quotaOf,
     storageRefusal: async (tenantId) => {
       const tenant = await within(tenants.open(tenantId), settings.answerDeadlineMs);
       if (tenant === undefined)

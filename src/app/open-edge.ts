@@ -8,6 +8,7 @@ import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedDeployments } from './open-deployments.js';
+import type { OpenedEndpoints } from './open-endpoints.js';
 import type { OpenedNotifications } from './open-notifications.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
@@ -24,17 +25,18 @@ export interface EdgeParts {
   readonly tenancy: OpenedTenancy;
   readonly notifications: OpenedNotifications;
   readonly deploying: OpenedDeployments;
+  readonly endpoints: OpenedEndpoints;
 }
 
 /** The HTTP interface over all the parts. It answers 503 until it is told to listen. */
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
-  const { catalog, adminKey, masterKey } = parts.catalog;
+  const { catalog, quotaOf, adminKey, masterKey } = parts.catalog;
   const peers = new Peers(masterKey, ground.peerTls);
   const { readStore, sink, endpoint } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, settings, {
+  const admission = new Admission(catalog, quotaOf, settings, {
     budget,
     waitMs: settings.answerDeadlineMs,
     stallMs: settings.answerStallMs,
@@ -64,6 +66,8 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     ownership,
     peers,
     ...parts.deploying,
+    ...parts.endpoints,
+    deliveries: parts.notifications.deliveries,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
     admission,
     adminKey,

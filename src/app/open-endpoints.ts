@@ -12,13 +12,15 @@ export interface OpenedEndpoints {
 export function openEndpoints(
   { settings, clock }: Ground,
   { catalog, sealer }: OpenedCatalog,
-  { tenants }: OpenedTenancy,
+  { tenants, feeds }: OpenedTenancy,
 ): OpenedEndpoints {
   const endpoints = new Endpoints({
     catalog,
     sealer,
     checkUrl: (url) => assertWebhookUrlAllowed(url, { allowPrivate: settings.webhookAllowPrivate }),
     lastSequence: async (tenantId) => (await tenants.open(tenantId)).changes.lastSequence(),
+    feeds,
+    most: settings.maxWebhookEndpoints,
     clock,
   });
   return { endpoints };

@@ -1,5 +1,7 @@
 import type { Catalog } from '../catalog/catalog.js';
 import { FeedHub } from '../feed/hub.js';
+import { Deliveries } from '../webhooks/deliveries.js';
+import { LogAttemptStore } from '../webhooks/log-attempt-store.js';
 import { LogCursorStore } from '../webhooks/log-cursor-store.js';
 import { WebhookDeliverer } from '../webhooks/webhook-deliverer.js';
 import type { Ground } from './ground.js';
@@ -13,10 +15,11 @@ import type { OpenedTenancy } from './open-tenancy.js';
 export interface OpenedNotifications {
   readonly hub: FeedHub;
   readonly webhooks: WebhookDeliverer;
+  readonly deliveries: Deliveries;
 }
 
 export async function openNotifications(
-  { settings, logger, metrics, shutdown, budget }: Ground,
+  { settings, logger, metrics, shutdown, budget, clock }: Ground,
   { log, ownership }: Storage,
   { catalog, sealer }: OpenedCatalog & { readonly catalog: Catalog },
   { feeds }: OpenedTenancy,
@@ -25,24 +28,29 @@ export async function openNotifications(
   const hub = new FeedHub({ tenants: feeds });
   followDeletions(catalog, hub);
   const cursors = await LogCursorStore.open(log, logger);
+  const attempts = await LogAttemptStore.open(log, logger, clock);
   const webhooks = new WebhookDeliverer({
     hub,
     tenants: feeds,
     catalog,
     endpoints,
     store: cursors,
+    attempts,
     serves: (tenantId) => ownership.notifies(tenantId),
     unseal: (sealed) => sealer.unseal(sealed),
     logger,
     budget,
     allowPrivate: settings.webhookAllowPrivate,
     timeoutMs: settings.webhookTimeoutMs,
+    limits: { retryDelaysMs: settings.webhookRetrySeconds.map((seconds) => seconds * 1_000) },
     observer: metrics.webhooks,
   });
   shutdown.add('notifications', async () => {
     await webhooks.close();
     await cursors.close();
+    await attempts.close();
     hub.close();
   });
-  return { hub, webhooks };
+  const deliveries = new Deliveries({ deliverer: webhooks, feeds, store: cursors, attempts, clock });
+  return { hub, webhooks, deliveries };
 }

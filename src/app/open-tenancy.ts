@@ -1,6 +1,5 @@
 import type { Catalog } from '../catalog/catalog.js';
 import { isSuspended, onSuspension } from '../catalog/suspension.js';
-import { quotasOf } from '../catalog/tenant-quotas.js';
 import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
@@ -9,6 +8,7 @@ import { NotifiedTenants } from '../tenancy/notified-tenants.js';
 import { TenantData } from '../tenancy/tenant-data.js';
 import type { TenantRegistry } from '../tenancy/tenant-registry.js';
 import type { Ground } from './ground.js';
+import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
@@ -26,7 +26,7 @@ export interface OpenedTenancy {
 export async function openTenancy(
   ground: Ground,
   storage: Storage,
-  catalog: Catalog,
+  { catalog, quotaOf }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { sink }: OpenedReadStore,
 ): Promise<OpenedTenancy> {
@@ -35,7 +35,6 @@ export async function openTenancy(
   const snapshots = shared ? openSnapshots(ground, storage, (tenantId) => partitionsOf(catalog, tenantId)) : undefined;
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
-  const quotaOf = quotasOf(catalog, settings);
   const codeBytes = new CodeBytes(catalog);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,

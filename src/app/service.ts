@@ -46,12 +46,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const catalog = await openCatalog(ground, storage);
     const code = openCodeHost(ground, catalog.catalog);
     const copy = openReadStore(ground, storage);
-    const tenancy = await openTenancy(ground, storage, catalog.catalog, code, copy);
+    const tenancy = await openTenancy(ground, storage, catalog, code, copy);
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
-    const deploying = openDeployments(ground, catalog, code, copy, tenancy, endpoints);
+    const deploying = openDeployments(ground, storage, catalog, code, copy, tenancy, endpoints);
     const replication = watchReplication(ground, storage);
-    const edge = openEdge(ground, { storage, replication, catalog, code, copy, tenancy, notifications, deploying });
+    const edge = openEdge(ground, {
+      ...{ storage, replication, catalog, code, copy, tenancy, notifications, deploying, endpoints },
+    });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));
     const first = await ensureDefaultTenant(catalog.catalog, unshown, settings.apiKey);
@@ -63,7 +65,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     }
     const { activity } = tenancy;
     if (activity !== undefined) await joinCluster(ground, storage, tenancy, activity, notifications, deploying, edge);
-    deploying.deployments.resume((tenantId) => storage.ownership.owns(tenantId));
+    deploying.deployments.resume();
     await notifications.webhooks.start();
     return {
       url: ground.url,

@@ -124,7 +124,7 @@ export interface EndpointEntity {
   readonly tenantId: string;
   readonly endpointId: string;
   /** What it is told of. */
-  readonly source: { readonly projectionId: string };
+  readonly source: EndpointSource;
   /** Undefined: nothing is sent. */
   readonly url?: string;
   readonly isolated: boolean;
@@ -134,6 +134,26 @@ export interface EndpointEntity {
   readonly since?: number;
   /** Set when the endpoint answered 410. */
   readonly disabledAt?: string;
+  /** Its tenant has paused it then. */
+  readonly pausedAt?: string;
+  /** Absent of those that earlier releases made. */
+  readonly createdAt?: string;
+  readonly description?: string;
+  /** It gets messages of these keys alone: state keys of a projection, aggregate ids of the feed. */
+  readonly keys?: readonly string[];
+  /** Headers of its owner's, which go with each attempt. Their values may be credentials: `sealed` is the JSON of name and value. */
+  readonly headers?: { readonly sealed: string; readonly names: readonly string[] };
+  /** Most attempts a second. */
+  readonly ratePerSecond?: number;
+}
+
+/** The changes of one projection, or the events of the tenant that pass the filter. */
+export type EndpointSource = { readonly projectionId: string } | { readonly feed: EventFilter };
+
+/** Undefined members let all pass; several are "or" within one and "and" between them. */
+export interface EventFilter {
+  readonly aggregateTypes?: readonly string[];
+  readonly eventTypes?: readonly string[];
 }
 
 /** What was held against the code of a reducer, or of a revision of a projection. */

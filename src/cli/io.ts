@@ -45,7 +45,7 @@ export const EXIT_CODES = [
   [0, 'It is done, or it was so already.'],
   [
     1,
-    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies.',
+    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies. `webhooks test`: the message was not delivered.',
   ],
   [
     2,
@@ -103,3 +103,5 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
     )
     .join('');
 }
+
+export const notConfirmed = (): CliError => new CliError('It was not confirmed: nothing was changed.');

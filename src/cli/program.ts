@@ -2,12 +2,13 @@ import { Command, CommanderError } from 'commander';
 import { QUOTA_NAMES, type QuotaName } from '../core/quotas.js';
 import { SCOPES } from '../core/scopes.js';
 import { confirm, confirmByTyping } from './ask.js';
-import { CliError, CliExit, FAILED, table, type CliIo, type ServeOptions } from './io.js';
+import { CliError, CliExit, FAILED, notConfirmed, table, type CliIo, type ServeOptions } from './io.js';
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
 import { runSql, type ReadStoreAccess } from './sql.js';
 import { addTopicCommands } from './topics.js';
 import { addVerifyCommand } from './verify.js';
+import { addWebhookCommands } from './webhooks.js';
 
 interface Global {
   readonly url?: string;
@@ -40,8 +41,6 @@ function quotaOf(given: string): [name: string, value: number | null] {
 
 const scopesText = (scopes: unknown): string =>
   Array.isArray(scopes) && scopes.length < SCOPES.length ? scopes.join(',') : 'all';
-
-const notConfirmed = (): CliError => new CliError('It was not confirmed: nothing was changed.');
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
@@ -289,6 +288,7 @@ export function buildProgram(io: CliIo): Command {
   const context = { io, server, show, json: () => program.opts<Global>().json === true };
   addProjectCommands(program, context);
   addVerifyCommand(program, context);
+  addWebhookCommands(program, context);
   addTopicCommands(program, context);
   showUsageAfterErrors(program, 'statefold');
   return program;

@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSettings, SettingsError, type Settings } from '../config/settings.js';
-import { CliError, RefusedError, type CliIo } from './io.js';
+import {
+  RefusedError,
+  TimeoutError,
+  Transport,
+  UnexpectedAnswerError,
+  UnreachableError,
+  type Received,
+  type TransportOptions,
+} from '../../packages/client/src/index.js';
+import { CliError, RefusedError as RefusedCommand, type CliIo } from './io.js';
 
 const TIMEOUT_MS = 30_000;
 /** What is folded over history, an upload or what is stored, may take as long as the service lets it. */
@@ -31,14 +40,14 @@ export class Server {
     return this.#ask(
       method,
       path,
-      { 'X-Admin-Key': this.#adminKey() },
+      { adminKey: this.#adminKey() },
       body,
       'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory',
     );
   }
 
   /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
-  async tenant(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown> {
+  async tenant(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown> {
     const { apiKey } = this.#settings;
     if (apiKey === undefined)
       throw new CliError(
@@ -47,7 +56,7 @@ export class Server {
     return this.#ask(
       method,
       path,
-      { 'X-API-Key': apiKey },
+      { apiKey },
       body,
       'refuses the API key: set STATEFOLD_API_KEY to one of your tenant; `statefold keys create <tenantId>` makes one',
     );
@@ -84,42 +93,51 @@ export class Server {
   async #ask(
     method: string,
     path: string,
-    headers: Record<string, string>,
+    keys: Pick<TransportOptions, 'apiKey' | 'adminKey'>,
     body: object | undefined,
     refused: string,
   ): Promise<unknown> {
     const isForm = body instanceof FormData;
-    let response: Response;
-    let text: string;
+    // Whoever typed the command sees what came of it, and says whether to try again.
+    const transport = new Transport({ ...keys, url: this.url, retry: { attempts: 1 } });
+    let answered: Received;
     try {
-      response = await fetch(this.url + path, {
+      answered = await transport.send({
         method,
-        headers: body === undefined || isForm ? headers : { ...headers, 'Content-Type': 'application/json' },
-        ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
-        redirect: 'error',
-        signal: AbortSignal.timeout(isForm || path.endsWith('/verify') ? LONG_TIMEOUT_MS : TIMEOUT_MS),
+        path,
+        key: keys.apiKey !== undefined ? 'tenant' : keys.adminKey !== undefined ? 'admin' : 'none',
+        body: isForm || body === undefined ? body : JSON.stringify(body),
+        repeatable: false,
+        timeoutMs: isForm || path.endsWith('/verify') ? LONG_TIMEOUT_MS : TIMEOUT_MS,
       });
-      text = await response.text();
     } catch (error) {
-      throw unreachable(this.url, error);
+      throw this.#failure(error, path, refused);
     }
+    const { text } = answered;
     const answer = parse(text);
-    if (response.ok) {
-      if (text !== '' && answer === undefined)
-        throw new CliError(
-          `${this.url} is not a Statefold service: it answered something other than JSON. Say where the service is with --url or STATEFOLD_URL.`,
-        );
-      return answer;
-    }
-    if (response.status === 401) throw new CliError(`The service at ${this.url} ${refused}.`);
-    const problem = describeProblem(answer, path);
-    if (problem === undefined)
+    if (text !== '' && answer === undefined)
       throw new CliError(
-        `${this.url} is not a Statefold service: it answered ${response.status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
+        `${this.url} is not a Statefold service: it answered something other than JSON. Say where the service is with --url or STATEFOLD_URL.`,
       );
-    throw response.status < 500 && response.status !== 429
-      ? new RefusedError(problem.text, problem.code)
-      : new CliError(problem.text);
+    return answer;
+  }
+
+  #failure(error: unknown, path: string, refused: string): unknown {
+    if (error instanceof RefusedError || error instanceof UnexpectedAnswerError) {
+      const { status } = error;
+      if (status === 401) return new CliError(`The service at ${this.url} ${refused}.`);
+      const problem = error instanceof RefusedError ? describeProblem(error.problem, path) : undefined;
+      if (problem === undefined)
+        return new CliError(
+          `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
+        );
+      return status < 500 && status !== 429
+        ? new RefusedCommand(problem.text, problem.code)
+        : new CliError(problem.text);
+    }
+    if (error instanceof UnreachableError || error instanceof TimeoutError)
+      return unreachable(this.url, error instanceof TimeoutError ? error : error.cause);
+    return error;
   }
 
   #adminKey(): string {
@@ -189,6 +207,7 @@ function nextStep(code: string, path: string): string | undefined {
       if (/^\/admin\/tenants\/[^/]+\/keys\/./.test(path))
         return 'The tenant comes first, then the key: `statefold tenants list` and `statefold keys list <tenantId>` show both.';
       if (path.startsWith('/admin/')) return '`statefold tenants list` shows all tenants.';
+      if (path.startsWith('/webhooks/endpoints/')) return '`statefold webhooks list` shows all endpoints.';
       return /^\/(reducers|projections)\//.test(path) ? '`statefold history` shows what is deployed.' : undefined;
     case 'NO_REDUCER_BOUND':
       return '`statefold history` shows the types that have a reducer, `statefold deploy` binds one.';

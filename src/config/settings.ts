@@ -52,6 +52,12 @@ const roles = z
   .string()
   .transform((value) => value.split(',').map((one) => one.trim()))
   .pipe(z.array(z.enum(ROLES, `must be some of ${ROLES.join(', ')}, separated by commas`)));
+const WAITS = 'must be 1 to 20 whole numbers of seconds from 0 to 604800, separated by commas';
+const waits = z
+  .string()
+  .regex(/^ *\d{1,6} *(, *\d{1,6} *){0,19}$/, WAITS)
+  .transform((value) => value.split(',').map(Number))
+  .refine((list) => list.every((one) => one <= 604_800), WAITS);
 const auto = (max: number): z.ZodType<number | 'auto', string> =>
   z.union([z.literal('auto'), count(1, max)], `must be auto or a whole number from 1 to ${max}`);
 
@@ -360,6 +366,13 @@ const TABLE = {
     'How long a whole request may take to arrive.',
     count(100),
   ),
+  bulkIdleMs: row(
+    'BULK_IDLE_MS',
+    '60000',
+    'ms',
+    'How long a client of `POST /events/bulk` may send nothing before its stream is ended; `REQUEST_TIMEOUT_MS` does not hold for it.',
+    count(100),
+  ),
   keepAliveTimeoutMs: row(
     'KEEP_ALIVE_TIMEOUT_MS',
     '65000',
@@ -586,6 +599,20 @@ const TABLE = {
     'ms',
     'How long an endpoint may take to answer a webhook.',
     count(100),
+  ),
+  webhookRetrySeconds: row(
+    'WEBHOOK_RETRY_SECONDS',
+    '5,30,120,900,3600,10800,21600,43200,86400,86400',
+    'list',
+    'Seconds before each further attempt of a webhook that failed, each a fifth more or less by chance; after the last one it is a dead letter.',
+    waits,
+  ),
+  maxWebhookEndpoints: row(
+    'MAX_WEBHOOK_ENDPOINTS',
+    '100',
+    'endpoints',
+    'Webhook endpoints of a tenant, past which `POST /webhooks/endpoints` is answered 507; those that come with projections count, and are not refused.',
+    count(0, 100_000),
   ),
 } as const;
 

@@ -98,7 +98,6 @@ class Account {
 }
 
 interface Waiter {
-  readonly kind: number;
   readonly bytes: number;
   readonly give: () => void;
 }
@@ -181,9 +180,8 @@ export class MemoryBudget {
 export class TenantBudget {
   readonly process: MemoryBudget;
   readonly account: Account;
-  readonly #waiters = new Set<Waiter>();
-  /** How many there are of each kind. */
-  readonly #waiting = new Float64Array(BUDGET_KINDS.length);
+  /** By kind, in their order: of each the first one alone is looked at, so that what many wait for costs no more than what one does. */
+  readonly #waiters: readonly Set<Waiter>[] = BUDGET_KINDS.map(() => new Set<Waiter>());
 
   constructor(process: MemoryBudget) {
     this.process = process;
@@ -236,17 +234,24 @@ export class TenantBudget {
         );
   }
 
+  /** How many wait for room, of one kind. */
+  waiting(kind: BudgetKind): number {
+    return this.#waiters[INDEX[kind]]?.size ?? 0;
+  }
+
   /**
-   * Resolves with so many bytes held as soon as there is room; those of one tenant and kind in their order.
-   * @throws StatefoldError RATE_LIMITED, UNAVAILABLE when there is none in time
+   * Resolves with so many bytes held as soon as there is room; those of one tenant and kind in their order. `begin` is called where
+   * it has to wait, and may refuse that by an error; what it gives is called when the wait is over.
+   * @throws StatefoldError RATE_LIMITED, UNAVAILABLE when there is none in time; what `begin` throws
    */
-  async acquire(kind: BudgetKind, bytes: number, milliseconds: number): Promise<Hold> {
+  async acquire(kind: BudgetKind, bytes: number, milliseconds: number, begin?: () => () => void): Promise<Hold> {
     const hold = this.hold(kind);
     const index = INDEX[kind];
-    if (this.#waiting[index] === 0 && hold.tryAdd(bytes)) return hold;
+    const waiters = this.#waiters[index] as Set<Waiter>;
+    if (waiters.size === 0 && hold.tryAdd(bytes)) return hold;
+    const end = begin?.();
     const given = await new Promise<boolean>((resolve) => {
       const waiter: Waiter = {
-        kind: index,
         bytes,
         give: () => {
           clearTimeout(timer);
@@ -255,36 +260,38 @@ export class TenantBudget {
         },
       };
       const timer = setTimeout(() => {
-        this.#forget(waiter);
+        const [first] = waiters;
+        waiters.delete(waiter);
         resolve(false);
-        // For those behind it there may be room.
-        this.process.released();
+        // For those behind it there may be room; nothing was given back, so nobody else has more than before.
+        if (first === waiter) this.#pump(index, waiters);
       }, milliseconds).unref();
-      this.#waiters.add(waiter);
-      this.#waiting[index] = (this.#waiting[index] ?? 0) + 1;
+      waiters.add(waiter);
       this.process.await(this);
     });
+    end?.();
     if (given) return hold;
     throw this.refusal(kind, this.refuses(kind, bytes) ?? 'tenant');
   }
 
   /** Gives to those who wait what there is; true: some wait still. */
   pump(): boolean {
-    const stuck = new Set<number>();
-    for (const waiter of this.#waiters) {
-      const { kind, bytes, give } = waiter;
-      if (stuck.has(kind)) continue;
-      if (this.#refuses(kind, bytes) === undefined) {
-        this.#forget(waiter);
-        give();
-      } else stuck.add(kind);
-    }
-    return this.#waiters.size > 0;
+    let some = false;
+    this.#waiters.forEach((waiters, index) => {
+      if (waiters.size === 0) return;
+      this.#pump(index, waiters);
+      some ||= waiters.size > 0;
+    });
+    return some;
   }
 
-  #forget(waiter: Waiter): void {
-    this.#waiters.delete(waiter);
-    this.#waiting[waiter.kind] = (this.#waiting[waiter.kind] ?? 1) - 1;
+  /** Ends at the first one for which there is no room: it comes before those behind it. */
+  #pump(index: number, waiters: Set<Waiter>): void {
+    for (const waiter of waiters) {
+      if (this.#refuses(index, waiter.bytes) !== undefined) return;
+      waiters.delete(waiter);
+      waiter.give();
+    }
   }
 }
 

@@ -18,6 +18,7 @@ export const ERROR_CODES = [
   'NO_BUILD',
   'NO_EARLIER_REVISION',
   'NO_REDUCER_BOUND',
+  'NOT_CAUGHT_UP',
   'NOT_FAULTED',
   'NOT_FOUND',
   'PAYLOAD_TOO_LARGE',
@@ -73,7 +74,8 @@ export class StatefoldError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'StatefoldError';
     this.code = code;
-    this.retryable = options.retryable ?? (code === 'UNAVAILABLE' || code === 'RATE_LIMITED');
+    this.retryable =
+      options.retryable ?? (code === 'UNAVAILABLE' || code === 'RATE_LIMITED' || code === 'NOT_CAUGHT_UP');
     this.errors = options.errors;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;

@@ -6,7 +6,7 @@ export interface Quotas {
   readonly requestsPerSecond: number;
   /** Events that are appended in a second, on average; as many may come at once after a pause. */
   readonly eventsPerSecond: number;
-  /** Bytes of its events, kept changes and code, about. */
+  /** Bytes of its events, kept changes, states and code, about. */
   readonly storageBytes: number;
   readonly projections: number;
   readonly reducers: number;

@@ -1,11 +1,9 @@
 import { eventLoop, type WorkKind } from './event-loop.js';
-import { rounds } from './rounds.js';
 
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
 export type Sliced<T> = Generator<void, T, void>;
 
-/** Resolves in a later round of the event loop. */
-export const nextTurn = (): Promise<void> => rounds.next();
+export const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Does the work, and lets others have their turn after each slice. */
 export async function inSlices<T>(work: Sliced<T>): Promise<T> {

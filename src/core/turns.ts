@@ -22,6 +22,11 @@ export interface TurnsOptions {
   readonly nextRound?: (work: () => void) => void;
 }
 
+/** A body is about one unit more for each so many bytes. */
+const UNIT_BYTES = 4096;
+/** What the bytes of a body cost. */
+export const costOfBytes = (bytes: number): number => bytes / UNIT_BYTES;
+
 const ROUND = 16;
 const AT_ONCE = 8;
 

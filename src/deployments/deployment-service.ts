@@ -39,6 +39,8 @@ export interface DeploymentServiceOptions {
   readonly projectionsOf: (tenantId: string) => Promise<LiveProjections>;
   /** What tenants may have; nothing is bounded without it. */
   readonly quotaOf?: QuotaOf;
+  /** This process compiles what is uploaded for the tenant. */
+  readonly serves: (tenantId: string) => boolean;
   /** Why nothing more of the tenant may be stored. */
   readonly storageRefusal?: (tenantId: string) => Promise<StatefoldError | undefined>;
   readonly clock: Clock;
@@ -62,7 +64,6 @@ export class DeploymentService implements Deployments {
   readonly #revisions: ProjectionRevisions;
   readonly #waits: UploadWaits;
   readonly #checks: UploadChecks;
-  #serves: (tenantId: string) => boolean = () => true;
   #closed = false;
 
   constructor(options: DeploymentServiceOptions) {
@@ -73,7 +74,7 @@ export class DeploymentService implements Deployments {
     this.#revisions = new ProjectionRevisions({ catalog, projectionLife, now: () => this.#now() });
     onSuspension(catalog, ({ tenantId }, suspended) => {
       // At its start the service resumes all of them.
-      if (!suspended && this.#serves(tenantId)) this.#resume(tenantId);
+      if (!suspended && options.serves(tenantId)) this.#resume(tenantId);
     });
     this.#waits = new UploadWaits({ catalog, projectionsOf });
     this.#checks = new UploadChecks({
@@ -84,14 +85,13 @@ export class DeploymentService implements Deployments {
   }
 
   /** Compiles what was uploaded before the service stopped, or to a process that is gone. */
-  resume(serves: (tenantId: string) => boolean = () => true): void {
-    this.#serves = serves;
+  resume(): void {
     this.#resume(undefined);
   }
 
   #resume(tenantId: string | undefined): void {
     const { catalog } = this.#options;
-    const serves = (id: string): boolean => this.#serves(id) && !isSuspended(catalog, id);
+    const serves = (id: string): boolean => this.#options.serves(id) && !isSuspended(catalog, id);
     for (const { id, value } of catalog.list('reducer', tenantId))
       if (value.status === 'pending_compilation' && serves(value.tenantId))
         this.#background(value, () => this.#compileReducer(id, value));

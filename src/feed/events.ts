@@ -1,7 +1,7 @@
-import { eventsOf, MAX_COMMIT_EVENTS, type StoredCommit, type StoredEvent } from '../core/event.js';
+import { eventsIn, eventsOf, MAX_COMMIT_EVENTS, type StoredCommit, type StoredEvent } from '../core/event.js';
 import type { Budget, FollowedFeed, Page } from './feed.js';
 import type { Input, InputFeed } from './inputs.js';
-import type { Advanced } from './signal.js';
+import { Signal, type Advanced } from './signal.js';
 
 /** An event at its place among all events of its tenant. */
 export interface PositionedEvent extends StoredEvent {
@@ -19,9 +19,12 @@ export interface EventFeedHome {
 
 /** Positions of a commit's events lie between those of its place and of the next: so no count has to be kept anywhere. */
 export const positionOfPlace = (place: number, index = 0): number => place * MAX_COMMIT_EVENTS + index + 1;
-const placeOfPosition = (position: number): number => Math.floor((position - 1) / MAX_COMMIT_EVENTS);
+/** The place of the commit that has the event at the position, if any has. */
+export const placeOfPosition = (position: number): number => Math.floor((position - 1) / MAX_COMMIT_EVENTS);
 
 const EVENTS_PER_READ = 1000;
+/** How far back the last event is looked for first: mostly it is the last record, or a claim or two lie behind it. */
+const FIRST_LOOK_BACK = 8;
 
 /**
  * All events of a tenant in its one order. The end of a page that was not cut lies behind all that the order has there, also behind
@@ -29,7 +32,12 @@ const EVENTS_PER_READ = 1000;
  */
 export class EventFeed implements FollowedFeed<PositionedEvent> {
   readonly #home: EventFeedHome;
-  #subscribers = 0;
+  readonly #signal = new Signal();
+  #unfollow: (() => void) | undefined;
+  /** Reads under way: those who ask for the same meanwhile are given the same page. */
+  readonly #reads = new Map<string, Promise<Page<PositionedEvent>>>();
+  /** The last event before the place has the position. */
+  #last = { place: 0, position: 0 };
 
   constructor(home: EventFeedHome) {
     this.#home = home;
@@ -41,7 +49,7 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
 
   /** How many follow it. */
   get subscribers(): number {
-    return this.#subscribers;
+    return this.#signal.listeners;
   }
 
   positionOf({ position }: PositionedEvent): number {
@@ -51,6 +59,42 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
   /** Events are kept for ever. */
   start(): Promise<number> {
     return Promise.resolve(positionOfPlace(0));
+  }
+
+  latest(): Promise<number> {
+    return this.lastBefore(this.#home.inputs.head);
+  }
+
+  /** Position of the last event before the place that can be read here; 0 where there is none. */
+  async lastBefore(place: number): Promise<number> {
+    const known = this.#last.place <= place ? this.#last : { place: 0, position: 0 };
+    for (let width = FIRST_LOOK_BACK, end = place; end > known.place; width *= 4) {
+      const from = Math.max(known.place, end - width);
+      const { position, read } = await this.#lastBetween(from, end);
+      if (position > 0) {
+        // What can't be read yet may hold a later one.
+        if (read === place && place > this.#last.place) this.#last = { place, position };
+        return position;
+      }
+      end = from;
+    }
+    return known.position;
+  }
+
+  async #lastBetween(from: number, end: number): Promise<{ readonly position: number; readonly read: number }> {
+    const { inputs } = this.#home;
+    let position = 0;
+    let read = from;
+    while (read < end) {
+      const budget = { items: end - read };
+      const page = inputs.recent(read, budget) ?? (await inputs.read(read, budget));
+      for (const input of page.items)
+        if (input.kind === 'commit' && input.commit.offset < end)
+          position = positionOfPlace(input.commit.offset, eventsIn(input.commit) - 1);
+      if (page.end <= read) break;
+      read = Math.min(page.end, end);
+    }
+    return { position, read };
   }
 
   caughtUp(): Promise<void> {
@@ -63,20 +107,35 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
     return page && cut(page, from, items);
   }
 
-  async read(from: number, budget: Budget): Promise<Page<PositionedEvent>> {
+  read(from: number, budget: Budget): Promise<Page<PositionedEvent>> {
+    const name = `${from} ${budget.items} ${budget.bytes}`;
+    let read = this.#reads.get(name);
+    if (read === undefined) {
+      const begun = this.#read(from, budget).finally(() => {
+        if (this.#reads.get(name) === begun) this.#reads.delete(name);
+      });
+      this.#reads.set(name, (read = begun));
+    }
+    return read;
+  }
+
+  async #read(from: number, budget: Budget): Promise<Page<PositionedEvent>> {
     const items = budget.items ?? EVENTS_PER_READ;
     return cut(await this.#home.inputs.read(placeOfPosition(from), { ...budget, items }), from, items);
   }
 
   subscribe(advanced: Advanced): () => void {
-    const unsubscribe = this.#home.inputs.subscribe(advanced);
-    this.#subscribers++;
-    let ended = false;
+    const unsubscribe = this.#signal.subscribe(advanced);
+    this.#unfollow ??= this.#home.inputs.subscribe((first) => {
+      // What is asked for from now on may have more than what was under way.
+      this.#reads.clear();
+      this.#signal.tell(first === undefined ? undefined : positionOfPlace(first));
+    });
     return () => {
-      if (ended) return;
-      ended = true;
-      this.#subscribers--;
       unsubscribe();
+      if (this.#signal.listeners > 0) return;
+      this.#unfollow?.();
+      this.#unfollow = undefined;
     };
   }
 }
@@ -86,6 +145,7 @@ function cut({ items: inputs, end }: Page<Input>, from: number, most: number): P
   const items: PositionedEvent[] = [];
   for (const input of inputs) {
     if (input.kind !== 'commit') continue;
+    if (positionOfPlace(input.commit.offset, eventsIn(input.commit)) <= from) continue;
     for (const event of positioned(input.commit)) {
       if (event.position < from) continue;
       if (items.push(event) >= most) return { items, end: event.position + 1 };
@@ -94,7 +154,15 @@ function cut({ items: inputs, end }: Page<Input>, from: number, most: number): P
   return { items, end: Math.max(from, positionOfPlace(end)) };
 }
 
-function* positioned(commit: StoredCommit): Generator<PositionedEvent> {
-  let position = positionOfPlace(commit.offset);
-  for (const event of eventsOf(commit)) yield { position: position++, ...event };
+/** The events of a commit are made once, for all who follow: so each is encoded once too. They live as long as the commit does. */
+const made = new WeakMap<StoredCommit, readonly PositionedEvent[]>();
+
+function positioned(commit: StoredCommit): readonly PositionedEvent[] {
+  let events = made.get(commit);
+  if (events === undefined) {
+    let position = positionOfPlace(commit.offset);
+    events = Array.from(eventsOf(commit), (event) => ({ position: position++, ...event }));
+    made.set(commit, events);
+  }
+  return events;
 }

@@ -34,6 +34,8 @@ export interface FollowedFeed<T> extends Feed<T> {
   positionOf(item: T): number;
   /** Where a reader without a cursor begins: the first position that was not dropped. */
   start(): Promise<number>;
+  /** Position of the last item that can be read here; 0 where there is none. */
+  latest(): Promise<number>;
   /** Resolves when all that was acknowledged before the call can be read here. */
   caughtUp(): Promise<void>;
 }

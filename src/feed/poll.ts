@@ -1,11 +1,13 @@
 import type { FeedHub } from './hub.js';
-import type { SubscriptionOptions } from './subscription.js';
+import type { Subscription, SubscriptionOptions } from './subscription.js';
 import type { Timers } from './timers.js';
 
 export interface PollOptions<T> extends Pick<SubscriptionOptions<T>, 'tenantId' | 'source' | 'wanted'> {
   readonly from: number;
   /** Takes an item; false: the page is full with it. */
   readonly take: (item: T) => boolean;
+  /** For how long it reads what is not wanted, where nothing is, milliseconds; without it up to the head, however far that is. */
+  readonly scanMs?: number | undefined;
   /** For how long the poll waits where there is nothing yet, milliseconds. */
   readonly waitMs: number;
   /** Called when it begins to wait; may throw. The result is called when it ends. */
@@ -15,13 +17,16 @@ export interface PollOptions<T> extends Pick<SubscriptionOptions<T>, 'tenantId' 
   readonly signal: AbortSignal;
 }
 
+/** How far a poll came: `end` is where to go on, exclusive; `reached` the position of the last item that was taken or passed over. */
+export type Polled = Pick<Subscription, 'end' | 'reached'>;
+
 /**
  * Reads a feed once: a subscription that ends when its page is full, or when it has caught up and has something; where there is
- * nothing it waits for the next item, and what came with that. Resolves with where to go on, exclusive; rejects with the reason for
+ * nothing it waits for the next item, and what came with that. Resolves with how far it came; rejects with the reason for
  * which a subscription ends by itself, and when the feed can't be read here.
  */
-export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> {
-  const { tenantId, source, from, wanted, take, waitMs, waiting, timers, signal } = options;
+export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<Polled> {
+  const { tenantId, source, from, wanted, take, scanMs, waitMs, waiting, timers, signal } = options;
   return new Promise((resolve, reject) => {
     const ends: (() => void)[] = [];
     let answered = false;
@@ -34,7 +39,8 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
       for (const end of ends) end();
       result();
     };
-    const stop = (): void => answer(() => resolve(subscription.end));
+    const came = (): void => resolve({ end: subscription.end, reached: subscription.reached });
+    const stop = (): void => answer(came);
     const subscription = hub.subscribe<T>(
       { tenantId, source, from, wanted, whenAway: 'end' },
       {
@@ -45,9 +51,9 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
           stop();
           return false;
         },
-        caughtUp: (end) => {
+        caughtUp: () => {
           if (answered) return;
-          if (taken || waitMs === 0) return answer(() => resolve(end));
+          if (taken || waitMs === 0) return stop();
           if (waits) return;
           waits = true;
           ends.push(waiting(), timers.after(waitMs, stop));
@@ -61,6 +67,12 @@ export function poll<T>(hub: FeedHub, options: PollOptions<T>): Promise<number> 
     else {
       signal.addEventListener('abort', stop);
       ends.push(() => signal.removeEventListener('abort', stop));
+      if (scanMs !== undefined && !waits)
+        ends.push(
+          timers.after(scanMs, () => {
+            if (!waits) stop();
+          }),
+        );
     }
   });
 }

@@ -31,6 +31,8 @@ export interface SubscriptionOptions<T> {
 export interface Subscription {
   /** Everything before it was pushed or passed over; -1 while it is not known where "from now on" begins. */
   readonly end: number;
+  /** Position of the last item that was pushed or passed over; before the first, and as far as it is known, where it began. */
+  readonly reached: number;
   /** Begins, once: the first items may be pushed while it is called. */
   start(): void;
   /** The subscriber has room again. */
@@ -70,6 +72,7 @@ const LAST_RETRY_MS = 5_000;
  */
 export class FeedSubscription<T> implements Subscription {
   end: number;
+  reached: number;
   #state: State = 'OPENING';
   #tenant: TenantFeed | undefined;
   #feed: FollowedFeed<T> | undefined;
@@ -93,6 +96,7 @@ export class FeedSubscription<T> implements Subscription {
     private readonly home: SubscriptionHome,
   ) {
     this.end = options.from ?? -1;
+    this.reached = Math.max(0, this.end - 1);
   }
 
   get sourceId(): string {
@@ -220,6 +224,8 @@ export class FeedSubscription<T> implements Subscription {
       const position = feed.positionOf(item);
       if (position < this.end) continue;
       this.end = position + 1;
+      const before = this.reached;
+      this.reached = position;
       if (wanted?.(item) === false) continue;
       let room: boolean | 'later';
       try {
@@ -230,7 +236,7 @@ export class FeedSubscription<T> implements Subscription {
       }
       if (this.#isClosed()) return false;
       if (room === true) continue;
-      if (room === 'later') this.end = position;
+      if (room === 'later') [this.end, this.reached] = [position, before];
       this.#state = 'BLOCKED';
       const taken = room === 'later' ? i : i + 1;
       if (this.subscriber.rereads === true) this.#page = Math.min(PAGE, Math.max(1, 2 * taken));

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { RequiredScope } from '../core/scopes.js';
 import { Authenticator, type Principal } from './auth.js';
-import { quotasOf, type QuotaSettings } from '../catalog/tenant-quotas.js';
+import type { QuotaSettings } from '../catalog/tenant-quotas.js';
 import type { QuotaOf } from '../core/quotas.js';
 import { Turns } from '../core/turns.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
@@ -11,7 +11,7 @@ import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './requ
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
 
-export interface AdmissionLimits extends QuotaSettings {
+export interface AdmissionLimits extends Pick<QuotaSettings, 'rateLimitPerSecond'> {
   /** 0: as many as one second allows. Of tenants without a rate of their own. */
   readonly rateLimitBurst: number;
 }
@@ -33,12 +33,11 @@ export class Admission {
   /** A route that is gone through again takes nothing off the rate a second time. */
   readonly #counted = new WeakSet<IncomingMessage>();
 
-  constructor(catalog: KeyCatalog, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
-    this.memory = memory;
+  constructor(catalog: KeyCatalog, quotaOf: QuotaOf, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
     this.authenticator = new Authenticator(catalog);
-    const quotaOf = quotasOf(catalog, limits);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
+    this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId), turns: this.turns };
     const now = (): number => performance.now();
     const { rateLimitPerSecond, rateLimitBurst } = limits;
     this.requests = new Pace({

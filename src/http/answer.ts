@@ -14,11 +14,17 @@ export function requestIdOf(request: IncomingMessage): string {
 }
 
 /**
- * Answers with JSON text in one write. A client that has gone is no error. Of reads alone an answer can be refused: what another
+ * Answers with JSON text in one write; `further`: headers, names and values in turn. A client that has gone is no error. Of reads alone an answer can be refused: what another
  * request changed is done, and a refusal would say that it is not.
  * @throws StatefoldError RATE_LIMITED, UNAVAILABLE where the answer is large, and memory holds as many as it may that are not read
  */
-export function answerJson(response: ServerResponse, status: number, requestId: string, body: Buffer | string): void {
+export function answerJson(
+  response: ServerResponse,
+  status: number,
+  requestId: string,
+  body: Buffer | string,
+  further: readonly string[] = [],
+): void {
   if (response.destroyed || response.headersSent) return;
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
   if (length > COUNTED_BYTES) {
@@ -32,6 +38,7 @@ export function answerJson(response: ServerResponse, status: number, requestId: 
     String(length),
     'X-Request-Id',
     requestId,
+    ...further,
   ]);
   response.end(body);
   // A small one that isn't taken at once is one of many that a client leaves unread.

@@ -2,11 +2,18 @@ import type { AppendCommand, ExpectedVersion, NewEvent } from '../core/event.js'
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
-import { Append, AppendBatch, BatchEvent } from './append-schema.js';
+import { Append, AppendBatch, BatchEvent, BulkLine } from './append-schema.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 
 /** What a body says of an append; `data` and `metadata` are slices of it, as sent. */
 export type AppendBody = Omit<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;
+
+/** What a line of a bulk says besides. */
+export interface BulkLineBody extends AppendBody {
+  readonly idempotencyKey: string | undefined;
+  /** The line without its `idempotencyKey`: what `POST /events` would be sent with the key in a header. */
+  readonly keyless: Buffer;
+}
 
 export interface BodyLimits {
   readonly maxDepth: number;
@@ -20,9 +27,11 @@ const MAX_ERRORS = 100;
 const SINGLE = Append.keyof().options;
 const BATCH = AppendBatch.keyof().options;
 const EVENT = BatchEvent.keyof().options;
-type Member = (typeof SINGLE)[number] | (typeof BATCH)[number];
+const BULK = BulkLine.keyof().options;
+type Member = (typeof SINGLE)[number] | (typeof BATCH)[number] | (typeof BULK)[number];
 const SINGLE_KEYS: KnownKeys<Member> = new KnownKeys<Member>(SINGLE);
 const BATCH_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BATCH);
+const BULK_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BULK);
 const EVENT_KEYS = new KnownKeys(EVENT);
 
 /** Members that are known, and are refused where they stand: what to do instead. */
@@ -34,6 +43,9 @@ const ASSIGNED: Readonly<Record<string, string>> = {
 };
 const NOT_IN_SINGLE: ReadonlyMap<string, string> = new Map(
   Object.entries({ ...ASSIGNED, events: 'is for POST /events/batch: send the batch there' }),
+);
+const NOT_IN_BULK: ReadonlyMap<string, string> = new Map(
+  Object.entries({ ...ASSIGNED, events: 'is for POST /events/batch: a line has one event' }),
 );
 const ofEachEvent = 'is of each event: put it into the elements of events';
 const NOT_IN_BATCH: ReadonlyMap<string, string> = new Map(
@@ -55,6 +67,24 @@ const NOT_IN_EVENT: ReadonlyMap<string, string> = new Map(
  * @throws JsonError where it isn't JSON; StatefoldError INVALID_REQUEST with every violation and its place
  */
 export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits): AppendBody {
+  return parse(body, batch ? BATCH_FORM : SINGLE_FORM, limits);
+}
+
+/** Reads a line of `POST /events/bulk`: a body of `POST /events` with an optional `idempotencyKey`. @throws as `parseAppendBody` */
+export const parseBulkLine = (line: Buffer, limits: BodyLimits): BulkLineBody => parse(line, BULK_FORM, limits);
+
+/** What members a body has, and what is said of others. */
+interface Form {
+  readonly keys: KnownKeys<Member>;
+  readonly known: readonly string[];
+  readonly misplaced: ReadonlyMap<string, string>;
+}
+const SINGLE_FORM: Form = { keys: SINGLE_KEYS, known: SINGLE, misplaced: NOT_IN_SINGLE };
+const BATCH_FORM: Form = { keys: BATCH_KEYS, known: BATCH, misplaced: NOT_IN_BATCH };
+const BULK_FORM: Form = { keys: BULK_KEYS, known: BULK, misplaced: NOT_IN_BULK };
+
+function parse(body: Buffer, form: Form, limits: BodyLimits): BulkLineBody {
+  const batch = form === BATCH_FORM;
   const reader = new JsonReader(body, limits);
   const violations = new Violations();
   if (reader.peek() !== 'object') {
@@ -71,12 +101,13 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
   let eventType: string | undefined;
   let data: Buffer | undefined;
   let events: NewEvent[] | undefined;
+  let idempotencyKey: string | undefined;
+  let keyless = body;
   reader.enterObject();
-  const keys = batch ? BATCH_KEYS : SINGLE_KEYS;
+  const { keys } = form;
   for (let key = reader.nextMember(keys); key !== undefined; key = reader.nextMember(keys)) {
     if (key === UNKNOWN_KEY) {
-      if (batch) violations.unknown('', reader.string(), BATCH, NOT_IN_BATCH);
-      else violations.unknown('', reader.string(), SINGLE, NOT_IN_SINGLE);
+      violations.unknown('', reader.string(), form.known, form.misplaced);
       reader.skip();
       continue;
     }
@@ -86,8 +117,13 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
       events = readEvents(reader, body, limits.maxEvents, violations);
       continue;
     }
+    const memberAt = reader.start;
     reader.skip();
     switch (key) {
+      case 'idempotencyKey':
+        idempotencyKey = readIdempotencyKey(reader, violations);
+        keyless = without(body, memberAt, reader.end);
+        break;
       case 'aggregateId':
         aggregateId = readName(reader, key, MAX_AGGREGATE_ID, violations);
         break;
@@ -132,7 +168,32 @@ export function parseAppendBody(body: Buffer, batch: boolean, limits: BodyLimits
     causationId,
     metadata,
     events,
+    idempotencyKey,
+    keyless,
   };
+}
+
+function readIdempotencyKey(reader: JsonReader, violations: Violations): string | undefined {
+  const text = reader.kind === 'string' ? reader.string() : undefined;
+  if (text !== undefined && isIdempotencyKey(text)) return text;
+  violations.add('idempotencyKey', 'must be a string of 1 to 255 printable ASCII characters');
+  return undefined;
+}
+
+const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
+export const isIdempotencyKey = (text: string): boolean => IDEMPOTENCY_KEY.test(text);
+
+const COMMA = 0x2c;
+const BRACE = 0x7b;
+/** The object's text without the member from `start` to `end`, and without the comma that stood at it. */
+function without(text: Buffer, start: number, end: number): Buffer {
+  let before = start - 1;
+  while (before > 0 && text[before] !== COMMA && text[before] !== BRACE) before--;
+  if (text[before] === COMMA) return Buffer.concat([text.subarray(0, before), text.subarray(end)]);
+  // The first one: the comma is behind it, unless it is the only one.
+  let after = end;
+  while (after < text.length && text[after] !== COMMA && text[after] !== BRACE + 2) after++;
+  return Buffer.concat([text.subarray(0, start), text.subarray(text[after] === COMMA ? after + 1 : after)]);
 }
 
 function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, violations: Violations): NewEvent[] {

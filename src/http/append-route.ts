@@ -5,13 +5,14 @@ import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/eve
 import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
-import type { Turns } from '../core/turns.js';
+import type { Hold } from '../core/budget.js';
+import { costOfBytes, type Turns } from '../core/turns.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
-import { parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
+import { isIdempotencyKey, parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { declaredLength, readBody, requireJson } from './body.js';
 import { eventJson } from './event-json.js';
@@ -47,8 +48,9 @@ export type AppendRoute = (
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 /** What a key must allow who appends. */
 export const APPENDING = 'append' satisfies Scope;
+/** And what besides, to be told what others appended. */
+const READING = 'read' satisfies Scope;
 const EMPTY = Buffer.alloc(0);
-const IDEMPOTENCY_KEY = /^[\x20-\x7e]{1,255}$/;
 /** Most events that a conflict lists. */
 const MAX_CONFLICTS = 1_000;
 
@@ -60,16 +62,30 @@ const MAX_CONFLICTS = 1_000;
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
   const { authenticator, requests, events, turns, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
-  /** A body that is long, or may be, is held of the tenant's budget while it arrives; then the writer holds what it says. */
+  /**
+   * The body, on the turn on which it may be parsed: what many bodies cost that arrive together is known when they are there, and not
+   * when their heads were. One that is long, or may be, is held of the tenant's budget until then, and so is each that waits; then
+   * the writer holds what it says.
+   */
   const readHeld = async (request: IncomingMessage, tenantId: string): Promise<Buffer> => {
     const length = declaredLength(request);
-    if (length <= COUNTED_BYTES || length > limits.maxBodyBytes) return readBody(request, limits.maxBodyBytes);
-    const hold = memory.budget.tenant(tenantId).hold('appends');
+    if (length > limits.maxBodyBytes) return readBody(request, limits.maxBodyBytes);
+    let hold: Hold | undefined;
+    const held = (bytes: number): void => {
+      hold ??= memory.budget.tenant(tenantId).hold('appends');
+      if (hold.bytes === 0) hold.take(bytes);
+      else hold.set(bytes);
+    };
     try {
-      hold.take(Number.isNaN(length) ? limits.maxBodyBytes : length);
-      return await readBody(request, limits.maxBodyBytes);
+      if (!(length <= COUNTED_BYTES)) held(Number.isNaN(length) ? limits.maxBodyBytes : length);
+      const body = await readBody(request, limits.maxBodyBytes);
+      const turn = turns?.enter(tenantId, 1 + costOfBytes(body.length));
+      if (turn === undefined) return body;
+      held(body.length);
+      await turn;
+      return body;
     } finally {
-      hold.close();
+      hold?.close();
     }
   };
   const parsed = (body: Buffer, batch: boolean): AppendBody =>
@@ -94,10 +110,9 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
   return async (request, response, requestId, batch) => {
     const known = authenticator.find(request);
     const here = known !== undefined && !authenticator.isSuspended(known.tenantId);
-    const { tenantId } = here ? known : await authenticator.admit(request, APPENDING);
+    const principal = here ? known : await authenticator.admit(request, APPENDING);
     if (here) authenticator.permit(known, APPENDING);
-    const turn = turns?.enter(tenantId, costOf(request));
-    if (turn !== undefined) await turn;
+    const { tenantId } = principal;
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.
@@ -106,6 +121,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       read === undefined ? tenantId : partitionKey(tenantId, partitionOf(read.append.aggregateId, partitions));
     let asked: ForwardedRequest | undefined;
     if (!gateway.serves(slotKey)) {
+      // What is parsed here has had its turn.
+      if (read === undefined) await turns?.enter(tenantId, costOf(request));
       asked = {
         ...FORWARDED,
         slotKey,
@@ -120,6 +137,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     requireJson(request);
     const url = request.url ?? '';
     const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
+    // A conflict lists events with their data: who may append only is not told them.
+    if (includeConflicts) authenticator.permit(principal, READING);
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
     const body = read?.body ?? asked?.body ?? (await readHeld(request, tenantId));
@@ -190,16 +209,20 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
         result = { ...stored, stateStatus: 'unavailable' };
       }
     }
-    answerJson(response, 201, requestId, withState(head, result));
+    answerJson(response, 201, requestId, withState(head, result), positionHeader(result));
   };
 }
 
-/** Of a turn: an append is about one unit, and one more for each 4 KiB of its body. */
-const UNIT_BYTES = 4096;
+/** Of a turn: what an append costs that goes to another process, as far as its head tells. */
 function costOf(request: IncomingMessage): number {
   const length = declaredLength(request);
-  return 1 + (Number.isNaN(length) ? 1 : length / UNIT_BYTES);
+  return 1 + (Number.isNaN(length) ? 1 : costOfBytes(length));
 }
+
+/** The header of a 201 that tells where in the feed its last event is. */
+const POSITION = 'Statefold-Position';
+const positionHeader = ({ position }: AppendResult): readonly string[] | undefined =>
+  position === undefined ? undefined : [POSITION, String(position)];
 
 const singleHead = (result: AppendResult): string =>
   `{"eventId":"${result.eventIds[0] ?? ''}","aggregateId":${JSON.stringify(result.aggregateId)},"aggregateType":"${result.aggregateType}",` +
@@ -226,7 +249,7 @@ function idempotencyKey(request: IncomingMessage): string {
   const given = request.headers['idempotency-key'];
   // Node joins a repeated header, which would make a key of its own of the two.
   const repeated = given?.includes(',') === true && (request.headersDistinct['idempotency-key']?.length ?? 0) > 1;
-  if (typeof given !== 'string' || repeated || !IDEMPOTENCY_KEY.test(given)) {
+  if (typeof given !== 'string' || repeated || !isIdempotencyKey(given)) {
     throw new StatefoldError(
       'INVALID_REQUEST',
       'The header Idempotency-Key must be given once, with 1 to 255 printable ASCII characters.',

@@ -16,6 +16,18 @@ export const Append = component(
 );
 export type Append = z.infer<typeof Append>;
 
+export const BulkLine = component(
+  'BulkLine',
+  Append.extend({
+    idempotencyKey: z
+      .string()
+      .regex(/^[\x20-\x7e]{1,255}$/)
+      .describe('Makes the line safe to repeat; one name with the header Idempotency-Key of POST /events.')
+      .optional(),
+  }),
+);
+export type BulkLine = z.infer<typeof BulkLine>;
+
 export const BatchEvent = z.strictObject({ eventType, data: anyObject, ...context });
 
 export const AppendBatch = component(

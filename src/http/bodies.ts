@@ -5,6 +5,7 @@ import { scanJson } from '../core/json-scanner.js';
 import { hasBody, readBody, requireJson } from './body.js';
 import { escapedPart, pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
+import { memoryOf } from './request-memory.js';
 import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';
 
 /** The settings by which bodies are read. */
@@ -15,7 +16,7 @@ export interface BodySettings extends UploadLimits {
 
 /** The body of a route: what it may be, for the reader of the document, and how it is read. */
 export interface Body<T> {
-  readonly contentType: 'application/json' | 'multipart/form-data';
+  readonly contentType: 'application/json' | 'application/x-ndjson' | 'multipart/form-data';
   /** False: it may be left out, and is then read as an empty one. */
   readonly required: boolean;
   /** Of JSON, by zod; of a form, JSON Schema (2020-12). */
@@ -70,8 +71,17 @@ export const jsonBy = <T>(
   example,
   read: async (request, settings) => {
     requireJson(request);
-    return parse((await readBody(request, settings.maxBodyBytes)).toString('utf8'), settings);
+    return parse((await readInTurn(request, settings)).toString('utf8'), settings);
   },
+});
+
+/** JSON texts, each ended by a line feed, which the handler reads itself as they come; the schema is that of one. */
+export const ndjson = <T>(schema: z.ZodType<T>, example?: unknown): Body<undefined> => ({
+  ...JSON_BODY,
+  contentType: 'application/x-ndjson',
+  schema,
+  example,
+  read: () => Promise.reject(new Error('a body of lines is read line by line')),
 });
 
 /** Sources of code, and fields beside them; a field that isn't among these is a fault. */
@@ -102,9 +112,17 @@ export const upload = <F extends Parameters>(
   },
 });
 
+/** The body, on the turn of its tenant on which it may be parsed. */
+async function readInTurn(request: IncomingMessage, settings: BodySettings): Promise<Buffer> {
+  const body = await readBody(request, settings.maxBodyBytes);
+  const turn = memoryOf(request)?.turnFor(body.length);
+  if (turn !== undefined) await turn;
+  return body;
+}
+
 async function readJsonText(request: IncomingMessage, settings: BodySettings): Promise<string> {
   requireJson(request);
-  const body = await readBody(request, settings.maxBodyBytes);
+  const body = await readInTurn(request, settings);
   scanJson(body, { maxDepth: settings.maxJsonDepth });
   return body.toString('utf8');
 }

@@ -8,6 +8,8 @@ export class RequestAbortedError extends Error {
 
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
 
+const NDJSON_TYPE = /^application\/x-ndjson\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?$/i;
+
 /** @throws StatefoldError UNSUPPORTED_MEDIA_TYPE unless the body is declared to be plain JSON in UTF-8 */
 export function requireJson(request: IncomingMessage): void {
   const type = request.headers['content-type'];
@@ -17,6 +19,20 @@ export function requireJson(request: IncomingMessage): void {
       'A JSON body needs the header Content-Type: application/json (in UTF-8).',
     );
   }
+  requirePlain(request);
+}
+
+/** @throws StatefoldError UNSUPPORTED_MEDIA_TYPE unless the body is declared to be lines of JSON in UTF-8 */
+export function requireNdjson(request: IncomingMessage): void {
+  if (!NDJSON_TYPE.test(request.headers['content-type'] ?? ''))
+    throw new StatefoldError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'A body of lines needs the header Content-Type: application/x-ndjson (in UTF-8).',
+    );
+  requirePlain(request);
+}
+
+function requirePlain(request: IncomingMessage): void {
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new StatefoldError(

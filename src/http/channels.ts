@@ -10,6 +10,7 @@ import type { TenantFeeds } from '../feed/tenant-feeds.js';
 import type { Timers } from '../feed/timers.js';
 import type { Admission } from './admission.js';
 import { Polling } from './polling.js';
+import { PositionWaits } from './position-waits.js';
 import { Refusals } from './refusals.js';
 import { EventStreams, type EventStreamsLimits } from './sse/event-streams.js';
 import type { ConnectionLimits } from './websocket/connection.js';
@@ -36,6 +37,7 @@ export interface ChannelsOptions {
  */
 export class Channels {
   readonly polling: Polling;
+  readonly waits: PositionWaits;
   readonly events: EventStreams;
   readonly sockets: StreamServer;
   /** The description of the channels, in AsyncAPI. */
@@ -52,6 +54,7 @@ export class Channels {
       refusals: new Refusals(feeds.logger),
     };
     this.polling = new Polling(options);
+    this.waits = new PositionWaits(options);
     this.events = new EventStreams(options);
     this.sockets = new StreamServer({ ...options, ...(onConnections && { onConnections }) });
     this.#drainMs = drainMs;
@@ -60,6 +63,7 @@ export class Channels {
   /** Ends what waits or streams; clients go on elsewhere from their cursors. */
   async close(): Promise<void> {
     this.polling.close();
+    this.waits.close();
     this.events.close();
     await this.sockets.close(this.#drainMs);
   }

@@ -84,6 +84,11 @@ const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
 const projections = (of: Projections, deadlines: Deadlines): Projections => ({
   states: (query) => deadlines.within(of.states(query), lateRead),
   statesOf: (projectionId, key) => deadlines.within(of.statesOf(projectionId, key), lateRead),
+  // It waits as long as its client asked.
+  includes: (projectionId, place, signal) => of.includes(projectionId, place, signal),
+  get reached() {
+    return of.reached;
+  },
   build: (projectionId) => of.build(projectionId),
   life: (projectionId) => of.life(projectionId),
   onLive: (listener) => of.onLive(listener),

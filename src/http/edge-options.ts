@@ -5,6 +5,8 @@ import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
 import type { Inspections } from '../inspection/inspections.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
+import type { Deliveries } from '../webhooks/deliveries.js';
+import type { Endpoints } from '../webhooks/endpoints.js';
 import type { Admission } from './admission.js';
 import type { Channels } from './channels.js';
 import type { FrontDoor, FrontDoorSettings } from './front-door.js';
@@ -25,6 +27,7 @@ export type EdgeSettings = FrontDoorSettings &
     | 'shutdownDeadlineMs'
     | 'forwardDeadlineMs'
     | 'answerDeadlineMs'
+    | 'bulkIdleMs'
     | 'roles'
   >;
 
@@ -49,6 +52,12 @@ export interface EdgeOptions {
   readonly ownership: Ownership;
   readonly peers: Peers;
   readonly deployments: Deployments;
+  /** Webhook endpoints, and what was sent to them: asked of the process that sends it. */
+  readonly endpoints: Pick<
+    Endpoints,
+    'list' | 'require' | 'secretOf' | 'create' | 'change' | 'remove' | 'pause' | 'resume' | 'rotate'
+  >;
+  readonly deliveries: Pick<Deliveries, 'state' | 'progress' | 'attempts' | 'parked' | 'test' | 'replay' | 'resend'>;
   readonly inspections: Inspections;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
   readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;

@@ -5,6 +5,7 @@ import { StatefoldError } from '../core/errors.js';
 import { adminCheck } from './admin-auth.js';
 import { requestIdOf } from './answer.js';
 import { appendRoute } from './append-route.js';
+import { BulkRoute } from './bulk/bulk-route.js';
 import { declaredLength, tooLarge } from './body.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { Deadlines, timely } from './deadlines.js';
@@ -80,6 +81,20 @@ export function createEdge(options: EdgeOptions): Edge {
       maxEvents: settings.maxBatchEvents,
     },
   });
+  const door = options.door ?? new FrontDoor(settings);
+  const bulk = new BulkRoute({
+    admission,
+    tenants,
+    catalog,
+    gateway,
+    limits: {
+      maxBodyBytes: settings.maxBodyBytes,
+      maxDepth: settings.maxJsonDepth,
+      maxEvents: settings.maxBatchEvents,
+    },
+    idleMs: settings.bulkIdleMs,
+    untimed: door.untimed,
+  });
   let draining = false;
   let openapi: Buffer | undefined;
   const dependencies: RouteDependencies = {
@@ -87,6 +102,7 @@ export function createEdge(options: EdgeOptions): Edge {
     tenants,
     admission,
     append,
+    bulk,
     requireAdmin,
     draining: () => draining,
     waits,
@@ -123,12 +139,12 @@ export function createEdge(options: EdgeOptions): Edge {
       .finally(() => observer?.answered(path, 'POST', response.statusCode, (performance.now() - began) / 1000));
   };
 
-  const door = options.door ?? new FrontDoor(settings);
   const { server } = door;
   // A client that asks before it sends is told at once when its body is too large.
   const checkContinue = (request: IncomingMessage, response: ServerResponse): void => {
     const limit = Math.max(settings.maxBodyBytes, settings.maxUploadBytes);
-    if (declaredLength(request) > 2 * limit)
+    const isStream = HOT.get(pathOf(request.url ?? ''))?.lasting === true;
+    if (declaredLength(request) > 2 * limit && !isStream)
       return refusals.answer(request, response, tooLarge(limit), requestIdOf(request));
     response.writeContinue();
     serve(request, response);
@@ -186,6 +202,7 @@ export function createEdge(options: EdgeOptions): Edge {
       draining = true;
       gateway.endLasting();
       waits.close();
+      bulk.close();
       tunnels.close();
       const channelsClosed = channels.close();
       return Promise.all(door.servers.map((one) => closed(one, settings.shutdownDeadlineMs))).then(async () => {

@@ -13,6 +13,17 @@ import { refuseUpgrade } from './problem.js';
 
 type Serve = (request: IncomingMessage, response: ServerResponse) => void;
 
+interface ClientError extends Error {
+  readonly code?: string;
+}
+
+const refused = (status: string): string => `HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`;
+const REFUSED: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: refused('431 Request Header Fields Too Large'),
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: refused('413 Payload Too Large'),
+  ERR_HTTP_REQUEST_TIMEOUT: refused('408 Request Timeout'),
+};
+
 /** Who serves what comes in. */
 export interface Household {
   readonly request: Serve;
@@ -34,6 +45,9 @@ export class FrontDoor {
   readonly server: Server;
   readonly #settings: FrontDoorSettings;
   readonly #pipelines = new Pipelines();
+  readonly #untimed = new WeakSet<Duplex>();
+  /** The last answer of each connection. */
+  readonly #answering = new WeakMap<Duplex, ServerResponse>();
   #peers: Server | undefined;
   #household: Household = STARTING;
 
@@ -57,13 +71,32 @@ export class FrontDoor {
   #hung(server: Server): Server {
     server.maxConnections = this.#settings.maxConnections;
     server.on('request', (request, response) => {
+      this.#answering.set(request.socket, response);
       if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
     });
     server.on('checkContinue', (request, response) => {
+      this.#answering.set(request.socket, response);
       if (this.#pipelines.takes(request, response)) this.#household.checkContinue(request, response);
     });
+    server.on('clientError', (error: ClientError, socket) => this.#failed(error, socket));
     server.on('upgrade', (request, socket, head) => this.#household.upgrade(request, socket, head));
     return server;
+  }
+
+  /** The request has no time by which it must have arrived: whoever reads it sees to it that it goes on. */
+  readonly untimed = (request: IncomingMessage): void => {
+    const { socket } = request;
+    this.#untimed.add(socket);
+    request.once('close', () => this.#untimed.delete(socket));
+  };
+
+  /** As Node does it by itself where nobody listens, but for a request that may take its time. */
+  #failed(error: ClientError, socket: Duplex): void {
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#untimed.has(socket)) return;
+    const response = this.#answering.get(socket);
+    const isAnswered = response !== undefined && response.headersSent && !response.writableFinished;
+    if (socket.writable && !isAnswered) socket.write(REFUSED[error.code ?? ''] ?? refused('400 Bad Request'));
+    socket.destroy(error);
   }
 
   /** With the one for other processes, where there is one. */

@@ -9,6 +9,8 @@ export interface Parameter<T> {
   readonly schema: Readonly<Record<string, unknown>>;
   /** @throws StatefoldError INVALID_REQUEST that names the parameter */
   read(given: string | undefined, name: string): T;
+  /** It may be given more than once: how all of it is read. */
+  all?(given: readonly string[], name: string): T;
 }
 export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
 /** What the parameters are read as. */
@@ -86,6 +88,22 @@ export const aggregateTypeName: Parameter<string | undefined> = {
 
 const RFC_3339 = z.iso.datetime({ offset: true });
 
+const MAX_REPEATED = 100;
+
+/** One that may be given more than once; undefined where it is left out. */
+export function repeated<T>(parameter: Parameter<T | undefined>): Parameter<ReadonlySet<T> | undefined> {
+  const all = (given: readonly string[], name: string): ReadonlySet<T> | undefined => {
+    if (given.length > MAX_REPEATED)
+      throw invalid(`${name} is given ${given.length} times, and may be ${MAX_REPEATED}`);
+    return given.length === 0 ? undefined : new Set(given.map((one) => parameter.read(one, name) as T));
+  };
+  return {
+    schema: { type: 'array', items: parameter.schema, maxItems: MAX_REPEATED },
+    read: (given, name) => all(given === undefined ? [] : [given], name),
+    all,
+  };
+}
+
 /** Milliseconds since the epoch. */
 export const time: Parameter<number | undefined> = {
   schema: { type: 'string', format: 'date-time' },
@@ -116,6 +134,7 @@ export const badCursor = (): StatefoldError => invalid('cursor is not one that t
 export const described = <T>(parameter: Parameter<T>, description: string, more: object = {}): Parameter<T> => ({
   schema: { ...parameter.schema, ...more, description },
   read: (given, name) => parameter.read(given, name),
+  ...(parameter.all && { all: (given: readonly string[], name: string) => parameter.all?.(given, name) as T }),
 });
 
 /** The query of a URL, without its path. */
@@ -129,6 +148,10 @@ export function readQuery<Q extends Parameters>(query: URLSearchParams, paramete
   const values: Record<string, unknown> = {};
   for (const [name, parameter] of Object.entries(parameters)) {
     const given = query.getAll(name);
+    if (parameter.all !== undefined) {
+      values[name] = parameter.all(given, name);
+      continue;
+    }
     if (given.length > 1) throw invalid(`${name} is given ${given.length} times`);
     values[name] = parameter.read(given[0], name);
   }

@@ -1,3 +1,4 @@
+import type { Authenticator } from './auth.js';
 import type { ConcurrencyQuota } from './concurrency-quota.js';
 import { PAGE_BYTES } from '../core/reads.js';
 import type { FeedHub } from '../feed/hub.js';
@@ -12,8 +13,13 @@ export interface PollingOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly quota: ConcurrencyQuota;
+  /** Asked again after a wait: the key may be in force no more. */
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
   readonly timers?: Timers;
 }
+
+/** Where a client wants few of many items: after so long without one it is answered how far that came, and asks again. */
+const SCAN_MS = 5_000;
 
 /** What a poll asks for. */
 export interface PollQuery<T> extends FollowQuery<T> {
@@ -32,12 +38,13 @@ export class Polling {
     this.#timers = options.timers ?? systemTimers;
   }
 
+  /** @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN where that came about while it waited */
   async answer<T>(
-    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'answer'>,
+    call: Pick<Call, 'request' | 'response' | 'tenantId' | 'scope' | 'answer'>,
     { followed, after, limit }: PollQuery<T>,
     waitSeconds: number,
   ): Promise<void> {
-    const { hub, tenants, quota } = this.#options;
+    const { hub, tenants, quota, authenticator } = this.#options;
     const { request, response, tenantId } = call;
     const { source, wanted } = followed;
     followed.guard(tenantId);
@@ -53,7 +60,7 @@ export class Polling {
     this.#polls.add(stop);
     response.on('close', stop);
     try {
-      const end = await poll(hub, {
+      const polled = await poll(hub, {
         tenantId,
         source,
         from: after === undefined ? await feed.start() : after + 1,
@@ -63,6 +70,7 @@ export class Polling {
           bytes += record.length;
           return records.push(record) < limit && bytes < PAGE_BYTES;
         },
+        scanMs: wanted && SCAN_MS,
         waitMs: request.method === 'GET' ? waitSeconds * 1000 : 0,
         waiting: () => {
           memory?.noPage();
@@ -72,8 +80,9 @@ export class Polling {
         signal: ended.signal,
       });
       if (response.destroyed) return;
+      authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');
-      call.answer(200, pageJson(followed.words.items, records, wanted === undefined ? undefined : end - 1));
+      call.answer(200, pageJson(followed.words.items, records, followed.told?.(polled)));
     } finally {
       this.#polls.delete(stop);
       response.off('close', stop);
@@ -88,13 +97,13 @@ export class Polling {
 
 const COMMA = Buffer.from(',');
 
-/** `cursor`: how far was read, told where a filter may have passed over what lies between. */
-function pageJson(member: string, records: readonly Buffer[], cursor: number | undefined): Buffer {
+/** `told`: a further member, how far was read. */
+function pageJson(member: string, records: readonly Buffer[], told: readonly [string, number] | undefined): Buffer {
   const parts: Buffer[] = [Buffer.from(`{"${member}":[`)];
   records.forEach((record, i) => {
     if (i > 0) parts.push(COMMA);
     parts.push(record);
   });
-  parts.push(Buffer.from(cursor === undefined ? ']}' : `],"cursor":${cursor}}`));
+  parts.push(Buffer.from(told === undefined ? ']}' : `],"${told[0]}":${told[1]}}`));
   return Buffer.concat(parts);
 }

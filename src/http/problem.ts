@@ -23,6 +23,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   NO_BUILD: [409, 'No build can be called off'],
   NO_EARLIER_REVISION: [409, 'There is no earlier revision'],
   NO_REDUCER_BOUND: [404, 'No reducer is bound'],
+  NOT_CAUGHT_UP: [503, 'Not caught up yet'],
   NOT_FAULTED: [409, 'No fault stops it'],
   NOT_FOUND: [404, 'Not found'],
   PAYLOAD_TOO_LARGE: [413, 'The body is too large'],
@@ -44,6 +45,9 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   WEBHOOK_SECRET_SHARED: [400, 'The projection uses the shared webhook secret'],
   WEBHOOK_URL_REFUSED: [400, 'The webhook URL is refused'],
 };
+
+/** What they refuse may go well a second later. */
+const AGAIN_SOON: ReadonlySet<ErrorCode> = new Set(['UNAVAILABLE', 'RATE_LIMITED', 'NOT_CAUGHT_UP']);
 
 /** An answer that tells an error: `application/problem+json` (RFC 9457). */
 export interface Problem {
@@ -93,8 +97,7 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
     ...error.headers,
   };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
-  const retryAfter =
-    error.retryAfterSeconds ?? (error.code === 'UNAVAILABLE' || error.code === 'RATE_LIMITED' ? 1 : undefined);
+  const retryAfter = error.retryAfterSeconds ?? (AGAIN_SOON.has(error.code) ? 1 : undefined);
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfter)));
   return { status, headers, body };
 }

@@ -1,8 +1,6 @@
 import type {
   ArtefactFields,
   EndpointEntity,
-  Entities,
-  Entry,
   KeyEntity,
   ProjectionEntity,
   ReducerEntity,
@@ -109,10 +107,10 @@ export const keyRecord = ({
 });
 
 /** One page of a list of the catalog: `cursor` is the last id of the page before, in base64url. */
-export function page<K extends 'reducer' | 'projection' | 'tenant' | 'key'>(
-  entries: readonly Entry<K>[],
+export function page<T>(
+  entries: readonly { readonly id: string; readonly value: T }[],
   { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
-): { readonly items: readonly Entities[K][]; readonly nextCursor: string | undefined } {
+): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
   const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
   if (after !== undefined && Buffer.from(after).toString('base64url') !== cursor) throw badCursor();
   const from = after === undefined ? 0 : entries.findIndex(({ id }) => id > after);
@@ -123,4 +121,21 @@ export function page<K extends 'reducer' | 'projection' | 'tenant' | 'key'>(
     items: slice.map(({ value }) => value),
     nextCursor: more ? Buffer.from(last.id).toString('base64url') : undefined,
   };
+}
+
+/** One page of a list from its newest on: `cursor` is the place of the last one of the page before, in base64url. */
+export function pageBefore<T>(
+  items: readonly T[],
+  placeOf: (item: T) => number,
+  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
+): { readonly items: readonly T[]; readonly nextCursor: string | undefined } {
+  const text = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString('utf8');
+  if (text !== undefined && (!/^\d{1,16}$/.test(text) || Buffer.from(text).toString('base64url') !== cursor))
+    throw badCursor();
+  const before = text === undefined ? Number.POSITIVE_INFINITY : Number(text);
+  const rest = [...items].sort((a, b) => placeOf(b) - placeOf(a)).filter((item) => placeOf(item) < before);
+  const shown = rest.slice(0, limit);
+  const last = shown.at(-1);
+  const more = last !== undefined && rest.length > limit;
+  return { items: shown, nextCursor: more ? Buffer.from(String(placeOf(last))).toString('base64url') : undefined };
 }

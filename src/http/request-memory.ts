@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { UNBOUNDED, type Hold, type MemoryBudget, type TenantBudget } from '../core/budget.js';
 import { PAGE_BYTES } from '../core/reads.js';
+import { costOfBytes, type Turns } from '../core/turns.js';
 import { RequestAbortedError } from './body.js';
 
 export interface MemoryTimes {
@@ -13,6 +14,10 @@ export interface MemoryTimes {
 /** What the budgets of this process have to do with requests. */
 export interface MemoryOfRequests extends MemoryTimes {
   readonly budget: MemoryBudget;
+  /** A request of the tenant is to wait for memory, until what this gives is called. @throws StatefoldError RATE_LIMITED where too many do */
+  readonly waits?: (tenantId: string) => () => void;
+  /** When the tenant's bodies are worked off; as they come without it. */
+  readonly turns?: Turns;
 }
 
 export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs: 10_000, stallMs: 30_000 };
@@ -21,6 +26,9 @@ export const UNBOUNDED_REQUESTS: MemoryOfRequests = { budget: UNBOUNDED, waitMs:
 export const COUNTED_BYTES = 64 * 1024;
 /** Whoever reads an answer more slowly than this, bytes a second, holds its memory too long. */
 export const SLOWEST_READER = 64 * 1024;
+
+/** Of a body that is not an append, bytes; smaller ones are part of what a request costs. */
+const SMALL_BODY = 4096;
 
 const requests = new WeakMap<IncomingMessage, RequestMemory>();
 
@@ -31,23 +39,34 @@ export const memoryOf = (request: IncomingMessage): RequestMemory | undefined =>
 export class RequestMemory {
   readonly #tenant: TenantBudget;
   readonly #times: MemoryTimes;
+  readonly #waits: (() => () => void) | undefined;
+  readonly #enter: ((cost: number) => Promise<void> | undefined) | undefined;
   #answer: Hold | undefined;
 
-  private constructor(tenant: TenantBudget, times: MemoryTimes) {
-    this.#tenant = tenant;
-    this.#times = times;
+  private constructor(tenantId: string, memory: MemoryOfRequests) {
+    const { budget, waits, turns } = memory;
+    this.#enter = turns && ((cost) => turns.enter(tenantId, cost));
+    this.#tenant = budget.tenant(tenantId);
+    this.#times = memory;
+    this.#waits = waits && (() => waits(tenantId));
   }
 
   /** The request is the tenant's, from now on. */
-  static begin(request: IncomingMessage, tenantId: string, { budget, ...times }: MemoryOfRequests): RequestMemory {
-    let memory = requests.get(request);
-    if (memory === undefined) requests.set(request, (memory = new RequestMemory(budget.tenant(tenantId), times)));
-    return memory;
+  static begin(request: IncomingMessage, tenantId: string, memory: MemoryOfRequests): RequestMemory {
+    let begun = requests.get(request);
+    if (begun === undefined) requests.set(request, (begun = new RequestMemory(tenantId, memory)));
+    return begun;
+  }
+
+  /** A body of so many bytes is there. Undefined: it may be worked off at once; else when the promise resolves, on that turn. */
+  turnFor(bytes: number): Promise<void> | undefined {
+    // What a small one costs was reckoned when the request began.
+    return bytes < SMALL_BODY ? undefined : this.#enter?.(costOfBytes(bytes));
   }
 
   /** Resolves when a page may be built. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async pageOf(response: ServerResponse): Promise<void> {
-    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs);
+    const hold = await this.#tenant.acquire('answers', PAGE_BYTES, this.#times.waitMs, this.#waits);
     this.#answer = hold;
     giveBack(hold, response);
   }
@@ -60,7 +79,7 @@ export class RequestMemory {
 
   /** Resolves when an upload may be read. @throws StatefoldError RATE_LIMITED, UNAVAILABLE where there is no room for it in time */
   async uploadOf(response: ServerResponse, bytes: number): Promise<Hold> {
-    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs);
+    const hold = await this.#tenant.acquire('uploads', bytes, this.#times.waitMs, this.#waits);
     giveBack(hold, response);
     return hold;
   }

@@ -31,6 +31,8 @@ export type Credentials = 'tenant' | 'admin' | 'none' | 'own';
 /** A body that isn't described by a schema. */
 export interface Media {
   readonly media: string;
+  /** What each line of it is, where it is lines of JSON. */
+  readonly lines?: z.ZodType;
 }
 /** By status: the schema of the JSON body, a body of another kind, or null where there is none. */
 export type Answers = Readonly<Record<number, z.ZodType | Media | null>>;
@@ -47,6 +49,8 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   /** Of a path that has a literal where another one has a parameter. */
   readonly parameters?: Readonly<Record<string, string>>;
   readonly servedBy: ServedBy;
+  /** Of a route of the notifier: with this parameter in its query the tenant's owner answers it, who alone knows. */
+  readonly ownerWith?: string;
   readonly credentials: Credentials;
   /** What the key of a tenant must allow; every route of a tenant says it. */
   readonly scope?: RequiredScope;
@@ -54,6 +58,8 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   readonly ofCatalog?: true;
   /** The answer may be long in coming, or without end: sent on over a connection of its own, and cut short at a shutdown. */
   readonly lasting?: true;
+  /** The same for a request with this parameter in its query. */
+  readonly lastingWith?: string;
   /** For those who watch the process: answered also where the process takes no requests of clients. */
   readonly probe?: true;
   /** False: not in the OpenAPI document. */
@@ -64,6 +70,10 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   readonly headers?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly body?: Body<T>;
   readonly answers: A;
+  /** Media type of an answer of success that the client may ask for in place of JSON. */
+  readonly orAs?: string;
+  /** Headers of an answer of success, by their JSON Schema. */
+  readonly answerHeaders?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Codes besides those that any route of its kind answers; the statuses follow from them. */
   readonly errors?: readonly ErrorCode[];
 }

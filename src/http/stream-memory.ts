@@ -116,6 +116,9 @@ export interface StreamLimits {
 
 export const STREAM_LIMITS: StreamLimits = { maxBufferedBytes: 1024 * 1024, drainDeadlineMs: 30_000 };
 
+/** Between two words on how far a stream is: clients are promised one each 15 seconds at least. */
+export const POSITION_MS = 10_000;
+
 interface Kept {
   readonly item: Buffer;
   /** Monotonic milliseconds. */

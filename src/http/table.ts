@@ -7,6 +7,7 @@ import { AGGREGATE_TYPES } from './routes/aggregate-types.js';
 import { AGGREGATES } from './routes/aggregates.js';
 import type { Room, Route } from './routes/dependencies.js';
 import { EVENTS } from './routes/events.js';
+import { FEED } from './routes/feed.js';
 import { FAULTS } from './routes/faults.js';
 import { INSPECTIONS } from './routes/inspections.js';
 import { NOTIFICATIONS } from './routes/notifications.js';
@@ -17,6 +18,7 @@ import { SCHEMA_REGISTRY } from './routes/schema-registry.js';
 import { SYSTEM } from './routes/system.js';
 import { UPLOAD_CHECKS } from './routes/upload-checks.js';
 import { USAGE } from './routes/usage.js';
+import { WEBHOOK_ENDPOINTS } from './routes/webhook-endpoints.js';
 import { WEBHOOKS } from './routes/webhooks.js';
 
 /** The interface of the service, entry by entry: a route is here, or it is not. The order is that of the OpenAPI document. */
@@ -31,7 +33,9 @@ export const ENTRIES = [
   ...UPLOAD_CHECKS,
   ...INSPECTIONS,
   ...NOTIFICATIONS,
+  ...FEED,
   ...WEBHOOKS,
+  ...WEBHOOK_ENDPOINTS,
   ...SYSTEM,
   ...ADMIN,
   ...USAGE,

@@ -52,6 +52,8 @@ export async function readUpload(request: IncomingMessage, limits: UploadLimits)
   const { res: response } = request as IncomingMessage & { readonly res?: ServerResponse };
   const hold = response && (await memoryOf(request)?.uploadOf(response, memoryFor(declaredLength(request), limits)));
   const { files, fields } = await receive(request, limits);
+  const turn = memoryOf(request)?.turnFor(files.reduce((sum, { content }) => sum + content.length, 0));
+  if (turn !== undefined) await turn;
   const sources = await sourcesOf(files, limits);
   hold?.set(sources.reduce((sum, { text }) => sum + text.length, 0));
   return { sources, fields };

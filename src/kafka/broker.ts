@@ -1,3 +1,4 @@
+import { backOff, type BackOff } from '../core/back-off.js';
 import { BrokerConnection, type ConnectionSettings } from './broker-connection.js';
 import { UnsentError } from './kafka-error.js';
 import type { Call } from './wire.js';
@@ -5,7 +6,7 @@ import type { Call } from './wire.js';
 /** What a connection is for. A broker serves one request of a connection at a time, so that none waits behind those of another lane. */
 export type Lane = 'query' | 'admin' | 'produce' | 'fetch' | 'follow';
 
-const BACKOFF_MS = { first: 50, most: 1000 };
+const BACK_OFF_MS: BackOff = { first: 50, last: 1000 };
 
 /** One broker: its connections, opened when they are needed, a few a lane. */
 export class Broker {
@@ -65,7 +66,7 @@ export class Broker {
       return connection;
     } catch (error) {
       this.#lastFailure = error as Error;
-      this.#retryAt = performance.now() + Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** this.#failures++);
+      this.#retryAt = performance.now() + backOff(this.#failures++, BACK_OFF_MS);
       throw error;
     }
   }

@@ -94,6 +94,10 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   #queue: Group[] = [];
   /** The first change of each projection that its subscribers have not got yet. */
   readonly #fresh = new Map<string, number>();
+  /** As above, of what is folded and not told yet: some of what was written with it is not folded. */
+  readonly #untold = new Map<string, number>();
+  /** Groups of which some changes are folded, and some are not. */
+  readonly #begun = new Set<Group>();
   #publishing = false;
   #lastSequence = 0;
   /** This process is the owner, who has what it was acknowledged. */
@@ -249,16 +253,14 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       last === undefined ? [inputOffset, inputIndex] : [inputOffset, inputIndex, true],
     );
     tables.bytes.addChange(changeBytes(change), change.timestamp);
-    this.#lastSequence = record.offset;
     if (this.#anchoredAt !== undefined) this.#lastSeen = Math.max(this.#lastSeen, value.inputOffset);
     this.all.push(change);
-    if (!this.#fresh.has(value.projectionId)) this.#fresh.set(value.projectionId, record.offset);
+    if (!this.#untold.has(value.projectionId)) this.#untold.set(value.projectionId, record.offset);
     this.#recorded.add(value.inputOffset, recordedName(value.projectionId, value.inputIndex), change);
     this.#options.listener.recorded(change, value.inputOffset);
-    if (!(draft instanceof ChangeDraft)) return this.#publishSoon();
-    this.#ack(draft.group, change);
+    if (draft instanceof ChangeDraft) this.#ack(draft.group, change);
     // Told with all that was written with it: only then are their states in the store.
-    if (draft.group.open === 0) this.#publishSoon();
+    if (this.#begun.size === 0) this.#tellTo(record.offset);
   }
 
   /**
@@ -364,9 +366,19 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
 
   #ack(group: Group, change: Change): void {
     group.done.push(change);
-    if (--group.open > 0) return;
+    if (--group.open > 0) return void this.#begun.add(group);
+    this.#begun.delete(group);
     this.#hold.sub(group.bytes);
     group.acked(group.done);
+  }
+
+  /** Who asks is given the changes up to here from now on, and who follows is told of them. */
+  #tellTo(sequence: number): void {
+    this.#lastSequence = sequence;
+    for (const [projectionId, first] of this.#untold)
+      if (!this.#fresh.has(projectionId)) this.#fresh.set(projectionId, first);
+    this.#untold.clear();
+    this.#publishSoon();
   }
 
   #publishSoon(): void {

@@ -9,7 +9,7 @@ import type { PartitionTables } from '../store/partition-tables.js';
 /** All changes of a tenant that were accepted. */
 export interface AcceptedChanges {
   readonly all: LogFeed<ChangesBody, Change>;
-  /** The highest; 0 before the first. */
+  /** Of those that are told, with their states: the highest; 0 before the first. What is folded behind it is not told yet. */
   lastSequence(): number;
   /** Retention has taken the projection's changes below this sequence, as far as is known here. */
   trimmedTo(projectionId: string): number;
@@ -57,6 +57,10 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     return this.#trimmedTo();
   }
 
+  latest(): Promise<number> {
+    return Promise.resolve(this.#changes.lastSequence());
+  }
+
   caughtUp(): Promise<void> {
     return this.#changes.caughtUp();
   }
@@ -95,12 +99,14 @@ export class ProjectionChanges implements FollowedFeed<Change> {
   }
 
   #recent(from: number, most: number): Page<Change> | undefined {
+    const { head } = this;
     const items = this.#changes.all.picked(
       from,
       most,
-      (change) => change.projectionId === this.#projectionId && change.fault === undefined,
+      ({ projectionId, fault, sequence }) =>
+        projectionId === this.#projectionId && fault === undefined && sequence < head,
     );
-    return items && { items, end: endOf(items, most, Math.max(from, this.head)) };
+    return items && { items, end: endOf(items, most, Math.max(from, head)) };
   }
 
   /** @throws StatefoldError CURSOR_EXPIRED with `details.oldestSequence`; UNAVAILABLE when the tenant is not served any more */
@@ -116,7 +122,9 @@ export class ProjectionChanges implements FollowedFeed<Change> {
     const items: Change[] = [];
     let size = FIRST_READ;
     for (let [after, bytes] = [from - 1, 0]; items.length < most;) {
-      const sequences = this.#tables.changes.after(this.#projectionId, after, Math.min(size, most - items.length));
+      const sequences = this.#tables.changes
+        .after(this.#projectionId, after, Math.min(size, most - items.length))
+        .filter((sequence) => sequence < head);
       if (sequences.length === 0) break;
       let read = 0;
       for (const change of await this.#changes.all.at(sequences)) {

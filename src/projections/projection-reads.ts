@@ -4,6 +4,7 @@ import { PAGE_BYTES } from '../core/reads.js';
 import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
+import type { ProjectionCursor } from './projection-cursor.js';
 import type {
   ProjectionLife,
   Projections,
@@ -22,6 +23,7 @@ export interface ProjectionReadsOptions {
   readonly tables: PartitionTables;
   readonly builds: ProjectionBuilds;
   readonly projections: ServedProjections;
+  readonly cursor: Pick<ProjectionCursor, 'stored' | 'onStored'>;
 }
 
 /** What is around a state in an answer, about. */
@@ -75,6 +77,33 @@ export class ProjectionReads implements Projections {
     return (live?.classNames ?? []).flatMap((className, classIndex) => {
       const row = this.#options.tables.keyState(projectionId, live?.revision ?? 0, key, classIndex);
       return row === undefined ? [] : [projectionStateOf(key, className, row)];
+    });
+  }
+
+  get reached(): number {
+    return this.#options.cursor.stored;
+  }
+
+  includes(projectionId: string, place: number, signal: AbortSignal): Promise<boolean> {
+    const { tables, projections, cursor } = this.#options;
+    return new Promise((resolve, reject) => {
+      const ends: (() => void)[] = [];
+      const settle = (outcome: () => void): void => {
+        for (const end of ends.splice(0)) end();
+        outcome();
+      };
+      const look = (): void => {
+        try {
+          projections.mustServe();
+          if (cursor.stored > place && tables.liveProjection(projectionId) !== undefined) settle(() => resolve(true));
+          else if (signal.aborted) settle(() => resolve(false));
+        } catch (error) {
+          settle(() => reject(error instanceof Error ? error : new Error(String(error))));
+        }
+      };
+      signal.addEventListener('abort', look);
+      ends.push(() => signal.removeEventListener('abort', look), cursor.onStored(look), this.onLive(look));
+      look();
     });
   }
 

@@ -8,6 +8,10 @@ export interface Projections {
   states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   /** The states of one key, one for each class that has any. */
   statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
+  /** Resolves with true when the projection is live and has all that it ever will of the inputs through the place, with false when the signal aborts before. */
+  includes(projectionId: string, place: number, signal: AbortSignal): Promise<boolean>;
+  /** The first place that the projections have not all of yet. */
+  readonly reached: number;
   /** Progress of a projection's build over history; undefined when it is live. */
   build(projectionId: string): Progress | undefined;
   /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */

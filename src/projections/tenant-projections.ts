@@ -124,7 +124,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     this.changes = changes;
     this.#builds = builds;
     this.releases = releases;
-    this.reads = new ProjectionReads({ tables, builds, projections: this });
+    this.reads = new ProjectionReads({ tables, builds, projections: this, cursor });
     this.#projector = new Projector({
       reads: this.reads,
       tables,

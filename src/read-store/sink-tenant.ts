@@ -1,3 +1,4 @@
+import { backOff, type BackOff } from '../core/back-off.js';
 import type { StoredCommit } from '../core/event.js';
 import { within } from '../core/within.js';
 import type { Page } from '../feed/feed.js';
@@ -11,13 +12,9 @@ const STREAMS: readonly SinkStream[] = ['events', 'states', 'changes'];
 const FIRST_STATES = 16;
 const MOST_STATES = 4096;
 /** Between two readings of a stream that fails. */
-const READ_BACKOFF_MS = { first: 200, last: 30_000 } as const;
+const READ_BACK_OFF_MS: BackOff = { first: 200, last: 30_000 };
 /** Between two attempts to write what was read of a tenant, when the store refuses it and takes what others have. */
-const WRITE_BACKOFF_MS = { first: 500, last: 60_000 } as const;
-
-/** Milliseconds before the next try: doubles with each failure, and is random, so that not all come back at once. */
-export const backOff = (failures: number, { first, last }: { readonly first: number; readonly last: number }): number =>
-  Math.min(last, first * 2 ** failures) * (0.5 + Math.random());
+const WRITE_BACK_OFF_MS: BackOff = { first: 500, last: 60_000 };
 /** A watermark of `states` is the source's revision times this, plus the offset: a later revision begins again, and is further. */
 const REVISION_STRIDE = 2 ** 40;
 
@@ -125,7 +122,7 @@ export class SinkTenant {
         if (next > position.offset) progress.set(stream, next);
         position.failures = 0;
       } catch (error) {
-        position.notBefore = startedAt + backOff(position.failures++, READ_BACKOFF_MS);
+        position.notBefore = startedAt + backOff(position.failures++, READ_BACK_OFF_MS);
         failures.push({ stream, error });
       }
     };
@@ -197,7 +194,7 @@ export class SinkTenant {
   /** The store refused its rows, and took others'. They are read again, and written after a while. @returns whether it is the first time in a row. */
   refused(): boolean {
     this.forget();
-    this.notBefore = Date.now() + backOff(this.#refusals, WRITE_BACKOFF_MS);
+    this.notBefore = Date.now() + backOff(this.#refusals, WRITE_BACK_OFF_MS);
     return this.#refusals++ === 0;
   }
 

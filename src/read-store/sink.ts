@@ -1,10 +1,11 @@
+import { backOff, type BackOff } from '../core/back-off.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { within } from '../core/within.js';
 import type { Block, ReadStore, SinkStream } from './read-store.js';
 import { blocksOf } from './sink-rows.js';
 import type { SinkSource } from './sink-source.js';
-import { backOff, SinkTenant, type Gathered } from './sink-tenant.js';
+import { SinkTenant, type Gathered } from './sink-tenant.js';
 
 export interface SinkObserver {
   /** A block that the store has taken. */
@@ -26,7 +27,7 @@ export interface SinkOptions {
   readonly delayMs?: number;
   /** How long one read of a tenant's source may take. */
   readonly sourceDeadlineMs?: number;
-  readonly backoffMs?: { readonly first: number; readonly last: number };
+  readonly backOffMs?: BackOff;
 }
 
 export interface FlushTarget {
@@ -415,7 +416,7 @@ export class Sink {
   }
 
   #storeFailed(error: unknown): void {
-    const wait = backOff(this.#storeFailures, this.#options.backoffMs ?? { first: 200, last: 15_000 });
+    const wait = backOff(this.#storeFailures, this.#options.backOffMs ?? { first: 200, last: 15_000 });
     if (this.#storeFailures++ === 0) {
       const fields = error instanceof StatefoldError ? { reason: error.message } : { err: error };
       if (this.#storeSeen) this.#options.logger.warn(fields, 'The read store is away; the log keeps what it misses');

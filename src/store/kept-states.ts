@@ -1,6 +1,7 @@
 import type { Code } from './fault-tables.js';
 import type { StoreSection } from './local-store.js';
 import type { ReducerState } from './partition-tables.js';
+import { stateBytes, type StoredBytes } from './stored-bytes.js';
 
 /** A binding of a type before the one that holds. */
 export interface FormerReducer extends Code {
@@ -43,10 +44,12 @@ function keptCodes({ former = [], ...bound }: ReducerLine, most: number): readon
  */
 export class KeptStates {
   readonly #section: StoreSection;
+  readonly #bytes: StoredBytes;
   readonly #most: number;
 
-  constructor(section: StoreSection, most: number) {
+  constructor({ section, bytes }: { readonly section: StoreSection; readonly bytes: StoredBytes }, most: number) {
     this.#section = section;
+    this.#bytes = bytes;
     this.#most = most;
   }
 
@@ -71,8 +74,12 @@ export class KeptStates {
       const last = of.sort((a, b) => b.version - a.version)[0];
       if (last !== undefined) rows.push([last.generation, last.version, last.state, last.lastModified, last.offset]);
     }
-    if (rows.length > 0 || this.#rows(aggregateId).length > 0)
-      this.#section.set(`j${aggregateId}`, rows.length === 0 ? undefined : rows);
+    const before = this.#rows(aggregateId);
+    if (rows.length === 0 && before.length === 0) return;
+    const bytesOf = (all: readonly KeptRow[]): number =>
+      all.reduce((sum, [, , state]) => sum + stateBytes(aggregateId, { state }), 0);
+    this.#bytes.changeState(bytesOf(before), bytesOf(rows));
+    this.#section.set(`j${aggregateId}`, rows.length === 0 ? undefined : rows);
   }
 
   /** From which log offset on aggregates may be behind what an earlier binding of the same code made of them; 0: there was none. */

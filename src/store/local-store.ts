@@ -29,7 +29,7 @@ const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 5;
+export const STORE_FORMAT = 6;
 /** A section is written when what changed is about so large, however few entries it is. */
 const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */
@@ -501,9 +501,13 @@ export class StoreSection {
   /** What was written stays to be read, unless it is very much: it is no more than a cache, and holds no room. */
   #remember(entries: Map<string, unknown>, bytes: number): void {
     this.#hold.sub(bytes);
-    [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
-    const kept = !this.#closed && bytes <= FLUSH_BYTES;
-    [this.#written, this.#writtenBytes] = kept ? [entries, bytes] : [undefined, 0];
+    if (this.#closed || bytes > FLUSH_BYTES) {
+      // What was written before it goes too: it would be read in place of this.
+      this.#forgetWritten();
+    } else {
+      [this.#writtenBefore, this.#writtenBeforeBytes] = [this.#written, this.#writtenBytes];
+      [this.#written, this.#writtenBytes] = [entries, bytes];
+    }
     this.#remembered.set(this.#forgetWritten, this.#writtenBytes + this.#writtenBeforeBytes);
   }
 

@@ -7,7 +7,7 @@ import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
 import { PendingDrops } from './pending-drops.js';
-import { StoredBytes, type StoredBytesRow } from './stored-bytes.js';
+import { stateBytes, StoredBytes, type StoredBytesRow } from './stored-bytes.js';
 
 /** State of one aggregate by its bound reducer. */
 export interface ReducerState {
@@ -199,6 +199,9 @@ type HeadRow = (number | string)[];
 const LAST_COMMITS = 3;
 const COMMITS_PER_ROW = 16;
 
+/** The table of the states of projections. */
+const KEY_STATES = 's';
+
 /** As lists: the names of fields would be written with each row. */
 type ReducerRow = readonly [
   generation: number,
@@ -269,9 +272,14 @@ export class PartitionTables {
     this.section = section;
     this.kept = new KeptRevisions(section);
     this.faults = new FaultTables(section, this.kept);
-    this.drops = new PendingDrops(section);
-    this.changes = new ChangeIndex(section);
     this.bytes = new StoredBytes(this.checkpoint()?.bytes);
+    this.drops = new PendingDrops(section, {
+      // Of what is dropped the states of projections count as stored.
+      from: KEY_STATES,
+      bytesOf: (key, value) => stateBytes(key, { state: (value as KeyRow)[0] }),
+      dropped: (bytes) => this.bytes.changeState(bytes, 0),
+    });
+    this.changes = new ChangeIndex(section);
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -392,11 +400,15 @@ export class PartitionTables {
   setReducerState(
     aggregateId: string,
     { generation, version, state, lastModified, offset, fault }: ReducerState,
+    /** The one that is stored, for who knows it. */
+    before = this.reducerState(aggregateId),
   ): void {
+    this.bytes.changeState(stateBytes(aggregateId, before), stateBytes(aggregateId, { state }));
     const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
     this.section.set(`r${aggregateId}`, row);
   }
   dropReducerState(aggregateId: string): void {
+    this.bytes.changeState(stateBytes(aggregateId, this.reducerState(aggregateId)), 0);
     this.section.delete(`r${aggregateId}`);
   }
   catchUp(aggregateType: string): CatchUpProgress | undefined {
@@ -412,6 +424,16 @@ export class PartitionTables {
 
   setSpan({ base, partition, from, end }: OrderSpan): void {
     this.section.set(`o${padded(base)}`, [partition, from, end]);
+    this.section.set(`O${padded(partition)}${padded(from)}`, base);
+  }
+  /** The span that holds the partition's offset. */
+  spanOf(partition: number, offset: number): OrderSpan | undefined {
+    const of = `O${padded(partition)}`;
+    for (const [, base] of this.section.range(of, of + padded(offset + 1), { limit: 1, reverse: true })) {
+      const span = this.spanAt(base as number);
+      if (span?.partition === partition && span.from <= offset && offset < span.end) return span;
+    }
+    return undefined;
   }
   /** The span that holds the place, or the last one before it. */
   spanAt(place: number): OrderSpan | undefined {
@@ -443,7 +465,7 @@ export class PartitionTables {
   }
 
   #keyPrefix(projectionId: string, revision: number): string {
-    return `s${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
+    return `${KEY_STATES}${projectionId}@${this.kept.placeOf(projectionId, revision)}${SEPARATOR}`;
   }
   keyState(projectionId: string, revision: number, key: string, classIndex: number): KeyState | undefined {
     const row = this.section.get(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`) as
@@ -467,7 +489,9 @@ export class PartitionTables {
       origin.aggregateType,
       origin.version,
     ];
-    this.section.set(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`, row);
+    const name = `${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`;
+    this.bytes.changeState(this.#keyStateBytes(name), stateBytes(name, { state }));
+    this.section.set(name, row);
   }
   /** Keys that start with `prefix`, after `cursor` (a key, then a class), ascending. */
   *keyStates(
@@ -493,7 +517,13 @@ export class PartitionTables {
   }
   /** A key without a state, and without a fault, of which nobody was told. */
   dropKeyState(projectionId: string, revision: number, key: string, classIndex: number): void {
-    this.section.delete(`${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`);
+    const name = `${this.#keyPrefix(projectionId, revision)}${key}${SEPARATOR}${classIndex}`;
+    this.bytes.changeState(this.#keyStateBytes(name), 0);
+    this.section.delete(name);
+  }
+  #keyStateBytes(name: string): number {
+    const row = this.section.get(name) as KeyRow | undefined;
+    return row === undefined ? 0 : stateBytes(name, { state: row[0] });
   }
 
   /** The log has dropped the changes below `sequence`: they are forgotten at once, and their index is removed by and by. */
@@ -575,6 +605,6 @@ export class PartitionTables {
     this.faults.dropProjection(projectionId);
     const { from, to } = this.changes.all(projectionId);
     this.drops.add(from, to);
-    for (const base of [`s${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, after(base));
+    for (const base of [`${KEY_STATES}${projectionId}@`, `f${projectionId}@`]) this.drops.add(base, after(base));
   }
 }

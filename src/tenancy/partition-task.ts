@@ -1,13 +1,14 @@
-import { AggregatePartition, type PartitionListener } from '../aggregates/partition.js';
+import { AggregatePartition, type PartitionListener, type Places } from '../aggregates/partition.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import { TenantCode } from '../code-host/tenant-code.js';
 import { EMPTY_FENCE } from '../core/fence.js';
 import { partitionKey, storedAs } from '../core/slots.js';
-import { tenantTopics } from '../log/topics.js';
+import { orderTopic, tenantTopics } from '../log/topics.js';
 import type { FoldedSoFar } from '../snapshots/snapshots.js';
-import { PartitionTables } from '../store/partition-tables.js';
+import { PartitionTables, type OrderCheckpoint } from '../store/partition-tables.js';
 import { Activation } from './activation.js';
 import type { HeldPartition, TenantTaskOptions } from './task-options.js';
+import { TenantOrder } from './tenant-order.js';
 
 export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partitions'> {
   /** 1 or more: partition 0 belongs to the tenant's own task. */
@@ -15,13 +16,15 @@ export interface PartitionTaskOptions extends Omit<TenantTaskOptions, 'partition
   /** How many there are. */
   readonly partitionCount: number;
   readonly slotKey: string;
+  /** The places of the tenant's records, while its own task is in this process. */
+  readonly placesHere?: () => Places | undefined;
 }
 
 /**
  * One of several partitions of a tenant, past the first: its owner's, who takes the appends of its aggregates, or a standby. The
  * tenant's own task, where it is in this process, reads it either way, and runs reducers on a standby too.
  */
-export class PartitionTask extends Activation implements PartitionListener, HeldPartition {
+export class PartitionTask extends Activation implements PartitionListener, HeldPartition, Places {
   readonly tenantId: string;
   readonly partition: number;
   readonly slotKey: string;
@@ -31,6 +34,9 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   readonly #tables: PartitionTables;
   /** Ends the count of what is stored here. */
   readonly #uncount: (() => void) | undefined;
+  /** Followed for the places of what is appended here. */
+  #order: TenantOrder | undefined;
+  readonly #orderFrom: OrderCheckpoint | undefined;
   #holds = 0;
 
   constructor(options: PartitionTaskOptions) {
@@ -43,8 +49,9 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     this.section = partitionKey(storedAs(options), partition);
     const tables = new PartitionTables(store.section(this.section));
     const code = new TenantCode(codeHost.runner(tenantId), definitions);
-    const from = tables.checkpoint()?.events ?? EMPTY_FENCE;
+    const { events: from = EMPTY_FENCE, order } = tables.checkpoint() ?? {};
     this.#tables = tables;
+    this.#orderFrom = order;
     this.core = new AggregatePartition({
       setting: options,
       partition,
@@ -52,6 +59,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
       tables,
       code,
       from,
+      places: this,
       listener: this,
     });
     this.#uncount = options.storage?.add(tables.bytes);
@@ -93,6 +101,44 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     if (this.owned || (this.status === 'STANDBY' && this.held)) this.core.bind(reducer);
   }
 
+  placeOf(partition: number, offset: number): number | Promise<number | undefined> {
+    const places = this.#options.placesHere?.() ?? this.#followedOrder();
+    return places.placeOf(partition, offset);
+  }
+
+  /** Where the tenant's own task is in another process, the order that it writes is read here, from the first append on. */
+  #followedOrder(): Places {
+    if (this.#order !== undefined) return this.#order;
+    const { log, codecs, owner, logger, partitionCount: count } = this.#options;
+    const order = new TenantOrder({
+      log,
+      codec: codecs.order,
+      ref: { topic: orderTopic(storedAs(this.#options)), partition: 0 },
+      owner,
+      logger,
+      tables: this.#tables,
+      partitions: { count, foldedTo: () => undefined },
+      from: this.#orderFrom,
+      listener: {
+        advanced: () => undefined,
+        stopped: (err) => {
+          logger.error(
+            { err, tenantId: this.tenantId },
+            'the order of a tenant can not be read: answers have no position',
+          );
+          order.close();
+        },
+      },
+    });
+    this.#order = order;
+    order.open().catch((err: unknown) => {
+      logger.warn({ err, tenantId: this.tenantId }, 'the order of a tenant can not be read now; trying again');
+      order.close();
+      if (this.#order === order) this.#order = undefined;
+    });
+    return order;
+  }
+
   /** Its place among the others is not known before the order is written. */
   underWay(): void {
     return;
@@ -126,6 +172,7 @@ export class PartitionTask extends Activation implements PartitionListener, Held
   }
 
   protected override async shutDown(): Promise<void> {
+    this.#order?.close();
     await this.core.close();
     await this.#tables.section.close();
     this.#uncount?.();
@@ -139,7 +186,8 @@ export class PartitionTask extends Activation implements PartitionListener, Held
     const { core } = this;
     core.forgetCommands();
     const events = core.fence;
-    this.#tables.setCheckpoint({ events, changes: EMPTY_FENCE, projected: 0 });
+    const order = this.#order?.checkpoint ?? this.#orderFrom;
+    this.#tables.setCheckpoint({ events, changes: EMPTY_FENCE, projected: 0, ...(order && { order }) });
     if (this.owned) this.#options.log.reportPositions([{ of: core.ref, position: events.position }]);
   }
 }

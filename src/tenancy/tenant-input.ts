@@ -1,12 +1,13 @@
 import type { OrderedState } from '../core/event.js';
-import type { AggregatePartition } from '../aggregates/partition.js';
+import type { AggregatePartition, Places } from '../aggregates/partition.js';
+import { backOff } from '../core/back-off.js';
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { pause } from '../core/pause.js';
 import { storedAs } from '../core/slots.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal, type Advanced } from '../feed/signal.js';
-import { backOff } from '../log/journal/retry.js';
+import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
 import { orderTopic } from '../log/topics.js';
 import type { OrderCheckpoint, PartitionTables } from '../store/partition-tables.js';
 import { MergedFeed, type PartitionsHere } from './merged-feed.js';
@@ -24,6 +25,8 @@ export interface TenantInput {
   placeUnderWay(offset: number): number | undefined;
   /** Resolves when all that was acknowledged before the call, and has a place, is folded here. */
   caughtUp(): Promise<void>;
+  /** Where what is appended comes to stand; undefined: at its offset. */
+  readonly places: Places | undefined;
   /** Log offsets that are folded, and have no place yet. */
   readonly unplaced: number;
   /** Of the order, where it is not that of the one partition. */
@@ -54,6 +57,7 @@ export interface InputListener {
 
 /** One partition: its offsets are the order. */
 export class SoleInput implements TenantInput {
+  readonly places = undefined;
   readonly unplaced = 0;
   readonly checkpoint = undefined;
   readonly first: AggregatePartition;
@@ -156,6 +160,10 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     return this.#order.end;
   }
 
+  get places(): Places {
+    return this.#order;
+  }
+
   get unplaced(): number {
     let offsets = 0;
     for (let partition = 0; partition < this.count; partition++)
@@ -164,8 +172,15 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
   }
 
   async caughtUp(): Promise<void> {
-    await Promise.all(this.here.map((partition) => partition.caughtUp()));
+    const all = await this.all();
+    await Promise.all(all.map((partition) => partition.caughtUp()));
     await this.#order.caughtUp();
+    // What was acknowledged since then may be placed before it: nothing behind can be read without that.
+    await Promise.all(
+      all
+        .filter((partition) => partition.position < this.#order.placedTo(partition.ref.partition))
+        .map((partition) => partition.caughtUp()),
+    );
   }
 
   /** There may be more to read. */
@@ -303,7 +318,7 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
             'a partition of a tenant can not be had now; trying again',
           );
       }
-      if (!this.#isClosed()) await pause(backOff(failures++));
+      if (!this.#isClosed()) await pause(backOff(failures++, LOG_BACK_OFF_MS));
     }
   }
 

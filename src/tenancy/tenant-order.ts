@@ -1,3 +1,4 @@
+import type { Places } from '../aggregates/partition.js';
 import { InvariantError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import { pause } from '../core/pause.js';
@@ -39,6 +40,17 @@ export interface TenantOrderOptions {
 
 /** Spans in memory; older ones are in the store. */
 const TAIL_SPANS = 4096;
+/** How long an append waits for its place in the order, which only tells its client where in the feed it is. */
+const PLACE_WAIT_MS = 1_000;
+
+/** An offset whose place is waited for. */
+interface Unplaced {
+  readonly partition: number;
+  readonly offset: number;
+  readonly until: number;
+  readonly resolve: (place: number | undefined) => void;
+}
+
 /** Tells apart what one process writes in several activations: records must not share a key. */
 let opened = 0;
 
@@ -50,7 +62,7 @@ let opened = 0;
  * Nothing fences the topic, and nothing needs to. What a record says is true whoever wrote it, since a partition's prefix never
  * changes; one that comes twice, or late, moves nothing. Readers take the records as they lie, also those of a process that had the tenant before.
  */
-export class TenantOrder {
+export class TenantOrder implements Places {
   readonly #options: TenantOrderOptions;
   readonly #writer: string;
   readonly #ends: number[];
@@ -58,6 +70,10 @@ export class TenantOrder {
   #lastRecordId: string;
   #end: number;
   #tail: OrderSpan[] = [];
+  #unplaced: Unplaced[] = [];
+  #giveUp: NodeJS.Timeout | undefined;
+  /** Nothing was placed since somebody waited in vain: nobody writes the order now. */
+  #stuck = false;
   #attempts = 0;
   #leading = false;
   #following = false;
@@ -133,6 +149,59 @@ export class TenantOrder {
 
   close(): void {
     this.#closed = true;
+    this.#nobodyWaits();
+  }
+
+  placeOf(partition: number, offset: number): number | Promise<number | undefined> {
+    if (offset < this.placedTo(partition)) {
+      const span = this.#spanOf(partition, offset);
+      return span === undefined ? Promise.resolve(undefined) : span.base + offset - span.from;
+    }
+    if (this.#stuck || this.#closed) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      this.#unplaced.push({ partition, offset, until: performance.now() + PLACE_WAIT_MS, resolve });
+      this.#giveUp ??= this.#giveUpAfter(PLACE_WAIT_MS);
+    });
+  }
+
+  #spanOf(partition: number, offset: number): OrderSpan | undefined {
+    for (let i = this.#tail.length - 1; i >= 0; i--) {
+      const span = this.#tail[i] as OrderSpan;
+      if (span.partition === partition && span.from <= offset) return offset < span.end ? span : undefined;
+    }
+    return this.#options.tables.spanOf(partition, offset);
+  }
+
+  /** Those who wait for what the span holds have their places. */
+  #placed({ base, partition, from, end }: OrderSpan): void {
+    this.#stuck = false;
+    if (this.#unplaced.length === 0) return;
+    const left: Unplaced[] = [];
+    for (const one of this.#unplaced)
+      if (one.partition === partition && one.offset < end) one.resolve(base + one.offset - from);
+      else left.push(one);
+    this.#unplaced = left;
+  }
+
+  #giveUpAfter(ms: number): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#giveUp = undefined;
+      const now = performance.now();
+      const oldest = this.#unplaced[0];
+      if (oldest === undefined) return;
+      // One timer for all: those who came since then wait for the next.
+      if (oldest.until > now) this.#giveUp = this.#giveUpAfter(oldest.until - now);
+      else {
+        this.#stuck = true;
+        this.#nobodyWaits();
+      }
+    }, ms).unref();
+  }
+
+  #nobodyWaits(): void {
+    clearTimeout(this.#giveUp);
+    this.#giveUp = undefined;
+    for (const { resolve } of this.#unplaced.splice(0)) resolve(undefined);
   }
 
   /** The span that holds the place; undefined past the end. */
@@ -208,6 +277,7 @@ export class TenantOrder {
     tables.setSpan(span);
     this.#ends[partition] = end;
     this.#end += end - from;
+    this.#placed(span);
     listener.advanced();
   }
 

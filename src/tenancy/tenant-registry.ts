@@ -1,6 +1,7 @@
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
+import type { Places } from '../aggregates/partition.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { Inspectable, TenantInspection } from './inspection.js';
 import type { PartitionTask } from './partition-task.js';
@@ -30,6 +31,8 @@ export interface TenantRegistryOptions extends Omit<TaskRegistryOptions<TenantTa
       readonly slotKey: string;
       readonly partitionCount: number;
       readonly onStopped: (error: Error) => void;
+      /** The places of the tenant's records, while its own task is in this process. */
+      readonly placesHere: () => Places | undefined;
     }) => PartitionTask | undefined;
     /** It is active in another process, as far as is known: then the tenant's own task is kept, which follows it. */
     readonly activeElsewhere?: (key: string) => boolean;
@@ -84,6 +87,7 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
           slotKey,
           partitionCount: this.partitionsOf(tenantId),
           onStopped: stopped,
+          placesHere: () => (this.#tenants.active(tenantId) ?? this.#tenants.standby(tenantId))?.places,
         });
       },
     });

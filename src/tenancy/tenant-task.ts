@@ -1,4 +1,4 @@
-import { AggregatePartition, type PartitionListener } from '../aggregates/partition.js';
+import { AggregatePartition, type PartitionListener, type Places } from '../aggregates/partition.js';
 import type { BoundReducer } from '../aggregates/bindings.js';
 import type { CommitsUnderWay } from '../aggregates/events-writer.js';
 import { TenantCode } from '../code-host/tenant-code.js';
@@ -24,6 +24,7 @@ import type { Tenant } from './tenant.js';
 
 export type { TenantTaskOptions } from './task-options.js';
 
+const NOWHERE = Promise.resolve(undefined);
 const DAY_MS = 24 * 3_600_000;
 /** Well within the retention, whatever a topic's segments add to it. */
 const choresEveryMs = (retentionMs: number): number => Math.min(DAY_MS, Math.max(1000, retentionMs / 4));
@@ -63,6 +64,9 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
       setting: options,
       partition: 0,
       partitionCount: partitions?.count ?? 1,
+      ...(partitions && {
+        places: { placeOf: (partition, offset) => this.places?.placeOf(partition, offset) ?? NOWHERE },
+      }),
       tables,
       code,
       from: from.events,
@@ -126,6 +130,11 @@ export class TenantTask extends Activation implements Tenant, PartitionListener,
   /** What it holds, for those who fold it again. */
   get inspection(): TenantInspection {
     return { tenantId: this.tenantId, aggregates: () => this.#input.all(), projections: this.#projections };
+  }
+
+  /** Where what is appended to any partition comes to stand; undefined where there is one only. */
+  get places(): Places | undefined {
+    return this.#input.places;
   }
 
   /** What serves the aggregates of the first partition. */

@@ -4,6 +4,8 @@ import type { WindowCheckpoint } from './delivery-window.js';
 export interface DeadLetter {
   /** Of the item in its feed. */
   readonly position: number;
+  /** Its `webhook-id`; absent of those that earlier releases wrote. */
+  readonly messageId?: string;
   readonly key: string;
   /** ISO 8601 UTC. */
   readonly at: string;
@@ -11,10 +13,31 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** What is kept of an endpoint across restarts. */
+/** What an endpoint sends again: all from what is pending, or past `end`, up to `to`, inclusive. */
+export interface Replay extends WindowCheckpoint {
+  readonly to: number;
+}
+
+/** How the latest attempts of an endpoint went. Times are milliseconds since the epoch. */
+export interface EndpointHealth {
+  /** In a row, up to the latest attempt. */
+  readonly failures: number;
+  /** When the first of them was; without any: when an attempt first succeeded after the last failure. */
+  readonly since: number;
+  /** Of the latest failure. */
+  readonly reason?: string;
+  /** It asked for a pause until then. */
+  readonly pausedUntil?: number;
+}
+
+/** What is kept of an endpoint across restarts. The times of what is pending are milliseconds since the epoch. */
 export interface EndpointCheckpoint extends WindowCheckpoint {
   /** The latest only; oldest first. */
   readonly deadLetters: readonly DeadLetter[];
+  /** Those that are not done yet. */
+  readonly replays?: readonly Replay[];
+  /** Absent while all goes well since the first attempt. */
+  readonly health?: EndpointHealth;
 }
 
 /**
@@ -27,6 +50,8 @@ export interface CursorStore {
   /** Kept soon; later saves of the same id replace earlier ones. */
   save(id: string, checkpoint: EndpointCheckpoint): void;
   delete(id: string): void;
+  /** Writes what was saved before the call at once; resolves when it is durable. Rejects where it could not be written: it is tried again. */
+  flush(): Promise<void>;
   /** Resolves when all saves before the call are durable, or have failed for good. */
   close(): Promise<void>;
 }

@@ -8,9 +8,11 @@ export interface Deliverable {
 /** How far an endpoint has got: all before `end` is done with, but for `pending`. */
 export interface WindowCheckpoint {
   readonly end: number;
-  /** Ascending by position, with the failed attempts of each. */
-  readonly pending: readonly (readonly [position: number, attempts: number])[];
+  /** Ascending by position, with the failed attempts of each, and the time before which there is no other, where there is one. */
+  readonly pending: readonly PendingMessage[];
 }
+
+export type PendingMessage = readonly [position: number, attempts: number, dueAt?: number];
 
 interface Entry<T> {
   readonly item: T;
@@ -68,7 +70,7 @@ export class DeliveryWindow<T extends Deliverable> {
   }
 
   /** Takes the next message. Positions ascend; only `restored` ones lie before `end`, and come before all others. */
-  add(item: T, bytes: number, restored?: { readonly attempts: number }): void {
+  add(item: T, bytes: number, restored?: { readonly attempts: number; readonly dueAt?: number | undefined }): void {
     if (restored === undefined) {
       if (item.position < this.#end) throw new RangeError(`message ${item.position} comes before ${this.#end}`);
       this.#end = item.position + 1;
@@ -77,7 +79,7 @@ export class DeliveryWindow<T extends Deliverable> {
       item,
       bytes,
       attempts: restored?.attempts ?? 0,
-      dueAt: Number.NEGATIVE_INFINITY,
+      dueAt: restored?.dueAt ?? Number.NEGATIVE_INFINITY,
       inFlight: false,
     };
     this.#pending.set(item.position, entry);
@@ -87,6 +89,13 @@ export class DeliveryWindow<T extends Deliverable> {
       this.#keys.set(item.key, [entry]);
       this.#waiting.add(entry);
     } else ofKey.push(entry);
+  }
+
+  /** All before it that was not added is none of the endpoint's. True: it is further than before. */
+  advance(end: number): boolean {
+    if (end <= this.#end) return false;
+    this.#end = end;
+    return true;
   }
 
   /** A message to attempt now, marked as in flight; undefined: none is due. */
@@ -148,7 +157,11 @@ export class DeliveryWindow<T extends Deliverable> {
   checkpoint(): WindowCheckpoint {
     return {
       end: this.#end,
-      pending: Array.from(this.#pending, ([position, { attempts }]) => [position, attempts] as const),
+      pending: Array.from(this.#pending, ([position, { attempts, dueAt }]) =>
+        attempts > 0 && dueAt > Number.NEGATIVE_INFINITY
+          ? ([position, attempts, dueAt] as const)
+          : ([position, attempts] as const),
+      ),
     };
   }
 

@@ -1,4 +1,4 @@
-import type { Catalog, EndpointEntity, ProjectionEntity } from '../catalog/catalog.js';
+import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
 
 /** The id of the endpoint that a projection has by the configuration of its upload: its own. Others have ids that are made for them. */
 export const firstEndpointId = (projectionId: string): string => projectionId;
@@ -10,10 +10,16 @@ export function legacyEndpoint(projection: ProjectionEntity | undefined): Endpoi
   return webhook && { tenantId, endpointId: firstEndpointId(projectionId), source: { projectionId }, ...webhook };
 }
 
+/** The projection that it is told of; undefined: it is told of the feed. */
+export const projectionOf = (source: EndpointSource): string | undefined =>
+  'projectionId' in source ? source.projectionId : undefined;
+
 /** The endpoint as it is stored; undefined where there is none, or what it follows is deleted. */
 export function endpointOf(catalog: Pick<Catalog, 'get'>, endpointId: string): EndpointEntity | undefined {
   const entity = catalog.get('endpoint', endpointId)?.value;
-  const projection = catalog.get('projection', entity?.source.projectionId ?? endpointId)?.value;
+  if (entity !== undefined && 'feed' in entity.source) return entity;
+  const projectionId = entity === undefined ? endpointId : projectionOf(entity.source);
+  const projection = projectionId === undefined ? undefined : catalog.get('projection', projectionId)?.value;
   return projection && (entity ?? legacyEndpoint(projection));
 }
 
@@ -30,23 +36,27 @@ export function endpointIdsOf(
 ): readonly string[] {
   const ids = catalog
     .list('endpoint', tenantId)
-    .flatMap(({ id, value }) => (value.source.projectionId === projectionId ? [id] : []));
+    .flatMap(({ id, value }) => (projectionOf(value.source) === projectionId ? [id] : []));
   return [...new Set([firstEndpointId(projectionId), ...ids])];
 }
 
-/** All endpoints of all tenants, of whatever release. */
-export function allEndpoints(catalog: Pick<Catalog, 'get' | 'list'>): readonly EndpointEntity[] {
+/** All endpoints of one tenant, or of all, of whatever release; ascending by id. */
+export function allEndpoints(catalog: Pick<Catalog, 'get' | 'list'>, tenantId?: string): readonly EndpointEntity[] {
   const ids = new Set([
-    ...catalog.list('endpoint', undefined).map(({ id }) => id),
+    ...catalog.list('endpoint', tenantId).map(({ id }) => id),
     ...catalog
-      .list('projection', undefined)
+      .list('projection', tenantId)
       .flatMap(({ id, value }) => (value.webhook === undefined ? [] : [firstEndpointId(id)])),
   ]);
-  return [...ids].flatMap((id) => endpointOf(catalog, id) ?? []);
+  return [...ids].sort().flatMap((id) => endpointOf(catalog, id) ?? []);
 }
 
-/** An endpoint to which webhooks are sent now. */
-export type ActiveEndpoint = EndpointEntity & { readonly url: string };
+/** It has a URL: without one it is the secret of a projection, and no endpoint yet. */
+export type EndpointWithUrl = EndpointEntity & { readonly url: string };
 
-export const isActive = (endpoint: EndpointEntity | undefined): endpoint is ActiveEndpoint =>
-  endpoint?.url !== undefined && endpoint.disabledAt === undefined;
+export const hasUrl = (endpoint: EndpointEntity | undefined): endpoint is EndpointWithUrl =>
+  endpoint?.url !== undefined;
+
+/** An endpoint to which webhooks are sent now. */
+export const isActive = (endpoint: EndpointEntity | undefined): endpoint is EndpointWithUrl =>
+  hasUrl(endpoint) && endpoint.disabledAt === undefined && endpoint.pausedAt === undefined;

@@ -1,15 +1,15 @@
 import { setImmediate } from 'node:timers';
 import type { Hold, MemoryBudget } from '../core/budget.js';
-import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
 import type { TenantFeed } from '../feed/tenant-feeds.js';
-import type { CursorStore, DeadLetter, EndpointCheckpoint } from './cursor-store.js';
-import type { Subscription, Subscriber } from '../feed/subscription.js';
+import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth, Replay } from './cursor-store.js';
 import type { FeedHub } from '../feed/hub.js';
 import type { Timers } from '../feed/timers.js';
-import { DeliveryWindow } from './delivery-window.js';
+import { DeliveryWindow, type WindowCheckpoint } from './delivery-window.js';
+import type { Filtered } from './endpoint-filter.js';
 import type { FairSlots } from './fair-slots.js';
-import { retryDelay } from './retry-schedule.js';
+import { Lane, type LaneHome } from './lane.js';
+import { longestDelay, MAX_RETRY_AFTER_MS, retryDelay } from './retry-schedule.js';
 import type { AttemptOutcome } from './webhook-client.js';
 import type { Message, MessageFeed } from './webhook-message.js';
 
@@ -45,13 +45,17 @@ export interface EndpointContext {
   readonly probationSlots: FairSlots;
   /** The feeds of the tenant, when what others saved of its endpoints is known too. */
   open(tenantId: string): Promise<TenantFeed>;
-  /** One attempt; never rejects. Undefined: the catalog has no such endpoint now. */
+  /** One attempt; never rejects. Undefined: the catalog has no such endpoint now, or it is not to be sent to. */
   attempt(
     endpoint: EndpointIdentity,
     message: Message,
     attempt: number,
     signal: AbortSignal,
   ): Promise<AttemptOutcome | undefined>;
+  /** The endpoint is told of what has this, as it is configured now. */
+  wanted(endpoint: EndpointIdentity, item: Filtered): boolean;
+  /** Least milliseconds between two attempts, as it is configured now; 0: none. */
+  paceMs(endpoint: EndpointIdentity): number;
   /** A message was given up. */
   buried(endpoint: EndpointIdentity, letter: DeadLetter): void;
   gone(endpoint: EndpointIdentity): void;
@@ -71,51 +75,79 @@ export interface EndpointStatus {
   readonly pending: number;
   readonly deadLetters: readonly DeadLetter[];
   readonly lastFailure: string | undefined;
+  readonly health: EndpointHealth | undefined;
+  /** Ranges that are being sent again. */
+  readonly replays: readonly Replay[];
 }
 
-const MAX_DEAD_LETTERS = 100;
+/** The latest are listed. The others can be sent again too, by their range. */
+export const MAX_DEAD_LETTERS = 500;
 const RESTART_MS = 5_000;
 /** Memory is all held: how long it is before an endpoint looks whether there is room again. */
 const ROOM_POLL_MS = 1_000;
 /** Messages of so many bytes an endpoint may have that wait for another attempt, whatever is held. */
 const LEAST_BYTES = 64 * 1024;
+/** How far it is, where nothing has to be sent: kept so often, so that a start does not begin far behind. */
+const ADVANCED_MS = 10_000;
+/** A pace is kept on average over so long: timers are late, and must not make it slower than was asked for. */
+const PACE_SLACK_MS = 20;
 
 /** Deliveries of a feed to an endpoint: order kept a key, at least once, from a cursor that outlives the process. */
-export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
+export class Endpoint<T> implements EndpointIdentity {
   /** Of its checkpoint. */
   readonly id: string;
-  #window: DeliveryWindow<Message>;
+  readonly #home: LaneHome<T>;
+  #live: Lane<T>;
+  /** Ranges that are sent again, beside what is live and beside each other. */
+  #replays: readonly Lane<T>[] = [];
+  /** Where the next attempt is looked for first: all lanes take turns. */
+  #turn = 0;
   readonly #hold: Hold;
-  #deadLetters: readonly DeadLetter[];
-  #subscription: Subscription | undefined;
+  #deadLetters: readonly DeadLetter[] = [];
   #active = 0;
   #failures = 0;
+  /** When the first failure of the row was, or what ended the row before; of the wall clock. */
+  #since: number | undefined;
   #pauseMs: number;
   #pausedUntil = Number.NEGATIVE_INFINITY;
+  /** The endpoint itself asked for a pause until then. */
+  #askedUntil = Number.NEGATIVE_INFINITY;
+  /** By the pace, no attempt before. */
+  #paceAt = Number.NEGATIVE_INFINITY;
   #lastFailure: string | undefined;
   #cancelTimer: (() => void) | undefined;
   #cancelPoll: (() => void) | undefined;
+  #cancelAdvanced: (() => void) | undefined;
   #saveDue = false;
   #pumpDue = false;
   #started = false;
   #stopped = false;
   #stopping: Promise<void> | undefined;
-  /** Positions of messages that wait for a slot, and how to withdraw them. */
-  readonly #queued = new Map<number, () => void>();
+  /** Told when it has begun, or is stopped. */
+  readonly #waiters: (() => void)[] = [];
+  /** Messages that wait for a slot, and how to withdraw them. */
+  readonly #queued = new Map<Message, () => void>();
   readonly #abort = new AbortController();
   readonly #running = new Set<Promise<void>>();
 
   constructor(
     readonly tenantId: string,
     readonly endpointId: string,
-    private readonly messages: MessageFeed<T>,
+    messages: MessageFeed<T>,
     private readonly context: EndpointContext,
   ) {
     this.id = checkpointId(tenantId, endpointId);
-    this.#window = this.#emptyWindow(0);
+    const { hub, logger, timers, limits } = context;
+    this.#home = {
+      ...{ id: this.id, tenantId, messages, hub, logger, timers },
+      capacity: { count: limits.windowMessages, bytes: limits.windowBytes },
+      wanted: (item) => context.wanted(this, item),
+      took: (lane) => this.#took(lane),
+      advanced: () => this.#advanced(),
+    };
+    this.#live = new Lane(new DeliveryWindow<Message>(0, this.#home.capacity), Number.POSITIVE_INFINITY, this.#home);
     this.#hold = context.budget.tenant(tenantId).hold('webhooks');
-    this.#deadLetters = [];
-    this.#pauseMs = context.limits.firstPauseMs;
+    this.#pauseMs = limits.firstPauseMs;
   }
 
   /** Begins where its checkpoint ends, else at `from`. Resolves when it follows, or has put that off. */
@@ -124,14 +156,19 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     try {
       const tenant = await this.context.open(this.tenantId);
       const checkpoint = this.context.store.load(this.id) ?? { end: from, pending: [], deadLetters: [] };
-      const window = await this.#restore(tenant, checkpoint);
+      const live = await this.#restored(tenant, checkpoint, Number.POSITIVE_INFINITY);
+      const replays: Lane<T>[] = [];
+      for (const replay of checkpoint.replays ?? []) replays.push(await this.#restored(tenant, replay, replay.to));
       if (this.#isStopped()) return;
-      this.#window = window;
-      this.#hold.set(window.bytes);
+      this.#live = live;
+      this.#replays = replays;
+      this.#hold.set(this.#bytes);
       this.#deadLetters = checkpoint.deadLetters;
+      this.#restoreHealth(checkpoint.health);
       this.#started = true;
+      this.#tellWaiters();
       this.#save();
-      this.#follow(window.end);
+      for (const lane of this.#lanes) lane.follow();
       this.#pump();
     } catch (error) {
       if (this.#isStopped()) return;
@@ -140,9 +177,27 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     }
   }
 
-  push(item: T): boolean {
-    const message = this.messages.messageOf(item);
-    this.#window.add(message, message.bytes);
+  /** Resolves when it has begun, or was stopped before. */
+  get begun(): Promise<void> {
+    return this.#started || this.#stopped ? Promise.resolve() : new Promise((resolve) => this.#waiters.push(resolve));
+  }
+
+  /** A checkpoint may be asked of it: it has begun where its last one ended. */
+  get started(): boolean {
+    return this.#started;
+  }
+
+  /** Sends the range again, both ends inclusive, beside what is live. One that is being sent already is not begun twice. */
+  replay(from: number, to: number): void {
+    if (this.#replays.some((lane) => lane.to === to && lane.window.cursor === from)) return;
+    const lane = new Lane(new DeliveryWindow<Message>(from, this.#home.capacity), to, this.#home);
+    this.#replays = [...this.#replays, lane];
+    this.#saveNow();
+    lane.follow();
+    this.#pump();
+  }
+
+  #took(lane: Lane<T>): boolean {
     // Signing and sending wait for the next turn: this one belongs to the append that made the item.
     if (!this.#pumpDue) {
       this.#pumpDue = true;
@@ -151,74 +206,85 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
         this.#pump();
       });
     }
-    this.#hold.set(this.#window.bytes);
-    if (this.#window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
-    if (this.#hasRoom) return true;
+    this.#hold.set(this.#bytes);
+    if (lane.window.hasRoom && this.#hold.full !== undefined) this.#hold.countRefusal();
+    if (this.#hasRoom(lane)) return true;
     this.#awaitRoom();
     return false;
+  }
+
+  /** Nothing was taken: that is worth a write only now and then. */
+  #advanced(): void {
+    this.#endReplays();
+    this.#cancelAdvanced ??= this.context.timers.after(ADVANCED_MS, () => {
+      this.#cancelAdvanced = undefined;
+      this.#save();
+    });
+  }
+
+  get #lanes(): readonly Lane<T>[] {
+    return this.#replays.length === 0 ? [this.#live] : [this.#live, ...this.#replays];
+  }
+
+  get #bytes(): number {
+    let bytes = 0;
+    for (const { window } of this.#lanes) bytes += window.bytes;
+    return bytes;
   }
 
   /**
    * Each endpoint goes on with one change at a time, whatever is held: what waits for another attempt is in nobody's way, unless
    * all fail and it would only become more.
    */
-  get #hasRoom(): boolean {
-    if (!this.#window.hasRoom) return false;
-    if (this.#window.size === 0 || this.#hold.full === undefined) return true;
+  #hasRoom({ window }: Lane<T>): boolean {
+    if (!window.hasRoom) return false;
+    if (window.size === 0 || this.#hold.full === undefined) return true;
     const now = this.context.timers.now();
-    const idle = this.#active === 0 && now >= this.#pausedUntil && (this.#window.nextDue() ?? Infinity) > now;
-    return idle && (!this.#failing || this.#window.bytes < LEAST_BYTES);
+    const idle = this.#active === 0 && now >= this.#pausedUntil && (window.nextDue() ?? Infinity) > now;
+    return idle && (!this.#failing || window.bytes < LEAST_BYTES);
   }
 
   /** Takes more as soon as it may. */
   #resume(): void {
     if (this.#stopped) return;
-    if (this.#hasRoom) this.#subscription?.resume();
-    else this.#awaitRoom();
+    for (const lane of this.#lanes)
+      if (this.#hasRoom(lane)) lane.resume();
+      else this.#awaitRoom();
   }
 
   /** What is held is others' too, who do not say when they give it back: to tell all endpoints each time would cost each append. */
   #awaitRoom(): void {
-    if (!this.#window.hasRoom || this.#cancelPoll !== undefined) return;
+    if (this.#cancelPoll !== undefined || !this.#lanes.some(({ window }) => window.hasRoom)) return;
     this.#cancelPoll = this.context.timers.after(ROOM_POLL_MS, () => {
       this.#cancelPoll = undefined;
       this.#resume();
     });
   }
 
-  ended(reason: unknown): void {
-    if (this.#stopped) return;
-    const code = reason instanceof StatefoldError ? reason.code : undefined;
-    // The end of what it follows is the catalog's to tell, the hub's is the process's.
-    if (code === 'NOT_FOUND' || code === 'UNAVAILABLE' || code === 'TENANT_SUSPENDED') return;
-    const { end } = this.#window;
-    const oldest = code === 'CURSOR_EXPIRED' ? (reason as StatefoldError).details?.['oldestSequence'] : undefined;
-    if (typeof oldest === 'number' && oldest > end) {
-      this.context.logger.warn(
-        { endpoint: this.id, from: end, oldest },
-        'changes were trimmed before they could be delivered; going on with the oldest',
-      );
-      this.#followAgain(0, oldest);
-    } else {
-      this.context.logger.error({ err: reason, endpoint: this.id }, 'deliveries were interrupted; trying again');
-      this.#followAgain(RESTART_MS, end);
-    }
-  }
-
   status(): EndpointStatus {
+    const { end: _end, pending: _pending, deadLetters, replays = [], health } = this.checkpoint();
     return {
       state: this.#stopped ? 'stopped' : this.#failing ? 'failing' : 'delivering',
-      cursor: this.#window.cursor,
-      pending: this.#window.size,
-      deadLetters: this.#deadLetters,
+      cursor: this.#live.window.cursor,
+      pending: this.#live.window.size,
+      deadLetters,
       lastFailure: this.#lastFailure,
+      health,
+      replays,
     };
   }
 
   /** The endpoint was changed: what it failed before says nothing now. */
   hurry(): void {
     this.#recovered();
-    this.#window.hurry();
+    for (const { window } of this.#lanes) window.hurry();
+    this.#save();
+    this.#pump();
+  }
+
+  /** Its pace or its filter is another. */
+  reconsider(): void {
+    this.#paceAt = Number.NEGATIVE_INFINITY;
     this.#pump();
   }
 
@@ -228,11 +294,17 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     return this.#stopping;
   }
 
+  #tellWaiters(): void {
+    for (const tell of this.#waiters.splice(0)) tell();
+  }
+
   async #stop(): Promise<void> {
     this.#stopped = true;
-    this.#subscription?.close();
+    this.#tellWaiters();
+    for (const lane of this.#lanes) lane.close();
     this.#cancelTimer?.();
     this.#cancelPoll?.();
+    this.#cancelAdvanced?.();
     for (const withdraw of this.#queued.values()) withdraw();
     this.#queued.clear();
     this.#abort.abort();
@@ -249,74 +321,78 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     return this.#stopped;
   }
 
-  #emptyWindow(end: number): DeliveryWindow<Message> {
-    const { windowMessages, windowBytes } = this.context.limits;
-    return new DeliveryWindow<Message>(end, { count: windowMessages, bytes: windowBytes });
+  #restored(tenant: TenantFeed, checkpoint: WindowCheckpoint, to: number): Promise<Lane<T>> {
+    const most = longestDelay(this.context.limits.retryDelaysMs);
+    const waitOf = (dueAt: number): number => this.#monotonic(dueAt, Math.max(most, MAX_RETRY_AFTER_MS));
+    return Lane.restored(tenant, checkpoint, to, this.#home, waitOf);
   }
 
-  async #restore(tenant: TenantFeed, checkpoint: EndpointCheckpoint): Promise<DeliveryWindow<Message>> {
-    const window = this.#emptyWindow(checkpoint.end);
-    const feed = this.messages.source.of(tenant);
-    for (const [position, attempts] of checkpoint.pending) {
-      let item: T | undefined;
-      try {
-        [item] = (await feed.read(position, { items: 1 })).items;
-      } catch (error) {
-        if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
-      }
-      const message = item === undefined ? undefined : this.messages.messageOf(item);
-      if (message?.position === position) window.add(message, message.bytes, { attempts });
-      else
-        this.context.logger.warn({ endpoint: this.id, position }, 'a change was trimmed before it could be delivered');
-    }
-    return window;
+  /** A time of the wall clock by the timers' one. That clock may have been set since: it is never longer than `most` to wait. */
+  #monotonic(at: number, most: number): number {
+    return this.context.timers.now() + Math.min(Math.max(at - this.context.wallClock(), 0), most);
   }
 
-  #follow(from: number): void {
-    const { tenantId, messages } = this;
-    this.#subscription = this.context.hub.subscribe({ tenantId, source: messages.source, from }, this);
-    this.#subscription.start();
+  #onWallClock(at: number): number {
+    return Math.round(this.context.wallClock() + at - this.context.timers.now());
   }
 
-  #followAgain(waitMs: number, from: number): void {
-    this.context.timers.after(waitMs, () => {
-      if (this.#stopped) return;
-      try {
-        this.#follow(from);
-      } catch (error) {
-        this.context.logger.debug({ err: error, endpoint: this.id }, 'no more changes are followed');
-      }
-    });
+  #restoreHealth(health: EndpointHealth | undefined): void {
+    if (health === undefined) return;
+    this.#failures = health.failures;
+    this.#since = health.since;
+    this.#lastFailure = health.reason;
+    if (health.pausedUntil === undefined) return;
+    this.#askedUntil = this.#monotonic(health.pausedUntil, MAX_RETRY_AFTER_MS);
+    this.#pausedUntil = this.#askedUntil;
   }
 
   #pump(): void {
-    if (this.#stopped) return;
+    if (this.#stopped || !this.#started) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     const now = this.context.timers.now();
     if (now >= this.#pausedUntil) {
       const limit = this.#failing ? 1 : this.context.limits.concurrency;
-      while (this.#active < limit) {
-        const message = this.#window.take(now);
-        if (message === undefined) break;
-        this.#enqueue(message);
+      const paceMs = this.context.paceMs(this);
+      while (this.#active < limit && (paceMs === 0 || now >= this.#paceAt)) {
+        const next = this.#next(now);
+        if (next === undefined) break;
+        if (paceMs > 0) this.#paceAt = Math.max(this.#paceAt, now - PACE_SLACK_MS) + paceMs;
+        this.#enqueue(...next);
       }
       if (this.#active >= limit) return;
     }
-    const due = this.#window.nextDue();
+    let due: number | undefined;
+    for (const { window } of this.#lanes) {
+      const one = window.nextDue();
+      if (one !== undefined && (due === undefined || one < due)) due = one;
+    }
     if (due === undefined) return;
-    const wait = Math.max(due, this.#pausedUntil) - now;
+    const wait = Math.max(due, this.#pausedUntil, this.context.paceMs(this) === 0 ? 0 : this.#paceAt) - now;
     this.#cancelTimer = this.context.timers.after(Math.max(wait, 0), () => this.#pump());
   }
 
-  #enqueue(message: Message): void {
+  /** A message to attempt now, of the lane whose turn it is first. */
+  #next(now: number): readonly [Lane<T>, Message] | undefined {
+    const lanes = this.#lanes;
+    for (let i = 0; i < lanes.length; i++) {
+      const lane = lanes[(this.#turn + i) % lanes.length] as Lane<T>;
+      const message = lane.window.take(now);
+      if (message === undefined) continue;
+      this.#turn = (this.#turn + i + 1) % lanes.length;
+      return [lane, message];
+    }
+    return undefined;
+  }
+
+  #enqueue(lane: Lane<T>, message: Message): void {
     const slots = this.#failing ? this.context.probationSlots : this.context.slots;
     this.#active++;
     let started = false;
     const withdraw = slots.acquire(this.tenantId, () => {
       started = true;
-      this.#queued.delete(message.position);
-      const run = this.#deliver(message).finally(() => {
+      this.#queued.delete(message);
+      const run = this.#deliver(lane, message).finally(() => {
         this.#running.delete(run);
         slots.release(this.tenantId);
         this.#active--;
@@ -325,73 +401,133 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
       });
       this.#running.add(run);
     });
-    if (!started) this.#queued.set(message.position, withdraw);
+    if (!started) this.#queued.set(message, withdraw);
   }
 
-  async #deliver(message: Message): Promise<void> {
+  async #deliver(lane: Lane<T>, message: Message): Promise<void> {
+    const { window } = lane;
     const { position } = message;
-    const attempt = this.#window.attempts(position) + 1;
+    // Its filter may be another than when the message was taken.
+    if (!this.context.wanted(this, message)) {
+      window.finish(position);
+      return this.#settled();
+    }
+    const attempt = window.attempts(position) + 1;
     const outcome = await this.context.attempt(this, message, attempt, this.#abort.signal);
     if (this.#stopped) {
       // An answer that came while stopping counts where it is a delivery; what was called off is pending still.
-      if (outcome?.kind === 'delivered') this.#window.finish(position);
+      if (outcome?.kind === 'delivered') window.finish(position);
       return;
     }
     if (outcome === undefined) {
       // The catalog has no endpoint any more, and is about to say so.
-      this.#window.released(position);
+      window.released(position);
       this.#pausedUntil = this.context.timers.now() + RESTART_MS;
       return;
     }
-    if (outcome.kind === 'delivered') this.#delivered(position);
-    else if (outcome.kind === 'failed') this.#failed(message, attempt, outcome);
+    if (outcome.kind === 'delivered') this.#delivered(lane, position);
+    else if (outcome.kind === 'failed') this.#failed(lane, message, attempt, outcome);
     else {
-      this.#window.released(position);
+      window.released(position);
       this.context.gone(this);
     }
-    this.#hold.set(this.#window.bytes);
+    this.#settled();
+  }
+
+  #settled(): void {
+    this.#endReplays();
+    this.#hold.set(this.#bytes);
     this.#save();
   }
 
-  #delivered(position: number): void {
-    this.#window.finish(position);
+  #endReplays(): void {
+    if (!this.#replays.some(({ done }) => done)) return;
+    this.#replays = this.#replays.filter(({ done }) => !done);
+    this.#save();
+  }
+
+  #delivered(lane: Lane<T>, position: number): void {
+    lane.window.finish(position);
+    // One that was given up, and was sent again.
+    if (lane !== this.#live && this.#deadLetters.some((letter) => letter.position === position))
+      this.#deadLetters = this.#deadLetters.filter((letter) => letter.position !== position);
     const wasFailing = this.#failing;
     this.#recovered();
-    if (wasFailing) this.#window.hurry();
+    if (wasFailing) for (const { window } of this.#lanes) window.hurry();
   }
 
   #recovered(): void {
+    if (this.#failures > 0) this.#since = this.context.wallClock();
     this.#failures = 0;
     this.#pauseMs = this.context.limits.firstPauseMs;
     this.#pausedUntil = Number.NEGATIVE_INFINITY;
+    this.#askedUntil = Number.NEGATIVE_INFINITY;
   }
 
-  #failed(message: Message, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
+  #failed(lane: Lane<T>, message: Message, attempt: number, outcome: AttemptOutcome & { kind: 'failed' }): void {
     const { limits, timers, random, wallClock } = this.context;
     const now = timers.now();
+    if (this.#failures === 0) this.#since = wallClock();
     this.#failures++;
     this.#lastFailure = outcome.reason;
     const asked = outcome.retryAfterMs ?? 0;
-    if (asked > 0) this.#pausedUntil = Math.max(this.#pausedUntil, now + asked);
+    if (asked > 0) {
+      this.#askedUntil = Math.max(this.#askedUntil, now + asked);
+      this.#pausedUntil = Math.max(this.#pausedUntil, this.#askedUntil);
+    }
     if (this.#failing) {
       this.#pausedUntil = Math.max(this.#pausedUntil, now + this.#pauseMs);
       this.#pauseMs = Math.min(this.#pauseMs * 2, limits.lastPauseMs);
     }
     const delay = retryDelay(attempt, random(), asked, limits.retryDelaysMs);
     if (delay !== undefined) {
-      this.#window.failed(message.position, now + delay);
+      lane.window.failed(message.position, now + delay);
       return;
     }
     const letter = {
       position: message.position,
+      messageId: message.id,
       key: message.key,
       at: new Date(wallClock()).toISOString(),
       attempts: attempt,
       reason: outcome.reason,
     };
-    this.#deadLetters = [...this.#deadLetters, letter].slice(-MAX_DEAD_LETTERS);
-    this.#window.finish(message.position);
+    const others = this.#deadLetters.filter(({ position }) => position !== letter.position);
+    this.#deadLetters = [...others, letter].slice(-MAX_DEAD_LETTERS);
+    lane.window.finish(message.position);
     this.context.buried(this, letter);
+  }
+
+  /** How far it is now. */
+  checkpoint(): EndpointCheckpoint {
+    const replays = this.#replays.map((lane): Replay => ({ ...this.#windowOf(lane), to: lane.to }));
+    const health = this.#health;
+    return {
+      ...this.#windowOf(this.#live),
+      deadLetters: this.#deadLetters,
+      ...(replays.length === 0 ? {} : { replays }),
+      ...(health === undefined ? {} : { health }),
+    };
+  }
+
+  get #health(): EndpointHealth | undefined {
+    if (this.#since === undefined) return undefined;
+    return {
+      failures: this.#failures,
+      since: this.#since,
+      ...(this.#lastFailure === undefined || this.#failures === 0 ? {} : { reason: this.#lastFailure }),
+      ...(this.#askedUntil > this.context.timers.now() ? { pausedUntil: this.#onWallClock(this.#askedUntil) } : {}),
+    };
+  }
+
+  #windowOf({ window }: Lane<T>): WindowCheckpoint {
+    const { end, pending } = window.checkpoint();
+    return {
+      end,
+      pending: pending.map(([position, attempts, dueAt]) =>
+        dueAt === undefined ? [position, attempts] : [position, attempts, this.#onWallClock(dueAt)],
+      ),
+    };
   }
 
   /** Once a turn, however much was done with on it. */
@@ -400,12 +536,12 @@ export class Endpoint<T> implements Subscriber<T>, EndpointIdentity {
     this.#saveDue = true;
     setImmediate(() => {
       this.#saveDue = false;
-      if (!this.#stopped) this.#saveNow();
+      if (!this.#stopped && this.#started) this.#saveNow();
     });
   }
 
   #saveNow(): void {
-    this.context.store.save(this.id, { ...this.#window.checkpoint(), deadLetters: this.#deadLetters });
+    this.context.store.save(this.id, this.checkpoint());
   }
 }
 

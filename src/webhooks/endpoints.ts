@@ -1,9 +1,23 @@
-import type { Catalog, EndpointEntity, ProjectionEntity } from '../catalog/catalog.js';
+import type { Catalog, EndpointEntity, EndpointSource, ProjectionEntity } from '../catalog/catalog.js';
 import type { Sealer } from '../catalog/sealing.js';
 import { rotateSecrets, signingSecrets } from '../catalog/webhook-secrets.js';
 import type { Clock } from '../core/clock.js';
 import { StatefoldError } from '../core/errors.js';
-import { endpointIdsOf, endpointOf, firstEndpointId, firstEndpointOf } from './endpoint-entities.js';
+import { isoTimestamp } from '../core/event.js';
+import { uuidv7 } from '../core/ids.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import {
+  allEndpoints,
+  endpointIdsOf,
+  endpointOf,
+  firstEndpointId,
+  firstEndpointOf,
+  hasUrl,
+  projectionOf,
+  type EndpointWithUrl,
+} from './endpoint-entities.js';
+import { MAX_OWN_HEADERS } from './own-headers.js';
+import { sourceOf } from './webhook-message.js';
 
 export interface EndpointsOptions {
   readonly catalog: Catalog;
@@ -12,7 +26,36 @@ export interface EndpointsOptions {
   readonly checkUrl: (url: string) => Promise<void>;
   /** The last sequence of a tenant's changes; rejects where this process does not serve the tenant. */
   readonly lastSequence: (tenantId: string) => Promise<number>;
+  /** The feeds that endpoints follow; rejects where this process does not notify of the tenant. */
+  readonly feeds: Pick<TenantFeeds, 'open'>;
+  /** Most endpoints of a tenant; those of uploads are counted, and not refused. */
+  readonly most: number;
   readonly clock: Clock;
+}
+
+/** An endpoint of its own, as its owner asks for it. The names of headers were checked (`ownHeaderErrors`). */
+export interface NewEndpoint {
+  readonly url: string;
+  readonly source: EndpointSource;
+  readonly keys?: readonly string[] | undefined;
+  readonly description?: string | undefined;
+  readonly isolateSecret?: boolean | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly ratePerSecond?: number | undefined;
+  /** `now` unless given. */
+  readonly from?: 'now' | 'start' | undefined;
+}
+
+/** As a merge patch (RFC 7396): what is undefined stays, null takes it away, and headers are merged by name. */
+export interface EndpointChange {
+  readonly url?: string | undefined;
+  /** Of an endpoint of the feed: its filter. What an endpoint follows can't be changed. */
+  readonly source?: EndpointSource | undefined;
+  readonly keys?: readonly string[] | null | undefined;
+  readonly description?: string | null | undefined;
+  readonly isolateSecret?: boolean | undefined;
+  readonly headers?: Readonly<Record<string, string | null>> | null | undefined;
+  readonly ratePerSecond?: number | null | undefined;
 }
 
 /** What is undefined stays as it was set before; at first there is no URL, and no secret of its own. */
@@ -81,11 +124,13 @@ export class Endpoints {
       secrets,
     };
     if (url === undefined) return endpoint;
+    const { description, keys, headers, ratePerSecond, pausedAt, createdAt = this.#now() } = had ?? {};
     const since = last === 'new' ? undefined : had?.url === undefined ? last : had.since;
     // Naming the URL again enables an endpoint that had answered 410.
     const disabledAt = config.webhookUrl === undefined ? had?.disabledAt : undefined;
     return {
       ...endpoint,
+      ...defined({ description, keys, headers, ratePerSecond, pausedAt, createdAt }),
       url,
       ...(since === undefined ? {} : { since }),
       ...(disabledAt === undefined ? {} : { disabledAt }),
@@ -134,12 +179,181 @@ export class Endpoints {
     return secret;
   }
 
+  /** All that the tenant has, ascending by id. */
+  list(tenantId: string): readonly EndpointWithUrl[] {
+    return allEndpoints(this.#options.catalog, tenantId).filter(hasUrl);
+  }
+
+  /** @throws StatefoldError NOT_FOUND, the same whether it is missing or another tenant's */
+  require(tenantId: string, endpointId: string): EndpointWithUrl {
+    const endpoint = endpointOf(this.#options.catalog, endpointId);
+    if (!hasUrl(endpoint) || endpoint.tenantId !== tenantId) throw missing(endpointId);
+    return endpoint;
+  }
+
+  /** The secret that signs the endpoint's messages now, in clear. */
+  secretOf(endpoint: EndpointEntity): string | undefined {
+    const { catalog, sealer, clock } = this.#options;
+    return signingSecrets(sealer, secretsOf(catalog, endpoint.tenantId, endpoint), clock.now())[0];
+  }
+
+  /** @throws StatefoldError NOT_FOUND (the projection), WEBHOOK_URL_REFUSED, QUOTA_EXCEEDED, UNAVAILABLE */
+  async create(tenantId: string, asked: NewEndpoint): Promise<EndpointWithUrl> {
+    const { catalog, checkUrl, clock, feeds, most } = this.#options;
+    const { url, source, isolateSecret: isolated = false, headers = {}, from = 'now' } = asked;
+    const projectionId = projectionOf(source);
+    if (projectionId !== undefined) this.#requireProjection(tenantId, projectionId);
+    const there = this.list(tenantId).length;
+    if (there >= most)
+      throw new StatefoldError(
+        'QUOTA_EXCEEDED',
+        `The tenant has ${there} webhook endpoints, and may have ${most} (MAX_WEBHOOK_ENDPOINTS): delete what is not needed, or ask the owner of the service for more.`,
+        { details: { quota: 'webhookEndpoints', usage: there, limit: most } },
+      );
+    await checkUrl(url);
+    if (!isolated) await this.#sharedSecret(tenantId);
+    const since = from === 'start' ? undefined : await this.#lastOf(await feeds.open(tenantId), source);
+    const endpointId = uuidv7(clock.now());
+    const { description, keys, ratePerSecond } = asked;
+    const endpoint: EndpointWithUrl = {
+      tenantId,
+      endpointId,
+      source,
+      url,
+      isolated,
+      secrets: isolated ? this.#rotated([]).secrets : [],
+      createdAt: this.#now(),
+      ...defined({ since, description, keys, ratePerSecond, headers: this.#sealedHeaders(headers) }),
+    };
+    await catalog.put('endpoint', endpointId, 0, endpoint);
+    // Their deletion may not have seen the endpoint.
+    const gone =
+      catalog.get('tenant', tenantId) === undefined ||
+      (projectionId !== undefined && catalog.get('projection', projectionId) === undefined);
+    if (!gone) return endpoint;
+    await catalog.remove('endpoint', endpointId);
+    throw new StatefoldError('NOT_FOUND', `projection ${projectionId ?? ''} was deleted meanwhile`);
+  }
+
+  /** @throws StatefoldError NOT_FOUND, INVALID_REQUEST (another source), WEBHOOK_URL_REFUSED */
+  async change(tenantId: string, endpointId: string, asked: EndpointChange): Promise<EndpointWithUrl> {
+    this.require(tenantId, endpointId);
+    if (asked.url !== undefined) await this.#options.checkUrl(asked.url);
+    if (asked.isolateSecret === false) await this.#sharedSecret(tenantId);
+    return this.#changing(tenantId, endpointId, (had) => {
+      const { secrets, ...kept } = had;
+      const isolated = asked.isolateSecret ?? had.isolated;
+      const pick = <T>(given: T | null | undefined, own: T | undefined): T | undefined =>
+        given === undefined ? own : (given ?? undefined);
+      const { keys: _keys, description: _description, ratePerSecond: _rate, headers: _headers, ...rest } = kept;
+      return {
+        ...rest,
+        isolated,
+        secrets: !isolated ? [] : secrets.length > 0 ? secrets : this.#rotated([]).secrets,
+        source: changedSource(had.source, asked.source),
+        url: asked.url ?? had.url,
+        ...defined({
+          keys: pick(asked.keys, had.keys),
+          description: pick(asked.description, had.description),
+          ratePerSecond: pick(asked.ratePerSecond, had.ratePerSecond),
+          headers: asked.headers === undefined ? had.headers : this.#mergedHeaders(had, asked.headers),
+        }),
+      };
+    });
+  }
+
+  /** Its place, its attempts and a secret of its own go with it. @throws StatefoldError NOT_FOUND */
+  async remove(tenantId: string, endpointId: string): Promise<void> {
+    const { source } = this.require(tenantId, endpointId);
+    await this.#write(endpointId, projectionOf(source), () => undefined);
+  }
+
+  /** Nothing is sent until it is resumed; what comes meanwhile waits. @throws StatefoldError NOT_FOUND */
+  async pause(tenantId: string, endpointId: string): Promise<EndpointWithUrl> {
+    return this.#changing(tenantId, endpointId, (had) => ({ ...had, pausedAt: had.pausedAt ?? this.#now() }));
+  }
+
+  /** One that was disabled is enabled again, too. @throws StatefoldError NOT_FOUND */
+  async resume(tenantId: string, endpointId: string): Promise<EndpointWithUrl> {
+    return this.#changing(tenantId, endpointId, ({ pausedAt: _paused, disabledAt: _disabled, ...had }) => had);
+  }
+
+  /** New secret in clear. @throws StatefoldError NOT_FOUND, WEBHOOK_SECRET_SHARED */
+  async rotate(tenantId: string, endpointId: string): Promise<string> {
+    let secret = '';
+    await this.#changing(tenantId, endpointId, (had) => {
+      if (!had.isolated)
+        throw new StatefoldError(
+          'WEBHOOK_SECRET_SHARED',
+          `endpoint ${endpointId} uses the tenant's shared secret; rotate that with POST /webhooks/rotate, or give the endpoint a secret of its own with PATCH and isolateSecret: true`,
+        );
+      const rotated = this.#rotated(had.secrets);
+      secret = rotated.secret;
+      return { ...had, secrets: rotated.secrets };
+    });
+    return secret;
+  }
+
+  /** Headers of the owner's that go with each attempt, in clear. @throws Error where they were sealed with another master key */
+  headersOf({ headers }: Pick<EndpointEntity, 'headers'>): Readonly<Record<string, string>> {
+    return ownHeadersOf(this.#options.sealer, headers);
+  }
+
+  /** Reads, changes and writes one that is there. */
+  async #changing(
+    tenantId: string,
+    endpointId: string,
+    change: (had: EndpointWithUrl) => EndpointWithUrl,
+  ): Promise<EndpointWithUrl> {
+    const { source } = this.require(tenantId, endpointId);
+    const written = await this.#write(endpointId, projectionOf(source), (had) => {
+      if (!hasUrl(had) || had.tenantId !== tenantId) throw missing(endpointId);
+      return change(had);
+    });
+    if (!hasUrl(written)) throw missing(endpointId);
+    return written;
+  }
+
+  #requireProjection(tenantId: string, projectionId: string): void {
+    if (this.#options.catalog.get('projection', projectionId)?.value.tenantId !== tenantId)
+      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} does not exist`);
+  }
+
+  /** The last position that the source has. */
+  async #lastOf(tenant: Awaited<ReturnType<TenantFeeds['open']>>, source: EndpointSource): Promise<number> {
+    const feed = sourceOf(source).of(tenant);
+    await feed.caughtUp();
+    return feed.head - 1;
+  }
+
+  #sealedHeaders(headers: Readonly<Record<string, string>>): EndpointEntity['headers'] {
+    const byName = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+    const names = Object.keys(byName).sort();
+    return names.length === 0 ? undefined : { sealed: this.#options.sealer.seal(JSON.stringify(byName)), names };
+  }
+
+  #mergedHeaders(
+    had: EndpointEntity,
+    asked: Readonly<Record<string, string | null>> | null,
+  ): EndpointEntity['headers'] {
+    if (asked === null) return undefined;
+    const merged = new Map(Object.entries(this.headersOf(had)));
+    for (const [name, value] of Object.entries(asked))
+      if (value === null) merged.delete(name.toLowerCase());
+      else merged.set(name.toLowerCase(), value);
+    if (merged.size > MAX_OWN_HEADERS)
+      throw new StatefoldError('INVALID_REQUEST', `An endpoint has at most ${MAX_OWN_HEADERS} headers of its own.`, {
+        errors: [{ pointer: '/headers', message: `would be ${merged.size} headers with those that are there` }],
+      });
+    return this.#sealedHeaders(Object.fromEntries(merged));
+  }
+
   /** No more webhooks are sent to it, until it is configured again. One that is gone meanwhile is no error. */
   async disable(endpointId: string): Promise<void> {
     const had = endpointOf(this.#options.catalog, endpointId);
     if (had === undefined) return;
     const disabledAt = this.#now();
-    await this.#write(endpointId, had.source.projectionId, (value) => value && { ...value, disabledAt });
+    await this.#write(endpointId, projectionOf(had.source), (value) => value && { ...value, disabledAt });
   }
 
   /** Those of a projection that is deleted. */
@@ -151,7 +365,8 @@ export class Endpoints {
   /** Reads, changes and writes until no other write came between; undefined removes it. */
   async #write(
     endpointId: string,
-    projectionId: string,
+    /** Of what it follows; undefined: the feed. */
+    projectionId: string | undefined,
     change: (had: EndpointEntity | undefined) => EndpointEntity | undefined,
   ): Promise<EndpointEntity | undefined> {
     const { catalog } = this.#options;
@@ -170,13 +385,15 @@ export class Endpoints {
       if (value === undefined) return undefined;
       await this.#forgetLegacy(projectionId);
       // Its deletion may not have seen the endpoint.
-      if (catalog.get('projection', projectionId) === undefined) await catalog.remove('endpoint', endpointId);
+      if (projectionId !== undefined && catalog.get('projection', projectionId) === undefined)
+        await catalog.remove('endpoint', endpointId);
       return value;
     }
   }
 
-  async #forgetLegacy(projectionId: string): Promise<void> {
+  async #forgetLegacy(projectionId: string | undefined): Promise<void> {
     const { catalog } = this.#options;
+    if (projectionId === undefined) return;
     if (catalog.get('projection', projectionId)?.value.webhook === undefined) return;
     await catalog
       .update('projection', projectionId, ({ webhook, ...kept }) => (webhook === undefined ? undefined : kept))
@@ -197,7 +414,7 @@ export class Endpoints {
   }
 
   #now(): string {
-    return new Date(this.#options.clock.now()).toISOString();
+    return isoTimestamp(this.#options.clock.now());
   }
 }
 
@@ -208,3 +425,33 @@ export const secretsOf = (
   endpoint: EndpointEntity | undefined,
 ): EndpointEntity['secrets'] =>
   endpoint?.isolated === true ? endpoint.secrets : (catalog.get('tenant', tenantId)?.value.webhookSecrets ?? []);
+
+/** Opens sealed headers. @throws Error where they were sealed with another master key */
+export const ownHeadersOf = (
+  sealer: Pick<Sealer, 'unseal'>,
+  headers: EndpointEntity['headers'],
+): Readonly<Record<string, string>> =>
+  headers === undefined ? {} : (JSON.parse(sealer.unseal(headers.sealed)) as Record<string, string>);
+
+/** Without the members that are undefined. */
+const defined = <T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+
+function changedSource(had: EndpointSource, asked: EndpointSource | undefined): EndpointSource {
+  if (asked === undefined) return had;
+  if (('feed' in had && 'feed' in asked) || projectionOf(had) === projectionOf(asked)) return asked;
+  throw new StatefoldError(
+    'INVALID_REQUEST',
+    'What an endpoint follows can not be changed: make another endpoint with that source, and delete this one.',
+    {
+      errors: [
+        { pointer: '/source', message: 'must be the source that the endpoint has; of a feed its filter may change' },
+      ],
+    },
+  );
+}
+
+const missing = (endpointId: string): StatefoldError =>
+  new StatefoldError('NOT_FOUND', `webhook endpoint ${endpointId} does not exist`);

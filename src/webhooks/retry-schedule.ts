@@ -19,6 +19,9 @@ export function retryDelay(
   return delay === undefined ? undefined : Math.max(askedMs, Math.round(delay * (1 - JITTER + 2 * JITTER * random)));
 }
 
+/** The longest that `retryDelay` waits by itself. */
+export const longestDelay = (delays: readonly number[]): number => Math.max(0, ...delays) * (1 + JITTER);
+
 /** The longest that an endpoint may ask for. */
 export const MAX_RETRY_AFTER_MS = 3_600_000;
 

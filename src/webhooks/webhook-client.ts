@@ -19,11 +19,13 @@ export interface WebhookClientOptions extends AddressGuardOptions {
 /** What became of one attempt. `gone`: the endpoint wants no more, ever. */
 export type AttemptOutcome =
   | { readonly kind: 'delivered'; readonly status: number }
-  | { readonly kind: 'gone'; readonly status: 410 }
+  | { readonly kind: 'gone'; readonly status: 410; readonly excerpt: string }
   | {
       readonly kind: 'failed';
       readonly status: number | undefined;
       readonly reason: string;
+      /** How the body of the answer begins, as text; empty where there was none. */
+      readonly excerpt: string;
       readonly retryAfterMs: number | undefined;
     };
 
@@ -33,6 +35,8 @@ interface LoadedClient {
 }
 
 const MAX_ANSWER_BYTES = 64 * 1024;
+/** Of a refusal so much is kept: enough to see what the endpoint has against the message. */
+const EXCERPT_BYTES = 256;
 
 /** Posts to tenants' endpoints: verified TLS, checked addresses, no redirects, and no more of an answer than is needed. */
 export class WebhookClient {
@@ -86,10 +90,13 @@ export class WebhookClient {
         signal: abort.signal,
       });
       const status = answer.statusCode;
-      // The body says nothing that is needed; read, so that the connection serves again.
-      await answer.body.dump({ limit: MAX_ANSWER_BYTES }).catch(() => undefined);
-      if (status >= 200 && status < 300) return { kind: 'delivered', status };
-      if (status === 410) return { kind: 'gone', status };
+      if (status >= 200 && status < 300) {
+        // The body says nothing that is needed; read, so that the connection serves again.
+        await answer.body.dump({ limit: MAX_ANSWER_BYTES }).catch(() => undefined);
+        return { kind: 'delivered', status };
+      }
+      const excerpt = await excerptOf(answer.body);
+      if (status === 410) return { kind: 'gone', status, excerpt };
       const header = answer.headers['retry-after'];
       const asked =
         status === 429 || status === 503
@@ -97,9 +104,10 @@ export class WebhookClient {
           : undefined;
       const reason =
         status >= 300 && status < 400 ? `answered ${status}: redirects are not followed` : `answered ${status}`;
-      return { kind: 'failed', status, reason, retryAfterMs: asked };
+      return { kind: 'failed', status, reason, excerpt, retryAfterMs: asked };
     } catch (error) {
-      return { kind: 'failed', status: undefined, reason: this.#reason(error, late), retryAfterMs: undefined };
+      const reason = this.#reason(error, late);
+      return { kind: 'failed', status: undefined, reason, excerpt: '', retryAfterMs: undefined };
     } finally {
       clearTimeout(deadline);
       signal.removeEventListener('abort', callOff);
@@ -119,4 +127,23 @@ export class WebhookClient {
     const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
     return inner instanceof Error && inner.message !== '' ? inner.message : error.name;
   }
+}
+
+/** Reads a body to its end, or as much of it as is worth a connection, and gives how it begins. What can't be read of it is left out. */
+async function excerptOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const first: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of body) {
+      if (bytes < EXCERPT_BYTES) first.push(chunk.subarray(0, EXCERPT_BYTES - bytes));
+      bytes += chunk.length;
+      if (bytes > MAX_ANSWER_BYTES) break;
+    }
+  } catch {
+    // The status is what counts.
+  }
+  // A character may be cut at the end.
+  return Buffer.concat(first)
+    .toString('utf8')
+    .replace(/\uFFFD$/, '');
 }

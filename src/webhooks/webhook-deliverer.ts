@@ -3,9 +3,11 @@ import { isSuspended, onSuspension } from '../catalog/suspension.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
 import { UNBOUNDED, type MemoryBudget } from '../core/budget.js';
 import { systemClock, type Clock } from '../core/clock.js';
+import { isoTimestamp } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { FeedHub } from '../feed/hub.js';
 import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import type { AttemptStore } from './attempt-store.js';
 import type { CursorStore, DeadLetter } from './cursor-store.js';
 import { systemTimers, type Timers } from '../feed/timers.js';
 import type { ResolveHost } from './address-guard.js';
@@ -13,9 +15,10 @@ import {
   allEndpoints,
   endpointIdsOf,
   endpointOf,
+  hasUrl,
   isActive,
   legacyEndpoint,
-  type ActiveEndpoint,
+  type EndpointWithUrl,
 } from './endpoint-entities.js';
 import {
   checkpointId,
@@ -25,11 +28,12 @@ import {
   type EndpointLimits,
   type EndpointStatus,
 } from './endpoint.js';
-import { secretsOf, type Endpoints } from './endpoints.js';
+import { filterOf } from './endpoint-filter.js';
+import { ownHeadersOf, secretsOf, type Endpoints } from './endpoints.js';
 import { FairSlots } from './fair-slots.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
-import { changeMessages, webhookHeaders, type Message } from './webhook-message.js';
+import { messagesOf, webhookHeaders, type Message } from './webhook-message.js';
 
 export interface WebhookDelivererOptions {
   readonly hub: FeedHub;
@@ -37,6 +41,7 @@ export interface WebhookDelivererOptions {
   readonly catalog: Pick<Catalog, 'get' | 'list' | 'onChange'>;
   readonly endpoints: Pick<Endpoints, 'disable'>;
   readonly store: CursorStore;
+  readonly attempts: AttemptStore;
   /** The tenant's webhooks are sent by this process. */
   readonly serves?: (tenantId: string) => boolean;
   /** Opens a sealed secret: `whsec_…`. */
@@ -102,7 +107,8 @@ const OPEN_AT_ONCE = 4;
 export class WebhookDeliverer {
   /** By endpoint id. */
   readonly #endpoints = new Map<string, Endpoint<unknown>>();
-  readonly #stopping = new Set<Promise<void>>();
+  /** By endpoint id: what was stopped and has not ended yet. */
+  readonly #stopping = new Map<string, Promise<void>>();
   readonly #client: WebhookClient;
   readonly #clock: Clock;
   readonly #context: EndpointContext;
@@ -142,6 +148,14 @@ export class WebhookDeliverer {
         options.observer?.buried?.(tenantId, endpointId, letter);
       },
       gone: (endpoint) => this.#disable(endpoint),
+      wanted: ({ endpointId }, item) => {
+        const endpoint = endpointOf(options.catalog, endpointId);
+        return endpoint !== undefined && filterOf(endpoint).passes(item);
+      },
+      paceMs: ({ endpointId }) => {
+        const rate = endpointOf(options.catalog, endpointId)?.ratePerSecond;
+        return rate === undefined ? 0 : 1_000 / rate;
+      },
     };
   }
 
@@ -172,15 +186,32 @@ export class WebhookDeliverer {
     return !isSuspended(this.options.catalog, tenantId) && (this.options.serves?.(tenantId) ?? true);
   }
 
-  /** Undefined where there is no such endpoint in operation here. */
+  /** Undefined where there is no such endpoint in operation here, or it is only beginning. */
   status(endpointId: string): EndpointStatus | undefined {
-    return this.#endpoints.get(endpointId)?.status();
+    const endpoint = this.#endpoints.get(endpointId);
+    return endpoint?.started === true ? endpoint.status() : undefined;
+  }
+
+  /** The endpoint in operation here; undefined where there is none, as while it is paused. Resolves when one that was stopped has ended. */
+  async running(endpointId: string): Promise<Endpoint<unknown> | undefined> {
+    await this.#stopping.get(endpointId);
+    return this.#endpoints.get(endpointId);
+  }
+
+  /** Sends one message now, whatever the state of the endpoint, and its order and its pace; never rejects. */
+  async sendNow(endpoint: EndpointWithUrl, message: Omit<Message, 'position'>): Promise<SentNow> {
+    const outcome = await this.#send(endpoint, message, new AbortController().signal);
+    this.#record(endpoint, message, undefined, 1, outcome);
+    return outcome;
   }
 
   /** Calls off what is in flight. The cursor store stays open: it has saves to write. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#stopping, ...[...this.#endpoints.values()].map((endpoint) => endpoint.stop())]);
+    await Promise.all([
+      ...this.#stopping.values(),
+      ...[...this.#endpoints.values()].map((endpoint) => endpoint.stop()),
+    ]);
     await this.#client.close();
   }
 
@@ -207,27 +238,40 @@ export class WebhookDeliverer {
       if (value?.url === undefined && previous?.url !== undefined)
         this.#forget(endpoint, checkpointId(previous.tenantId, endpointId));
     } else if (endpoint === undefined) {
-      if (this.#serves(value.tenantId)) void this.#begin(value);
-    } else if (previous !== undefined && previous.url !== value.url) endpoint.hurry();
+      // What waited while it was paused, or disabled, is due when it is no more.
+      const resumed = hasUrl(previous) && !isActive(previous);
+      if (this.#serves(value.tenantId)) void this.#begin(value, resumed);
+    } else if (previous?.url !== value.url || previous.headers?.sealed !== value.headers?.sealed) endpoint.hurry();
+    else endpoint.reconsider();
   }
 
-  async #begin({ tenantId, endpointId, source, since }: ActiveEndpoint): Promise<void> {
+  async #begin({ tenantId, endpointId, source, since }: EndpointWithUrl, resumed = false): Promise<void> {
     if (this.#closed || this.#endpoints.has(endpointId)) return;
-    const endpoint = new Endpoint(tenantId, endpointId, changeMessages(source.projectionId), this.#context);
+    const endpoint = new Endpoint(tenantId, endpointId, messagesOf(source), this.#context);
     this.#endpoints.set(endpointId, endpoint);
+    // It goes on where the one before it ends.
+    await this.#stopping.get(endpointId);
     // With the projection itself: all its changes, the build's too. Added later: from there on.
     await endpoint.start((since ?? 0) + 1);
+    if (resumed) endpoint.hurry();
   }
 
   #stop(endpoint: Endpoint<unknown>): void {
-    this.#endpoints.delete(endpoint.endpointId);
-    const stopped = endpoint.stop().finally(() => this.#stopping.delete(stopped));
-    this.#stopping.add(stopped);
+    const { endpointId, id } = endpoint;
+    this.#endpoints.delete(endpointId);
+    const stopped = Promise.all([this.#stopping.get(endpointId), endpoint.stop()]).then(() => {
+      if (this.#stopping.get(endpointId) !== stopped) return;
+      this.#stopping.delete(endpointId);
+      if (!this.#endpoints.has(endpointId)) this.options.attempts.release(id);
+    });
+    this.#stopping.set(endpointId, stopped);
   }
 
   #forget(endpoint: Endpoint<unknown> | undefined, id: string): void {
     const forget = (): void => {
-      if (![...this.#endpoints.values()].some((one) => one.id === id)) this.options.store.delete(id);
+      if ([...this.#endpoints.values()].some((one) => one.id === id)) return;
+      this.options.store.delete(id);
+      this.options.attempts.delete(id);
     };
     // What is called off saves once more.
     if (endpoint === undefined) forget();
@@ -256,39 +300,75 @@ export class WebhookDeliverer {
     attempt: number,
     signal: AbortSignal,
   ): Promise<AttemptOutcome | undefined> {
-    const { catalog, unseal, observer } = this.options;
-    const endpoint = endpointOf(catalog, endpointId);
+    const endpoint = endpointOf(this.options.catalog, endpointId);
     if (!isActive(endpoint)) return undefined;
+    const sent = await this.#send(endpoint, message, signal);
+    if (!signal.aborted) {
+      const { outcome, durationMs } = sent;
+      this.#record(endpoint, message, message.position, attempt, sent);
+      this.options.observer?.attempted?.({
+        ...{ tenantId, endpointId, position: message.position, attempt, outcome, durationMs },
+      });
+    }
+    return sent.outcome;
+  }
+
+  async #send(endpoint: EndpointWithUrl, message: Omit<Message, 'position'>, signal: AbortSignal): Promise<SentNow> {
+    const { catalog, unseal } = this.options;
+    const { tenantId, endpointId } = endpoint;
     const begun = this.#context.timers.now();
+    const at = this.#clock.now();
     let outcome: AttemptOutcome;
     try {
-      const at = this.#clock.now();
       const signing = signingSecrets({ unseal }, secretsOf(catalog, tenantId, endpoint), at);
       if (signing.length === 0) throw new Error('the endpoint has no signing secret');
       const body = message.body();
-      outcome = await this.#client.post(
-        endpoint.url,
-        webhookHeaders(message.id, new Date(at), body, signing),
-        body,
-        signal,
-      );
+      // Ours last: what is stored was checked, and ours count whatever is stored.
+      const headers = {
+        ...ownHeadersOf({ unseal }, endpoint.headers),
+        ...webhookHeaders(message.id, new Date(at), body, signing),
+      };
+      outcome = await this.#client.post(endpoint.url, headers, body, signal);
     } catch (error) {
       this.options.logger.error(
-        { err: error, tenantId, endpointId, position: message.position },
+        { err: error, tenantId, endpointId, messageId: message.id },
         'a webhook could not be signed',
       );
-      outcome = { kind: 'failed', status: undefined, reason: 'it could not be signed', retryAfterMs: undefined };
+      const reason = 'it could not be signed';
+      outcome = { kind: 'failed', status: undefined, reason, excerpt: '', retryAfterMs: undefined };
     }
-    if (!signal.aborted) {
-      observer?.attempted?.({
-        tenantId,
-        endpointId,
-        position: message.position,
-        attempt,
-        outcome,
-        durationMs: this.#context.timers.now() - begun,
-      });
-    }
-    return outcome;
+    return { outcome, at, durationMs: Math.round(this.#context.timers.now() - begun) };
+  }
+
+  #record(
+    { tenantId, endpointId }: EndpointIdentity,
+    { id: messageId }: Pick<Message, 'id'>,
+    position: number | undefined,
+    attempt: number,
+    { outcome, at, durationMs }: SentNow,
+  ): void {
+    const { status } = outcome;
+    const excerpt = outcome.kind === 'delivered' ? '' : outcome.excerpt;
+    this.options.attempts.add(checkpointId(tenantId, endpointId), {
+      messageId,
+      ...(position === undefined ? {} : { position }),
+      attempt,
+      at: isoTimestamp(at),
+      durationMs,
+      ...(status === undefined ? {} : { status }),
+      ...(outcome.kind === 'delivered' ? {} : { error: errorOf(outcome) }),
+      ...(excerpt === '' ? {} : { responseExcerpt: excerpt }),
+    });
   }
 }
+
+/** What became of a message that was sent, and when; `at` is milliseconds since the epoch. */
+export interface SentNow {
+  readonly outcome: AttemptOutcome;
+  readonly at: number;
+  readonly durationMs: number;
+}
+
+/** Why it is not delivered, in words. */
+export const errorOf = (outcome: Exclude<AttemptOutcome, { readonly kind: 'delivered' }>): string =>
+  outcome.kind === 'gone' ? 'answered 410: the endpoint wants no more' : outcome.reason;

@@ -1,12 +1,15 @@
 import { Webhook } from 'standardwebhooks';
+import type { EndpointSource } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { isoTimestamp } from '../core/event.js';
+import type { PositionedEvent } from '../feed/events.js';
 import { notificationBytes } from '../feed/notification-record.js';
-import { changesOf } from '../feed/sources.js';
+import { ALL_EVENTS, changesOf } from '../feed/sources.js';
 import type { Source } from '../feed/tenant-feeds.js';
+import type { Filtered } from './endpoint-filter.js';
 
 /** An item of a feed on its way to an endpoint. */
-export interface Message {
+export interface Message extends Filtered {
   /** Of the item in the feed. */
   readonly position: number;
   /** Messages of one key are delivered one after the other. */
@@ -22,21 +25,69 @@ export interface Message {
 /** What an endpoint delivers: the items of a feed, and the message of each. Another feed is another of these. */
 export interface MessageFeed<T> {
   readonly source: Source<T>;
+  /** What an endpoint may choose the item by. */
+  filtered(item: T): Filtered;
   messageOf(item: T): Message;
 }
 
+/** The feed that an endpoint follows, as far as only its positions count. */
+export const sourceOf = (source: EndpointSource): Source<unknown> => messagesOf(source).source;
+
+/** The messages of what an endpoint follows. */
+export const messagesOf = (source: EndpointSource): MessageFeed<unknown> =>
+  'feed' in source ? EVENT_MESSAGES : changeMessages(source.projectionId);
+
 export const changeMessages = (projectionId: string): MessageFeed<Change> => ({
   source: changesOf(projectionId),
+  filtered: (change) => change,
   messageOf: (change) => ({
     position: change.sequence,
     key: change.key,
+    aggregateType: change.aggregateType,
     bytes: RECORD_BYTES + (change.state?.length ?? 0),
     id: `msg_${change.projectionId}_${change.sequence}`,
     body: () => changeBody(change),
   }),
 });
 
+/** All events of the tenant; those of an aggregate in order. */
+export const EVENT_MESSAGES: MessageFeed<PositionedEvent> = {
+  source: ALL_EVENTS,
+  filtered: ({ aggregateId, aggregateType, eventType }) => ({ key: aggregateId, aggregateType, eventType }),
+  messageOf: (event) => ({
+    position: event.position,
+    key: event.aggregateId,
+    aggregateType: event.aggregateType,
+    eventType: event.eventType,
+    bytes: RECORD_BYTES + event.data.length + (event.metadata?.length ?? 0),
+    id: `msg_${event.eventId}`,
+    body: () => eventBody(event),
+  }),
+};
+
 const RECORD_BYTES = 512;
+
+/** The record is spliced of the bytes that were appended: numbers keep their digits. */
+function eventBody(event: PositionedEvent): Buffer {
+  const { position, eventId, aggregateId, aggregateType, eventType, version, timestamp, data, metadata } = event;
+  const { correlationId, causationId } = event;
+  const time = isoTimestamp(timestamp);
+  const more = (name: string, value: string | undefined): string =>
+    value === undefined ? '' : `,"${name}":${JSON.stringify(value)}`;
+  return Buffer.concat([
+    Buffer.from(
+      `{"type":"event.appended","timestamp":"${time}","data":{"position":${position},"eventId":${JSON.stringify(eventId)}` +
+        `,"aggregateId":${JSON.stringify(aggregateId)},"aggregateType":${JSON.stringify(aggregateType)}` +
+        `,"eventType":${JSON.stringify(eventType)},"data":`,
+    ),
+    data,
+    Buffer.from(
+      `,"version":${version},"timestamp":"${time}"${more('correlationId', correlationId)}${more('causationId', causationId)}`,
+    ),
+    ...(metadata === undefined ? [] : [Buffer.from(',"metadata":'), metadata]),
+    Buffer.from('}}'),
+  ]);
+}
 
 function changeBody(change: Change): Buffer {
   const head = `{"type":"projection.state_changed","timestamp":"${isoTimestamp(change.timestamp)}","data":`;

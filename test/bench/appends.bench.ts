@@ -1,7 +1,7 @@
 // Single appends with a bound reducer, batches, lag to WebSocket, memory: each beside its yardstick in the same run.
 import { readFileSync, rmSync } from 'node:fs';
 import { open } from 'lmdb';
-import { API_KEY, startService, temporaryDirectory, ADMIN_KEY, type Service } from '../support/service.js';
+import { AS_ADMIN, API_KEY, startService, temporaryDirectory, type Service } from '../support/service.js';
 import {
   benchTenant,
   BATCH_OF_100,
@@ -103,11 +103,7 @@ async function single(): Promise<void> {
     'goal 0.90',
   );
   const { apiKey: wide } = (
-    await service.post(
-      '/admin/tenants',
-      { tenantId: 'bench-wide', partitions: 4 },
-      { headers: { 'x-admin-key': ADMIN_KEY } },
-    )
+    await service.post('/admin/tenants', { tenantId: 'bench-wide', partitions: 4 }, AS_ADMIN)
   ).json<{ apiKey: string }>();
   const parted: [LoadResult, LoadResult][] = [];
   await ours({ ...loads, keys: [wide], durationMs: 2000 });

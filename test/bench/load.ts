@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ADMIN_KEY, type Service } from '../support/service.js';
+import { AS_ADMIN, type Service } from '../support/service.js';
 
 export interface Load {
   readonly port: number;
@@ -23,11 +23,7 @@ export interface Load {
 
 /** One more tenant of the service; gives its key. */
 export async function benchTenant(service: Service, i: number): Promise<string> {
-  const made = await service.post(
-    '/admin/tenants',
-    { tenantId: `bench-${i}`, name: 'bench' },
-    { headers: { 'x-admin-key': ADMIN_KEY } },
-  );
+  const made = await service.post('/admin/tenants', { tenantId: `bench-${i}`, name: 'bench' }, AS_ADMIN);
   return made.json<{ apiKey: string }>().apiKey;
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Api } from '../support/api.js';
-import { ADMIN_KEY, ROOT, startService, temporaryDirectory, type Service } from '../support/service.js';
+import { AS_ADMIN, ROOT, startService, temporaryDirectory, type Service } from '../support/service.js';
 import { benchTenant, median, quantile, report, runLoad, type LoadResult } from './load.js';
 
 const TENANTS = 100;
@@ -33,7 +33,7 @@ const mostlyFew = (keys: readonly string[]): string[] =>
   Array.from({ length: 1000 }, (_, i) => keys[i % 10 === 9 ? Math.floor(i / 10) % keys.length : i % 15] ?? '');
 
 async function figure(service: Service, name: string): Promise<number> {
-  const { text } = await service.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } });
+  const { text } = await service.get('/metrics', AS_ADMIN);
   return Number(new RegExp(`^statefold_${name} (\\S+)$`, 'm').exec(text)?.[1] ?? 0);
 }
 const starts = (service: Service): Promise<number> =>

@@ -2,7 +2,7 @@
 // was cold, and what appends over all of them cost beside appends to one.
 import { readFileSync } from 'node:fs';
 import { childrenOf } from '../support/load-world.js';
-import { ADMIN_KEY, API_KEY, startService, temporaryDirectory, type Service } from '../support/service.js';
+import { AS_ADMIN, API_KEY, startService, temporaryDirectory, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
 import { median, PLAIN_SINGLE, quantile, report, runLoad, type Load } from './load.js';
 
@@ -54,11 +54,7 @@ async function make(service: Service): Promise<readonly string[]> {
     Array.from({ length: TENANTS }, (_, i) => `many-${i}`),
     8,
     async (tenantId) => {
-      const answer = await service.post(
-        '/admin/tenants',
-        { tenantId, name: 'bench' },
-        { headers: { 'x-admin-key': ADMIN_KEY } },
-      );
+      const answer = await service.post('/admin/tenants', { tenantId, name: 'bench' }, AS_ADMIN);
       if (answer.status !== 201) throw new Error(answer.text);
       keys.push(answer.json<{ apiKey: string }>().apiKey);
     },

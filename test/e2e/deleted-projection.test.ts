@@ -5,7 +5,7 @@ import test from 'node:test';
 import { Api, problem, success } from '../support/api.js';
 import { openEvents, openSocket, Receiver } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, startService, temporaryDirectory, until } from '../support/service.js';
 
 test('a projection that is deleted ends everywhere, and others do not notice', async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -34,9 +34,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   ];
   const add = (key: string): ReturnType<Api['append']> => api.append(`a-${key}`, 'Added', { key, n: 1 });
 
-  await until(
-    async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200,
-  );
+  await until(async () => (await api.get('/admin/read-store', AS_ADMIN)).status === 200);
   await add('x');
   const config = JSON.stringify({ sse: true, webhook: { url: `${receiver.url}/gone` } });
   const id = await api.deployProjection({ 'Totals.cs': totals() }, { config });
@@ -64,7 +62,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
   await t.test('its states are gone from ClickHouse, and stay so after a rebuild', async () => {
     await until(async () => (await rowsOf(id)).length === 0);
     await until(async () => (await rowsOf(other)).length === 6);
-    success(await api.post('/admin/read-store/rebuild', undefined, { headers: { 'x-admin-key': ADMIN_KEY } }), 202);
+    success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
     await until(async () => (await rowsOf(other)).length === 6);
     assert.deepEqual(await rowsOf(id), []);
   });
@@ -88,7 +86,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
       ['events', 'aggregate_states', 'projection_states', 'notifications', 'watermarks'],
     ]) {
       for (const table of tables) await command(`DROP TABLE ${table} SYNC`);
-      success(await api.post('/admin/read-store/rebuild', undefined, { headers: { 'x-admin-key': ADMIN_KEY } }), 202);
+      success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
       await until(async () => (await events()).length === stored.length && (await rowsOf(other)).length === 6);
       assert.deepEqual(await events(), stored);
     }
@@ -99,9 +97,7 @@ test('a projection that is deleted ends everywhere, and others do not notice', a
     rmSync(join(dataDirectory, 'store'), { recursive: true });
     service = await startService(t, { dataDirectory });
     api = new Api(service);
-    await until(
-      async () => (await api.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } })).status === 200,
-    );
+    await until(async () => (await api.get('/admin/read-store', AS_ADMIN)).status === 200);
     problem(await api.get(`/projections/${id}/states`), 404, 'NOT_FOUND');
     await add('w');
     await until(async () => (await rowsOf(other)).length === 8);

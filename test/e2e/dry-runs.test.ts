@@ -8,7 +8,7 @@ import { LocalStore } from '../../src/store/local-store.js';
 import { CHECKPOINT_KEY } from '../../src/store/partition-tables.js';
 import { Api, form, problem, success } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
+import { AS_ADMIN, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
 interface DryRun {
   readonly status: string;
@@ -360,10 +360,9 @@ test('a dry run of a projection', async (t) => {
   });
 
   await t.test("another tenant's projection is a missing one", async () => {
-    const { apiKey } = success(
-      await service.post('/admin/tenants', { name: 'Other' }, { headers: { 'x-admin-key': ADMIN_KEY } }),
-      201,
-    ).json<{ apiKey: string }>();
+    const { apiKey } = success(await service.post('/admin/tenants', { name: 'Other' }, AS_ADMIN), 201).json<{
+      apiKey: string;
+    }>();
     const other = new Api(service, apiKey);
     problem(await dryRun(other, 'projections', { 'Totals.cs': totals() }, { projectionId }), 404, 'NOT_FOUND');
     assert.deepEqual(

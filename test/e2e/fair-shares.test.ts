@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import test from 'node:test';
-import { Api, success } from '../support/api.js';
-import { ADMIN_KEY, API_KEY, startService, until } from '../support/service.js';
+import { Api, success, newTenant } from '../support/api.js';
+import { API_KEY, startService, until } from '../support/service.js';
 
 /** A connection that is open, so that a request costs one write, which the service reads as it comes. */
 class Line {
@@ -56,13 +56,7 @@ const median = (values: readonly number[]): number =>
 test('whoever sends little is not behind those who send much', async (t) => {
   const service = await startService(t, { env: { ANSWER_DEADLINE_MS: '60000' } });
   const port = Number(new URL(service.url).port);
-  const { apiKey: flooding } = success(
-    await new Api(service, null).request('POST', '/admin/tenants', {
-      body: { tenantId: 'flood' },
-      headers: { 'x-admin-key': ADMIN_KEY },
-    }),
-    201,
-  ).json<{ apiKey: string }>();
+  const flooding = await newTenant(service, { tenantId: 'flood' });
   const events = Array.from({ length: 200 }, (_, n) => ({ eventType: 'Made', data: { n, fill: 'f'.repeat(50) } }));
   const flood = new Api(service, flooding);
   success(await flood.post('/events/batch', { aggregateId: 'read-1', events }), 201);

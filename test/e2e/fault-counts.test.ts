@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Api, form, success } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, startService, temporaryDirectory, until } from '../support/service.js';
 
 /** Throws on what the other code folds. */
 const faulty = (source: string): string => source.replaceAll('"Boom"', '"Fine"');
@@ -14,7 +14,7 @@ test('what stands at a fault is counted as it is now, without a further append',
   let service = await startService(t, { dataDirectory, env });
   let api = new Api(service);
   const gauge = async (name: string): Promise<number> => {
-    const { text } = success(await api.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } }), 200);
+    const { text } = success(await api.get('/metrics', AS_ADMIN), 200);
     return Number(new RegExp(`^statefold_${name} (\\d+)$`, 'm').exec(text)?.[1] ?? assert.fail(`no gauge ${name}`));
   };
   const upload = async (

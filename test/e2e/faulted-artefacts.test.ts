@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Api, success, type Appended } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, until } from '../support/service.js';
+import { AS_ADMIN, startService, until } from '../support/service.js';
 
 interface Faulted {
   readonly at: string;
@@ -31,10 +31,9 @@ test('code with too many strikes', async (t) => {
   };
   let service = await startService(t, { env });
   let api = new Api(service);
-  const made = success(
-    await api.post('/admin/tenants', { tenantId: 'other' }, { headers: { 'x-admin-key': ADMIN_KEY } }),
-    201,
-  ).json<{ apiKey: string }>();
+  const made = success(await api.post('/admin/tenants', { tenantId: 'other' }, AS_ADMIN), 201).json<{
+    apiKey: string;
+  }>();
   const other = (): Api => new Api(service, made.apiKey);
 
   await t.test(
@@ -76,10 +75,7 @@ test('code with too many strikes', async (t) => {
         [1, { count: 1, version: 1, last: 'A' }, 'faulted', undefined],
       );
       assert.deepEqual((await api.append('calm-1', 'A')).state, { count: 1, version: 1, last: 'A' });
-      assert.match(
-        (await service.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } })).text,
-        /^statefold_faulted_artefacts 1$/m,
-      );
+      assert.match((await service.get('/metrics', AS_ADMIN)).text, /^statefold_faulted_artefacts 1$/m);
 
       // It holds over a restart.
       await service.stop();

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { Api, problem, success, TIMESTAMP, type Appended } from '../support/api.js';
+import { Api, problem, success, TIMESTAMP, type Appended, newTenant } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, startService, temporaryDirectory, until } from '../support/service.js';
 
 interface Fault {
   readonly eventId: string;
@@ -66,7 +66,7 @@ const metric = async (
   service: { request(method: string, path: string, options: object): Promise<{ text: string }> },
   series: string,
 ): Promise<number> => {
-  const { text } = await service.request('GET', '/metrics', { key: null, headers: { 'x-admin-key': ADMIN_KEY } });
+  const { text } = await service.request('GET', '/metrics', AS_ADMIN);
   return Number(
     text
       .split('\n')
@@ -81,13 +81,7 @@ test('events on which tenant code throws', async (t) => {
   const env = { FOLD_DEADLINE_MS: '30000', ARTEFACT_STRIKES: '2' };
   let service = await startService(t, { dataDirectory, env });
   let api = new Api(service);
-  const { apiKey } = (
-    await service.request('POST', '/admin/tenants', {
-      key: null,
-      body: { name: 'Other' },
-      headers: { 'x-admin-key': ADMIN_KEY },
-    })
-  ).json<{ apiKey: string }>();
+  const apiKey = await newTenant(service, { name: 'Other' });
   const stateOf = (id: string): Promise<State> => api.read<State>(`/aggregate-types/job/${id}/state`);
   const release = async (id: string, mode: 'retry' | 'skip', body?: object): Promise<Released> =>
     success(await api.post(`/aggregate-types/job/${id}/${mode}`, body), 200).json<Released>();
@@ -295,12 +289,7 @@ test('events on which tenant code throws', async (t) => {
   };
 
   await t.test('a tenant of several partitions: each aggregate where it is, each key along the one order', async () => {
-    const made = await service.request('POST', '/admin/tenants', {
-      key: null,
-      body: { name: 'Wide', partitions: 4 },
-      headers: { 'x-admin-key': ADMIN_KEY },
-    });
-    wideKey = made.json<{ apiKey: string }>().apiKey;
+    wideKey = await newTenant(service, { name: 'Wide', partitions: 4 });
     const wide = new Api(service, wideKey);
     await wide.deployReducer({ 'Tally.cs': tally('wide') });
     wideId = await wide.deployProjection({ 'Totals.cs': totals() });

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Api, success, type Appended } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, until } from '../support/service.js';
+import { AS_ADMIN, startService, until } from '../support/service.js';
 
 const MIB = 1024 * 1024;
 
@@ -58,11 +58,7 @@ test('hostile code', async (t) => {
   };
   const service = await startService(t, { env });
   const made = success(
-    await new Api(service, null).post(
-      '/admin/tenants',
-      { tenantId: 'neighbour' },
-      { headers: { 'x-admin-key': ADMIN_KEY } },
-    ),
+    await new Api(service, null).post('/admin/tenants', { tenantId: 'neighbour' }, AS_ADMIN),
     201,
   ).json<{ apiKey: string }>();
   const [api, neighbour] = [new Api(service), new Api(service, made.apiKey)];

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { SCOPES, type Scope } from '../../src/core/scopes.js';
 import { ROUTES } from '../../src/http/table.js';
-import { Api, problem, success } from '../support/api.js';
+import { Api, problem, success, admin } from '../support/api.js';
 import { openEvents, openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, type Answer, type Service } from '../support/service.js';
+import { startService, temporaryDirectory } from '../support/service.js';
 
 interface NewKey {
   readonly keyId: string;
@@ -14,12 +14,6 @@ interface NewKey {
   readonly scopes: readonly Scope[];
   readonly expiresAt?: string;
 }
-
-const admin = (service: Service, method: string, path: string, body?: unknown): Promise<Answer> =>
-  new Api(service, null).request(method, path, {
-    ...(body === undefined ? {} : { body }),
-    headers: { 'x-admin-key': ADMIN_KEY },
-  });
 
 test('keys with scopes and an expiry', async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -103,6 +97,18 @@ test('keys with scopes and an expiry', async (t) => {
     await api.append('still-1', 'Added', { key: 'x', n: 1 });
     await kept.received(1);
     kept.close();
+  });
+
+  await t.test('a conflict lists events to who may read them only', async () => {
+    const event = { aggregateId: 'conflict-1', eventType: 'Made', data: { secret: 1 }, expectedVersion: 0 };
+    success(await new Api(service).post('/events', event), 201);
+    const append = as(await make({ scopes: ['append'] }));
+    const refused = problem(await append.post('/events?includeConflicts=true', event), 403, 'FORBIDDEN');
+    assert.equal(refused['scope'], 'read');
+    assert.equal(problem(await append.post('/events', event), 409, 'VERSION_CONFLICT')['conflicts'], undefined);
+    const both = as(await make({ scopes: ['append', 'read'] }));
+    const told = problem(await both.post('/events?includeConflicts=true', event), 409, 'VERSION_CONFLICT');
+    assert.equal((told['conflicts'] as unknown[]).length, 1);
   });
 
   await t.test('scopes outlive a kill', async () => {

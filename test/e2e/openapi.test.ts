@@ -6,7 +6,7 @@ import { openapiDocument } from '../../src/http/openapi/document.js';
 import { PATH_PARAMETER } from '../../src/http/route.js';
 import { ROUTES } from '../../src/http/table.js';
 import { Api, problem, success } from '../support/api.js';
-import { ADMIN_KEY, ROOT, startService } from '../support/service.js';
+import { AS_ADMIN, ROOT, startService } from '../support/service.js';
 
 type Paths = Readonly<Record<string, Readonly<Record<string, { readonly security: readonly object[] }>>>>;
 
@@ -89,7 +89,7 @@ test('the description is the service', async (t) => {
     assert.deepEqual(await api.read('/health'), { status: 'ok' });
     const ready = await api.read<{ status: string; checks: Record<string, string> }>('/health/ready');
     assert.deepEqual([ready.status, ready.checks['log']], ['ready', 'up']);
-    const metrics = success(await api.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } }), 200);
+    const metrics = success(await api.get('/metrics', AS_ADMIN), 200);
     assert.match(metrics.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
     assert.match(metrics.text, /^# TYPE statefold_/m);
     assert.equal((await api.read<{ asyncapi: string }>('/asyncapi.json')).asyncapi.split('.')[0], '3');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { ADMIN_KEY, startService, until, type Answer, type Service } from '../support/service.js';
+import { AS_ADMIN, startService, until, type Answer, type Service } from '../support/service.js';
 
 const ACCOUNTS = 24;
 const REDUCER = `public record Total(long Sum, int Entries);
@@ -27,11 +27,7 @@ const append = (n: number, more: object = {}, headers: Record<string, string> = 
 
 before(async () => {
   service = await startService({ after: (closer: () => Promise<void> | void) => void closers.unshift(closer) });
-  const made = await service.post(
-    '/admin/tenants',
-    { tenantId: 'wide', name: 'Wide', partitions: 4 },
-    { headers: { 'x-admin-key': ADMIN_KEY } },
-  );
+  const made = await service.post('/admin/tenants', { tenantId: 'wide', name: 'Wide', partitions: 4 }, AS_ADMIN);
   assert.equal(made.status, 201, made.text);
   const { apiKey, partitions } = made.json<{ apiKey: string; partitions: number }>();
   assert.equal(partitions, 4);
@@ -126,13 +122,12 @@ test('a tenant of four partitions serves its clients as any other', async () => 
 });
 
 test('16: what it takes to be deleted is deleted', async () => {
-  const headers = { 'x-admin-key': ADMIN_KEY };
-  assert.equal((await service.request('DELETE', '/admin/tenants/wide', { headers })).status, 204);
+  assert.equal((await service.request('DELETE', '/admin/tenants/wide', AS_ADMIN)).status, 204);
   assert.equal((await ask('GET', '/aggregates')).status, 401);
-  const made = await service.post('/admin/tenants', { tenantId: 'wide', partitions: 2 }, { headers });
+  const made = await service.post('/admin/tenants', { tenantId: 'wide', partitions: 2 }, AS_ADMIN);
   assert.equal(made.status, 201, made.text);
   key = made.json<{ apiKey: string }>().apiKey;
   assert.deepEqual((await ask('GET', '/aggregates')).json<{ aggregates: unknown[] }>().aggregates, []);
   assert.equal((await append(3)).json<{ version: number }>().version, 1);
-  assert.equal((await service.post('/admin/tenants', { tenantId: 'wider', partitions: 257 }, { headers })).status, 400);
+  assert.equal((await service.post('/admin/tenants', { tenantId: 'wider', partitions: 257 }, AS_ADMIN)).status, 400);
 });

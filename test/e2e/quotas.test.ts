@@ -1,27 +1,28 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import test from 'node:test';
 import { QUOTA_NAMES, type QuotaName } from '../../src/core/quotas.js';
-import { Api, problem, success, type Listed, type Problem } from '../support/api.js';
+import { Api, problem, success, type Listed, type Problem, admin, newTenant } from '../support/api.js';
 import { openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
+import { startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
 type Amounts = Readonly<Record<QuotaName, number>>;
+
+const LARGE = `
+public sealed record Padded(string Padding);
+public sealed class LargeReducer : IReducer<Padded>
+{
+    public Padded? Apply(Padded? state, Event e) => new(e.EventType == "Emptied" ? "" : new string('x', 900_000));
+}`;
 
 test('quotas of a tenant', async (t) => {
   const dataDirectory = temporaryDirectory(t);
   let service = await startService(t, { dataDirectory });
-  const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
-    new Api(service, null).request(method, path, {
-      ...(body === undefined ? {} : { body }),
-      headers: { 'x-admin-key': ADMIN_KEY },
-    });
-  const { apiKey } = success(await admin('POST', '/admin/tenants', { tenantId: 'acme' }), 201).json<{
-    apiKey: string;
-  }>();
+  const apiKey = await newTenant(service, { tenantId: 'acme' });
   const acme = (): Api => new Api(service, apiKey);
   const set = async (quotas: Partial<Record<QuotaName, number | null>>): Promise<void> =>
-    void success(await admin('PATCH', '/admin/tenants/acme', { quotas }), 200);
+    void success(await admin(service, 'PATCH', '/admin/tenants/acme', { quotas }), 200);
   const usage = (): Promise<{ usage: Amounts; quotas: Record<QuotaName, number | null> }> => acme().read('/usage');
   const paced = (answer: Answer, quota: QuotaName, q: string): Problem => {
     const refused = problem(answer, 429, 'RATE_LIMITED');
@@ -43,9 +44,9 @@ test('quotas of a tenant', async (t) => {
     assert.deepEqual(Object.keys(told.usage), QUOTA_NAMES);
     assert.deepEqual(Object.keys(told.quotas), QUOTA_NAMES);
     for (const quota of Object.values(told.quotas)) assert.ok(quota !== null && quota > 0);
-    const seen = success(await admin('GET', '/admin/tenants/acme/usage'), 200).json<typeof told>();
+    const seen = success(await admin(service, 'GET', '/admin/tenants/acme/usage'), 200).json<typeof told>();
     assert.deepEqual(seen.quotas, told.quotas);
-    problem(await admin('GET', '/admin/tenants/nobody/usage'), 404, 'NOT_FOUND');
+    problem(await admin(service, 'GET', '/admin/tenants/nobody/usage'), 404, 'NOT_FOUND');
     problem(await acme().get('/usage', { key: null }), 401, 'UNAUTHENTICATED');
   });
 
@@ -103,6 +104,26 @@ test('quotas of a tenant', async (t) => {
     await set({ connections: null });
   });
 
+  await t.test('uploads that wait for the memory to be read are connections that wait', async () => {
+    await set({ connections: 2 });
+    const { hostname, port } = new URL(service.url);
+    const head = `POST /reducers/upload HTTP/1.1\r\nHost: x\r\nX-API-Key: ${apiKey}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 4000000\r\n\r\n--x\r\n`;
+    const answers: string[] = [];
+    const sockets = Array.from({ length: 24 }, () => {
+      const socket = connect(Number(port), hostname);
+      socket.on('error', () => undefined).once('data', (chunk: Buffer) => answers.push(chunk.toString('latin1')));
+      socket.write(head);
+      return socket;
+    });
+    await until(async () => answers.length > 0 && (await usage()).usage.connections === 2);
+    assert.match(answers[0] ?? '', /^HTTP\/1\.1 429 .*retry-after: \d+\r\n.*"quota":"connections"/is);
+    // Who hasn't to wait is taken on.
+    await acme().append('beside-1', 'Made');
+    for (const socket of sockets) socket.destroy();
+    await until(async () => (await usage()).usage.connections === 0);
+    await set({ connections: null });
+  });
+
   await t.test('a tenant that is full can read and delete, and appends again when it may', async () => {
     const before = (await usage()).usage.storageBytes;
     const data = { key: 'x', n: 1, fill: 'f'.repeat(50_000) };
@@ -144,5 +165,34 @@ test('quotas of a tenant', async (t) => {
     await acme().append('full-1', 'Added', { key: 'x', n: 1 });
     await set({ storageBytes: null });
     await acme().append('full-1', 'Added', data);
+  });
+
+  await t.test('states count as they are stored, however small the events are that they were made of', async () => {
+    const { reducerId } = success(await acme().upload('reducers', { 'Large.cs': LARGE }), 202).json<{
+      reducerId: string;
+    }>();
+    await acme().compiled('reducers', reducerId);
+    const before = (await usage()).usage.storageBytes;
+    await set({ storageBytes: before + 2_000_000 });
+    const append = (n: number): Promise<Answer> =>
+      acme().post('/events', { aggregateId: `large-${n}`, eventType: 'Made', data: {} });
+    let made = 0;
+    let answer = await append(made);
+    while (answer.status === 201 && made < 20) {
+      // A state that is late, since the processor is elsewhere, is made by who asks for it.
+      success(await acme().get(`/aggregate-types/large/large-${made}/state`), 200);
+      answer = await append(++made);
+    }
+    exceeded(answer, 'storageBytes', before + 2_000_000);
+    assert.equal(made, 3);
+    await service.kill();
+    service = await startService(t, { dataDirectory });
+    assert.equal((await append(made)).status, 507);
+    success(await acme().get('/aggregate-types/large/large-0/state'), 200);
+    // A smaller state takes the place of the large one where it is the same aggregate's.
+    await set({ storageBytes: null });
+    const full = (await usage()).usage.storageBytes;
+    success(await acme().post('/events', { aggregateId: 'large-0', eventType: 'Emptied', data: {} }), 201);
+    await until(async () => (await usage()).usage.storageBytes < full - 800_000);
   });
 });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Api, problem, success, type Appended } from '../support/api.js';
 import { tally } from '../support/csharp.js';
-import { ADMIN_KEY, startService, until } from '../support/service.js';
+import { AS_ADMIN, startService, until } from '../support/service.js';
 
 interface Effect {
   readonly version: number;
@@ -217,10 +217,9 @@ test('the state of an aggregate at any version', async (t) => {
   });
 
   await t.test("another tenant's ids are missing ones", async () => {
-    const { apiKey } = success(
-      await service.post('/admin/tenants', { name: 'Other' }, { headers: { 'x-admin-key': ADMIN_KEY } }),
-      201,
-    ).json<{ apiKey: string }>();
+    const { apiKey } = success(await service.post('/admin/tenants', { name: 'Other' }, AS_ADMIN), 201).json<{
+      apiKey: string;
+    }>();
     const other = new Api(service, apiKey);
     problem(await other.get(`${path}?atVersion=1`), 404, 'NO_REDUCER_BOUND');
     problem(await other.get(`${path}?atVersion=1&reducerId=${reducerId}`), 404, 'NOT_FOUND');

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Api, problem, success, type Listed } from '../support/api.js';
+import { Api, problem, success, type Listed, admin, newTenant } from '../support/api.js';
 import { openEvents, openSocket, Receiver, refusedUpgrade } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
+import { startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
 test('a suspended tenant stands still, and goes on where it was', async (t) => {
   const dataDirectory = temporaryDirectory(t);
@@ -11,17 +11,10 @@ test('a suspended tenant stands still, and goes on where it was', async (t) => {
   // A busy machine may be long in folding: the states of answers are held to what they are, not to when.
   const options = { dataDirectory, env: { FOLD_DEADLINE_MS: '30000', ANSWER_DEADLINE_MS: '60000' } };
   let service = await startService(t, options);
-  const admin = (method: string, path: string, body?: unknown): Promise<Answer> =>
-    new Api(service, null).request(method, path, {
-      ...(body === undefined ? {} : { body }),
-      headers: { 'x-admin-key': ADMIN_KEY },
-    });
-  const { apiKey } = success(await admin('POST', '/admin/tenants', { tenantId: 'acme' }), 201).json<{
-    apiKey: string;
-  }>();
+  const apiKey = await newTenant(service, { tenantId: 'acme' });
   const acme = (): Api => new Api(service, apiKey);
   const suspend = async (suspended: boolean): Promise<Record<string, unknown>> =>
-    success(await admin('PATCH', '/admin/tenants/acme', { suspended }), 200).json();
+    success(await admin(service, 'PATCH', '/admin/tenants/acme', { suspended }), 200).json();
   const add = (n: number): ReturnType<Api['append']> => acme().append('a-1', 'Added', { key: 'x', n });
 
   await acme().deployReducer({ 'Tally.cs': tally('a') });
@@ -77,7 +70,7 @@ test('a suspended tenant stands still, and goes on where it was', async (t) => {
     service = await startService(t, options);
     problem(await acme().get('/events/a-1'), 403, 'TENANT_SUSPENDED');
     await new Api(service).append('other-1', 'Made');
-    const metrics = await admin('GET', '/metrics');
+    const metrics = await admin(service, 'GET', '/metrics');
     assert.match(metrics.text, /^statefold_active_tenants 1$/m);
     receiver.statuses.delete('/hook');
   });
@@ -136,24 +129,17 @@ test('a suspended tenant stands still, and goes on where it was', async (t) => {
 
   await t.test('it can be deleted while it is suspended', async () => {
     await suspend(true);
-    success(await admin('DELETE', '/admin/tenants/acme'), 204);
+    success(await admin(service, 'DELETE', '/admin/tenants/acme'), 204);
     problem(await acme().get('/auth/whoami'), 401, 'UNAUTHENTICATED');
-    problem(await admin('PATCH', '/admin/tenants/acme', { suspended: false }), 404, 'NOT_FOUND');
+    problem(await admin(service, 'PATCH', '/admin/tenants/acme', { suspended: false }), 404, 'NOT_FOUND');
   });
 });
 
 test('a tenant is changed as the body says, and a wrong body changes nothing', async (t) => {
   const service = await startService(t, { dataDirectory: temporaryDirectory(t) });
-  const patch = (body: unknown): Promise<Answer> =>
-    new Api(service, null).request('PATCH', '/admin/tenants/default', {
-      body,
-      headers: { 'x-admin-key': ADMIN_KEY },
-    });
+  const patch = (body: unknown): Promise<Answer> => admin(service, 'PATCH', '/admin/tenants/default', body);
   const read = async (): Promise<Record<string, unknown>> =>
-    success(
-      await new Api(service, null).request('GET', '/admin/tenants/default', { headers: { 'x-admin-key': ADMIN_KEY } }),
-      200,
-    ).json();
+    success(await admin(service, 'GET', '/admin/tenants/default'), 200).json();
   success(await patch({ name: 'Shop', quotas: { storageBytes: 1_000_000, projections: 3 } }), 200);
   success(await patch({ quotas: { projections: null, reducers: 0 } }), 200);
   assert.deepEqual((await read())['quotas'], { storageBytes: 1_000_000, reducers: 0 });

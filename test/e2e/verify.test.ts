@@ -9,7 +9,7 @@ import { runProgram } from '../../src/cli/program.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Api, form, problem, success } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, API_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until } from '../support/service.js';
 
 type Verdicts = Readonly<Record<'equal' | 'different' | 'absent' | 'behind', number>>;
 interface Verified {
@@ -250,10 +250,9 @@ test('verify compares what is stored with what the log gives', async (t) => {
   });
 
   await t.test("another tenant's are missing ones", async () => {
-    const { apiKey } = success(
-      await service.post('/admin/tenants', { name: 'Other' }, { headers: { 'x-admin-key': ADMIN_KEY } }),
-      201,
-    ).json<{ apiKey: string }>();
+    const { apiKey } = success(await service.post('/admin/tenants', { name: 'Other' }, AS_ADMIN), 201).json<{
+      apiKey: string;
+    }>();
     const other = new Api(service, apiKey);
     problem(await other.post(`${projection}/verify`, {}), 404, 'NOT_FOUND');
     problem(await other.post('/aggregate-types/tally/verify', {}), 404, 'NO_REDUCER_BOUND');
@@ -267,11 +266,7 @@ test('verify compares what is stored with what the log gives', async (t) => {
 test('a tenant of several partitions is verified, tried out and looked back at as any other', async (t) => {
   const service = await startService(t);
   const { apiKey } = success(
-    await service.post(
-      '/admin/tenants',
-      { tenantId: 'wide', partitions: 3 },
-      { headers: { 'x-admin-key': ADMIN_KEY } },
-    ),
+    await service.post('/admin/tenants', { tenantId: 'wide', partitions: 3 }, AS_ADMIN),
     201,
   ).json<{ apiKey: string }>();
   const api = new Api(service, apiKey);

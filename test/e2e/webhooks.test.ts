@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { Api, problem, success, TIMESTAMP } from '../support/api.js';
 import { Receiver, type Delivery } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, startService, temporaryDirectory, until } from '../support/service.js';
 
 const verify = (delivery: Delivery, secret: string): unknown =>
   new Webhook(secret).verify(delivery.body, { ...delivery.headers });
@@ -277,7 +277,7 @@ test('webhooks', async (t) => {
     await strict.append('a-x', 'Added', { key: 'x', n: 1 });
     await strict.notifications(shared.id, last + 1);
     const failed = async (): Promise<number> => {
-      const { text } = await strict.get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } });
+      const { text } = await strict.get('/metrics', AS_ADMIN);
       return Number(
         /^statefold_webhook_attempt_duration_seconds_count\{outcome="failed"\} (\d+)/m.exec(text)?.[1] ?? 0,
       );

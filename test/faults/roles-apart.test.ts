@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { kafkaForTests, needsKafka } from '../support/kafka.js';
 import { Scenario, step } from '../support/load-scenario.js';
-import { ADMIN_KEY, until } from '../support/service.js';
+import { AS_ADMIN, until } from '../support/service.js';
 
 const ROLES = ['gateway', 'tasks', 'notifier'];
 const [GATEWAY, TASKS, NOTIFIER] = [0, 1, 2];
@@ -21,7 +21,7 @@ test('roles apart', { skip: needsKafka }, async (t) => {
   const { history, load } = scenario;
   /** The sum of a metric over its labels. */
   const metric = async (process: number, name: string): Promise<number> => {
-    const { text } = await world.at(process).get('/metrics', { headers: { 'x-admin-key': ADMIN_KEY } });
+    const { text } = await world.at(process).get('/metrics', AS_ADMIN);
     const lines = text.split('\n').filter((line) => new RegExp(`^${name}(\\{|\\s)`).test(line));
     return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
   };

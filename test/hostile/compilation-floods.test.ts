@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Api, form, success } from '../support/api.js';
+import { Api, form, success, newTenant } from '../support/api.js';
 import { tally } from '../support/csharp.js';
-import { ADMIN_KEY, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { startService, temporaryDirectory, until, type Service } from '../support/service.js';
 
 const FLOODING = 3;
 const ROUNDS = 3;
@@ -10,15 +10,7 @@ const ROUNDS = 3;
 const LARGE = Array.from({ length: 8 }, (_, i) => tally(`type${i}`, 1, `Tally${i}`).replaceAll('Tests', `Tests${i}`));
 
 async function tenant(service: Service, tenantId: string): Promise<Api> {
-  const made = await service.post(
-    '/admin/tenants',
-    { tenantId, name: tenantId },
-    {
-      headers: { 'x-admin-key': ADMIN_KEY },
-      key: null,
-    },
-  );
-  return new Api(service, success(made, 201).json<{ apiKey: string }>().apiKey);
+  return new Api(service, await newTenant(service, { tenantId, name: tenantId }));
 }
 
 /** How long an upload took until it was compiled, and a dry run until its report, in milliseconds. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { jailOf } from '../../src/code-host/dotnet/launch.js';
-import { ADMIN_KEY, API_KEY, type Answer, ROOT, type Service, startService, until } from '../support/service.js';
+import { AS_ADMIN, API_KEY, type Answer, ROOT, type Service, startService, until } from '../support/service.js';
 import { join } from 'node:path';
 
 /** Why the jail can't be tried on this machine; undefined: it can. */
@@ -110,8 +110,7 @@ export async function openWorld(
     env: { DETERMINISM_CHECKS: 'off', FOLD_DEADLINE_MS: '60000', ANSWER_DEADLINE_MS: '60000', ...env },
   });
   const made = await service.request('POST', '/admin/tenants', {
-    key: null,
-    headers: { 'x-admin-key': ADMIN_KEY },
+    ...AS_ADMIN,
     body: { tenantId: 'neighbour' },
   });
   return {

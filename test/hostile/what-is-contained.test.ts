@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { tally } from '../support/csharp.js';
-import { ADMIN_KEY, until } from '../support/service.js';
+import { AS_ADMIN, until } from '../support/service.js';
 import { noJail, openWorld, runnersOf } from './escape-world.js';
 import { Neighbour } from './neighbour.js';
 import { MODULE_INITIALIZER, NASTY } from './probes.js';
@@ -129,7 +129,7 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
 
   await t.test('threads left behind use up what they may, and are a strike', async () => {
     const figure = async (name: string): Promise<number> => {
-      const { text } = await service.get('/metrics', { key: null, headers: { 'x-admin-key': ADMIN_KEY } });
+      const { text } = await service.get('/metrics', AS_ADMIN);
       return Number(new RegExp(`^statefold_code_host_${name} (\\d+)$`, 'm').exec(text)?.[1] ?? NaN);
     };
     const before = await figure('strikes_total');

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test, { type TestContext } from 'node:test';
 import { tally, totals } from '../support/csharp.js';
-import { ADMIN_KEY, API_KEY, type Service, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, API_KEY, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 import { Tenant } from './escape-world.js';
 import { pathOfForgedRunners } from './forged-world.js';
 import { Neighbour } from './neighbour.js';
@@ -92,7 +92,7 @@ class World {
   }
 
   async strikes(): Promise<number> {
-    const { text } = await this.service.get('/metrics', { key: null, headers: { 'x-admin-key': ADMIN_KEY } });
+    const { text } = await this.service.get('/metrics', AS_ADMIN);
     return Number(/^statefold_code_host_strikes_total (\d+)$/m.exec(text)?.[1] ?? NaN);
   }
 
@@ -103,8 +103,7 @@ class World {
 
 async function madeNeighbour(service: Service): Promise<string> {
   const made = await service.request('POST', '/admin/tenants', {
-    key: null,
-    headers: { 'x-admin-key': ADMIN_KEY },
+    ...AS_ADMIN,
     body: { tenantId: 'neighbour' },
   });
   assert.equal(made.status, 201, made.text);

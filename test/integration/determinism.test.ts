@@ -41,6 +41,9 @@ const CASES: readonly Case[] = [
       'var x = System.Diagnostics.Stopwatch.⚡StartNew();',
       'var x = Environment.⚡TickCount64;',
       'var x = TimeProvider.⚡System;',
+      'var x = DateTime.⚡Parse(e.AggregateId, System.Globalization.CultureInfo.InvariantCulture);',
+      'var x = DateTime.⚡ParseExact("12:00", "HH:mm", System.Globalization.CultureInfo.InvariantCulture);',
+      'var x = System.Text.RegularExpressions.Regex.⚡IsMatch("a", "a", default, TimeSpan.FromSeconds(1));',
       'Func<DateTime> f = () => DateTime.⚡UtcNow;',
       'var x = new[] { 1 }.Select(_ => DateTime.⚡Now).Count();',
       'Help(); ;; static void Help() { _ = DateTimeOffset.⚡Now; }',
@@ -50,6 +53,7 @@ const CASES: readonly Case[] = [
     ],
     [
       'var x = e.Timestamp.UtcDateTime.AddDays(1);',
+      'var x = DateTime.ParseExact(e.AggregateId, "yyyy-MM-dd", System.Globalization.CultureInfo.InvariantCulture);',
       'var x = new DateTime(2026, 1, 1); var y = DateTimeOffset.UnixEpoch; var z = DateTime.MaxValue;',
       'var x = nameof(DateTime.UtcNow);',
       'var Now = 1; var x = new { Now };',
@@ -61,6 +65,7 @@ const CASES: readonly Case[] = [
     [
       'var x = ⚡new Random().Next();',
       'var x = Random.⚡Shared.Next();',
+      'var x = Enumerable.Range(0, 9).⚡Shuffle();',
       'var x = System.Security.Cryptography.RandomNumberGenerator.⚡GetInt32(5);',
       'using var x = System.Security.Cryptography.Aes.⚡Create();',
       'var x = Path.⚡GetRandomFileName();',
@@ -168,6 +173,8 @@ const CASES: readonly Case[] = [
       'var x = TimeZoneInfo.⚡Local;',
       'var x = System.Runtime.InteropServices.RuntimeInformation.⚡OSDescription;',
       'var x = AppDomain.⚡CurrentDomain;',
+      'try { } catch (Exception x) { _ = x.⚡StackTrace; }',
+      'var x = Math.⚡ReciprocalEstimate(3);',
       'var x = ⚡new System.Diagnostics.StackTrace();',
       'var x = System.Buffers.ArrayPool<byte>.⚡Shared;',
     ],
@@ -185,7 +192,10 @@ const CASES: readonly Case[] = [
       'ThreadPool.⚡QueueUserWorkItem(_ => { });',
       'using var x = ⚡new Timer(_ => { });',
       'var x = new[] { 1 }.⚡AsParallel();',
-      'Task.⚡Delay(1).Wait();',
+      '_ = Task.⚡Delay(1);',
+      '_ = System.Security.Cryptography.SHA256.⚡HashDataAsync(new MemoryStream());',
+      '_ = Task.CompletedTask.⚡WaitAsync(TimeSpan.FromSeconds(1));',
+      'var x = ⚡new Task(() => { });',
       'var x = ⚡new ThreadLocal<int>();',
       'using var x = ⚡new CancellationTokenSource(5);',
       ';; sealed class C { ~⚡C() { } }',
@@ -206,6 +216,7 @@ const CASES: readonly Case[] = [
     'SF1010',
     [
       'Later().GetAwaiter().GetResult(); ;; static async Task<int> Later() { ⚡await Task.CompletedTask; return 1; }',
+      'Task.CompletedTask.⚡Wait(30);',
       ';; static async Task Later(IAsyncEnumerable<int> all) { ⚡await foreach (var one in all) { } }',
     ],
     [';; static Task<int> Later() => Task.FromResult(1);', 'var await = 1; _ = await;'],
@@ -245,17 +256,17 @@ const CASES: readonly Case[] = [
       'var x = System.Reflection.Assembly.⚡Load("x");',
       'var x = Type.⚡GetType("System.Console");',
       'var x = System.Reflection.Assembly.⚡GetExecutingAssembly();',
-      'System.Linq.Expressions.Expression<Func<int>> x = () => 1; x.⚡Compile();',
+      'System.Linq.Expressions.Expression<Func<int>> x = ⚡() => 1;',
+      ';; static int Run(System.Linq.Expressions.Expression<Func<int>> x) => x.⚡Compile()();',
+      'var x = new[] { 1, 2 }.⚡AsQueryable();',
+      ';; abstract class ⚡Tree : System.Linq.Expressions.Expression { }',
       'var x = ⚡new System.Runtime.Loader.AssemblyLoadContext("x");',
       'var x = System.Linq.Expressions.Expression.⚡Constant(1);',
       'var x = ⚡new System.Xml.Serialization.XmlSerializer(typeof(int));',
       'var x = ⚡new System.Resources.ResourceManager(typeof(State));',
       'var x = typeof(State).Assembly.⚡GetType("x");',
     ],
-    [
-      'var x = typeof(State).Name + e.GetType().FullName;',
-      'var x = new[] { 1, 2 }.AsQueryable().Where(n => n > 1).Sum();',
-    ],
+    ['var x = typeof(State).Name + e.GetType().FullName;', 'var x = new[] { 1, 2 }.Where(n => n > 1).Sum();'],
   ),
   error(
     'SF1014',
@@ -274,6 +285,9 @@ const CASES: readonly Case[] = [
       'var x = Activator.⚡CreateInstance(typeof(object));',
       'Func<int> f = () => 1; f.⚡DynamicInvoke();',
       'dynamic x = e; _ = ⚡x.Version;',
+      'dynamic x = 1; int y = ⚡x;',
+      'var x = System.Text.Json.JsonSerializer.⚡Deserialize("{}", e.GetType());',
+      'var x = ⚡new System.Text.Json.Serialization.Metadata.DefaultJsonTypeInfoResolver();',
     ],
     ['Func<int> f = () => 1; f.Invoke();', 'var x = typeof(State).GetProperties().Length;'],
   ),
@@ -307,6 +321,8 @@ const CASES: readonly Case[] = [
       'var x = Dice.⚡Next(); ;; static readonly Random Dice = new(5);',
       'Array.⚡Sort(Names); ;; static readonly string[] Names = ["b", "a"];',
       'Text.⚡Append("x"); ;; static System.Text.StringBuilder Text { get; } = new();',
+      '⚡System.Text.RegularExpressions.Regex.CacheSize = 5;',
+      'var x = string.⚡Intern("a");',
       'Interlocked.Increment(ref ⚡Counts[0]); ;; static readonly int[] Counts = new int[4];',
       'Store.All?.⚡Clear(); ;; static class Store { public static readonly List<int>? All = []; }',
       'Seen.⚡GetOrAdd("x", 1); ;; static readonly System.Collections.Concurrent.ConcurrentDictionary<string, int> Seen = new();',
@@ -359,6 +375,8 @@ const CASES: readonly Case[] = [
       'var x = System.Runtime.CompilerServices.RuntimeHelpers.⚡GetHashCode(e);',
       'var x = StringComparer.Ordinal.⚡GetHashCode("a");',
       'var x = new object().⚡GetHashCode();',
+      'Func<string, int> f = StringComparer.Ordinal.⚡GetHashCode;',
+      ';; sealed class Id { public int Seen; public override int GetHashCode() => Seen = "a".⚡GetHashCode(); public override bool Equals(object? o) => false; }',
     ],
     [
       'var x = e.Version.GetHashCode() + 5.GetHashCode() + Guid.Empty.GetHashCode() + DayOfWeek.Friday.GetHashCode();',
@@ -428,6 +446,9 @@ const CASES: readonly Case[] = [
       'var x = System.Text.Json.JsonSerializer.⚡Deserialize<System.Data.DataTable>("{}");',
       'var x = ⚡new List<System.Data.DataTable>();',
       ';; sealed class ⚡Table : System.Data.DataTable { }',
+      ';; abstract class ⚡Lie : Type { }',
+      ';; abstract class ⚡Slow : Stream { }',
+      'System.Security.Cryptography.X509Certificates.X509Certificate2Collection x = ⚡[];',
       'var x = System.Formats.Asn1.AsnDecoder.⚡ReadBoolean(default, default, out _);',
     ],
     [
@@ -551,6 +572,8 @@ describe('determinism', () => {
     );
     assert.ok(spaces.length > 20 && excepted.length > 10 && listed.length > 10);
     const quoted = (of: readonly string[]): string => of.map((one) => `\`${one}\``).join(', ');
+    const bases = [...between('Bases = new()', 'MayBeBase').matchAll(/\["([\w.]+)"\] =\s*\[([^\]]+)\]/g)];
+    assert.ok(bases.length > 5);
     const expected = [
       ...spaces.map((space) => {
         const less = excepted.filter((one) => one.slice(0, one.lastIndexOf('.')) === space);
@@ -563,6 +586,10 @@ describe('determinism', () => {
     assert.deepEqual(
       page.split('\n').filter((line) => line.startsWith('| `System')),
       expected,
+    );
+    assert.deepEqual(
+      page.split('\n').filter((line) => line.startsWith('| of `System')),
+      bases.map(([, space, all]) => `| of \`${space}\` | ${quoted(names(all ?? ''))} |`),
     );
   });
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import { SoleOwner } from '../../src/placement/sole-owner.js';
 import { findProjectRoot } from '../../src/config/project-root.js';
@@ -24,6 +25,7 @@ import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../src/aggregates/aggregates.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import { openapiFault } from '../support/openapi.js';
+import { noEndpoints } from '../support/no-endpoints.js';
 import { noInspections } from '../support/no-inspections.js';
 import { quietChannels, schemaRegistryOf } from '../support/edge-parts.js';
 import { peers } from '../support/peers.js';
@@ -107,6 +109,8 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
   readonly projections = {
     states: unasked,
     statesOf: unasked,
+    includes: unasked,
+    reached: 0,
     build: () => undefined,
     life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
     onLive: () => () => undefined,
@@ -251,7 +255,7 @@ before(async () => {
     REQUEST_TIMEOUT_MS: '600',
     MAX_UPLOAD_BYTES: '100000',
   });
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
   edge = createEdge({
     settings,
     catalog,
@@ -259,6 +263,7 @@ before(async () => {
     ownership: new SoleOwner(),
     peers,
     deployments: deployments as Deployments,
+    ...noEndpoints,
     removeTenantData: () => Promise.resolve(),
     admission,
     channels: quietChannels(catalog, admission),

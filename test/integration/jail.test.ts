@@ -7,7 +7,7 @@ import { describeJail, type Jail } from '../../src/code-host/dotnet/jail.js';
 import { JailUsers } from '../../src/code-host/dotnet/jail-users.js';
 import { jailOf } from '../../src/code-host/dotnet/launch.js';
 import { tally } from '../support/csharp.js';
-import { ADMIN_KEY, ROOT, type Service, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, ROOT, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 
 const PATH = process.env['PATH'] ?? '';
 const DOTNET =
@@ -82,7 +82,7 @@ describe('without a jail', () => {
     const ready = await service.get('/health/ready', { key: null });
     assert.equal(ready.status, 200);
     assert.match(ready.text, /codeHost/);
-    const metrics = await service.get('/metrics', { key: null, headers: { 'x-admin-key': ADMIN_KEY } });
+    const metrics = await service.get('/metrics', AS_ADMIN);
     assert.match(metrics.text, /^statefold_code_host_landlock_version 0$/m);
     await service.stop();
   });

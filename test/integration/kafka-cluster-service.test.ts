@@ -9,12 +9,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { kafkaForTests, needsKafkaHome } from '../support/kafka.js';
-import { ADMIN_KEY, API_KEY, PROGRAM, ROOT, temporaryDirectory, until, type Service } from '../support/service.js';
+import { AS_ADMIN, API_KEY, PROGRAM, ROOT, temporaryDirectory, until, type Service } from '../support/service.js';
 import { Authority, needsOpenssl } from '../support/certificates.js';
 import { MASTER_KEY } from '../support/peers.js';
 
 const EVENT = { aggregateId: 'account-1', eventType: 'Opened', data: { owner: 'Ada' } };
-const admin = { headers: { 'x-admin-key': ADMIN_KEY }, key: null };
+const admin = AS_ADMIN;
 
 test('two processes on one Kafka', { skip: needsKafkaHome }, async (t) => {
   const kafka = await kafkaForTests();

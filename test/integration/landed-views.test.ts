@@ -249,43 +249,87 @@ it(
   },
 );
 
-it(
-  '8: a claim that landed behind a higher one is void, and ends the term of none: where epochs are given, some are passed over',
-  { timeout: 60_000 },
-  async (context) => {
-    const endpoint = await landingEngine(context);
-    const given: ClaimBody = { kind: 'Claim', value: { rules: GIVEN_EPOCH_RULES } };
-    const records: readonly (readonly [epoch: number, owner: string, body: ChangesBody | ClaimBody])[] = [
-      [10, 'A', given],
+/** Claims of changes, whose epochs are those of the events; once a partition counted its own. */
+const GIVEN: ClaimBody = { kind: 'Claim', value: { rules: GIVEN_EPOCH_RULES } };
+type GivenLog = readonly (readonly [epoch: number, owner: string, body: ChangesBody | ClaimBody])[];
+const GIVEN_LOGS: Readonly<Record<string, { readonly log: GivenLog; readonly accepted: readonly number[] }>> = {
+  'a claim that landed behind a higher one is void, and ends the term of none': {
+    log: [
+      [10, 'A', GIVEN],
       [10, 'A', change('p', 1, 0)],
-      [12, 'B', given],
+      [12, 'B', GIVEN],
       [10, 'A', change('p', 2, 0)], // deposed
       [12, 'B', change('p', 2, 0)],
-      [11, 'C', given], // late
+      [11, 'C', GIVEN], // late
       [10, 'A', change('p', 3, 0)],
       [11, 'C', change('p', 3, 0)],
       [12, 'B', change('p', 3, 0)],
-    ];
-    const expected: number[] = [];
+    ],
+    accepted: [1, 4, 8],
+  },
+  'epochs that are given may be lower than those that were counted before': {
+    log: [
+      [1, 'A', CLAIM],
+      [1, 'A', change('p', 1, 0)],
+      [2, 'A', CLAIM],
+      [2, 'A', change('p', 2, 0)],
+      [3, 'A', CLAIM],
+      [3, 'A', change('p', 3, 0)],
+      [4, 'B', CLAIM],
+      [3, 'B', GIVEN],
+      [3, 'A', change('p', 4, 0)],
+      [4, 'B', change('p', 4, 0)],
+      [3, 'B', change('p', 4, 0)],
+      [4, 'C', GIVEN],
+      [4, 'B', change('p', 5, 0)],
+      [4, 'C', change('p', 5, 0)],
+    ],
+    accepted: [1, 3, 5, 10, 13],
+  },
+  'a claim that is counted is void behind one that was given': {
+    log: [
+      [10, 'A', GIVEN],
+      [10, 'A', change('p', 1, 0)],
+      [11, 'Z', CLAIM],
+      [11, 'Z', change('p', 2, 0)],
+      [10, 'A', change('p', 2, 0)],
+    ],
+    accepted: [1, 4],
+  },
+};
+
+it('8: the views follow epochs that are given, as readers do', { timeout: 60_000 }, async (context) => {
+  const endpoint = await landingEngine(context);
+  for (const [i, [what, { log, accepted }]] of Object.entries(GIVEN_LOGS).entries()) {
+    const topic = `statefold.g${i}.changes`;
+    const folded: number[] = [];
     let state = EMPTY_FENCE;
-    for (const [offset, [epoch, owner, body]] of records.entries()) {
+    for (const [offset, [epoch, owner, body]] of log.entries()) {
       const fence: Fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
-      const folded = foldRecord<ChangesBody>(state, offset, { fence, body }, () => true, 'given');
-      state = folded.state;
-      if (folded.verdict === 'accepted') expected.push(offset);
-      await land(endpoint, 'changes', [landedChange({ topic: 'statefold.g.changes', offset }, { fence, body })]);
+      const next = foldRecord<ChangesBody>(state, offset, { fence, body }, () => true, 'given');
+      state = next.state;
+      if (next.verdict === 'accepted') folded.push(offset);
     }
-    assert.deepEqual(expected, [1, 4, 8], 'what the fold says');
+    assert.deepEqual(folded, accepted, `${what}: the fold`);
+    await land(
+      endpoint,
+      'changes',
+      log.map(([epoch, owner, body], offset) => {
+        const fence = { epoch, owner, recordId: String(offset), expectedOffset: offset, previous: '' };
+        return landedChange({ topic, offset }, { fence, body });
+      }),
+    );
     const changes = await select<{ sequence: string | number }>(
       endpoint,
-      'SELECT sequence FROM statefold_changes ORDER BY sequence',
+      `SELECT sequence FROM statefold_changes WHERE topic = '${topic}' ORDER BY sequence`,
     );
     assert.deepEqual(
       changes.map((row) => Number(row.sequence)),
-      expected,
+      accepted,
+      `${what}: the view`,
     );
-  },
-);
+  }
+});
 
 it('what an event of a batch has of its own goes before what the batch has', { timeout: 60_000 }, async (context) => {
   const endpoint = await landingEngine(context);

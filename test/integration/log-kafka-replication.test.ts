@@ -8,7 +8,7 @@ import { Cluster } from '../../src/kafka/cluster.js';
 import { KafkaLog, type KafkaLogOptions } from '../../src/log/kafka/kafka-log.js';
 import type { TopicSpec } from '../../src/log/log.js';
 import { needsKafkaHome, startKafka } from '../support/kafka.js';
-import { ADMIN_KEY, API_KEY, PROGRAM, ROOT, startService, temporaryDirectory, until } from '../support/service.js';
+import { AS_ADMIN, API_KEY, PROGRAM, ROOT, startService, temporaryDirectory, until } from '../support/service.js';
 import { MASTER_KEY } from '../support/peers.js';
 
 const events: TopicSpec = { topic: 'statefold.acme.events', partitions: 2, cleanup: { policy: 'tombstones' } };
@@ -151,9 +151,7 @@ test('copies of topics on three brokers', { skip: needsKafkaHome, timeout: 290_0
     await until(async () => (await ready(service))['replication'] === 'degraded');
     assert.match(service.output, /served\.artefacts, .*: fewer copies on Kafka than wanted.*statefold topics raise/);
     const gauge = async (): Promise<string | undefined> =>
-      /^statefold_log_topics_short_of_copies (\d+)$/m.exec(
-        (await service.get('/metrics', { key: null, headers: { 'x-admin-key': ADMIN_KEY } })).text,
-      )?.[1];
+      /^statefold_log_topics_short_of_copies (\d+)$/m.exec((await service.get('/metrics', AS_ADMIN)).text)?.[1];
     assert.ok(Number(await gauge()) >= 6);
     const run = async (
       ...args: string[]

@@ -1,7 +1,7 @@
 // Invariant 21: a projection of which each append changes thousands of keys leaves the event loop to the others.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ADMIN_KEY, startService, until } from '../support/service.js';
+import { AS_ADMIN, startService, until } from '../support/service.js';
 import { WATCHED_SERVICE, type Held } from '../support/watched-service.js';
 
 /** Events of an append, each with a key of its own in every class of the projection. */
@@ -23,7 +23,7 @@ ${Array.from({ length: CLASSES }, (_, i) => `public sealed class FanOut${i} : Fa
 
 test(`appends that each change ${KEYS * CLASSES} keys hold the event loop for less than ${MOST_MS} ms (p99.9, of a processor)`, async (t) => {
   const service = await startService(t, { program: WATCHED_SERVICE });
-  const admin = { headers: { 'x-admin-key': ADMIN_KEY } };
+  const admin = AS_ADMIN;
   const made = await service.post('/admin/tenants', { tenantId: 'neighbour' }, admin);
   assert.equal(made.status, 201, made.text);
   const { apiKey: key } = made.json<{ apiKey: string }>();

@@ -572,6 +572,7 @@ function eventRoutes(tenantOfFeed: string): readonly Route[] {
       return {
         record,
         message: record,
+        line: record,
         serverSentEvent: Buffer.from(`id: ${position}\ndata: ${record.toString()}\n\n`),
       };
     },

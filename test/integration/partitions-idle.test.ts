@@ -8,7 +8,7 @@ import { changesTopic } from '../../src/log/topics.js';
 import { ClusterWorld } from '../support/cluster-world.js';
 import { storedName } from '../support/stored-name.js';
 import { kafkaForTests, needsKafka } from '../support/kafka.js';
-import { ADMIN_KEY, ROOT, until } from '../support/service.js';
+import { AS_ADMIN, ROOT, until } from '../support/service.js';
 
 const PARTITIONS = 8;
 const COUNT = `public record Count(int Events);
@@ -18,7 +18,6 @@ public class CountProjection : IProjection<Count>
     public Count? Apply(Count? s, Event e) => new((s?.Events ?? 0) + 1);
 }`;
 const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
-const headers = { 'x-admin-key': ADMIN_KEY };
 /** An aggregate of each partition. */
 const IDS = Array.from(
   { length: PARTITIONS },
@@ -30,9 +29,9 @@ test('an append to a partition of one process wakes the tenant in another', { sk
   const { brokers } = await kafkaForTests();
   const world = new ClusterWorld(t, { brokers, processes: 2, env: { TENANT_IDLE_MS: '1000', STANDBYS: 'false' } });
   const service = await world.start();
-  await until(async () => (await service.request('DELETE', '/admin/tenants/default', { headers })).status === 204);
+  await until(async () => (await service.request('DELETE', '/admin/tenants/default', AS_ADMIN)).status === 204);
   assert.equal(
-    (await service.post('/admin/tenants', { tenantId: 'default', partitions: PARTITIONS }, { headers })).status,
+    (await service.post('/admin/tenants', { tenantId: 'default', partitions: PARTITIONS }, AS_ADMIN)).status,
     201,
   );
   await world.end('SIGTERM');
@@ -56,7 +55,7 @@ test('an append to a partition of one process wakes the tenant in another', { sk
   assert.ok(elsewhere !== undefined, 'the other process owns no partition');
 
   const active = async (process: number): Promise<number> =>
-    Number(/^statefold_active_tenants (\d+)/m.exec((await world.at(process).get('/metrics', { headers })).text)?.[1]);
+    Number(/^statefold_active_tenants (\d+)/m.exec((await world.at(process).get('/metrics', AS_ADMIN)).text)?.[1]);
   await until(async () => (await active(0)) + (await active(1)) === 0, 60_000);
   const before = await log.endOffset(changes);
   assert.equal(

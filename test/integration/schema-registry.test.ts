@@ -8,6 +8,7 @@ import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
 import { Kafka, logLevel } from 'kafkajs';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import { silentLogger } from '../../src/core/logger.js';
 import type { CommitValue, Fence } from '../../src/core/records.js';
@@ -84,11 +85,8 @@ async function builtIn(
     (await createTenant(catalog, { tenantId: 'two', partitions: 2 })).apiKey,
   ] as const;
   // One that is past its burst has one request more in a quarter of an hour.
-  const admission = new Admission(catalog, {
-    ...readSettings({}),
-    rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0,
-    rateLimitBurst,
-  });
+  const limits = { ...readSettings({}), rateLimitPerSecond: rateLimitBurst > 0 ? 0.001 : 0, rateLimitBurst };
+  const admission = new Admission(catalog, quotasOf(catalog, limits), limits);
   const authenticate = (request: IncomingMessage) => admission.admitKnown(request, 'read');
   const settings = {
     maxBodyBytes: 64 * 1024,

@@ -31,7 +31,7 @@ describe('faults between the sink and its engine', { concurrency: false }, () =>
       logger: silentLogger,
       delayMs: 5,
       maxBytes: 512 * 1024,
-      backoffMs: { first: 20, last: 200 },
+      backOffMs: { first: 20, last: 200 },
       observer: { block: () => void blocks++ },
     });
     context.after(() => sink.close());
@@ -77,7 +77,7 @@ describe('faults between the sink and its engine', { concurrency: false }, () =>
       store,
       logger: silentLogger,
       delayMs: 5,
-      backoffMs: { first: 20, last: 200 },
+      backOffMs: { first: 20, last: 200 },
       observer: { storeAvailable: (available) => void seen.push(available) },
     });
     context.after(() => sink.close());
@@ -109,7 +109,7 @@ describe('faults between the sink and its engine', { concurrency: false }, () =>
     assert.equal(await store.ping(), false);
     const source = new ListedLog('t');
     source.append('a', ['{"n":1}', '{"n":2}']);
-    const sink = new Sink({ store, logger: silentLogger, delayMs: 5, backoffMs: { first: 20, last: 200 } });
+    const sink = new Sink({ store, logger: silentLogger, delayMs: 5, backOffMs: { first: 20, last: 200 } });
     context.after(() => sink.close());
     sink.attach(source);
     await assert.rejects(sink.flush('t', { events: source.end }, 100));

@@ -185,7 +185,7 @@ describe('the sink, into a real engine', () => {
     const sink = open(context);
     for (const one of [bad, good]) sink.attach(one);
     const before = await statements();
-    await Promise.all([bad, good].map((one) => sink.flush(one.tenantId, { events: one.end })));
+    await Promise.all([bad, good].map((one) => sink.flush(one.tenantId, { events: one.end }, 120_000)));
     const made = (await statements()) - before;
     assert.ok(made > 64 && made < 250, `${made} statements`);
     const [rows] = await rowsOf<{ n: number; typed: number }>(

@@ -315,9 +315,9 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     );
     if (got !== undefined && got.join(' ') !== want.join(' '))
       bad(`11: ${who} has states ${got.join(' ')} of ${projectionId}, the log says ${want.join(' ')}`);
-    // Of what retention took, and of what stands before the first claim that it left, a reader may know nothing any more.
+    // Of what retention took, and of what stands before the first claim that it left and that surely counts, a reader may know nothing any more.
     const start = world.log.start(CHANGES);
-    const anchor = start === 0 ? 0 : (truth.claims.find((offset) => offset >= start) ?? Infinity);
+    const anchor = start === 0 ? 0 : (truth.expectedClaims.find((offset) => offset >= start) ?? Infinity);
     const last = new Map(
       truth.changes
         .filter(({ value }) => value.projectionId === projectionId)

@@ -5,6 +5,8 @@ import type { AppendResult, ExpectedVersion } from '../../src/core/event.js';
 import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { calm, simulate } from './plans.js';
 import type { Action, SimProcess } from './scheduler.js';
+import { mutant } from './mutant.js';
+import { PartitionReader } from '../../src/log/journal/partition-reader.js';
 import { truthOf } from './truth.js';
 import { CHANGES, codecs, EVENTS, type Machine, type Running, type World, type WorldOptions } from './world.js';
 
@@ -118,6 +120,43 @@ async function crashAfterPart(world: World, i: number): Promise<void> {
 
 /** More than two owners have under way at one time. */
 const MANY = Array.from({ length: 30 }, (_, i) => `k${i + 10}`);
+
+const LATE_CLAIM = { machines: 3, deploys: [p(1)] };
+
+/** A claim lands behind one of a higher epoch, and changes in that; retention leaves it as the first record. */
+async function lateClaim(world: World, repeated: boolean): Promise<void> {
+  world.deployed.set('p', p(1));
+  await up(world, 0);
+  await world.close(machine(world, 0));
+  const { process } = world.start(machine(world, 0));
+  const late = ({ label }: Action): boolean => label === `(${process.id}) 1 record to changes land`;
+  await drain(world, (action) => !late(action));
+  assert.ok(world.scheduler.has(late));
+  const owner = world.start(machine(world, 1));
+  await drain(world, (action) => !late(action));
+  send(world, owner, { keys: ['a'] });
+  await drain(world, (action) => !late(action));
+  const first = world.log.records(CHANGES).length;
+  await drain(world);
+  assert.ok(world.log.records(CHANGES).length > first, 'it has landed');
+  for (const key of ['b', 'c']) await append(world, owner, { keys: [key] });
+  if (repeated) {
+    post(world, owner.process, 'repeats its claim', () => void owner.task.repeatClaim());
+    await drain(world);
+  }
+  world.log.fate = (_, to) => (to.topic === CHANGES ? 'dropped' : undefined);
+  const last = send(world, owner, { keys: ['d'] });
+  while (last.answer === undefined) await world.scheduler.next();
+  world.crash(machine(world, 1));
+  world.log.fate = undefined;
+  world.log.trim(CHANGES, first);
+  await up(world, 2);
+  assert.deepEqual(
+    truthOf(world.log).changes.map(({ value }) => value.key),
+    ['a', 'b', 'c', 'd'],
+    'the last one was not told by anybody before',
+  );
+}
 
 /** Retention has taken the changes below `from`; a process on an empty machine reads those up to `end`, and is about to read on. */
 async function interrupted(
@@ -340,6 +379,23 @@ describe('cases of the model', () => {
         assert.equal(told(), all + 1);
       },
     );
+
+  for (const repeated of [true, false])
+    named(
+      `11, 12: retention leaves a claim that came late as the first, ${repeated ? 'and one that the owner repeated' : 'and no other'}`,
+      LATE_CLAIM,
+      (world) => lateClaim(world, repeated),
+    );
+
+  mutant(
+    'a reader that believes the first claim that retention left',
+    async (seed) =>
+      (await simulate({ ...calm(seed), clients: 0, ...LATE_CLAIM }, (world) => lateClaim(world, false))).problems
+        .length,
+    PartitionReader.prototype,
+    'isSure',
+    () => () => true,
+  );
 
   for (const left of ['those of a later one', 'nothing'])
     named(

@@ -47,6 +47,8 @@ export interface Truth {
   readonly epochs: number;
   /** Offsets of the claims of the changes that count. */
   readonly claims: readonly number[];
+  /** Of those the ones that landed where their writers expected: a reader who has not what was before knows that they count. */
+  readonly expectedClaims: readonly number[];
 }
 
 function foldTopic<B extends { readonly kind: string }>(
@@ -56,22 +58,26 @@ function foldTopic<B extends { readonly kind: string }>(
   judge: { judge(body: B): boolean; accept(body: B): void },
   accepted: (body: B, offset: number, step: number, fence: Fence) => void,
   epochs: Epochs = 'counted',
-): { voids: number; epoch: number; claims: readonly number[] } {
+): { voids: number; epoch: number; claims: readonly number[]; expectedClaims: readonly number[] } {
   const claims: number[] = [];
+  const expectedClaims: number[] = [];
   let state: FenceState = EMPTY_FENCE;
   let voids = 0;
   for (const { offset, value, step } of log.records(topic)) {
     const record: { fence: Fence; body: B | ClaimBody } | undefined = value === null ? undefined : codec.decode(value);
     const folded = foldRecord<B>(state, offset, record, (body) => judge.judge(body), epochs);
     state = folded.state;
-    if (folded.verdict === 'claimed') claims.push(offset);
+    if (folded.verdict === 'claimed') {
+      claims.push(offset);
+      if (record?.fence.expectedOffset === offset) expectedClaims.push(offset);
+    }
     if (folded.verdict === 'void') voids++;
     else if (folded.verdict === 'accepted' && record !== undefined) {
       judge.accept(record.body as B);
       accepted(record.body as B, offset, step, record.fence);
     }
   }
-  return { voids, epoch: state.epoch, claims };
+  return { voids, epoch: state.epoch, claims, expectedClaims };
 }
 
 export function truthOf(log: SimLog): Truth {
@@ -107,9 +113,9 @@ export function truthOf(log: SimLog): Truth {
     ({ value }, sequence) => changes.push({ sequence, value }),
     'given',
   );
-  const { claims } = changed;
+  const { claims, expectedClaims } = changed;
   const voids = events.voids + changed.voids;
-  return { inputs, reducers, commits, byAggregate, changes, voids, epochs: events.epoch, claims };
+  return { inputs, reducers, commits, byAggregate, changes, voids, epochs: events.epoch, claims, expectedClaims };
 }
 
 /** One change that must be in the log. */

@@ -129,6 +129,7 @@ interface Client {
 
 const EMPTY_ROW = 'null';
 const rowText = (state: Buffer | null, faulted: boolean): string => `${state?.toString() ?? null}${faulted ? '!' : ''}`;
+const hasFaults = ({ task: { faulted } }: Running): boolean => faulted.aggregates + faulted.keys > 0;
 const MAX_STEPS = 20_000;
 const ATTEMPTS = 4;
 
@@ -148,6 +149,8 @@ export class World {
   readonly #ground: TestGround;
   /** Of a sequence of its own: what a seed makes of a world is the same with and without readers of states. */
   readonly #eyes: Random;
+  /** Where retention cuts. */
+  readonly #cuts: Random;
   /** How often states were looked at. */
   looks = 0;
   /** Standbys that were promoted, and those of them that had come past the first input with their projections. */
@@ -168,7 +171,7 @@ export class World {
   restored = 0;
   /** How often retention took changes. */
   trimmed = 0;
-  #snapshot: ReadonlyMap<string, unknown> | undefined;
+  #snapshot: ReadonlyMap<string, Buffer> | undefined;
   #calm = false;
 
   constructor(options: WorldOptions) {
@@ -184,6 +187,7 @@ export class World {
     });
     this.scheduler = new Scheduler(options.seed);
     this.#eyes = new Random(options.seed ^ 0x5ee);
+    this.#cuts = new Random(options.seed ^ 0xc07);
     this.log = new SimLog(this.scheduler, options.faults);
     this.machines = Array.from({ length: options.machines }, (_, i) => this.machine(`m${i}`));
     this.#clients = Array.from({ length: options.clients }, () => ({
@@ -443,7 +447,8 @@ export class World {
         if (running)
           move(
             `${running.process.id} is asked to take faults on`,
-            0.5 / up.length,
+            // Mostly where there are some.
+            (hasFaults(running) ? 3 : 0.1) / up.length,
             () => void (this.#left.releases--, this.#release(running)),
             running.process,
           );
@@ -456,7 +461,7 @@ export class World {
             () => void running.task.repeatClaim().catch(() => undefined),
             running.process,
           );
-      move('retention takes changes', 0.05, () => this.trim());
+      move('retention takes changes', 0.05, () => this.trim(false, this.#cuts.next()));
     }
     const [target] = this.#left.deploys;
     if (target !== undefined)
@@ -471,9 +476,10 @@ export class World {
   /**
    * Retention takes what is older than its days: by then nothing is on its way any more, what was acknowledged then is projected,
    * who serves the tenant has repeated its claim. The last change stays unless `all` goes: a process without a store that finds none
-   * can't tell what was never projected from what was told long ago. False: it isn't so now.
+   * can't tell what was never projected from what was told long ago. It takes `part` of what it may, up to any offset. False: it isn't
+   * so now.
    */
-  trim(all = false): boolean {
+  trim(all = false, part = 1): boolean {
     if (this.scheduler.has(({ label }) => / to changes land/.test(label))) return false;
     const truth = truthOf(this.log);
     const told = (projectionId: string): number =>
@@ -482,7 +488,9 @@ export class World {
       if (modelOf(truth, projectionId).due.length !== told(projectionId)) return false;
     const served = this.machines.some(({ running }) => running !== undefined);
     const last = all ? Infinity : (truth.changes.at(-1)?.sequence ?? 0);
-    this.log.trim(CHANGES, Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length));
+    const most = Math.min(last, served ? (truth.claims.at(-1) ?? 0) : this.log.records(CHANGES).length);
+    const start = this.log.start(CHANGES);
+    this.log.trim(CHANGES, start + Math.round(Math.max(0, most - start) * part));
     this.#left.trims--;
     this.trimmed++;
     return true;
@@ -546,7 +554,8 @@ export class World {
         );
     };
     const any = { mode, eventId: undefined, version: undefined };
-    if (random.chance(0.5))
+    const { aggregates, keys } = task.faulted;
+    if (random.chance(keys === 0 ? 0.7 : aggregates === 0 ? 0.1 : 0.5))
       return void task.first
         .release({
           ...any,
@@ -555,7 +564,7 @@ export class World {
         })
         .catch(refused);
     const [projectionId = 'p'] = random.chance(0.7) ? ['p'] : this.deployed.keys();
-    const key = random.chance(0.6) ? undefined : `k${random.below(this.options.keys)}`;
+    const key = random.chance(0.7) ? undefined : `k${random.below(this.options.keys)}`;
     task.faults.releaseKeys({ ...any, projectionId, key, className: undefined }).catch(refused);
   }
 

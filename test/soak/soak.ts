@@ -20,7 +20,7 @@ import { LANES, reducerOf, type Chain } from '../support/checker-model.js';
 import { MASTER_KEY } from '../support/peers.js';
 import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { notificationOf } from '../support/load-followers.js';
-import { ADMIN_KEY, API_KEY, startService, temporaryDirectory, until, type Service } from '../support/service.js';
+import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Service } from '../support/service.js';
 import { storedName } from '../support/stored-name.js';
 import { WATCHED_SERVICE, type Held } from '../support/watched-service.js';
 import { SoakLoad } from './soak-load.js';
@@ -62,7 +62,7 @@ const context = { after: (cleanup: () => unknown): void => void cleanups.push(cl
   typeof startService
 >[0];
 const say = (line: string): unknown => process.stdout.write(`${line}\n`);
-const admin = { headers: { 'x-admin-key': ADMIN_KEY } };
+const admin = AS_ADMIN;
 
 function anonymous(pid: number): number {
   try {

@@ -17,6 +17,7 @@ const ALL_CHANGES: Source<Change> = {
       subscribe: (advanced) => all.subscribe(advanced),
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(1),
+      latest: () => Promise.resolve(all.head - 1),
       caughtUp: () => changes.caughtUp(),
     };
   },

@@ -145,11 +145,19 @@ export interface Delivery {
   readonly record: Notification;
 }
 
+export interface AnsweredDelivery {
+  readonly status: number;
+  readonly headers?: Record<string, string>;
+  readonly text?: string;
+}
+
 /** Endpoints of webhooks on the loopback, one a path. */
 export class Receiver {
   readonly deliveries: Delivery[] = [];
   /** What a path answers; 200 unless set. */
   readonly statuses = new Map<string, number>();
+  /** The same, decided by the delivery. */
+  readonly answers = new Map<string, (delivery: Delivery) => AnsweredDelivery>();
   url = '';
 
   static async open(t: Pick<TestContext, 'after'>): Promise<Receiver> {
@@ -160,8 +168,17 @@ export class Receiver {
       request.on('end', () => {
         const body = Buffer.concat(chunks).toString();
         const { data } = JSON.parse(body) as { data: Notification };
-        receiver.deliveries.push({ path: request.url ?? '', headers: single(request.headers), body, record: data });
-        response.writeHead(receiver.statuses.get(request.url ?? '') ?? 200).end();
+        const path = request.url ?? '';
+        const delivery = { path, headers: single(request.headers), body, record: data };
+        receiver.deliveries.push(delivery);
+        const {
+          status,
+          headers = {},
+          text = '',
+        } = receiver.answers.get(path)?.(delivery) ?? {
+          status: receiver.statuses.get(path) ?? 200,
+        };
+        response.writeHead(status, headers).end(text);
       });
     });
     server.listen(0, '127.0.0.1');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { openapiFault } from './openapi.js';
-import { ADMIN_KEY, API_KEY, until, type Answer, type RequestOptions, type Service } from './service.js';
+import { AS_ADMIN, API_KEY, until, type Answer, type RequestOptions, type Service } from './service.js';
 
 /** The members of every problem document. */
 export interface Problem {
@@ -48,6 +48,14 @@ export interface Listed {
   readonly nextVersion?: number;
 }
 
+/** A request of whoever runs the service; the answer is held to the OpenAPI document. */
+export const admin = (service: Service, method: string, path: string, body?: unknown): Promise<Answer> =>
+  new Api(service, null).request(method, path, { ...AS_ADMIN, ...(body === undefined ? {} : { body }) });
+
+/** Makes a tenant, with what `body` says of it; resolves with its first key. */
+export const newTenant = async (service: Service, body: object): Promise<string> =>
+  success(await admin(service, 'POST', '/admin/tenants', body), 201).json<{ apiKey: string }>().apiKey;
+
 export const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 export const UUIDV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -80,6 +88,9 @@ export class Api {
   put(path: string, body: unknown): Promise<Answer> {
     return this.request('PUT', path, { body });
   }
+  patch(path: string, body: unknown): Promise<Answer> {
+    return this.request('PATCH', path, { body });
+  }
   delete(path: string): Promise<Answer> {
     return this.request('DELETE', path);
   }
@@ -91,7 +102,7 @@ export class Api {
 
   /** Where the service's ClickHouse is reached: its engine is a process of its own, and may still be starting. */
   async readStoreAccess(): Promise<Record<'url' | 'user' | 'password' | 'database', string>> {
-    const ask = (): Promise<Answer> => this.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
+    const ask = (): Promise<Answer> => this.get('/admin/read-store', AS_ADMIN);
     await until(async () => (await ask()).status !== 503, 60_000);
     return success(await ask(), 200).json();
   }
@@ -183,7 +194,7 @@ export function form(
 export function checkAnswer(method: string, path: string, answer: Answer): void {
   const type = answer.headers.get('content-type') ?? '';
   assert.notEqual(answer.headers.get('x-request-id') ?? '', '', `${method} ${path} has no X-Request-Id`);
-  const body: unknown = /[/+]json/.test(type) ? JSON.parse(answer.text) : undefined;
+  const body: unknown = /[/+]json\b/.test(type) ? JSON.parse(answer.text) : undefined;
   assert.equal(
     openapiFault(method, path.replace(/\?.*$/s, ''), answer.status, body),
     undefined,

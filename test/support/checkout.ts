@@ -48,7 +48,10 @@ export function builtCheckout(t: Pick<TestContext, 'after'>): string {
   const clone = join(temporaryDirectory(t), 'statefold');
   forget(t, clone);
   mkdirSync(clone);
-  copy([...list('ls-files', '--cached', '--others', '--exclude-standard', '-z'), 'dist'], clone);
+  copy(
+    [...list('ls-files', '--cached', '--others', '--exclude-standard', '-z'), 'dist', 'packages/client/dist'],
+    clone,
+  );
   symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   return clone;
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
+import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
 import type { Owner, Ownership } from '../../src/placement/ownership.js';
 import { openTasks } from '../../src/app/open-tasks.js';
@@ -30,6 +31,7 @@ import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
+import { noEndpoints } from './no-endpoints.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
 import { peers } from './peers.js';
@@ -306,7 +308,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     : undefined;
   shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const admission = new Admission(catalog, settings);
+  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];
@@ -340,6 +342,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     ownership,
     peers,
     deployments: deployments as Deployments,
+    ...noEndpoints,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
     admission,
     adminKey: ADMIN_KEY,

@@ -16,7 +16,7 @@ import { History } from './history.js';
 import { Load, type LoadOptions } from './load.js';
 import { caughtUp, notificationOf, PollingFollower, StreamFollower, WebhookReceiver } from './load-followers.js';
 import { World, type Stage } from './load-world.js';
-import { ADMIN_KEY, until } from './service.js';
+import { AS_ADMIN, until } from './service.js';
 import { storedName } from './stored-name.js';
 
 interface Followed {
@@ -99,9 +99,8 @@ export class Scenario<W extends Stage = World> {
     const { partitions } = this.#options;
     const service = await this.world.start(partitions === undefined ? fuse : undefined);
     if (partitions === undefined) return service;
-    const headers = { 'x-admin-key': ADMIN_KEY };
-    await until(async () => (await service.request('DELETE', '/admin/tenants/default', { headers })).status === 204);
-    const made = await service.post('/admin/tenants', { tenantId: 'default', partitions }, { headers });
+    await until(async () => (await service.request('DELETE', '/admin/tenants/default', AS_ADMIN)).status === 204);
+    const made = await service.post('/admin/tenants', { tenantId: 'default', partitions }, AS_ADMIN);
     assert.equal(made.status, 201, made.text);
     await this.world.end('SIGTERM');
     return this.world.start(fuse);
@@ -374,7 +373,7 @@ export class Scenario<W extends Stage = World> {
 
   /** Runs a statement in the read store as its owner. */
   async sql<R>(statement: string): Promise<R[]> {
-    const access = await this.world.service.get('/admin/read-store', { headers: { 'x-admin-key': ADMIN_KEY } });
+    const access = await this.world.service.get('/admin/read-store', AS_ADMIN);
     if (access.status !== 200) throw new Error(access.text);
     const { url, user, password, database } = access.json<{
       url: string;

@@ -12,6 +12,7 @@ import type {
 } from '../../src/catalog/catalog.js';
 import type { Change } from '../../src/core/change.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import type { Attempt, AttemptStore } from '../../src/webhooks/attempt-store.js';
 import type { CursorStore, EndpointCheckpoint } from '../../src/webhooks/cursor-store.js';
 import type { EventFeed } from '../../src/feed/events.js';
 import type { FollowedFeed, Page } from '../../src/feed/feed.js';
@@ -84,6 +85,7 @@ export class ListFeed implements TenantChanges {
       },
       positionOf: ({ sequence }) => sequence,
       start: () => Promise.resolve(this.trimmed + 1),
+      latest: () => Promise.resolve(this.#head),
       caughtUp: () => this.caughtUp(),
       subscribe: (advanced) => {
         const signal = this.#signals.get(projectionId) ?? new Signal();
@@ -294,6 +296,18 @@ export class MapCursorStore implements CursorStore {
   load = (id: string): EndpointCheckpoint | undefined => this.saved.get(id);
   save = (id: string, checkpoint: EndpointCheckpoint): void => void this.saved.set(id, structuredClone(checkpoint));
   delete = (id: string): void => void this.saved.delete(id);
+  flush = (): Promise<void> => Promise.resolve();
+  close = (): Promise<void> => Promise.resolve();
+}
+
+export class MapAttemptStore implements AttemptStore {
+  readonly added = new Map<string, Attempt[]>();
+  #n = 0;
+  add = (id: string, attempt: Omit<Attempt, 'n'>): void =>
+    void this.added.set(id, [{ n: ++this.#n, ...attempt }, ...(this.added.get(id) ?? [])]);
+  list = (id: string): Promise<readonly Attempt[]> => Promise.resolve(this.added.get(id) ?? []);
+  release = (): void => undefined;
+  delete = (id: string): void => void this.added.delete(id);
   close = (): Promise<void> => Promise.resolve();
 }
 

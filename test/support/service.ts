@@ -56,6 +56,9 @@ export interface RequestOptions {
   readonly asPeer?: boolean;
 }
 
+/** Of whoever runs the service: with its admin key, and no tenant's. */
+export const AS_ADMIN: RequestOptions = { key: null, headers: { 'x-admin-key': ADMIN_KEY } };
+
 /** A real service: a process of its own on a free port. */
 export class Service {
   readonly url: string;

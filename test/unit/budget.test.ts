@@ -71,6 +71,52 @@ describe('the budgets of memory', () => {
     assert.deepEqual([order, budget.held()], [['second', 'third'], 0]);
   });
 
+  it('look at one waiter a kind, however many wait, when something is given back or a wait is over', async () => {
+    const budget = new MemoryBudget({ processBytes: 100_000, tenantBytes: 40_000 });
+    const tenant = budget.tenant('a');
+    const held = await tenant.acquire('uploads', 10_000, LONG);
+    const other = await tenant.acquire('answers', 100, LONG);
+    let looked = 0;
+    const { account } = tenant;
+    const takes = account.takes.bind(account);
+    account.takes = (kind, bytes) => (looked++, takes(kind, bytes));
+    const waiting = Array.from({ length: 2_000 }, (_, i) =>
+      tenant.acquire('uploads', 10, i < 1_000 ? 1 : LONG).then(
+        (hold) => hold.close(),
+        (error: unknown) => assert.ok(refusedAs('RATE_LIMITED')(error)),
+      ),
+    );
+    other.close();
+    await Promise.all(waiting.slice(0, 1_000));
+    // Each that is over is asked about once, for what to tell it, and the one behind it at most once.
+    assert.ok(looked <= 2_100, `looked ${looked} times at who waits`);
+    assert.equal(tenant.waiting('uploads'), 1_000);
+    held.close();
+    await Promise.all(waiting);
+    assert.deepEqual([tenant.waiting('uploads'), budget.held()], [0, 0]);
+  });
+
+  it('ask before someone waits, tell when the wait is over, and keep nothing of who may not wait', async () => {
+    const budget = new MemoryBudget({ processBytes: 1000, tenantBytes: 400 });
+    const tenant = budget.tenant('a');
+    let open = 0;
+    const begin = (): (() => void) => {
+      if (open === 2) throw new StatefoldError('RATE_LIMITED', 'too many wait', { retryAfterSeconds: 1 });
+      open++;
+      return () => void open--;
+    };
+    const first = await tenant.acquire('uploads', 90, LONG, begin);
+    assert.equal(open, 0, 'it did not wait');
+    const second = tenant.acquire('uploads', 90, LONG, begin);
+    const third = tenant.acquire('uploads', 90, 1, begin);
+    await assert.rejects(tenant.acquire('uploads', 90, LONG, begin), /too many wait/);
+    assert.deepEqual([open, tenant.waiting('uploads')], [2, 2]);
+    await assert.rejects(third, refusedAs('RATE_LIMITED'));
+    first.close();
+    (await second).close();
+    assert.deepEqual([open, tenant.waiting('uploads'), budget.held()], [0, 0, 0]);
+  });
+
   it('are 0 again whatever was held, given back, given back twice, or closed', () => {
     const kind = fc.constantFrom(...BUDGET_KINDS);
     const step = fc.record({

@@ -71,6 +71,33 @@ test('every event has a position of its own, from 1 on, which ascends also withi
   );
 });
 
+test('the last event is known from wherever the feed ends, also behind many records that hold none, and as it grows', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.oneof(record, fc.constant(0)), { maxLength: 60 }),
+      fc.integer({ min: 0, max: 12 }),
+      async (records, tail) => {
+        const inputs = new ListedInputs(tail);
+        const feed = feedOf(inputs);
+        const lasts = [0];
+        for (const events of records) {
+          add(inputs, events);
+          const place = inputs.records.length - 1;
+          lasts.push(events > 0 ? positionOfPlace(place, events - 1) : (lasts.at(-1) ?? 0));
+          if (place % 3 === 0) assert.equal(await feed.latest(), lasts.at(-1));
+        }
+        for (const [place, last] of lasts.entries()) assert.equal(await feed.lastBefore(place), last);
+        // What is placed and can't be read yet is not there yet.
+        inputs.hidden = Math.floor(records.length / 2);
+        assert.equal(await feedOf(inputs).latest(), lasts[inputs.hidden]);
+        inputs.hidden = Infinity;
+        assert.equal(await feed.latest(), lasts.at(-1));
+      },
+    ),
+    { numRuns: 100 },
+  );
+});
+
 test('the positions of a commit have no gap, and stay below 2^53 for more commits than a log can hold', () => {
   const inputs = new ListedInputs(Infinity);
   inputs.records.push(undefined);

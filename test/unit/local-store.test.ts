@@ -193,6 +193,22 @@ describe('a section of the local store', () => {
     assert.equal(sections[8]?.get('k7'), state);
   });
 
+  it('9: reads what was written last, whichever of the writes before were too large to be remembered', async (t) => {
+    const large = Buffer.alloc(5 * 1024 * 1024);
+    const store = storeOf(t).open();
+    for (let plan = 0; plan < 16; plan++) {
+      const section = store.section(`t${plan}`);
+      for (let write = 0; write < 4; write++) {
+        section.set('head', write);
+        if ((plan & (1 << write)) !== 0) section.set('much', large);
+        assert.equal(section.get('head'), write);
+        await section.flush();
+        assert.equal(section.get('head'), write, `write ${write} of plan ${plan.toString(2)}`);
+      }
+      await section.close();
+    }
+  });
+
   it('is written when what changed is large, however little it is', async (t) => {
     const section = storeOf(t).open().section('tenant');
     const writes = section.writes;

@@ -6,14 +6,20 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { findProjectRoot } from '../../src/config/project-root.js';
 import { CLOSE } from '../../src/http/websocket/connection.js';
+import { eventBytes } from '../../src/feed/event-record.js';
+import type { PositionedEvent } from '../../src/feed/events.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
 import { changeMessages } from '../../src/webhooks/webhook-message.js';
+import { feedOf, ListedInputs } from '../support/listed-inputs.js';
 import { change } from '../support/notifier-world.js';
 
 const document = JSON.parse(readFileSync(join(findProjectRoot(), 'schemas', 'asyncapi.json'), 'utf8')) as {
   channels: { stream: { description: string } };
   components: { messages: Record<string, unknown> };
 };
+
+const listed = new ListedInputs(Infinity);
+listed.commit(1);
 
 test('what the channels carry is what the AsyncAPI document says, field by field', () => {
   const ajv = new Ajv2020({ strict: false });
@@ -29,6 +35,17 @@ test('what the channels carry is what the AsyncAPI document says, field by field
     validate('event', notificationBytes(one).record);
     validate('delivery', changeMessages(one.projectionId).messageOf(one).body());
   }
+  const [input] = feedOf(listed).recent(1, {})?.items ?? [];
+  const sent = { correlationId: 'c', causationId: 'd', metadata: Buffer.from('{"m":[1]}') };
+  for (const event of [input as PositionedEvent, { ...(input as PositionedEvent), ...sent }]) {
+    validate('feedEvent', eventBytes(event).message);
+    validate('feedServerSentEvent', eventBytes(event).record);
+  }
+  const whole = eventBytes({ ...(input as PositionedEvent), ...sent }).record.toString();
+  const { feedRecord } = (document as unknown as { components: { schemas: { feedRecord: { properties: object } } } })
+    .components.schemas;
+  assert.deepEqual(Object.keys(JSON.parse(whole) as object).sort(), Object.keys(feedRecord.properties).sort());
+  validate('position', Buffer.from('{"type":"position","position":0}'));
   validate('ping', Buffer.from('{"type":"ping"}'));
   assert.throws(() => validate('state_changed', notificationBytes(change(3)).record), /type/);
   const fields = Object.keys(JSON.parse(notificationBytes(change(1, { cause: 'build' })).record.toString()) as object);

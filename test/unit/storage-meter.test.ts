@@ -23,17 +23,20 @@ describe('what a tenant stores', () => {
   it('is the same again from its row', () => {
     const bytes = new StoredBytes();
     bytes.addCommit(7);
+    bytes.changeState(0, 50);
+    bytes.changeState(50, 30);
     bytes.addChange(2, 9 * DAY);
     bytes.addChange(1, 8 * DAY);
     const again = new StoredBytes(structuredClone(bytes.row));
     assert.deepEqual(again.row, {
       commits: 7,
+      states: 30,
       changes: [
         [8, 1],
         [9, 2],
       ],
     });
-    assert.equal(again.total(0), 10);
+    assert.equal(again.total(0), 40);
     again.addChange(5, 9 * DAY + 1);
     assert.deepEqual(again.row.changes, [
       [8, 1],

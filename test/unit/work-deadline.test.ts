@@ -12,6 +12,9 @@ function thread(t: TestContext) {
     state: 'R',
     /** Of the time in which it waits for a processor. */
     waits: 0,
+    processorMs: 0,
+    /** What all threads of its process use, in each millisecond. */
+    uses: 0,
     known: true,
     looks: 0,
     overruns: [] as (Overrun & { readonly at: number })[],
@@ -20,13 +23,18 @@ function thread(t: TestContext) {
       for (let left = milliseconds; left > 0; left -= step) {
         world.now += step;
         world.waitedMs += step * world.waits;
+        world.processorMs += step * world.uses;
         t.mock.timers.tick(step);
       }
     },
   };
   const scheduling = (): Scheduling => {
     world.looks++;
-    return { state: world.state, waitedMs: world.known ? world.waitedMs : undefined };
+    return {
+      state: world.state,
+      waitedMs: world.known ? world.waitedMs : undefined,
+      processorMs: world.known ? world.processorMs : undefined,
+    };
   };
   world.deadline = new WorkDeadline({
     pid: () => 1,
@@ -79,6 +87,24 @@ test('time in which it waits for a processor does not count', (t) => {
     w.overruns.map(({ reason, fromOutside }) => [reason, fromOutside]),
     [['overran its 1,000 ms', false]],
   );
+});
+
+test('time in which it waits behind other threads of its own process counts', (t) => {
+  const w = thread(t);
+  [w.waits, w.uses] = [0.95, 2];
+  w.deadline.arm(1000);
+  w.pass(990);
+  assert.equal(w.overruns.length, 0);
+  w.pass(300);
+  assert.deepEqual(
+    w.overruns.map(({ reason, fromOutside }) => [reason, fromOutside]),
+    [['overran its 1,000 ms', false]],
+  );
+  // Its threads have a tenth of a processor between them: that much counts, and no more.
+  [w.waits, w.uses] = [0.95, 0.1];
+  w.deadline.arm(1000);
+  w.pass(5000);
+  assert.equal(w.overruns.length, 1);
 });
 
 test('it is given up in the end; with hardly any processor that says nothing of the code', (t) => {

@@ -243,7 +243,7 @@ export class Deployment {
   #told({ projection }: Plan, { notifications, ...ids }: Applied): Partial<Deployed> {
     if (projection === undefined || notifications?.webhook.enabled !== true) return ids;
     const { secret, isolated } = notifications.webhook;
-    const config = projection.notifications.config as { readonly webhook?: { readonly url?: string } } | undefined;
+    const config: { readonly webhook?: { readonly url?: string } } | undefined = projection.notifications.config;
     if (projection.notifications.newSecret)
       this.#out.write(
         `webhook: signed with ${secret ?? ''} (${isolated === true ? "the projection's own secret" : "the tenant's shared secret"}, shown only now)\n`,

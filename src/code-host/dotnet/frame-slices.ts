@@ -1,4 +1,4 @@
-import { nextTurn, type Sliced } from '../../core/slices.js';
+import type { Sliced } from '../../core/slices.js';
 
 /** What is worked off at once: about two milliseconds. */
 const SLICE_ENTRIES = 1024;
@@ -37,7 +37,7 @@ function turn(): void {
 function schedule(): void {
   if (scheduled || waiting.length === 0) return;
   scheduled = true;
-  void nextTurn().then(turn);
+  setImmediate(turn);
 }
 
 /**

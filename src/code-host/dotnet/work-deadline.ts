@@ -1,9 +1,11 @@
-import { procFile } from './process-usage.js';
+import { procFile, processorMsOf } from './process-usage.js';
 
 /** What the kernel says of the thread that runs uploaded code: the first one of its process. */
 export interface Scheduling {
   /** Time since its start in which it could have run and had no processor, milliseconds; undefined where the kernel doesn't count it. */
   readonly waitedMs: number | undefined;
+  /** Processor time of all threads of the process since its start, milliseconds; undefined where the kernel doesn't count it. */
+  readonly processorMs: number | undefined;
   /** As `/proc/<pid>/stat` has it: R runs or waits for a processor, S sleeps, D waits for a disk, T is stopped. */
   readonly state: string;
 }
@@ -15,7 +17,7 @@ export function schedulingOf(pid: number): Scheduling | undefined {
   // Behind the name, which may hold anything.
   const state = stat.charAt(stat.lastIndexOf(')') + 2);
   const waited = Number(procFile(pid, 'schedstat')?.split(' ')[1]);
-  return { state, waitedMs: Number.isFinite(waited) ? waited / 1e6 : undefined };
+  return { state, waitedMs: Number.isFinite(waited) ? waited / 1e6 : undefined, processorMs: processorMsOf(pid) };
 }
 
 /** How a request came to its deadline. */
@@ -43,7 +45,8 @@ const MOST_PATIENCE_MS = 60_000;
 
 /**
  * The deadline of what a process is at. What counts is time in which its code runs, sleeps, or waits for what it made itself; not
- * time in which it waits for a processor or a disk, or is stopped, nor time in which this process itself stood still: on a busy
+ * time in which it waits for a processor or a disk, or is stopped (but for what other threads of its process used meanwhile: it is
+ * they that it waits for), nor time in which this process itself stood still: on a busy
  * machine that is nobody's fault.
  */
 export class WorkDeadline {
@@ -57,6 +60,7 @@ export class WorkDeadline {
   #stoppedMs = 0;
   #lookedAt = 0;
   #waitedMs: number | undefined;
+  #processorMs: number | undefined;
 
   constructor(options: WorkDeadlineOptions) {
     this.#options = options;
@@ -95,6 +99,7 @@ export class WorkDeadline {
   #goOn(): void {
     this.#lookedAt = this.#now();
     this.#waitedMs = undefined;
+    this.#processorMs = undefined;
     this.#lookLater();
   }
 
@@ -124,9 +129,12 @@ export class WorkDeadline {
     this.#passedMs += passed;
     const waited = Math.max(0, (scheduling?.waitedMs ?? 0) - (this.#waitedMs ?? scheduling?.waitedMs ?? 0));
     this.#waitedMs = scheduling?.waitedMs;
+    const used = Math.max(0, (scheduling?.processorMs ?? 0) - (this.#processorMs ?? scheduling?.processorMs ?? 0));
+    this.#processorMs = scheduling?.processorMs;
     const stopped = scheduling?.state === 'T' || scheduling?.state === 't';
     if (stopped) this.#stoppedMs += passed;
-    else if (scheduling?.state !== 'D') this.#countedMs += Math.max(0, passed - waited);
+    // A process that used as much as a processor gives lacked none, however long one of its threads waited behind the others.
+    else if (scheduling?.state !== 'D') this.#countedMs += Math.max(passed - waited, Math.min(passed, used), 0);
   }
 
   #overrun(): Overrun | undefined {

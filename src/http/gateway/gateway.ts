@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import type { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
 import type { Owner, Ownership } from '../../placement/ownership.js';
 import { NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { Hold } from '../../core/budget.js';
@@ -107,6 +109,42 @@ export class Gateway {
     return this.#serving(slotKey, by) === 'self';
   }
 
+  /** Which process owns the tenant, or the partition of it, as far as this one knows. */
+  ownerOf(slotKey: string): Owner {
+    return this.#serving(slotKey, 'owner');
+  }
+
+  /** Resolves when it may be another one, at the latest after so long. */
+  changed(withinMs: number): Promise<void> {
+    return this.#options.ownership.changed(withinMs);
+  }
+
+  /** How long a request may wait for an owner that serves it. */
+  get deadlineMs(): number {
+    return this.#options.deadlineMs;
+  }
+
+  /** Sends a body that has no end yet to another process, in the request's name. False: nothing can be sent any more. */
+  stream(
+    url: string,
+    request: IncomingMessage,
+    requestId: string,
+    body: Readable,
+    handler: Dispatcher.DispatchHandler,
+  ): Promise<boolean> {
+    return this.#pools.dispatch(
+      url,
+      true,
+      {
+        path: targetOf(request),
+        method: request.method as 'POST',
+        headers: forwardedHeaders(request, this.peers, requestId),
+        body,
+      },
+      handler,
+    );
+  }
+
   #serving(slotKey: string, by: TenantServer = 'owner'): Owner {
     const { ownership } = this.#options;
     return by === 'owner' ? ownership.ownerOf(slotKey) : ownership.notifierOf(slotKey);
@@ -154,12 +192,15 @@ export class Gateway {
 
   /** Room for the body of a request until it is answered: it is kept whole, to be sent again. @throws StatefoldError as `forward` */
   async #holdBody(request: IncomingMessage, { slotKey, bodyLimit, body, upload }: ForwardedRequest): Promise<Hold> {
-    const { budget, waitMs } = this.#options.memory ?? UNBOUNDED_REQUESTS;
-    const tenant = budget.tenant(tenantOfKey(slotKey));
+    const { budget, waitMs, waits } = this.#options.memory ?? UNBOUNDED_REQUESTS;
+    const tenantId = tenantOfKey(slotKey);
+    const tenant = budget.tenant(tenantId);
     const declared = declaredLength(request);
     if (body === undefined && bodyLimit !== undefined && declared > bodyLimit) throw tooLarge(bodyLimit);
-    if (upload && body === undefined)
-      return tenant.acquire('uploads', Number.isNaN(declared) ? (bodyLimit ?? 0) : declared, waitMs);
+    if (upload && body === undefined) {
+      const bytes = Number.isNaN(declared) ? (bodyLimit ?? 0) : declared;
+      return tenant.acquire('uploads', bytes, waitMs, waits && (() => waits(tenantId)));
+    }
     const hold = tenant.hold('appends');
     // Without a limit it was taken by whoever read it, and may have been done.
     if (bodyLimit === undefined) hold.add(body?.length ?? 0);

@@ -7,6 +7,7 @@ import { partitionOf } from '../../core/murmur2.js';
 import type { AggregateHomes } from '../../tenancy/tenant.js';
 import type { Authenticator } from '../auth.js';
 import type { Body, BodySettings } from '../bodies.js';
+import { queryOf } from '../parameters.js';
 import type { Call, Credentials, ServedBy } from '../route.js';
 import type { ForwardedRequest, Gateway, TenantServer } from './gateway.js';
 import { isForwarded, NOT_OWNER } from './headers.js';
@@ -24,10 +25,12 @@ export interface GuardOptions {
 /** What of a route decides where it is served. */
 interface Guarded {
   readonly servedBy: ServedBy;
+  readonly ownerWith?: string;
   readonly credentials: Credentials;
   readonly scope?: RequiredScope;
   readonly ofCatalog?: true;
   readonly lasting?: true;
+  readonly lastingWith?: string;
   readonly probe?: true;
   readonly body?: Body<unknown>;
 }
@@ -39,7 +42,13 @@ interface Asked {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-const serverOf = ({ servedBy }: Guarded): TenantServer => (servedBy === 'notifier' ? 'notifier' : 'owner');
+function serverOf({ route: { servedBy, ownerWith }, call }: Asked): TenantServer {
+  if (servedBy !== 'notifier') return 'owner';
+  return hasParameter(call, ownerWith) ? 'owner' : 'notifier';
+}
+
+const hasParameter = ({ request }: Call, name: string | undefined): boolean =>
+  name !== undefined && queryOf(request.url ?? '').has(name);
 
 /**
  * Stands before the handlers with the question of who is to serve a request. One of a tenant that another process owns is
@@ -128,7 +137,7 @@ export class Guard {
   }
 
   #isHere(asked: Asked, tenantId: string): boolean {
-    return this.#options.gateway.serves(this.#slotOf(asked, tenantId), serverOf(asked.route));
+    return this.#options.gateway.serves(this.#slotOf(asked, tenantId), serverOf(asked));
   }
 
   /** Who owns it serves the request: of the tenant, or of the partition of one aggregate. */
@@ -145,7 +154,7 @@ export class Guard {
     const { route, call } = asked;
     const forwarded: ForwardedRequest = {
       slotKey: this.#slotOf(asked, tenantId),
-      by: serverOf(route),
+      by: serverOf(asked),
       requestId: call.requestId,
       bodyLimit:
         call.safe || call.request.method === 'DELETE'
@@ -154,7 +163,7 @@ export class Guard {
       upload: route.body?.contentType === 'multipart/form-data',
       repeatable: call.safe,
       whole: false,
-      lasting: route.lasting === true,
+      lasting: route.lasting === true || hasParameter(call, route.lastingWith),
     };
     if (await gateway.forward(call.request, call.response, forwarded)) return true;
     // This process became the owner while the request was on its way, and the routes read a body from its connection only.
@@ -186,7 +195,7 @@ export class Guard {
       if (thrown instanceof NotOwnerError) call.response.setHeader(NOT_OWNER, '1');
       return 'told';
     }
-    const moved = await gateway.movedAway(this.#slotOf(asked, tenantId), thrown, serverOf(route));
+    const moved = await gateway.movedAway(this.#slotOf(asked, tenantId), thrown, serverOf(asked));
     return moved && (await this.#forward(asked, tenantId)) ? 'answered' : 'told';
   }
 }

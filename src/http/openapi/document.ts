@@ -53,7 +53,10 @@ function jsonSchemas(routes: readonly Route[]): {
     registry.add(schema, { id });
   };
   for (const [id, schema] of components()) add(schema, id);
-  const used = routes.flatMap(({ body, answers }) => [body?.schema, ...Object.values(answers)]);
+  const used = routes.flatMap(({ body, answers }) => [
+    body?.schema,
+    ...Object.values(answers).map((answer) => (answer !== null && 'media' in answer ? answer.lines : answer)),
+  ]);
   for (const schema of used) if (schema instanceof z.ZodType) add(schema, UNNAMED + names.size);
   const { schemas } = z.toJSONSchema(registry, {
     uri: (id) => REF + id,
@@ -114,11 +117,23 @@ function parameter(name: string, place: 'query' | 'header', { description, ...sc
 function answers(route: Route, schemaOf: (schema: z.ZodType) => Schema): object {
   const content = (answer: Route['answers'][number]): object => {
     if (answer === null) return {};
-    if (answer instanceof z.ZodType) return { content: { 'application/json': { schema: schemaOf(answer) } } };
-    return { content: { [answer.media]: { schema: { type: 'string' } } } };
+    const others = route.orAs === undefined ? {} : { [route.orAs]: { schema: { type: 'string' } } };
+    if (answer instanceof z.ZodType)
+      return { content: { 'application/json': { schema: schemaOf(answer) }, ...others } };
+    return {
+      content: { [answer.media]: { schema: answer.lines === undefined ? { type: 'string' } : schemaOf(answer.lines) } },
+    };
+  };
+  const headers = route.answerHeaders && {
+    headers: Object.fromEntries(
+      Object.entries(route.answerHeaders).map(([name, { description, ...schema }]) => [name, { description, schema }]),
+    ),
   };
   return Object.fromEntries(
-    Object.entries(route.answers).map(([status, answer]) => [status, { description: 'Done', ...content(answer) }]),
+    Object.entries(route.answers).map(([status, answer]) => [
+      status,
+      { description: 'Done', ...headers, ...content(answer) },
+    ]),
   );
 }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Admission } from '../admission.js';
 import type { AppendRoute } from '../append-route.js';
+import type { BulkRoute } from '../bulk/bulk-route.js';
 import type { Channels } from '../channels.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { EdgeOptions } from '../edge-options.js';
@@ -17,6 +18,7 @@ export interface RouteDependencies extends Omit<
   readonly channels: Channels;
   readonly schemaRegistry: SchemaRegistry;
   readonly append: AppendRoute;
+  readonly bulk: Pick<BulkRoute, 'serve'>;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   /** The process is about to end: it is to get no new clients. */

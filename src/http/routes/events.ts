@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { ERROR_CODES } from '../../core/errors.js';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
 import { APPEND_QUERY, APPENDING } from '../append-route.js';
-import { Append, AppendBatch } from '../append-schema.js';
-import { json } from '../bodies.js';
+import { Append, AppendBatch, BulkLine } from '../append-schema.js';
+import { json, ndjson } from '../bodies.js';
+import { BULK_QUERY, BULK_TYPE } from '../bulk/bulk-route.js';
 import { eventJson } from '../event-json.js';
 import { JsonWriter } from '../json-writer.js';
 import { described, integerFrom, oneOf, only, requireName } from '../parameters.js';
@@ -13,6 +15,7 @@ import {
   aggregateType,
   component,
   Event,
+  expectedVersion,
   Fault,
   integer,
   state,
@@ -59,6 +62,14 @@ const appending = {
   query: APPEND_QUERY,
   strictQuery: true,
   headers: { 'Idempotency-Key': { type: 'string', minLength: 1, maxLength: 255 } },
+  answerHeaders: {
+    'Statefold-Position': {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Where the last event is in the feed, for waitFor. Of a tenant of several partitions it is left out where it was not known in time.',
+    },
+  },
   errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
 } as const;
 
@@ -97,6 +108,60 @@ const appendBatch = route({
   }),
   answers: { 201: BatchAppended },
   serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, true),
+});
+
+const BulkAppended = component(
+  'BulkAppended',
+  z.strictObject({
+    line: version,
+    status: z.literal(201),
+    eventId: text,
+    aggregateId,
+    version,
+    timestamp,
+    position: version.describe('Of the event in the feed, as the header Statefold-Position has it.').optional(),
+    ...made,
+  }),
+);
+const BulkRefused = component(
+  'BulkRefused',
+  z
+    .object({
+      line: version,
+      status: z.int().min(400).max(599),
+      code: z.enum(ERROR_CODES),
+      detail: text,
+      pointer: text.describe('RFC 6901: the first place in the line that is wrong.').optional(),
+      retryable: z.literal(true).optional(),
+      expectedVersion: expectedVersion.optional(),
+      currentVersion: integer.optional(),
+    })
+    .loose(),
+);
+/** A line of the answer. */
+export const BulkAnswer = component('BulkAnswer', z.union([BulkAppended, BulkRefused]));
+export type BulkAnswer = z.infer<typeof BulkAnswer>;
+
+const appendBulk = route({
+  method: 'POST',
+  path: '/events/bulk',
+  operationId: 'appendBulk',
+  tag: 'Events',
+  summary: 'Append any number of events, line by line, each on its own',
+  servedBy: 'appended',
+  credentials: 'tenant',
+  scope: APPENDING,
+  lasting: true,
+  query: { state: described(BULK_QUERY.state, 'Adds the state of each line, where a reducer is bound.') },
+  strictQuery: true,
+  body: ndjson(BulkLine, {
+    aggregateId: 'order-1001',
+    eventType: 'ItemAdded',
+    data: { sku: 'A-1', quantity: 2 },
+    idempotencyKey: 'import-7-1',
+  }),
+  answers: { 200: { media: BULK_TYPE, lines: BulkAnswer } },
+  serve: ({ bulk }, { request, response, requestId }) => bulk.serve(request, response, requestId),
 });
 
 const listEvents = route({
@@ -144,4 +209,13 @@ const listEventsOfBatch = {
   described: false,
 } as const;
 
-export const EVENTS = [appendEvent, appendBatch, listEvents, listEventsOfBatch];
+/** So is "bulk". */
+const listEventsOfBulk = {
+  ...listEvents,
+  path: '/events/bulk',
+  operationId: 'listEventsOfBulk',
+  parameters: { aggregateId: 'bulk' },
+  described: false,
+} as const;
+
+export const EVENTS = [appendEvent, appendBatch, appendBulk, listEvents, listEventsOfBatch, listEventsOfBulk];

@@ -4,9 +4,11 @@ import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import { notificationBytes } from '../../feed/notification-record.js';
+import type { Polled } from '../../feed/poll.js';
 import { changesOf } from '../../feed/sources.js';
 import type { Followed } from '../followed.js';
-import { integerFrom, nameUpTo } from '../parameters.js';
+import { described, integerFrom, nameUpTo } from '../parameters.js';
+import { WAIT_FOR } from '../position-waits.js';
 import { requireProjection } from '../require-projection.js';
 import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
 import { EVENT_STREAM } from '../sse/event-streams.js';
@@ -41,6 +43,8 @@ const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: strin
   source: changesOf(projectionId),
   encode: notificationBytes,
   wanted: key === undefined ? undefined : (change) => change.key === key,
+  // A client whose key is rare would read what lies between again with every poll.
+  ...(key !== undefined && { told: ({ end }: Polled) => ['cursor', end - 1] as const }),
   guard: (tenantId) => void requireProjection(catalog, tenantId, projectionId),
   words: {
     items: 'notifications',
@@ -78,15 +82,31 @@ const pollNotifications = route({
   operationId: 'pollNotifications',
   summary: 'Poll for changes',
   lasting: true,
-  query: { ...cursorAndKey, limit: integerFrom(1, 1_000, 100), waitSeconds: integerFrom(0, MAX_WAIT_SECONDS, 0) },
+  // A standby does not know of events without a change that they were folded.
+  ownerWith: 'waitFor',
+  query: {
+    ...cursorAndKey,
+    limit: integerFrom(1, 1_000, 100),
+    waitSeconds: described(
+      integerFrom(0, MAX_WAIT_SECONDS),
+      'How long to wait for a change where there is none. With waitFor (then up to 30): how long to wait for that, 5 unless it is given.',
+    ),
+    waitFor: WAIT_FOR.waitFor,
+  },
   answers: { 200: z.strictObject({ notifications: z.array(Notification), cursor: integer.optional() }) },
-  errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
-  serve: ({ channels, catalog }, call) => {
-    const { afterSequence: after, limit, key, waitSeconds } = call.query();
-    return channels.polling.answer(
+  errors: ['CURSOR_EXPIRED', 'NOT_CAUGHT_UP', 'NOT_FOUND'],
+  serve: async ({ channels, catalog, tenants }, call) => {
+    const { afterSequence: after, limit, key, waitSeconds, waitFor } = call.query();
+    const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
+    if (waitFor !== undefined) {
+      const { projections } = await tenants.open(call.tenantId);
+      await channels.waits.projection(call, projections, projectionId, { waitFor, waitSeconds });
+    }
+    const longPollSeconds = waitFor === undefined ? (waitSeconds ?? 0) : 0;
+    await channels.polling.answer(
       call,
-      { followed: changes(catalog, call.parameter('id'), key), after, limit },
-      waitSeconds,
+      { followed: changes(catalog, projectionId, key), after, limit },
+      longPollSeconds,
     );
   },
 });

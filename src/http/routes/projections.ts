@@ -12,6 +12,7 @@ import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
+import { WAIT_FOR } from '../position-waits.js';
 import { notificationsJson, page, projectionRecord } from '../records.js';
 import { requireProjection } from '../require-projection.js';
 import {
@@ -263,16 +264,17 @@ const listStates = route({
   operationId: 'listStates',
   summary: 'List the states of a projection',
   ofCatalog: true,
-  query: { prefix: nameUpTo(MAX_STATE_KEY, { empty: true }), ...paging },
+  lastingWith: 'waitFor',
+  query: { prefix: nameUpTo(MAX_STATE_KEY, { empty: true }), ...paging, ...WAIT_FOR },
   answers: { 200: listOf('states', ProjectionState) },
-  errors: ['NOT_FOUND'],
-  serve: async ({ catalog, tenants }, call) => {
+  errors: ['NOT_CAUGHT_UP', 'NOT_FOUND'],
+  serve: async ({ catalog, tenants, channels }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
-    const { prefix = '', ...asked } = call.query();
+    const { prefix = '', waitFor, waitSeconds, ...asked } = call.query();
+    const { projections } = await tenants.open(call.tenantId);
+    await channels.waits.projection(call, projections, projectionId, { waitFor, waitSeconds });
     await memoryOf(call.request)?.pageOf(call.response);
-    const { states, nextCursor } = await (
-      await tenants.open(call.tenantId)
-    ).projections.states({ projectionId, prefix, ...asked });
+    const { states, nextCursor } = await projections.states({ projectionId, prefix, ...asked });
     call.answer(
       200,
       eventLoop.slice('pages', () => statesJson(states, nextCursor)),
@@ -288,12 +290,16 @@ const getStates = route({
   operationId: 'getStates',
   summary: 'The states of one key, one a class',
   ofCatalog: true,
+  lastingWith: 'waitFor',
+  query: WAIT_FOR,
   answers: { 200: z.strictObject({ states: z.array(ProjectionState) }) },
-  errors: ['NOT_FOUND'],
-  serve: async ({ catalog, tenants }, call) => {
+  errors: ['NOT_CAUGHT_UP', 'NOT_FOUND'],
+  serve: async ({ catalog, tenants, channels }, call) => {
     const { projectionId } = requireProjection(catalog, call.tenantId, call.parameter('id'));
     const key = requireName(call.parameter('key'), 'key', MAX_STATE_KEY);
-    const states = await (await tenants.open(call.tenantId)).projections.statesOf(projectionId, key);
+    const { projections } = await tenants.open(call.tenantId);
+    await channels.waits.projection(call, projections, projectionId, call.query());
+    const states = await projections.statesOf(projectionId, key);
     if (states.length === 0)
       throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no state of the key ${key}`);
     call.answer(200, statesJson(states, undefined));

@@ -8,10 +8,17 @@ import { Pulse, type Beating } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { keyUntil, type Authenticator } from '../auth.js';
-import type { Followed, FollowQuery } from '../followed.js';
+import type { RecordBytes } from '../../feed/record-bytes.js';
+import { firstOf, type Followed, type FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
-import { STREAM_LIMITS, type StreamLimits, type StreamMemory, type StreamsMemory } from '../stream-memory.js';
+import {
+  POSITION_MS,
+  STREAM_LIMITS,
+  type StreamLimits,
+  type StreamMemory,
+  type StreamsMemory,
+} from '../stream-memory.js';
 
 export interface EventStreamsOptions {
   readonly hub: FeedHub;
@@ -28,18 +35,57 @@ export interface EventStreamsOptions {
 export interface EventStreamsLimits extends StreamLimits {
   /** Between two keep-alive comments. */
   readonly keepAliveMs: number;
+  /** Between two words on how far the stream is, where the feed tells that. */
+  readonly positionIntervalMs: number;
   /** What the client is told to wait before it reconnects. */
   readonly retryMs: number;
 }
 
-const DEFAULT_LIMITS: EventStreamsLimits = { ...STREAM_LIMITS, keepAliveMs: 20_000, retryMs: 3_000 };
+const DEFAULT_LIMITS: EventStreamsLimits = {
+  ...STREAM_LIMITS,
+  keepAliveMs: 20_000,
+  positionIntervalMs: POSITION_MS,
+  retryMs: 3_000,
+};
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
+export const NDJSON = 'application/x-ndjson';
+
+/** How a stream is written. */
+interface Format {
+  readonly contentType: string;
+  readonly head: (retryMs: number) => string;
+  readonly bytes: (record: RecordBytes) => Buffer;
+  /** Keeps an idle stream alive; `position`: how far it is, where that is told. */
+  readonly mark: (position: number | undefined) => string;
+  /** What ends it in good order. */
+  readonly last: (position: number) => string;
+}
+
+const SERVER_SENT_EVENTS: Format = {
+  contentType: `${EVENT_STREAM}; charset=utf-8`,
+  head: (retryMs) => `retry: ${retryMs}\n\n`,
+  bytes: ({ serverSentEvent }) => serverSentEvent,
+  // An event without data is none: the client goes on from its id when it connects again.
+  mark: (position) => (position === undefined ? ': keep-alive\n\n' : `id: ${position}\n\n`),
+  last: () => '',
+};
+const positionLine = (position: number): string => `{"type":"position","position":${position}}\n`;
+const LINES: Format = {
+  contentType: NDJSON,
+  head: () => '',
+  bytes: ({ line }) => line,
+  mark: (position) => (position === undefined ? '' : positionLine(position)),
+  last: positionLine,
+};
+
+/** What of a call a stream needs. */
+type StreamedCall = Pick<Call, 'request' | 'response' | 'tenantId' | 'scope'>;
 
 /** A stream as it is ended from outside, whatever its items are. */
 type OpenStream = Pick<EventStream<unknown>, 'keyId' | 'end' | 'endedBy'>;
 
-/** Server-sent events: the same records and the same cursor as every channel. */
+/** Answers without end, as server-sent events and as lines of JSON: the same records and the same cursor as every channel. */
 export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #limits: EventStreamsLimits;
@@ -55,32 +101,42 @@ export class EventStreams {
     options.catalog.onChange((change) => this.#endAll((stream) => stream.endedBy(change)));
   }
 
-  /** `Last-Event-ID` wins over the query's cursor. */
-  async answer<T>(
-    { request, response, tenantId, scope }: Pick<Call, 'request' | 'response' | 'tenantId' | 'scope'>,
-    query: () => FollowQuery<T>,
+  /** Server-sent events. `Last-Event-ID` wins over the query's cursor. */
+  async answer<T>(call: StreamedCall, query: () => FollowQuery<T>): Promise<void> {
+    const resumed = lastEventId(call.request);
+    const { followed, after } = query();
+    await this.#stream(call, { followed, after: resumed ?? after }, SERVER_SENT_EVENTS, true);
+  }
+
+  /** Lines of JSON, from the oldest that is kept unless the query has a cursor. `follows`: they go on; else they end with what is there now. */
+  lines<T>(call: StreamedCall, query: FollowQuery<T>, follows: boolean): Promise<void> {
+    return this.#stream(call, { ...query, after: query.after ?? 0 }, LINES, follows);
+  }
+
+  async #stream<T>(
+    { request, response, tenantId, scope }: StreamedCall,
+    { followed, after }: FollowQuery<T>,
+    format: Format,
+    follows: boolean,
   ): Promise<void> {
     const { hub, tenants, quota, authenticator } = this.#options;
     const limits = this.#limits;
-    const resumed = lastEventId(request);
-    const { followed, after } = query();
     const { source, wanted } = followed;
     followed.guard(tenantId);
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
     const feed = source.of(await tenants.open(tenantId));
-    const last = resumed ?? after;
-    const from = last === undefined ? undefined : last + 1;
-    // What was answered before the stream began is not in it.
-    if (from === undefined) await feed.caughtUp();
-    else await feed.read(from, { items: 1 });
+    const from = await firstOf(feed, after);
+    // What was answered before is in it.
+    if (!follows) await feed.caughtUp();
+    const until = follows ? undefined : await feed.latest();
     // The key or what is followed may have gone meanwhile.
     const { keyId, expiresAt } = authenticator.authenticate(request, scope);
     followed.guard(tenantId);
     if (response.destroyed) return;
     response.writeHead(200, {
-      'Content-Type': `${EVENT_STREAM}; charset=utf-8`,
+      'Content-Type': format.contentType,
       'Cache-Control': 'no-store',
       'X-Accel-Buffering': 'no',
     });
@@ -88,11 +144,22 @@ export class EventStreams {
       response.end();
       return;
     }
-    response.write(`retry: ${limits.retryMs}\n\n`);
+    // Clients wait for the head of an answer that has nothing to say yet.
+    const head = format.head(limits.retryMs);
+    if (head === '') response.flushHeaders();
+    else response.write(head);
     const memory = this.#options.memory.open(tenantId, () => stream.subscription?.resume());
-    const until = keyUntil(expiresAt, this.#pulse.now);
-    const now = (): number => this.#pulse.now;
-    const stream: EventStream<T> = new EventStream(response, keyId, until, followed, limits, now, memory);
+    const stream: EventStream<T> = new EventStream({
+      response,
+      keyId,
+      keyUntil: keyUntil(expiresAt, this.#pulse.now),
+      followed,
+      format,
+      until,
+      limits,
+      now: () => this.#pulse.now,
+      memory,
+    });
     this.#streams.add(stream);
     this.#pulse.add(stream);
     response.once('close', () => {
@@ -105,7 +172,7 @@ export class EventStreams {
       stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
       stream.subscription.start();
     } catch {
-      stream.end();
+      stream.ended();
     }
   }
 
@@ -127,24 +194,32 @@ function lastEventId(request: IncomingMessage): number | undefined {
   return integerText(values[0] as string, 'Last-Event-ID', 0, Number.MAX_SAFE_INTEGER);
 }
 
+interface EventStreamOptions<T> {
+  readonly response: ServerResponse;
+  readonly keyId: string;
+  /** When the key expires, by `now`. */
+  readonly keyUntil: number;
+  readonly followed: Followed<T>;
+  readonly format: Format;
+  /** The stream ends behind this position; undefined: it goes on. */
+  readonly until: number | undefined;
+  readonly limits: EventStreamsLimits;
+  readonly now: () => number;
+  readonly memory: StreamMemory;
+}
+
 /** One open stream of whatever items. */
 class EventStream<T> implements Subscriber<T>, Beating {
   readonly rereads = true;
   subscription: Subscription | undefined;
-  #nextKeepAlive: number;
+  readonly #options: EventStreamOptions<T>;
+  #nextMark: number;
   #ended = false;
 
-  constructor(
-    private readonly response: ServerResponse,
-    readonly keyId: string,
-    /** When the key expires, by `now`. */
-    private readonly keyUntil: number,
-    private readonly followed: Followed<T>,
-    private readonly limits: EventStreamsLimits,
-    private readonly now: () => number,
-    private readonly memory: StreamMemory,
-  ) {
-    this.#nextKeepAlive = now() + limits.keepAliveMs;
+  constructor(options: EventStreamOptions<T>) {
+    this.#options = options;
+    const { response, memory, now } = options;
+    this.#nextMark = now() + this.#markEveryMs;
     response.on('drain', () => {
       memory.settle(response.writableLength);
       if (!memory.full || this.#ended) return;
@@ -153,40 +228,79 @@ class EventStream<T> implements Subscriber<T>, Beating {
     });
   }
 
+  get keyId(): string {
+    return this.#options.keyId;
+  }
+
   endedBy(change: CatalogChange): boolean {
-    return this.followed.endedBy?.(change) === true;
+    return this.#options.followed.endedBy?.(change) === true;
   }
 
   push(item: T): boolean | 'later' {
-    const { serverSentEvent } = this.followed.encode(item);
-    if (!this.memory.tryPush(serverSentEvent, this.response.writableLength, this.now())) return 'later';
-    if (this.response.write(serverSentEvent) || this.response.writableLength <= this.limits.maxBufferedBytes)
-      return true;
-    this.memory.fill(this.now());
+    const { response, followed, format, until = Infinity, limits, memory, now } = this.#options;
+    const { reached } = this;
+    if (reached > until) {
+      this.#finish();
+      return false;
+    }
+    const bytes = format.bytes(followed.encode(item));
+    if (!memory.tryPush(bytes, response.writableLength, now())) return 'later';
+    if (reached === until) {
+      response.write(bytes);
+      this.#finish();
+      return false;
+    }
+    if (response.write(bytes) || response.writableLength <= limits.maxBufferedBytes) return true;
+    memory.fill(now());
     return false;
   }
 
+  caughtUp(): void {
+    if (this.#options.until !== undefined) this.#finish();
+  }
+
+  /** What an answer that is to end left out must not be taken for nothing: it breaks off. */
   ended(): void {
-    this.end();
+    if (this.#options.until === undefined) this.end();
+    else this.#options.response.destroy();
   }
 
   beat(now: number): void {
-    this.memory.settle(this.response.writableLength);
-    this.memory.beat();
-    if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) return void this.response.destroy();
-    if (this.memory.full) return;
-    if (now >= this.keyUntil) return this.end();
-    if (now < this.#nextKeepAlive) return;
-    this.#nextKeepAlive = now + this.limits.keepAliveMs;
-    this.response.write(': keep-alive\n\n');
+    const { response, memory, limits, followed, format, keyUntil } = this.#options;
+    memory.settle(response.writableLength);
+    memory.beat();
+    if (memory.isStalled(now, limits.drainDeadlineMs)) return void response.destroy();
+    // Also of one that reads too slowly to be sent anything more.
+    if (now >= keyUntil) return this.ended();
+    if (memory.full) return;
+    if (now < this.#nextMark) return;
+    this.#nextMark = now + this.#markEveryMs;
+    response.write(format.mark(followed.tellsPosition && this.reached));
   }
 
+  /** From outside: the client goes on elsewhere, or not at all. */
   end(): void {
     if (this.#ended) return;
+    if (this.#options.until !== undefined) return void this.#options.response.destroy();
+    this.#finish();
+  }
+
+  get reached(): number {
+    return this.subscription?.reached ?? 0;
+  }
+
+  get #markEveryMs(): number {
+    const { followed, limits } = this.#options;
+    return followed.tellsPosition ? limits.positionIntervalMs : limits.keepAliveMs;
+  }
+
+  #finish(): void {
+    if (this.#ended) return;
     this.#ended = true;
+    const { response, format, until = Infinity, memory, now } = this.#options;
     this.subscription?.close();
-    this.response.end();
+    response.end(format.last(Math.min(this.reached, until)));
     // What a reader that stopped hasn't taken keeps the socket open: the deadline of a full buffer then ends it.
-    this.memory.fill(this.now());
+    memory.fill(now());
   }
 }

@@ -22,6 +22,8 @@ export const CLOSE = {
 export interface ConnectionLimits extends StreamLimits {
   /** Between two `ping` messages. */
   readonly pingIntervalMs: number;
+  /** Between two messages that tell how far the stream is, where the feed tells that. */
+  readonly positionIntervalMs: number;
 }
 
 const MAX_MISSED_PONGS = 2;
@@ -39,6 +41,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   #awaitedPongs = 0;
   #framesSincePing = 0;
   #nextPing: number;
+  #nextPosition: number;
   #closingSince: number | undefined;
   #corked = false;
 
@@ -53,6 +56,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly memory: StreamMemory,
   ) {
     this.#nextPing = now() + limits.pingIntervalMs;
+    this.#nextPosition = followed.tellsPosition ? now() + limits.positionIntervalMs : Infinity;
     transport.on('drain', () => memory.settle(socket.bufferedAmount));
     socket.on('message', (data, isBinary) => this.#message(data, isBinary));
     socket.on('ping', () => this.#frame());
@@ -104,6 +108,10 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     if (this.memory.isStalled(now, this.limits.drainDeadlineMs)) {
       this.#tooSlow();
       return;
+    }
+    if (now >= this.#nextPosition && !this.memory.full) {
+      this.#nextPosition = now + this.limits.positionIntervalMs;
+      this.socket.send(`{"type":"position","position":${this.subscription?.reached ?? 0}}`);
     }
     if (now < this.#nextPing) return;
     if (this.#awaitedPongs >= MAX_MISSED_PONGS) {

@@ -11,10 +11,10 @@ import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { keyUntil, type Authenticator, type Principal } from '../auth.js';
-import type { Followed, FollowQuery } from '../followed.js';
+import { firstOf, type Followed, type FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
-import { STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
+import { POSITION_MS, STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
 import { CLOSE, StreamConnection, type ConnectionLimits } from './connection.js';
 
 export interface StreamServerOptions {
@@ -34,8 +34,19 @@ export interface StreamServerOptions {
   readonly onConnections?: (open: number) => void;
 }
 
-const DEFAULT_LIMITS: ConnectionLimits = { ...STREAM_LIMITS, pingIntervalMs: 20_000 };
+const DEFAULT_LIMITS: ConnectionLimits = {
+  ...STREAM_LIMITS,
+  pingIntervalMs: 20_000,
+  positionIntervalMs: POSITION_MS,
+};
 const BEAT_MS = 1_000;
+
+/** Where a stream begins. */
+interface Beginning<T> {
+  readonly tenantId: string;
+  readonly followed: Followed<T>;
+  readonly from: number;
+}
 
 /** A connection as it is ended from outside, whatever its items are. */
 type OpenConnection = Pick<StreamConnection<unknown>, 'close' | 'shutDown' | 'terminate'>;
@@ -91,10 +102,7 @@ export class StreamServer {
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.tenants.open(tenantId));
-      // What was answered before the stream began is not in it.
-      if (after === undefined) await feed.caughtUp();
-      // An expired cursor shows only in a read, and is worth an answer in HTTP.
-      else await feed.read(after + 1, { items: 1 });
+      const from = await firstOf(feed, after);
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
       const principal = this.options.authenticator.authenticate(request, scope);
       followed.guard(tenantId);
@@ -108,7 +116,7 @@ export class StreamServer {
       this.#sockets.handleUpgrade(request, transport, head, (socket) => {
         upgraded = true;
         transport.off('error', ignore);
-        this.#start(socket, transport, principal, give, { tenantId, ...stream });
+        this.#start(socket, transport, principal, give, { tenantId, followed, from });
       });
       // The library has refused the handshake itself.
       if (!upgraded) release();
@@ -149,7 +157,7 @@ export class StreamServer {
     transport: Duplex,
     { keyId, expiresAt }: Principal,
     release: () => void,
-    { tenantId, followed, after }: FollowQuery<T> & { readonly tenantId: string },
+    { tenantId, followed, from }: Beginning<T>,
   ): void {
     const memory = this.options.memory.open(tenantId, () => connection.subscription?.resume());
     const connection: StreamConnection<T> = new StreamConnection(
@@ -180,7 +188,6 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
-      const from = after === undefined ? undefined : after + 1;
       connection.subscription = this.options.hub.subscribe(
         { tenantId, source: followed.source, from, wanted: followed.wanted },
         connection,

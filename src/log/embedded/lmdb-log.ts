@@ -225,12 +225,12 @@ export class LmdbLog implements Log {
     return new AppendRefusedError(`the log could not be written: ${cause.message}`, { cause });
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- a missing partition rejects
+  // oxlint-disable-next-line typescript/require-await -- a missing partition rejects
   async endOffset(of: PartitionRef): Promise<number> {
     return this.#lane(of).end;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  // oxlint-disable-next-line typescript/require-await -- as above
   async startOffset(of: PartitionRef): Promise<number> {
     const lane = this.#lane(of);
     for (const { key, value } of this.#range(lane, 0)) return firstOffset(offsetOf(key), value) ?? lane.end;
@@ -260,7 +260,7 @@ export class LmdbLog implements Log {
     return { records: out, end };
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- as above
+  // oxlint-disable-next-line typescript/require-await -- as above
   async readAt(of: PartitionRef, offsets: readonly number[]): Promise<LogPage> {
     const lane = this.#lane(of);
     const { end: known } = lane;

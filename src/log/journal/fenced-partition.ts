@@ -1,3 +1,4 @@
+import { backOff } from '../../core/back-off.js';
 import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../core/errors.js';
 import type { FenceState, Verdict } from '../../core/fence.js';
@@ -10,7 +11,7 @@ import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
 import { pause } from '../../core/pause.js';
-import { backOff, isFinal, reached, Retries, Unclaimed, Unreachable } from './retry.js';
+import { isFinal, LOG_BACK_OFF_MS, reached, Retries, Unclaimed, Unreachable } from './retry.js';
 
 export interface FencedPartitionOptions<B> {
   readonly log: Log;
@@ -192,7 +193,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
       this.#kicked = false;
       void this.#run();
     };
-    if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended)).unref();
+    if (this.#status === 'FOLLOWING' && this.#contended > 0)
+      setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
     else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);
@@ -467,6 +469,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
         throw new StatefoldError('UNAVAILABLE', 'the service is shutting down; send the request again');
       // Not taken back from one who claimed meanwhile: past that claim it is known too what landed, and the tenant is served there.
       if (open !== undefined && this.fence.owner !== owner) throw new NotOwnerError();
+      // Never written where it can't count: a claim that lands where its writer expected it is believed to.
+      if (given !== undefined && this.#isAbove(given)) throw new NotOwnerError();
       try {
         const epoch = given ?? this.fence.epoch + 1;
         const claims = this.#claims(epoch);
@@ -483,19 +487,27 @@ export class FencedPartition<B extends { readonly kind: string }> {
           return;
         }
         // A higher one was given to another owner, or to a later activation here.
-        if (given !== undefined && this.fence.given === true && this.fence.epoch >= given) throw new NotOwnerError();
+        if (given !== undefined && this.#isAbove(given)) throw new NotOwnerError();
       } catch (error) {
         if (isFinal(error)) throw error;
         tries.failed(error, 'the claim was not acknowledged, trying again');
       }
       if (attempt === (open === undefined ? ATTEMPTS.open : ATTEMPTS.reclaim)) throw new Unclaimed();
-      await pause(backOff(attempt));
+      await pause(backOff(attempt, LOG_BACK_OFF_MS));
       try {
         await this.#reader.readTo(await log.endOffset(ref), open);
       } catch (error) {
         if (isFinal(error)) throw error;
       }
     }
+  }
+
+  /** Past a claim by which one of this epoch of ours counts no more. */
+  #isAbove(epoch: number): boolean {
+    const { fence } = this;
+    return (
+      fence.given === true && (fence.epoch > epoch || (fence.epoch === epoch && fence.owner !== this.#options.owner))
+    );
   }
 
   /** The claim of an epoch; before the first that is given, one by which a version that counts them finds that it is deposed. */

@@ -1,7 +1,8 @@
+import { backOff } from '../../core/back-off.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import type { Log, LogPage, LogRecord, PartitionRef } from '../log.js';
 import { pause } from '../../core/pause.js';
-import { backOff } from './retry.js';
+import { LOG_BACK_OFF_MS } from './retry.js';
 
 /** About a minute: past an election, and past a replica that lags and is given up on by its leader (30 seconds). */
 const ATTEMPTS = 90;
@@ -68,7 +69,7 @@ async function reaching<T extends LogPage & { readonly behind?: boolean }>(
           `${of.topic}-${of.partition}: the log goes to ${page.end}, and held records up to ${end}: the log lost data`,
         );
       log.doubt(of);
-      await pause(backOff(attempt));
+      await pause(backOff(attempt, LOG_BACK_OFF_MS));
       if (stopped?.() !== true) continue;
       throw new StatefoldError(
         'UNAVAILABLE',

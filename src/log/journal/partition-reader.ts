@@ -2,7 +2,7 @@ import { eventLoop } from '../../core/event-loop.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import { claimCounts, EMPTY_FENCE, foldRecord, type Epochs, type FenceState, type Verdict } from '../../core/fence.js';
 import { READ_BYTES } from '../../core/reads.js';
-import { FOLD_RULES, type ClaimBody } from '../../core/records.js';
+import { FOLD_RULES, type ClaimBody, type Fence } from '../../core/records.js';
 import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
 import type { Log, LogRecord, PartitionRef } from '../log.js';
@@ -24,6 +24,12 @@ export interface PartitionReaderOptions<B> {
 /** Drafts whose produce has no definite result, by the ids of their records: what is folded of them is taken out. */
 export type OpenDrafts<B> = Map<string, Draft<B>>;
 
+/** A change that is left behind a claim of which it is not known whether it counts. */
+interface LeftChange<B> {
+  readonly fence: Fence;
+  readonly body: B;
+}
+
 /**
  * The fold of one fenced partition: joins the checkpoint to the log, and folds each record once, in log order. Reads may
  * overlap: what another one folded meanwhile is passed over.
@@ -32,6 +38,8 @@ export class PartitionReader<B extends { readonly kind: string }> {
   readonly #options: PartitionReaderOptions<B>;
   #fence: FenceState;
   #trimmedBefore: number | undefined;
+  /** The fold began where no record tells whose the partition is: a claim of a higher epoch may be gone. */
+  #unsure = false;
   #closed = false;
 
   constructor(options: PartitionReaderOptions<B>) {
@@ -95,16 +103,34 @@ export class PartitionReader<B extends { readonly kind: string }> {
   /**
    * As above, where the epochs are given: the fold begins with the first claim that is left and counts, and all before it counts as
    * dropped too. Its owner wrote nothing twice in that epoch, and knew all before it: so this reader finds void what all others do.
+   *
+   * A claim that is left may have come late, behind one of a higher epoch that is gone. So a claim alone is not believed: a record that
+   * landed where its writer expected it tells that the writer had folded all before, and was the owner.
    */
   async #anchor(start: number, end: number): Promise<void> {
     const { log, ref, codec, handler } = this.#options;
-    const { given } = this.#fence;
-    let { epoch, owner } = this.#fence;
+    const from = this.#fence;
     let highest = 0;
-    const stand = (position: number): void => {
+    const drop = ({ fence, body }: LeftChange<B>): void => {
+      // A late one of a former owner says nothing of how far the last one came.
+      if (fence.epoch >= highest) handler.dropped?.(body);
+      highest = Math.max(highest, fence.epoch);
+    };
+    const stand = (
+      position: number,
+      { epoch, owner, given }: Pick<FenceState, 'epoch' | 'owner' | 'given'>,
+      sure: boolean,
+    ): void => {
       this.#fence = { epoch, owner, position, lastRecordId: undefined, ...(given && { given }) };
       this.#trimmedBefore = position;
+      this.#unsure = !sure;
       handler.anchored?.(position);
+    };
+    /** The claim that counts if none of a higher epoch is gone, and the changes behind it. */
+    let candidate: { readonly fence: Fence; readonly at: number; readonly left: LeftChange<B>[] } | undefined;
+    const pass = (): void => {
+      candidate?.left.forEach(drop);
+      candidate = undefined;
     };
     for (let at = start; at < end;) {
       const { records, next } = await readBelow(log, ref, at, end, READ_BYTES, () => this.#closed);
@@ -112,21 +138,41 @@ export class PartitionReader<B extends { readonly kind: string }> {
         const record = value === null || offset >= end ? undefined : codec.decode(value);
         if (record === undefined) continue;
         const { fence, body } = record;
-        if (body.kind !== 'Claim') {
-          // A late one of a former owner says nothing of how far the last one came.
-          if (fence.epoch >= highest) handler.dropped?.(body as B);
-          highest = Math.max(highest, fence.epoch);
-          continue;
+        const { epoch, owner } = fence;
+        if (body.kind === 'Claim') {
+          const { value: claim } = body as ClaimBody;
+          // Counted by the partition itself: the claims between are gone, and each follows the one before it.
+          if (claim.rules === FOLD_RULES) {
+            if (from.given === true || candidate !== undefined) continue;
+            const before = epoch > from.epoch + 1 ? { epoch: epoch - 1, owner: '' } : from;
+            if (claimCounts(before, fence, claim, 'given')) return stand(offset, before, true);
+            continue;
+          }
+          if (!claimCounts(from, fence, claim, 'given')) continue;
+          if (candidate === undefined || epoch > candidate.fence.epoch) {
+            pass();
+            candidate = { fence, at: offset, left: [] };
+          }
+        } else {
+          const change: LeftChange<B> = { fence, body: body as B };
+          if (candidate === undefined) drop(change);
+          else candidate.left.push(change);
         }
-        const { value: claim } = body as ClaimBody;
-        // Counted by the partition itself: the claims between are gone.
-        if (claim.rules === FOLD_RULES && given !== true && fence.epoch > epoch + 1)
-          [epoch, owner] = [fence.epoch - 1, ''];
-        if (claimCounts({ epoch, owner, ...(given && { given }) }, fence, claim, 'given')) return stand(offset);
+        if (candidate === undefined || !this.isSure(offset, fence)) continue;
+        if (candidate.fence.epoch === epoch && candidate.fence.owner === owner) return stand(candidate.at, from, true);
+        pass();
       }
       at = next;
     }
-    stand(end);
+    // The last claim counts, or one that is gone does: what comes next will tell.
+    const last = candidate?.fence;
+    pass();
+    stand(end, last === undefined ? from : { epoch: last.epoch, owner: last.owner, given: true }, false);
+  }
+
+  /** Its writer had folded all before, and so knew whether it was the owner: who finds that it is not writes nothing. */
+  isSure(offset: number, { expectedOffset }: Fence): boolean {
+    return expectedOffset === offset;
   }
 
   /** The record before the checkpoint must be the one that was folded there: after truncation and regrowth an offset alone can look right. */
@@ -229,6 +275,7 @@ export class PartitionReader<B extends { readonly kind: string }> {
 
   fold(offset: number, record: Parameters<typeof foldRecord<B>>[2], draft: Draft<B> | undefined): Verdict {
     const { handler, onVoid, epochs } = this.#options;
+    if (this.#unsure && record !== undefined) this.#ascertain(record);
     const { state, verdict } = foldRecord<B>(
       this.#fence,
       offset,
@@ -243,5 +290,13 @@ export class PartitionReader<B extends { readonly kind: string }> {
       handler.fold({ offset, body, accepted: verdict === 'accepted' }, verdict === 'accepted' ? draft : undefined);
     }
     return verdict;
+  }
+
+  /** An owner writes in its epoch only past a claim of it: a change of a higher one than is known here tells that retention took the claim. */
+  #ascertain({ fence, body }: { readonly fence: Fence; readonly body: B | ClaimBody }): void {
+    const { epoch, owner } = fence;
+    if (body.kind !== 'Claim' && epoch > this.#fence.epoch) this.#fence = { ...this.#fence, epoch, owner, given: true };
+    if (epoch === this.#fence.epoch && owner === this.#fence.owner && this.isSure(this.#fence.position, fence))
+      this.#unsure = false;
   }
 }

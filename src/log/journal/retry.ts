@@ -1,11 +1,9 @@
+import { backOff, type BackOff } from '../../core/back-off.js';
 import { InvariantError, StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 
-const RETRY_MS = { first: 10, most: 1000 };
-
-/** Milliseconds before the next try: doubles with each, and is random, so that two who contend do not go on in step. */
-export const backOff = (attempt: number): number =>
-  Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** attempt) * (0.5 + Math.random() / 2);
+/** Of what the log did not take, or did not answer. */
+export const LOG_BACK_OFF_MS: BackOff = { first: 10, last: 1000 };
 
 /** Failures of something that is tried again until it works: the first one is logged, and that it works again. */
 export class Retries {
@@ -25,7 +23,7 @@ export class Retries {
 
   /** Milliseconds to wait before the next try; 0 when the last one worked. */
   get delay(): number {
-    return this.#failures === 0 ? 0 : backOff(this.#failures - 1);
+    return this.#failures === 0 ? 0 : backOff(this.#failures - 1, LOG_BACK_OFF_MS);
   }
 
   failed(error: unknown, message: string): void {

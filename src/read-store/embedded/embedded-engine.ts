@@ -5,6 +5,7 @@ import { setPriority } from 'node:os';
 import { createInterface } from 'node:readline';
 import { join, resolve as resolvePath } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { backOff, type BackOff } from '../../core/back-off.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
@@ -39,7 +40,7 @@ export interface EmbeddedEngineOptions {
 const NICE = 10;
 const USER = 'statefold';
 const DATABASE = 'statefold';
-const BACKOFF_MS = { first: 250, last: 30_000 };
+const BACK_OFF_MS: BackOff = { first: 250, last: 30_000 };
 const HTTP_LIMITS = {
   queries: 4,
   reserved: 3,
@@ -209,7 +210,7 @@ export class EmbeddedEngine {
   #failed(reason: string): void {
     this.#lastError = reason;
     if (this.#state === 'READY' && Date.now() - this.#readyAt > 60_000) this.#failures = 0;
-    const wait = Math.min(BACKOFF_MS.last, BACKOFF_MS.first * 2 ** this.#failures++) * (0.75 + Math.random() / 2);
+    const wait = backOff(this.#failures++, BACK_OFF_MS);
     this.#to('BACKOFF');
     this.#options.logger.warn(
       { reason, directory: this.#options.directory, retryMs: Math.round(wait) },

@@ -216,6 +216,7 @@ export class HttpInterface {
     await this.#run(parameters, signal, async (path) => {
       const pipe = await ResultPipe.open(path);
       const sql = `${statement.body} INTO OUTFILE ${quoted(path)} TRUNCATE FORMAT ${format} ${statement.tail}`;
+      // oxlint-disable-next-line typescript/no-misused-promises -- finally waits for what it is given
       const running = this.#options.engine.run(sql, parameters, signal).finally(() => pipe.finish());
       // Awaited when the pipe is read to its end, which comes after.
       running.catch(() => undefined);

@@ -44,7 +44,7 @@ internal sealed class DeterminismAnalyzer
                 if (model.GetOperation(node) is { } code)
                 {
                     var member = MemberOf(node, model);
-                    values.InGetHashCode = member is IMethodSymbol { Name: "GetHashCode" };
+                    values.Enter(member, code);
                     shared.Enter(member);
                     Visit(code);
                 }
@@ -84,6 +84,14 @@ internal sealed class DeterminismAnalyzer
         if (type.BaseType is { } parent && !IsOwn(parent) && parent.InstanceConstructors.FirstOrDefault(c => c.Parameters.IsEmpty) is { } constructor)
         {
             Check(constructor, type.Locations.FirstOrDefault(), $"{type.Name} : {parent.Name}");
+        }
+
+        foreach (var inherited in type.Interfaces.Append(type.BaseType).OfType<INamedTypeSymbol>().Where(one => !IsOwn(one)))
+        {
+            if ((framework.OfType(inherited) ?? (Allowed.MayBeBase(inherited) ? null : Rule.Base)) is { IsError: true } rule)
+            {
+                breaches.Add(rule, type.Locations.FirstOrDefault(), $"{type.Name} : {inherited.Name}");
+            }
         }
 
         LookAtLayout(type);
@@ -132,47 +140,69 @@ internal sealed class DeterminismAnalyzer
 
     private void Look(IOperation operation)
     {
+        if (Operations.IsUnheardOf(operation.Kind))
+        {
+            breaches.Add(Rule.Unlisted, operation.Syntax.GetLocation(), Places.TextOf(operation.Syntax));
+        }
+
+        if (Operations.BindsLate(operation))
+        {
+            breaches.Add(Rule.Reflection, operation.Syntax.GetLocation(), "dynamic");
+        }
+
+        if (Operations.IsNative(operation))
+        {
+            breaches.Add(Rule.Native, operation.Syntax.GetLocation(), Places.TextOf(operation.Syntax));
+        }
+
         switch (operation)
         {
             // What is made here and now was told of already.
             case IInvocationOperation { Instance: IObjectCreationOperation { Constructor: { } constructor } } when framework.Of(constructor) is not null:
+                return;
+            // A lambda becomes a tree of its code without an operation that says so.
+            case IConversionOperation { Type: INamedTypeSymbol { ContainingNamespace: { } space } made } when space.ToDisplayString() == "System.Linq.Expressions":
+                breaches.Add(Rule.Trees, operation.Syntax.GetLocation(), $"{made.Name}<…>");
                 break;
-            case IInvocationOperation call:
-                Check(call.TargetMethod, operation.Syntax);
+            // Its enumerator is called without a name, often by an interface that is fine.
+            case ISpreadOperation { Operand: var spread }:
+                LookAtEnumerated(spread);
                 break;
-            case IObjectCreationOperation { Constructor: { } constructor }:
-                Check(constructor, operation.Syntax);
-                break;
-            case IPropertyReferenceOperation { Property: var property }:
-                Check(property, operation.Syntax);
-                break;
-            case IFieldReferenceOperation { Field: var field }:
-                Check(field, operation.Syntax);
-                break;
-            case IEventReferenceOperation { Event: var raised }:
-                Check(raised, operation.Syntax);
-                break;
-            case IMethodReferenceOperation { Method: var method }:
-                Check(method, operation.Syntax);
+            case IForEachLoopOperation { IsAsynchronous: false, Collection: var collection }:
+                LookAtEnumerated(collection);
                 break;
             case IAwaitOperation or IForEachLoopOperation { IsAsynchronous: true } or IUsingOperation { IsAsynchronous: true } or IUsingDeclarationOperation { IsAsynchronous: true }:
                 breaches.Add(Rule.Async, operation.Syntax.GetFirstToken().GetLocation(), "await");
-                break;
+                return;
             case ILocalFunctionOperation { Symbol: { IsExtern: true } function }:
                 breaches.Add(Rule.Native, function.Locations.FirstOrDefault(), function.Name);
                 break;
             case ILockOperation:
                 breaches.Add(Rule.Locks, operation.Syntax.GetFirstToken().GetLocation(), "lock");
                 break;
-            case IDynamicInvocationOperation or IDynamicMemberReferenceOperation or IDynamicObjectCreationOperation or IDynamicIndexerAccessOperation:
-                breaches.Add(Rule.Reflection, operation.Syntax.GetLocation(), "dynamic");
-                break;
+        }
+
+        foreach (var member in Operations.MembersOf(operation))
+        {
+            if (member is not null)
+            {
+                Check(member, operation.Syntax);
+            }
+        }
+    }
+
+    private void LookAtEnumerated(IOperation collection)
+    {
+        if (Values.Unwrapped(collection) is { Type: INamedTypeSymbol type } given && !IsOwn(type) && framework.OfType(type) is { } rule)
+        {
+            breaches.Add(rule, Places.Of(given.Syntax), $"foreach over {type.Name}");
         }
     }
 
     private void Check(ISymbol member, SyntaxNode syntax)
     {
-        if (!breaches.Full && !IsOwn(member) && framework.Of(member) is not null && !IsInNameOf(syntax))
+        // An operator of the language itself (`1 + 2`) is no type's, nor is a function pointer's call.
+        if (member.ContainingType is not null && !breaches.Full && !IsOwn(member) && framework.Of(member) is not null && !IsInNameOf(syntax))
         {
             Check(member, Places.Of(syntax), Name(member));
         }
@@ -187,7 +217,7 @@ internal sealed class DeterminismAnalyzer
 
         if (rule != Rule.HashCode || !values.InGetHashCode)
         {
-            breaches.Add(rule, place, subject);
+            breaches.Add(rule == Rule.HashCode ? values.Hash : rule, place, subject);
         }
     }
 

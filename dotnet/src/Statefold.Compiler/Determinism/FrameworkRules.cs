@@ -31,6 +31,21 @@ internal sealed class FrameworkRules
         ["System.Environment.TickCount64"] = Rule.Clock,
         ["System.Threading.CancellationTokenSource.CancelAfter"] = Rule.Clock,
 
+        ["System.Convert.ToDateTime"] = Rule.Today,
+        ["System.IConvertible.ToDateTime"] = Rule.Today,
+        ["System.Xml.XmlConvert.ToDateTime"] = Rule.Today,
+        ["System.Xml.XmlConvert.ToDateTimeOffset"] = Rule.Today,
+        ["System.Xml.XmlReader.ReadContentAsDateTime"] = Rule.Today,
+        ["System.Xml.XmlReader.ReadContentAsDateTimeOffset"] = Rule.Today,
+        ["System.Xml.XmlReader.ReadElementContentAsDateTime"] = Rule.Today,
+        ["System.Xml.XmlReader.ReadContentAs"] = Rule.Today,
+        ["System.Xml.XmlReader.ReadElementContentAs"] = Rule.Today,
+        ["System.Xml.XPath.XPathItem.ValueAs"] = Rule.Today,
+        ["System.Xml.XPath.XPathItem.ValueAsDateTime"] = Rule.Today,
+        ["System.Xml.XPath.XPathNavigator.ValueAs"] = Rule.Today,
+        ["System.Xml.XPath.XPathNavigator.ValueAsDateTime"] = Rule.Today,
+
+        ["System.Linq.Enumerable.Shuffle"] = Rule.Randomness,
         ["System.Random.Shared"] = Rule.Randomness,
         ["System.Security.Cryptography.RandomNumberGenerator"] = Rule.Randomness,
         ["System.Security.Cryptography.SymmetricAlgorithm.GenerateKey"] = Rule.Randomness,
@@ -78,6 +93,23 @@ internal sealed class FrameworkRules
         ["System.TimeZoneInfo.GetSystemTimeZones"] = Rule.Environment,
         ["System.TimeZoneInfo.ConvertTimeBySystemTimeZoneId"] = Rule.Environment,
 
+        // What one aggregate's fold leaves in them another one's finds.
+        ["System.String.Intern"] = Rule.FrameworkState,
+        ["System.String.IsInterned"] = Rule.FrameworkState,
+        ["System.Text.Encoding.RegisterProvider"] = Rule.FrameworkState,
+        ["System.Threading.Monitor.IsEntered"] = Rule.FrameworkState,
+        ["System.Threading.Monitor.LockContentionCount"] = Rule.Environment,
+        ["System.Threading.Lock.IsHeldByCurrentThread"] = Rule.FrameworkState,
+        ["System.Threading.SpinLock.IsHeld"] = Rule.FrameworkState,
+        ["System.Threading.SpinLock.IsHeldByCurrentThread"] = Rule.FrameworkState,
+        ["System.Threading.SemaphoreSlim.CurrentCount"] = Rule.FrameworkState,
+        ["System.Runtime.CompilerServices.DefaultInterpolatedStringHandler.Text"] = Rule.Environment,
+        ["System.Runtime.CompilerServices.DefaultInterpolatedStringHandler.Clear"] = Rule.Environment,
+        ["System.Globalization.CultureInfo.InstalledUICulture"] = Rule.Environment,
+        ["System.Text.Encoding.Default"] = Rule.Environment,
+        ["System.Numerics.Vector`1.Count"] = Rule.Hardware,
+
+        ["System.Threading.Monitor.Wait"] = Rule.Async,
         ["System.Threading.Tasks.Task.Run"] = Rule.Threads,
         ["System.Threading.Tasks.Task.Start"] = Rule.Threads,
         ["System.Threading.Tasks.Task.Delay"] = Rule.Threads,
@@ -98,13 +130,27 @@ internal sealed class FrameworkRules
         ["System.Type.GetType"] = Rule.Loading,
         ["System.Reflection.Assembly"] = Rule.Loading,
         ["System.Reflection.Module"] = Rule.Loading,
-        ["System.Linq.Expressions.LambdaExpression.Compile"] = Rule.Loading,
-        ["System.Linq.Expressions.Expression`1.Compile"] = Rule.Loading,
         ["System.Activator.CreateInstanceFrom"] = Rule.Loading,
         ["System.Type.GetTypeFromProgID"] = Rule.Loading,
         ["System.Type.GetTypeFromCLSID"] = Rule.Loading,
         ["System.Reflection.DispatchProxy"] = Rule.Loading,
         ["System.Xml.Serialization.XmlSerializer"] = Rule.Loading,
+        ["System.Linq.EnumerableExecutor"] = Rule.Trees,
+        ["System.Linq.EnumerableExecutor`1"] = Rule.Trees,
+        ["System.Linq.EnumerableQuery"] = Rule.Trees,
+        ["System.Linq.EnumerableQuery`1"] = Rule.Trees,
+        ["System.Linq.IOrderedQueryable"] = Rule.Trees,
+        ["System.Linq.IOrderedQueryable`1"] = Rule.Trees,
+        ["System.Linq.IQueryProvider"] = Rule.Trees,
+        ["System.Linq.IQueryable"] = Rule.Trees,
+        ["System.Linq.IQueryable`1"] = Rule.Trees,
+        ["System.Linq.Queryable"] = Rule.Trees,
+        ["System.Linq.AsyncEnumerable"] = Rule.Threads,
+        ["System.Text.Json.JsonSerializerOptions.GetTypeInfo"] = Rule.RunTimeType,
+        ["System.Text.Json.JsonSerializerOptions.TryGetTypeInfo"] = Rule.RunTimeType,
+        ["System.Text.Json.JsonSerializerOptions.TypeInfoResolver"] = Rule.RunTimeType,
+        ["System.Text.Json.JsonSerializerOptions.TypeInfoResolverChain"] = Rule.RunTimeType,
+        ["System.Text.Json.Serialization.JsonSerializerContext"] = Rule.RunTimeType,
         ["System.Activator"] = Rule.Reflection,
         ["System.Reflection.IReflect"] = Rule.Reflection,
         ["System.Reflection.EventInfo.AddEventHandler"] = Rule.Reflection,
@@ -211,6 +257,9 @@ internal sealed class FrameworkRules
         ("System.Timers", Rule.Threads),
         ("System.Threading.Channels", Rule.Threads),
         ("System.Threading.Tasks.Dataflow", Rule.Threads),
+        ("System.Linq.Expressions", Rule.Trees),
+        ("System.Text.Json.Serialization.Metadata", Rule.RunTimeType),
+        ("System.Text.Json.Schema", Rule.RunTimeType),
         ("System.Reflection.Emit", Rule.Loading),
         ("System.Runtime.Loader", Rule.Loading),
         ("System.Reflection.Metadata", Rule.Loading),
@@ -259,7 +308,7 @@ internal sealed class FrameworkRules
         }
 
         return Members.GetValueOrDefault(full) ?? Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfConstructor(member, name)
-            ?? OfKind(member, type, name) ?? OfParameters(member, type) ?? OfNamespace(type, name) ?? (Allowed.Has(type) ? null : Rule.Unlisted);
+            ?? OfKind(member, type, name, accessed) ?? OfNamespace(type) ?? OfTask(member, name, accessed) ?? OfParameters(member, type) ?? (Allowed.Has(type) ? null : Rule.Unlisted);
     }
 
     /// <summary>The rule that <paramref name="type"/> breaks as a type argument, or where JSON is read into it.</summary>
@@ -275,7 +324,7 @@ internal sealed class FrameworkRules
         {
             var name = NameOf(definition);
             knownTypes[definition] = rule = Fine.Contains(name) ? null
-                : Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfNamespace(definition, name) ?? (Allowed.Has(definition) ? null : Rule.Unlisted);
+                : Members.GetValueOrDefault(name) ?? Types.GetValueOrDefault(name) ?? OfNamespace(definition) ?? (Allowed.Has(definition) ? null : Rule.Unlisted);
         }
 
         return rule;
@@ -296,27 +345,94 @@ internal sealed class FrameworkRules
             // A key or a salt that it is not given it draws.
             _ when constructor.Parameters.IsEmpty && type.StartsWith("System.Security.Cryptography.HMAC", StringComparison.Ordinal) => Rule.Randomness,
             "System.Security.Cryptography.Rfc2898DeriveBytes" when constructor.Parameters.Any(p => p.Name == "saltSize") => Rule.Randomness,
+            // They take the last error of the system that any code of the process met.
+            "System.ComponentModel.Win32Exception" or "System.Net.Sockets.SocketException" or "System.Net.NetworkInformation.NetworkInformationException"
+                when constructor.Parameters is not [{ Type.SpecialType: SpecialType.System_Int32 }, ..] => Rule.Stack,
             "System.Security.Cryptography.RSACryptoServiceProvider" or "System.Security.Cryptography.RSAOpenSsl" => Rule.Randomness,
             _ => null,
         };
     }
 
-    private static Rule? OfKind(ISymbol member, INamedTypeSymbol type, string name)
+    // Of a task or what is one soon: what looks at it, or makes one that is done. All else starts or waits for something.
+    private static readonly HashSet<string> TaskTypes =
+    [
+        "System.Threading.Tasks.Task", "System.Threading.Tasks.Task`1", "System.Threading.Tasks.ValueTask", "System.Threading.Tasks.ValueTask`1",
+        "System.Threading.Tasks.TaskCompletionSource", "System.Threading.Tasks.TaskCompletionSource`1",
+    ];
+
+    private static readonly HashSet<string> FineOfTasks =
+    [
+        "FromResult", "FromException", "FromCanceled", "CompletedTask", "Result", "IsCompleted", "IsCompletedSuccessfully", "IsFaulted", "IsCanceled", "Exception", "Status", "GetAwaiter", "AsTask",
+        "Preserve", "ConfigureAwait", "Factory", "SetResult", "TrySetResult", "SetException", "TrySetException", "SetCanceled", "TrySetCanceled", "SetFromTask", "TrySetFromTask", "Task",
+        "Dispose", "Equals", "GetHashCode", "ToString", "op_Equality", "op_Inequality",
+    ];
+
+    private static readonly HashSet<string> Awaited =
+    [
+        .. TaskTypes, "System.Collections.Generic.IAsyncEnumerable`1", "System.Collections.Generic.IAsyncEnumerator`1", "System.Runtime.CompilerServices.ConfiguredCancelableAsyncEnumerable`1",
+    ];
+
+    /// <summary>What the framework does asynchronously it does on threads of its pool, with the streams and callbacks that it is given.</summary>
+    private static Rule? OfTask(ISymbol member, string type, string accessed)
     {
-        if (member is not IMethodSymbol { IsStatic: true } method)
+        if (TaskTypes.Contains(type))
+        {
+            var makes = member is IMethodSymbol { MethodKind: MethodKind.Constructor } && type is not ("System.Threading.Tasks.Task" or "System.Threading.Tasks.Task`1");
+            return makes || FineOfTasks.Contains(accessed) ? null : accessed is "Wait" or "WaitAll" ? Rule.Async : Rule.Threads;
+        }
+
+        var given = member switch
+        {
+            IMethodSymbol method => method.ReturnType,
+            IPropertySymbol property => property.Type,
+            _ => null,
+        };
+        return (member is IMethodSymbol && accessed.EndsWith("Async", StringComparison.Ordinal)) || (given is INamedTypeSymbol named && Awaited.Contains(NameOf(named))) ? Rule.Threads : null;
+    }
+
+    private static readonly HashSet<string> FineOfDebug = ["Assert", "Print", "Write", "WriteIf", "WriteLine", "WriteLineIf"];
+
+    private static Rule? OfKind(ISymbol member, INamedTypeSymbol type, string name, string accessed)
+    {
+        var space = type.ContainingNamespace.ToDisplayString();
+        if (space is "System" or "System.Numerics" or "System.Runtime.Intrinsics" && (accessed.EndsWith("Estimate", StringComparison.Ordinal) || accessed is "IsHardwareAccelerated" or "IsSupported"))
+        {
+            return Rule.Hardware;
+        }
+
+        if (accessed is "StackTrace" or "TargetSite" or "ToString" && Allowed.IsException(type))
+        {
+            return Rule.Stack;
+        }
+
+        if (name == "System.Diagnostics.Debug" && !FineOfDebug.Contains(accessed))
+        {
+            return accessed is "Fail" ? Rule.Console : Rule.FrameworkState;
+        }
+
+        if (member is not IMethodSymbol method)
         {
             return null;
         }
 
-        // Vector128.LoadUnsafe and its like read and write at any distance from what they are given.
-        if (method.Name.EndsWith("Unsafe", StringComparison.Ordinal) && type.ContainingNamespace.ToDisplayString() is "System.Runtime.Intrinsics" or "System.Numerics")
+        if (name == "System.Text.RegularExpressions.Regex" && method.Parameters.Any(p => NameOfType(p.Type) == "System.TimeSpan"))
         {
-            return Rule.Native;
+            return Rule.Patience;
         }
 
-        // A tree that is put together names any method; one that the compiler makes of a lambda has only calls that are looked at.
-        return name == "System.Linq.Expressions.Expression" ? Rule.Loading : null;
+        // `(DateTime)element` parses its text.
+        if (method.MethodKind == MethodKind.Conversion && space == "System.Xml.Linq" && IsDate(method.ReturnType))
+        {
+            return Rule.Today;
+        }
+
+        // Vector128.LoadUnsafe and its like read and write at any distance from what they are given.
+        return method.IsStatic && accessed.EndsWith("Unsafe", StringComparison.Ordinal) && space is "System.Runtime.Intrinsics" or "System.Numerics" ? Rule.Native : null;
     }
+
+    /// <summary>A type whose values are read from text with today's date where that has none.</summary>
+    public static bool IsDate(ITypeSymbol? type) => type is INamedTypeSymbol named
+        && (NameOf(named) is "System.DateTime" or "System.DateTimeOffset" or "System.DateOnly" || (named.OriginalDefinition.SpecialType == SpecialType.System_Nullable_T && IsDate(named.TypeArguments[0])));
 
     private static Rule? OfParameters(ISymbol member, INamedTypeSymbol type)
     {
@@ -335,7 +451,6 @@ internal sealed class FrameworkRules
 
         // Begun here, and done on a thread of the pool.
         return method.Parameters.Any(p => NameOfType(p.Type) == "System.AsyncCallback")
-            || (space.StartsWith("System.IO", StringComparison.Ordinal) && method.Name.EndsWith("Async", StringComparison.Ordinal))
             || (space == "System.Runtime.CompilerServices" && method.Name is "OnCompleted" or "UnsafeOnCompleted")
                 ? Rule.Threads
                 : null;
@@ -343,16 +458,16 @@ internal sealed class FrameworkRules
 
     private static string? NameOfType(ITypeSymbol type) => type is INamedTypeSymbol named ? NameOf(named) : null;
 
-    private static Rule? OfNamespace(INamedTypeSymbol type, string name)
+    private static Rule? OfNamespace(INamedTypeSymbol type)
     {
         var space = type.ContainingNamespace.ToDisplayString();
         // Threads, their pools, timers, handles to wait on, thread-local values.
-        if (space == "System.Threading" && type.TypeKind is TypeKind.Class or TypeKind.Struct && !name.EndsWith("Exception", StringComparison.Ordinal))
+        if (space == "System.Threading" && type.TypeKind is TypeKind.Class or TypeKind.Struct && !Allowed.IsException(type))
         {
             return Rule.Threads;
         }
 
-        return name.EndsWith("Exception", StringComparison.Ordinal) ? null : Namespaces.FirstOrDefault(n => space == n.Namespace || space.StartsWith($"{n.Namespace}.", StringComparison.Ordinal)).Rule;
+        return Allowed.IsException(type) ? null : Namespaces.FirstOrDefault(n => space == n.Namespace || space.StartsWith($"{n.Namespace}.", StringComparison.Ordinal)).Rule;
     }
 
     /// <summary>As in metadata: <c>System.Collections.Generic.List`1</c>.</summary>

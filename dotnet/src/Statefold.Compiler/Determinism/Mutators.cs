@@ -21,6 +21,8 @@ internal static class Mutators
         return ChangesFirstArgument(method) || FrameworkRules.NameOf(type) switch
         {
             "System.Random" => method.Name.StartsWith("Next", StringComparison.Ordinal) || method.Name is "Shuffle" or "GetItems" or "GetString",
+            // Its count is a number that outlives the fold.
+            "System.Threading.SemaphoreSlim" => method.Name is "Wait" or "Release",
             "System.Text.StringBuilder" or "System.Array" => Names.Contains(method.Name),
             _ => type.ContainingNamespace.ToDisplayString() is var space
                 && (space is "System.Collections" or "System.Collections.Generic" or "System.Collections.Concurrent" or "System.Collections.ObjectModel" or "System.Collections.Specialized"

@@ -31,6 +31,61 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
 
     public static readonly Rule Unlisted = Error("SF1023", "is not on the list of what a fold may use of .NET", "Write it with types that are on the list, or do it before the append and put the result into the event");
 
+    // Of the same codes, where another sentence helps more.
+
+    public static readonly Rule Today = Clock with
+    {
+        Reason = "takes the date of today, or its year, where the text has none",
+        Instead = "Use ParseExact with a constant format that has the year (\"O\", \"yyyy-MM-dd\"), or read the value with DataAs or GetDateTime, which take ISO 8601 alone",
+    };
+
+    /// <summary>What the text is nobody knows before it is read: most have a date, and the code is what many write.</summary>
+    public static readonly Rule TodayPerhaps = CultureFormat with { Reason = Today.Reason, Instead = Today.Instead };
+
+    public static readonly Rule Patience = Clock with
+    {
+        Reason = "gives up after a time, which is sooner or later on another machine",
+        Instead = "Leave the timeout out: an event has a deadline anyway; RegexOptions.NonBacktracking is linear in the text",
+    };
+
+    public static readonly Rule Trees = Loading with
+    {
+        Reason = "makes a tree of code, which is put together and run at run time",
+        Instead = "Take a delegate (Func<…>), and use the methods of Enumerable on the collection itself",
+    };
+
+    public static readonly Rule RunTimeType = Reflection with
+    {
+        Reason = "reads or writes JSON by a type that is known at run time only, where these checks can't follow",
+        Instead = "Name the type: Deserialize<T>(…), Serialize<T>(…), or typeof(T)",
+    };
+
+    public static readonly Rule Stack = Environment with
+    {
+        Reason = "tells of the stack, which depends on what the runtime has compiled so far, or of the last error of the system",
+        Instead = "Use the Message of the exception, and its type",
+    };
+
+    public static readonly Rule Hardware = Environment with
+    {
+        Reason = "is another on another processor",
+        Instead = "Use the operation that is exact on all of them (1 / x, Math.Sqrt, a loop)",
+    };
+
+    public static readonly Rule FrameworkState = StaticContent with { Reason = "changes what all code of the process shares, and is lost with the process" };
+
+    public static readonly Rule LeakedHash = HashCode with
+    {
+        Reason = "gives a number that is another in every process, and this GetHashCode() does more with it than return it",
+        Instead = "Let GetHashCode() only combine and return hash codes (HashCode.Combine), and keep them nowhere",
+    };
+
+    public static readonly Rule Base = Unlisted with
+    {
+        Reason = "derives from or implements a type that a fold may not make its own kind of",
+        Instead = "Use the type as it is, or hold an object of it in a class of yours; what may be derived from is on the second list",
+    };
+
     private static readonly Rule[] Table =
     [
         Clock, Randomness, NewId, Files, Console, Network, Processes, Environment, Threads, Async, Locks, Native, Loading, Reflection,

@@ -171,6 +171,13 @@ internal sealed class SharedState(CSharpCompilation compilation, Breaches breach
 
     private void Write(IOperation target)
     {
+        // Of the framework's own: a setting that all code of the process shares.
+        if (target is IMemberReferenceOperation { Instance: null, Member: { IsStatic: true } shared } && !SymbolEqualityComparer.Default.Equals(shared.ContainingAssembly, compilation.Assembly))
+        {
+            breaches.Add(Rule.FrameworkState, target.Syntax.GetLocation(), Places.TextOf(target.Syntax));
+            return;
+        }
+
         var root = RootOf(target);
         if (root.Owner == Owner.This && root.Path)
         {

@@ -76,6 +76,11 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
     {
         for (var i = 0; i < arguments.Count && !breaches.Full; i++)
         {
+            if (FrameworkRules.IsDate(arguments[i]) && parameters[i].ConstraintTypes.Any(IsParsable))
+            {
+                breaches.Add(Rule.Today, Places.Of(syntax), $"{subject}<{arguments[i].Name}>");
+            }
+
             Tell((reads ? Deep(arguments[i]) : OfType(arguments[i])) ?? (parameters[i].HasConstructorConstraint ? Made(arguments[i]) : null), syntax, subject);
         }
     }
@@ -143,16 +148,29 @@ internal sealed class TypesInUse(Compilation compilation, FrameworkRules framewo
         INamedTypeSymbol named when IsOwn(named) || named.IsAnonymousType =>
         [
             .. named.TypeArguments,
+            .. NamedByAttributes(named),
             .. named.GetMembers().OfType<IPropertySymbol>().Where(IsRead).Select(p => p.Type),
             .. named.GetMembers().OfType<IFieldSymbol>().Where(IsRead).Select(f => f.Type),
-            .. named.InstanceConstructors.Where(c => c.DeclaredAccessibility == Accessibility.Public && !IsCopy(c)).SelectMany(c => c.Parameters).Select(p => p.Type),
+            .. named.InstanceConstructors.Where(c => IsCalled(c) && !IsCopy(c)).SelectMany(c => c.Parameters).Select(p => p.Type),
             .. named.BaseType is { } parent && IsOwn(parent) ? [parent] : Array.Empty<ITypeSymbol>(),
         ],
         INamedTypeSymbol named => named.TypeArguments,
         _ => [],
     };
 
-    private static bool IsRead(ISymbol member) => !member.IsStatic && !member.IsImplicitlyDeclared && member.DeclaredAccessibility == Accessibility.Public;
+    private static bool IsRead(ISymbol member) =>
+        !member.IsStatic && !member.IsImplicitlyDeclared && (member.DeclaredAccessibility == Accessibility.Public || HasAttribute(member, "JsonIncludeAttribute"));
+
+    private static bool IsCalled(IMethodSymbol constructor) => constructor.DeclaredAccessibility == Accessibility.Public || HasAttribute(constructor, "JsonConstructorAttribute");
+
+    /// <summary>What JSON may be read into instead of it: <c>[JsonDerivedType(typeof(Circle))]</c>.</summary>
+    private static IEnumerable<ITypeSymbol> NamedByAttributes(ISymbol type) =>
+        type.GetAttributes().SelectMany(a => a.ConstructorArguments).Where(a => a.Kind == TypedConstantKind.Type).Select(a => a.Value).OfType<ITypeSymbol>();
+
+    private static bool HasAttribute(ISymbol member, string name) => member.GetAttributes().Any(a => a.AttributeClass?.Name == name);
+
+    /// <summary>Generic code parses by it: <c>T.Parse(text, provider)</c>.</summary>
+    private static bool IsParsable(ITypeSymbol constraint) => constraint.AllInterfaces.Append(constraint).Any(one => one.Name is "IParsable" or "ISpanParsable" or "IUtf8SpanParsable");
 
     private static bool IsCopy(IMethodSymbol constructor) => constructor.Parameters is [{ Type: var only }] && SymbolEqualityComparer.Default.Equals(only, constructor.ContainingType);
 }

@@ -1,0 +1,251 @@
+import { isRefused, UnexpectedAnswerError } from './errors.js';
+import { Producer, type ProducerOptions } from './producer.js';
+import { Subscription, type SubscribeOptions } from './subscription.js';
+import { parsed, Transport, type TransportOptions } from './transport.js';
+import { OPERATIONS, type Event, type OperationId, type Operations } from './wire.js';
+
+export interface CallOptions {
+  /** Ends the call: it rejects with the signal's reason. What was sent may be done all the same. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long one attempt may take, milliseconds. */
+  readonly timeoutMs?: number | undefined;
+  /** Names an append, so that it is stored once however often it is sent. Made for each append unless given. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/** Path, query and body of an operation, those that it has. */
+export type Asked<O extends OperationId> = CallOptions &
+  (Operations[O]['path'] extends undefined
+    ? { readonly path?: undefined }
+    : { readonly path: Readonly<Record<keyof Operations[O]['path'], string>> }) &
+  (Operations[O]['query'] extends undefined
+    ? { readonly query?: undefined }
+    : { readonly query?: Operations[O]['query'] | undefined }) &
+  (undefined extends Operations[O]['body']
+    ? { readonly body?: Operations[O]['body'] }
+    : { readonly body: Operations[O]['body'] });
+
+export type AppendBody = Operations['appendEvent']['body'];
+export type BatchBody = Operations['appendBatch']['body'];
+export type NewEvent = BatchBody['events'][number];
+export type Appended = Operations['appendEvent']['answer'];
+export type BatchAppended = Operations['appendBatch']['answer'];
+
+/** What a decision is made on. */
+export interface Loaded<S> {
+  /** 0: the aggregate isn't there yet. */
+  readonly version: number;
+  /** What the bound reducer made of the events; null where there are none, or it gave none. Undefined with `load: 'events'`. */
+  readonly state: S | null | undefined;
+  /** All of them, with `load: 'events'`. */
+  readonly events: readonly Event[];
+}
+
+export interface DecideOptions extends CallOptions {
+  /** `state`: of the bound reducer; `events`: all events, without a reducer. */
+  readonly load?: 'state' | 'events';
+  /** The text before the first `-` of the id unless given. */
+  readonly aggregateType?: string;
+  /** How often it is decided in all, when others append meanwhile. */
+  readonly attempts?: number;
+  /** Of all events of the decision. */
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+const DECISIONS = 10;
+const APPENDS: ReadonlySet<OperationId> = new Set<OperationId>(['appendEvent', 'appendBatch']);
+const SAFE = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
+
+/** One tenant of a Statefold service. Every method rejects with a `ClientError`, or the reason of its signal. */
+export class StatefoldClient {
+  readonly transport: Transport;
+
+  constructor(options: TransportOptions) {
+    this.transport = new Transport(options);
+  }
+
+  /**
+   * Any operation of the interface, by its name there, with the types of the service's own table. Reads, `PUT`, `DELETE` and appends are sent
+   * again where no answer came, or one that says so; other changes are not.
+   */
+  async request<O extends OperationId>(
+    operation: O,
+    ...[asked]: Record<never, never> extends Asked<O> ? [asked?: Asked<O>] : [asked: Asked<O>]
+  ): Promise<Operations[O]['answer']> {
+    const {
+      path: parameters,
+      query,
+      body,
+      signal,
+      timeoutMs,
+      idempotencyKey,
+    } = (asked ?? {}) as CallOptions & {
+      readonly path?: Readonly<Record<string, string>>;
+      readonly query?: Readonly<Record<string, unknown>>;
+      readonly body?: unknown;
+    };
+    const { method, path, key } = OPERATIONS[operation];
+    const isAppend = APPENDS.has(operation);
+    const { status, text, headers } = await this.transport.send({
+      method,
+      path: pathOf(path, parameters) + queryOf(query),
+      key,
+      body: body === undefined || typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body),
+      headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? crypto.randomUUID() } : undefined,
+      repeatable: isAppend || SAFE.has(method),
+      signal,
+      timeoutMs,
+    });
+    if (text === '') return undefined;
+    if (!/[/+]json/.test(headers.get('content-type') ?? '')) return text;
+    const answer = parsed(text);
+    if (answer === undefined) throw new UnexpectedAnswerError(this.transport.url, status, 'something that is not JSON');
+    return answer as Operations[O]['answer'];
+  }
+
+  /** Appends one event. It is stored once, however often it had to be sent. */
+  append(event: AppendBody, options: CallOptions = {}): Promise<Appended> {
+    return this.request('appendEvent', { ...options, body: event });
+  }
+
+  /** Appends several events to one aggregate, all or none. They are stored once, however often they had to be sent. */
+  appendBatch(batch: BatchBody, options: CallOptions = {}): Promise<BatchAppended> {
+    return this.request('appendBatch', { ...options, body: batch });
+  }
+
+  /** Events of an aggregate, page by page as they are asked for; none where it isn't there. */
+  async *events(
+    aggregateId: string,
+    query: Operations['listEvents']['query'] = {},
+    options: Omit<CallOptions, 'idempotencyKey'> = {},
+  ): AsyncGenerator<Event, void, undefined> {
+    const backward = query?.direction === 'backward';
+    let left = query?.limit ?? Infinity;
+    let asked = { ...query };
+    for (;;) {
+      let page: Operations['listEvents']['answer'];
+      try {
+        const limit = Math.min(left, EVENTS_PAGE);
+        page = await this.request('listEvents', { ...options, path: { aggregateId }, query: { ...asked, limit } });
+      } catch (error) {
+        if (isRefused(error, 'NOT_FOUND')) return;
+        throw error;
+      }
+      yield* page.events;
+      left -= page.events.length;
+      if (page.nextVersion === undefined || left <= 0) return;
+      asked = { ...asked, [backward ? 'toVersion' : 'fromVersion']: page.nextVersion };
+    }
+  }
+
+  /** The state that the bound reducer made of the aggregate; version 0 and null where it isn't there. @throws RefusedError NO_REDUCER_BOUND */
+  async state<S = unknown>(
+    aggregateId: string,
+    { aggregateType = typeOf(aggregateId), ...options }: CallOptions & { readonly aggregateType?: string } = {},
+  ): Promise<{ readonly version: number; readonly state: S | null }> {
+    try {
+      const { version, state } = await this.request('getAggregateState', {
+        ...options,
+        path: { type: aggregateType, id: aggregateId },
+      });
+      return { version, state: state as S | null };
+    } catch (error) {
+      if (isRefused(error, 'NOT_FOUND')) return { version: 0, state: null };
+      throw error;
+    }
+  }
+
+  /**
+   * Loads an aggregate, has it decided what happens, and appends that at exactly the version that was loaded. When another one has
+   * appended meanwhile it is loaded and decided anew: so `decide` is called once or more, and should do nothing else. Gives the answer of the
+   * append, or undefined where nothing was decided.
+   * @throws what `decide` throws; RefusedError VERSION_CONFLICT when others were first each time
+   */
+  async decide<S = unknown>(
+    aggregateId: string,
+    decide: (loaded: Loaded<S>) => readonly NewEvent[] | undefined | Promise<readonly NewEvent[] | undefined>,
+    options: DecideOptions = {},
+  ): Promise<BatchAppended | undefined> {
+    const {
+      load = 'state',
+      attempts = DECISIONS,
+      aggregateType,
+      correlationId,
+      causationId,
+      metadata,
+      ...call
+    } = options;
+    for (let attempt = 1; ; attempt++) {
+      const loaded = await this.#load<S>(aggregateId, load, aggregateType, call);
+      const events = await decide(loaded);
+      if (events === undefined || events.length === 0) return undefined;
+      try {
+        return await this.appendBatch(
+          {
+            aggregateId,
+            events,
+            expectedVersion: loaded.version,
+            ...(aggregateType === undefined ? {} : { aggregateType }),
+            ...(correlationId === undefined ? {} : { correlationId }),
+            ...(causationId === undefined ? {} : { causationId }),
+            ...(metadata === undefined ? {} : { metadata }),
+          },
+          call,
+        );
+      } catch (error) {
+        if (attempt >= attempts || !isRefused(error, 'VERSION_CONFLICT')) throw error;
+      }
+    }
+  }
+
+  async #load<S>(
+    aggregateId: string,
+    load: 'state' | 'events',
+    aggregateType: string | undefined,
+    { signal, timeoutMs }: CallOptions,
+  ): Promise<Loaded<S>> {
+    const options = { signal, timeoutMs };
+    if (load === 'state') {
+      const type = aggregateType === undefined ? {} : { aggregateType };
+      return { ...(await this.state<S>(aggregateId, { ...options, ...type })), events: [] };
+    }
+    const events: Event[] = [];
+    for await (const event of this.events(aggregateId, {}, options)) events.push(event);
+    return { version: events.at(-1)?.version ?? 0, state: undefined, events };
+  }
+
+  /** A producer of many events: see there. */
+  producer(options: ProducerOptions = {}): Producer {
+    return new Producer(this.transport, options);
+  }
+
+  /** The changes of a projection, for ever: see there. */
+  subscribe<S = unknown>(projectionId: string, options: SubscribeOptions = {}): Subscription<S> {
+    return new Subscription<S>(this.transport, projectionId, options);
+  }
+}
+
+const EVENTS_PAGE = 1_000;
+
+/** The aggregate type that the service infers from an id. */
+export const typeOf = (aggregateId: string): string => aggregateId.split('-', 1)[0] ?? aggregateId;
+
+function pathOf(path: string, parameters: Readonly<Record<string, string>> = {}): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = parameters[name];
+    if (value === undefined || value === '') throw new TypeError(`the path ${path} needs ${name}`);
+    return encodeURIComponent(value);
+  });
+}
+
+function queryOf(query: Readonly<Record<string, unknown>> = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue;
+    for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) search.append(name, String(one));
+  }
+  const text = search.toString();
+  return text === '' ? '' : `?${text}`;
+}

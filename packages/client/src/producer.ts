@@ -1,0 +1,225 @@
+import { ClosedError, RefusedError, UnexpectedAnswerError, type ClientError } from './errors.js';
+import { backOff, pause } from './pause.js';
+import { parsed, type Transport } from './transport.js';
+import type { BulkAnswer, BulkLine, Problem } from './wire.js';
+
+export interface ProducerOptions {
+  /** Events that are taken and not stored, at most: `append` waits past it. */
+  readonly mostPending?: number;
+  /** Events of one request, at most. */
+  readonly mostLines?: number;
+  /** Bytes of one request, about. */
+  readonly mostBytes?: number;
+  /** How often an event is sent in all before it is given up. */
+  readonly attempts?: number;
+  readonly firstDelayMs?: number;
+  readonly mostDelayMs?: number;
+  /** Ends it: what is not stored rejects with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Where an event was stored. */
+export interface Produced {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly version: number;
+  readonly timestamp: string;
+}
+
+export interface Sending {
+  /** Settles when the event is stored, or refused for good. */
+  readonly stored: Promise<Produced>;
+}
+
+interface Pending {
+  readonly aggregateId: string;
+  readonly line: string;
+  attempts: number;
+  readonly resolve: (produced: Produced) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const DEFAULTS = {
+  mostPending: 10_000,
+  mostLines: 1_000,
+  mostBytes: 1024 * 1024,
+  attempts: 10,
+  firstDelayMs: 100,
+  mostDelayMs: 5_000,
+};
+
+/**
+ * Appends many events over `POST /events/bulk`: while one request is under way, the next one gathers. Each event has an idempotency
+ * key, so it is stored once, however often it had to be sent; events of one aggregate are stored in the order of their calls. An event that
+ * is to be sent again, while one behind it of the same aggregate is stored already, is refused instead.
+ */
+export class Producer {
+  readonly #transport: Transport;
+  readonly #options: Required<Omit<ProducerOptions, 'signal'>>;
+  readonly #signal: AbortSignal | undefined;
+  #queue: Pending[] = [];
+  #pending = 0;
+  #running = false;
+  #closed: unknown;
+  #waiting: (() => void)[] = [];
+
+  constructor(transport: Transport, { signal, ...options }: ProducerOptions) {
+    this.#transport = transport;
+    this.#options = { ...DEFAULTS, ...options };
+    this.#signal = signal;
+    signal?.addEventListener('abort', () => this.#end(signal.reason), { once: true });
+    if (signal?.aborted) this.#end(signal.reason);
+  }
+
+  /** Events that are taken and not stored. */
+  get pending(): number {
+    return this.#pending;
+  }
+
+  /** Takes an event as soon as there is room, and resolves when it is stored. @throws ClientError */
+  async append(event: BulkLine): Promise<Produced> {
+    return (await this.send(event)).stored;
+  }
+
+  /** Resolves as soon as there is room for the event: to wait for it keeps memory bounded. @throws ClosedError */
+  async send(event: BulkLine): Promise<Sending> {
+    const line = JSON.stringify({ ...event, idempotencyKey: event.idempotencyKey ?? crypto.randomUUID() });
+    while (this.#pending >= this.#options.mostPending && this.#closed === undefined)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#closed !== undefined) throw this.#closed as Error;
+    this.#pending++;
+    const stored = new Promise<Produced>((resolve, reject) =>
+      this.#queue.push({ aggregateId: event.aggregateId, line, attempts: 0, resolve, reject }),
+    );
+    // Who doesn't look at it learns of it by `flush`.
+    stored.catch(() => undefined);
+    if (!this.#running) void this.#run();
+    return { stored };
+  }
+
+  /** Resolves when all that was taken is stored, or refused. */
+  async flush(): Promise<void> {
+    while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Takes no more, and resolves when all that was taken is stored, or refused. */
+  async close(): Promise<void> {
+    this.#closed ??= new ClosedError('the producer is closed');
+    this.#wake();
+    await this.flush();
+  }
+
+  #end(reason: unknown): void {
+    this.#closed ??= reason;
+    for (const pending of this.#queue.splice(0)) this.#settle(() => pending.reject(reason));
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    // What is sent on this turn goes together.
+    await Promise.resolve();
+    for (let failures = 0; this.#queue.length > 0;) {
+      const batch = this.#take();
+      const again = await this.#deliver(batch);
+      if (again.length === 0) {
+        failures = 0;
+        continue;
+      }
+      failures = again.length < batch.length ? 1 : failures + 1;
+      this.#queue.unshift(...again);
+      const { firstDelayMs: first, mostDelayMs: most } = this.#options;
+      try {
+        await pause(backOff(failures, { first, most }), this.#signal);
+      } catch (reason) {
+        this.#end(reason);
+      }
+    }
+    this.#running = false;
+  }
+
+  #take(): Pending[] {
+    const { mostLines, mostBytes } = this.#options;
+    let bytes = 0;
+    let count = 0;
+    for (const { line } of this.#queue) {
+      if (count >= mostLines || (count > 0 && bytes + line.length > mostBytes)) break;
+      bytes += line.length + 1;
+      count++;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  /** Sends events, and gives those that are to be sent again, in their order. */
+  async #deliver(batch: readonly Pending[]): Promise<readonly Pending[]> {
+    for (const pending of batch) pending.attempts++;
+    let answers: readonly BulkAnswer[];
+    try {
+      const { status, text } = await this.#transport.send({
+        method: 'POST',
+        path: '/events/bulk',
+        key: 'tenant',
+        body: batch.map(({ line }) => `${line}\n`).join(''),
+        contentType: 'application/x-ndjson',
+        repeatable: true,
+        signal: this.#signal,
+      });
+      answers = text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => {
+          const answer = parsed(line) as BulkAnswer | undefined;
+          if (answer === undefined) throw new UnexpectedAnswerError(this.#transport.url, status, 'a line of no JSON');
+          return answer;
+        });
+    } catch (error) {
+      // The transport has sent it again, each time with the same keys.
+      for (const pending of batch) this.#settle(() => pending.reject(error));
+      return [];
+    }
+    const byLine = new Map(answers.map((answer) => [answer.line, answer]));
+    /** The last line of each aggregate that was stored. */
+    const stored = new Map<string, number>();
+    for (const [i, { aggregateId }] of batch.entries())
+      if (byLine.get(i + 1)?.status === 201) stored.set(aggregateId, i);
+    return batch.filter((pending, i) => {
+      const answer = byLine.get(i + 1);
+      if (answer?.status === 201) {
+        const { eventId, aggregateId, version, timestamp } = answer as Produced;
+        this.#settle(() => pending.resolve({ eventId, aggregateId, version, timestamp }));
+        return false;
+      }
+      const isOvertaken = (stored.get(pending.aggregateId) ?? -1) > i;
+      // Without an answer it was not read, or the stream broke: its key tells.
+      const may = answer === undefined || ('retryable' in answer && answer.retryable === true);
+      if (may && !isOvertaken && pending.attempts < this.#options.attempts && this.#signal?.aborted !== true)
+        return true;
+      this.#settle(() => pending.reject(refusalOf(answer)));
+      return false;
+    });
+  }
+
+  #settle(tell: () => void): void {
+    this.#pending--;
+    tell();
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+}
+
+function refusalOf(answer: BulkAnswer | undefined): ClientError {
+  if (answer === undefined) return new ClosedError('the service ended the stream before it answered the event');
+  const { line: _line, ...told } = answer as unknown as { readonly line: number } & Problem & {
+      readonly pointer?: string;
+    };
+  return new RefusedError({
+    ...told,
+    type: `/problems/${told.code.toLowerCase().replaceAll('_', '-')}`,
+    title: told.code,
+    requestId: '',
+    ...(told.pointer === undefined ? {} : { errors: [{ pointer: told.pointer, message: told.detail }] }),
+  });
+}

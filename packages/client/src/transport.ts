@@ -1,0 +1,166 @@
+import { RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from './errors.js';
+import { backOff, pause } from './pause.js';
+import type { Problem } from './wire.js';
+
+export interface RetryOptions {
+  /** How often a call is sent in all; 1: never again. */
+  readonly attempts: number;
+  /** Between the first two, milliseconds; doubled from then on, and by chance half of it. */
+  readonly firstDelayMs: number;
+  readonly mostDelayMs: number;
+}
+
+export interface TransportOptions {
+  /** Where the service is: `https://events.example.com`. */
+  readonly url: string;
+  /** Key of a tenant. */
+  readonly apiKey?: string | undefined;
+  /** Key of the service's owner, for the operations under `/admin`. */
+  readonly adminKey?: string | undefined;
+  /** How long one attempt may take, milliseconds. */
+  readonly timeoutMs?: number | undefined;
+  readonly retry?: Partial<RetryOptions> | undefined;
+  /** A `traceparent` (W3C Trace Context), or what gives the one of the moment; undefined: none is sent. */
+  readonly traceparent?: string | (() => string | undefined) | undefined;
+  /** In place of the platform's. */
+  readonly fetch?: typeof fetch | undefined;
+}
+
+export interface Sent {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly key: 'tenant' | 'admin' | 'none';
+  readonly body?: string | FormData | undefined;
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** To send it twice does no harm. */
+  readonly repeatable: boolean;
+  readonly signal?: AbortSignal | undefined;
+  /** In place of that of all. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface Received {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+const TIMEOUT_MS = 30_000;
+const RETRY: RetryOptions = { attempts: 6, firstDelayMs: 100, mostDelayMs: 5_000 };
+const AGAIN = new Set([429, 502, 503, 504]);
+/** A pause that is asked for past this is the caller's to make. */
+const MOST_RETRY_AFTER_SECONDS = 60;
+
+/** Sends requests to one service: keys, time-outs, retries, and refusals as errors. */
+export class Transport {
+  readonly url: string;
+  readonly #options: TransportOptions;
+  readonly #retry: RetryOptions;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: TransportOptions) {
+    const { url, retry } = options;
+    if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+      throw new TypeError(`url must be an http or https URL, for instance http://127.0.0.1:8080, and is ${url}`);
+    this.url = url.replace(/\/+$/, '');
+    this.#options = options;
+    this.#retry = { ...RETRY, ...retry };
+    this.#fetch = options.fetch ?? ((...asked) => globalThis.fetch(...asked));
+  }
+
+  /** Headers that say who asks. @throws TypeError without the key that is needed */
+  headers(key: Sent['key']): Record<string, string> {
+    const { apiKey, adminKey, traceparent } = this.#options;
+    const headers: Record<string, string> = {};
+    if (key === 'tenant') {
+      if (apiKey === undefined) throw new TypeError('this call needs the option apiKey, a key of the tenant');
+      headers['X-API-Key'] = apiKey;
+    } else if (key === 'admin') {
+      if (adminKey === undefined) throw new TypeError('this call needs the option adminKey, the key of the owner');
+      headers['X-Admin-Key'] = adminKey;
+    }
+    const trace = typeof traceparent === 'function' ? traceparent() : traceparent;
+    if (trace !== undefined) headers['traceparent'] = trace;
+    return headers;
+  }
+
+  /** The answer of success. @throws ClientError; the reason of the signal */
+  async send(sent: Sent): Promise<Received> {
+    const { attempts, firstDelayMs: first, mostDelayMs: most } = this.#retry;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#once(sent);
+      } catch (error) {
+        if (attempt >= attempts || sent.signal?.aborted || !sent.repeatable || !mayRepeat(error)) throw error;
+        const asked = error instanceof RefusedError ? error.retryAfterSeconds : undefined;
+        if (asked !== undefined && asked > MOST_RETRY_AFTER_SECONDS) throw error;
+        const wait = backOff(attempt, { first, most });
+        await pause(asked === undefined ? wait : Math.max(wait, asked * 1000), sent.signal);
+      }
+    }
+  }
+
+  async #once(sent: Sent): Promise<Received> {
+    const { status, headers, text } = await this.#exchange(sent);
+    if (status < 400) return { status, headers, text };
+    throw refusalOf(this.url, { status, headers, text });
+  }
+
+  async #exchange({ method, path, key, body, contentType, headers, signal, ...sent }: Sent): Promise<Received> {
+    const milliseconds = sent.timeoutMs ?? this.#options.timeoutMs ?? TIMEOUT_MS;
+    const ended = new AbortController();
+    const abort = (): void => ended.abort(signal?.reason);
+    if (signal?.aborted) throw signal.reason as Error;
+    signal?.addEventListener('abort', abort, { once: true });
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      ended.abort();
+    }, milliseconds);
+    const all = { ...this.headers(key), ...headers };
+    if (typeof body === 'string') all['Content-Type'] = contentType ?? 'application/json';
+    try {
+      const response = await this.#fetch(this.url + path, {
+        method,
+        headers: all,
+        redirect: 'error',
+        signal: ended.signal,
+        ...(body === undefined ? {} : { body }),
+      });
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason as Error;
+      throw late ? new TimeoutError(this.url, milliseconds) : new UnreachableError(this.url, error);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+}
+
+function mayRepeat(error: unknown): boolean {
+  if (error instanceof RefusedError || error instanceof UnexpectedAnswerError) return AGAIN.has(error.status);
+  return error instanceof UnreachableError || error instanceof TimeoutError;
+}
+
+/** The refusal that an answer tells. */
+export function refusalOf(url: string, { status, headers, text }: Received): RefusedError | UnexpectedAnswerError {
+  const problem = parsed(text);
+  if (!isProblem(problem)) return new UnexpectedAnswerError(url, status, 'no problem document');
+  const after = Number(headers.get('retry-after') ?? Number.NaN);
+  return new RefusedError(problem, Number.isFinite(after) ? after : undefined);
+}
+
+const isProblem = (value: unknown): value is Problem =>
+  typeof value === 'object' && value !== null && 'code' in value && 'detail' in value && 'status' in value;
+
+/** Undefined where the text is no JSON. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

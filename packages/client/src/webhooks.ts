@@ -1,0 +1,76 @@
+import { WebhookError } from './errors.js';
+
+export interface VerifyOptions {
+  /** `whsec_…` as the service gave it; several while one is rotated. */
+  readonly secret: string | readonly string[];
+  /** How far the time of the message may be from now, seconds. */
+  readonly toleranceSeconds?: number;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+}
+
+const TOLERANCE_SECONDS = 300;
+const encoder = new TextEncoder();
+
+/** Headers of a request: the platform's, or an object as Node.js has it. */
+export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * Checks that a webhook comes from the service (Standard Webhooks 1.0), and parses it.
+ * @param body as it came, not parsed and written again @throws WebhookError
+ */
+export async function verifyWebhook<T = unknown>(
+  body: string | Uint8Array,
+  headers: WebhookHeaders,
+  { secret, toleranceSeconds = TOLERANCE_SECONDS, now = Date.now }: VerifyOptions,
+): Promise<{ readonly id: string; readonly at: Date; readonly payload: T }> {
+  const id = header(headers, 'webhook-id');
+  const timestamp = header(headers, 'webhook-timestamp');
+  const given = header(headers, 'webhook-signature');
+  if (!/^\d{1,12}$/.test(timestamp)) throw new WebhookError('the header webhook-timestamp is not a number of seconds');
+  const at = new Date(Number(timestamp) * 1000);
+  if (Math.abs(now() - at.getTime()) > toleranceSeconds * 1000)
+    throw new WebhookError(`the webhook is of ${at.toISOString()}, more than ${toleranceSeconds} seconds from now`);
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
+  const head = encoder.encode(`${id}.${timestamp}.`);
+  const signed = new Uint8Array(head.length + bytes.length);
+  signed.set(head);
+  signed.set(bytes, head.length);
+  const signatures = given.split(' ').flatMap((one) => (one.startsWith('v1,') ? [bytesOf(one.slice(3))] : []));
+  for (const one of typeof secret === 'string' ? [secret] : secret) {
+    const key = await crypto.subtle.importKey(
+      'raw',
+      bytesOf(one.replace(/^whsec_/, '')),
+      { name: 'HMAC', hash: 'SHA-256' },
+      false,
+      ['verify'],
+    );
+    for (const signature of signatures)
+      // Compares in a time that tells nothing of where they differ.
+      if (await crypto.subtle.verify('HMAC', key, signature, signed)) return { id, at, payload: payloadOf<T>(bytes) };
+  }
+  throw new WebhookError('no signature of the webhook was made with the secret');
+}
+
+function payloadOf<T>(bytes: Uint8Array): T {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes)) as T;
+  } catch {
+    throw new WebhookError('the body of the webhook is not JSON');
+  }
+}
+
+function header(headers: WebhookHeaders, name: string): string {
+  const value = headers instanceof Headers ? headers.get(name) : (headers[name] ?? undefined);
+  if (typeof value !== 'string' || value === '') throw new WebhookError(`the webhook has no header ${name}`);
+  return value;
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  try {
+    const text = atob(base64);
+    return Uint8Array.from(text, (character) => character.charCodeAt(0));
+  } catch {
+    throw new WebhookError('a secret or signature is not base64');
+  }
+}

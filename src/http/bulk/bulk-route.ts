@@ -1,0 +1,421 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isoTimestamp, type AppendResult } from '../../core/event.js';
+import { StatefoldError } from '../../core/errors.js';
+import { uuidv7 } from '../../core/ids.js';
+import { partitionOf } from '../../core/murmur2.js';
+import { partitionKey } from '../../core/slots.js';
+import type { Scope } from '../../core/scopes.js';
+import type { Catalog } from '../../catalog/catalog.js';
+import { onSuspension } from '../../catalog/suspension.js';
+import type { AggregateHomes } from '../../tenancy/tenant.js';
+import type { Admission } from '../admission.js';
+import { parseBulkLine, type BodyLimits, type BulkLineBody } from '../append-body.js';
+import type { Authenticator } from '../auth.js';
+import { requireNdjson } from '../body.js';
+import type { Gateway } from '../gateway/gateway.js';
+import { isForwarded } from '../gateway/headers.js';
+import { flag, onlyParameters, queryOf, readQuery } from '../parameters.js';
+import { knownError, statusOf } from '../problem.js';
+import { BulkAnswers, type Slot } from './bulk-answers.js';
+import { BulkLane, type BulkItem, type LaneHost } from './bulk-lane.js';
+import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
+import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
+
+export interface BulkOptions {
+  readonly admission: Pick<Admission, 'requests' | 'events' | 'turns' | 'connections' | 'memory'> & {
+    readonly authenticator: Authenticator;
+  };
+  readonly tenants: AggregateHomes;
+  readonly catalog: Pick<Catalog, 'onChange'>;
+  readonly gateway: Gateway;
+  readonly limits: BodyLimits & { readonly maxBodyBytes: number };
+  readonly idleMs: number;
+  /** The request may take longer to arrive than others. */
+  readonly untimed: (request: IncomingMessage) => void;
+}
+
+const SCOPE = 'append' satisfies Scope;
+export const BULK_TYPE = 'application/x-ndjson';
+/** The query of a bulk. */
+export const BULK_QUERY = { state: flag };
+
+/** Lines under way, at most; with their states fewer, which may be large. */
+const LINES = 2_000;
+const LINES_WITH_STATE = 200;
+/** Lines that are begun on one turn of the event loop. */
+const LINES_A_TURN = 32;
+/** Of a turn: what a line costs, about. */
+const LINE_COST = 0.25;
+/** Before the line of another process: its number, and the id of its command. */
+const PREFIX = /^(\d{1,15}) ([0-9a-f-]{36}) $/;
+const MOST_PREFIX = 64;
+/** What a client may still send when its stream was ended, and for how long, so that it comes to read why. */
+const LINGER_BYTES = 16 * 1024 * 1024;
+const LINGER_MS = 2_000;
+
+/** `POST /events/bulk`: appends line by line, each answered by a line, for as long as the client sends. */
+export class BulkRoute {
+  readonly #options: BulkOptions;
+  readonly #streams = new Set<BulkStream>();
+
+  constructor(options: BulkOptions) {
+    this.#options = options;
+    const { authenticator } = options.admission;
+    authenticator.onRevoked((keyId) => this.#endAll((stream) => stream.keyId === keyId));
+    onSuspension(options.catalog, ({ tenantId }, suspended) => {
+      if (suspended) this.#endAll((stream) => stream.tenantId === tenantId);
+    });
+  }
+
+  /** Resolves when the stream has ended. @throws StatefoldError where nothing was read */
+  async serve(request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
+    const { admission, untimed } = this.#options;
+    const { authenticator, requests, connections, turns } = admission;
+    const { tenantId, keyId } = await authenticator.admit(request, SCOPE);
+    const turn = turns.enter(tenantId, 1);
+    if (turn !== undefined) await turn;
+    // What another process sends on was counted there.
+    const forwarded = isForwarded(request);
+    if (!forwarded) requests.take(tenantId);
+    requireNdjson(request);
+    if (request.headers['idempotency-key'] !== undefined)
+      throw new StatefoldError(
+        'INVALID_REQUEST',
+        'The header Idempotency-Key is of one append: give each line an idempotencyKey of its own.',
+      );
+    const query = queryOf(request.url ?? '');
+    onlyParameters(query, Object.keys(BULK_QUERY));
+    const { state } = readQuery(query, BULK_QUERY);
+    const release = forwarded ? () => undefined : connections.take(tenantId);
+    untimed(request);
+    const stream = new BulkStream(this.#options, request, response, { tenantId, keyId, requestId, state, forwarded });
+    this.#streams.add(stream);
+    try {
+      await stream.run();
+    } finally {
+      this.#streams.delete(stream);
+      release();
+    }
+  }
+
+  /** No stream reads on; what was read is answered. */
+  close(): void {
+    this.#endAll(() => true);
+  }
+
+  #endAll(which: (stream: BulkStream) => boolean): void {
+    for (const stream of this.#streams) if (which(stream)) stream.stop();
+  }
+}
+
+interface StreamOf {
+  readonly tenantId: string;
+  readonly keyId: string;
+  readonly requestId: string;
+  readonly state: boolean;
+  readonly forwarded: boolean;
+}
+
+class BulkStream implements LaneHost {
+  readonly tenantId: string;
+  readonly keyId: string;
+  readonly #options: BulkOptions;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #of: StreamOf;
+  readonly #source: ChunkSource;
+  readonly #lines: LineSplitter;
+  readonly #answers: BulkAnswers;
+  readonly #lanes = new Map<string, BulkLane>();
+  readonly #relays = new Map<string, BulkRelay>();
+  #sinceTurn = 0;
+  #stopping = false;
+
+  constructor(options: BulkOptions, request: IncomingMessage, response: ServerResponse, of: StreamOf) {
+    const { memory } = options.admission;
+    this.#options = options;
+    this.#request = request;
+    this.#response = response;
+    this.#of = of;
+    this.tenantId = of.tenantId;
+    this.keyId = of.keyId;
+    this.#source = new ChunkSource(request, options.idleMs);
+    this.#lines = new LineSplitter(options.limits.maxBodyBytes + (of.forwarded ? MOST_PREFIX : 0));
+    this.#answers = new BulkAnswers(response, memory.budget.tenant(of.tenantId), {
+      lines: of.state ? LINES_WITH_STATE : LINES,
+      stallMs: memory.stallMs,
+    });
+  }
+
+  get passesBack(): boolean {
+    return this.#of.forwarded;
+  }
+
+  /** Reads no more; what was read is answered. */
+  stop(): void {
+    this.#stopping = true;
+    this.#source.end('stopped');
+  }
+
+  async run(): Promise<void> {
+    const { budget, waitMs } = this.#options.admission.memory;
+    const tenant = budget.tenant(this.tenantId);
+    const partial = tenant.hold('appends');
+    let refused: unknown;
+    try {
+      for (let chunk = await this.#source.next(); chunk !== undefined; chunk = await this.#source.next()) {
+        for (const line of this.#lines.push(chunk)) {
+          partial.set(0);
+          refused ??= this.#refusal();
+          if (refused !== undefined) break;
+          await this.#take(line);
+        }
+        if (refused !== undefined) break;
+        const more = this.#lines.partial - partial.bytes;
+        if (more <= 0 || partial.tryAdd(more)) continue;
+        try {
+          (await tenant.acquire('appends', more, waitMs)).close();
+          partial.set(this.#lines.partial);
+        } catch (error) {
+          // Lines that are not whole must not keep each other waiting for ever.
+          this.#lines.drop();
+          partial.set(0);
+          this.#dropped = error;
+        }
+      }
+      if (this.#source.ended === 'whole' && this.#lines.isOpen && refused === undefined) this.#unended();
+      await this.#answers.finished();
+    } finally {
+      partial.close();
+      for (const relay of this.#relays.values()) {
+        if (this.#response.destroyed) relay.abort();
+        else relay.retire();
+      }
+    }
+    this.#end(refused);
+  }
+
+  /** Why the line that is being passed over was dropped, where it wasn't too long. */
+  #dropped: unknown;
+
+  #end(refused: unknown): void {
+    const { ended } = this.#source;
+    if (this.#response.destroyed) return;
+    if (ended === 'gone') return void this.#response.destroy();
+    this.#begin();
+    if (ended === 'whole' && refused === undefined) return void this.#response.end();
+    const why = refused ?? (this.#stopping ? (this.#refusal() ?? closing()) : undefined);
+    // A process that sent the lines on needs no word of it: what is not answered goes elsewhere.
+    if (why !== undefined && !this.#of.forwarded) this.#response.write(refusalLine(this.#nextLine(refused), why));
+    this.#endBesideBody();
+  }
+
+  /** Of the first line that was not taken. */
+  #nextLine(refused: unknown): number {
+    return refused === undefined ? this.#lines.next : this.#lines.next - 1;
+  }
+
+  /** Closing at once would reset the connection, and the client might never see the answers. */
+  #endBesideBody(): void {
+    const { socket } = this.#request;
+    let left = LINGER_BYTES;
+    const close = (): void => {
+      clearTimeout(timer);
+      socket.destroySoon();
+    };
+    const timer = setTimeout(close, LINGER_MS);
+    this.#request.on('data', (chunk: Buffer) => {
+      if ((left -= chunk.length) < 0) close();
+    });
+    this.#request.once('end', close).once('close', close).resume();
+    this.#response.end();
+  }
+
+  /** The head goes out with the first line that is taken: the client may wait for it before it sends more. */
+  #begin(): void {
+    if (this.#response.headersSent || this.#response.destroyed) return;
+    this.#response.writeHead(200, {
+      'Content-Type': BULK_TYPE,
+      'X-Request-Id': this.#of.requestId,
+      'Cache-Control': 'no-store',
+      'X-Accel-Buffering': 'no',
+    });
+    this.#response.flushHeaders();
+  }
+
+  /** Why nothing more is taken of this tenant, or by this key. */
+  #refusal(): unknown {
+    try {
+      this.#options.admission.authenticator.authenticate(this.#request, SCOPE);
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  async #take({ number, text }: Line | TooLong): Promise<void> {
+    const { admission, limits, gateway, tenants } = this.#options;
+    this.#begin();
+    if (++this.#sinceTurn >= LINES_A_TURN) {
+      this.#sinceTurn = 0;
+      const turn = admission.turns.enter(this.tenantId, LINES_A_TURN * LINE_COST);
+      if (turn !== undefined) await turn;
+    }
+    while (!this.#answers.hasRoom) await this.#answers.changed();
+    let given = number;
+    let line = text;
+    let commandId: string | undefined;
+    if (this.#of.forwarded && text !== undefined) {
+      const space = text.indexOf(0x20, text.indexOf(0x20) + 1);
+      const [, of, id] = PREFIX.exec(text.toString('latin1', 0, Math.min(space, MOST_PREFIX) + 1)) ?? [];
+      if (of === undefined) throw new Error('a line of another process has no number');
+      given = Number(of);
+      commandId = id;
+      line = text.subarray(space + 1);
+    }
+    const slot = this.#answers.add(given);
+    let body: BulkLineBody;
+    try {
+      if (line === undefined) throw this.#passedOver();
+      body = parseBulkLine(line, limits);
+    } catch (error) {
+      return this.refuse(slot, error);
+    }
+    const partitions = tenants.partitionsOf(this.tenantId);
+    const slotKey = partitionKey(this.tenantId, partitions === 1 ? 0 : partitionOf(body.aggregateId, partitions));
+    let lane = this.#lanes.get(slotKey);
+    if (lane === undefined) this.#lanes.set(slotKey, (lane = new BulkLane(slotKey, gateway, this)));
+    if (lane.isHere && !(await this.#paced(slot, line.length))) return;
+    const item: BulkItem = {
+      slot,
+      line,
+      body,
+      commandId: commandId ?? uuidv7(),
+      remembered: commandId !== undefined,
+      until: performance.now() + gateway.deadlineMs,
+    };
+    const sent = lane.send(item);
+    if (sent !== undefined) await sent;
+    for (const relay of this.#relays.values()) if (relay.isFull) await relay.drained();
+  }
+
+  /** Waits until the tenant's pace and memory take a line so long; false where it is refused. */
+  async #paced(slot: Slot, bytes: number): Promise<boolean> {
+    const { events, memory } = this.#options.admission;
+    for (;;) {
+      try {
+        events.take(this.tenantId);
+        break;
+      } catch (error) {
+        // One that may send nothing is told so, line by line.
+        const { retryAfterSeconds = 1, details } = knownError(error);
+        if (details?.['limit'] === 0 || !(await this.#pause(retryAfterSeconds * 1000))) {
+          this.refuse(slot, error);
+          return false;
+        }
+      }
+    }
+    const tenant = memory.budget.tenant(this.tenantId);
+    while (tenant.refuses('appends', bytes) !== undefined && !this.#response.destroyed)
+      await tenant.acquire('appends', bytes, memory.waitMs).then(
+        (hold) => hold.close(),
+        () => undefined,
+      );
+    return true;
+  }
+
+  /** False: the stream ends meanwhile. */
+  async #pause(milliseconds: number): Promise<boolean> {
+    const until = performance.now() + milliseconds;
+    while (performance.now() < until && !this.#stopping && !this.#response.destroyed)
+      await new Promise((resolve) => setTimeout(resolve, Math.min(100, until - performance.now())));
+    return !this.#stopping && !this.#response.destroyed;
+  }
+
+  #passedOver(): unknown {
+    const dropped = this.#dropped;
+    this.#dropped = undefined;
+    return (
+      dropped ??
+      new StatefoldError(
+        'PAYLOAD_TOO_LARGE',
+        `The line is larger than the limit of ${this.#options.limits.maxBodyBytes} bytes.`,
+      )
+    );
+  }
+
+  #unended(): void {
+    this.#begin();
+    this.refuse(
+      this.#answers.add(this.#lines.next),
+      new StatefoldError(
+        'INVALID_REQUEST',
+        'The body ends within the line, which may not be whole: end each line with a line feed, the last one too.',
+      ),
+    );
+  }
+
+  home(aggregateId: string): ReturnType<AggregateHomes['home']> {
+    return this.#options.tenants.home(this.tenantId, aggregateId);
+  }
+
+  relayTo(url: string): BulkRelay {
+    const known = this.#relays.get(url);
+    if (known?.retired === false) return known;
+    const { gateway } = this.#options;
+    const relay = new BulkRelay({
+      answers: this.#answers,
+      open: (body, handler) => gateway.stream(url, this.#request, this.#of.requestId, body, handler),
+      refused: ({ slot }, problem) =>
+        this.#answers.settle(slot, `${JSON.stringify({ line: slot.number, ...lineOfProblem(problem) })}\n`),
+    });
+    this.#relays.set(url, relay);
+    return relay;
+  }
+
+  answer(slot: Slot, result: AppendResult): void {
+    const head =
+      `{"line":${slot.number},"status":201,"eventId":"${result.eventIds[0] ?? ''}","aggregateId":${JSON.stringify(result.aggregateId)},` +
+      `"version":${result.endVersion},"timestamp":"${isoTimestamp(result.timestamp)}"` +
+      (result.position === undefined ? '' : `,"position":${result.position}`);
+    const { state, stateStatus } = result;
+    if (!this.#of.state || (state === undefined && stateStatus === undefined)) this.#answers.settle(slot, `${head}}\n`);
+    else if (state === undefined || !this.#answers.takes(state.length))
+      this.#answers.settle(slot, `${head},"stateStatus":"${stateStatus ?? 'unavailable'}"}\n`);
+    else this.#answers.settle(slot, `${head},"state":${state.toString('utf8')}}\n`);
+  }
+
+  refuse(slot: Slot, error: unknown): void {
+    this.#answers.settle(slot, refusalLine(slot.number, error));
+  }
+
+  passBack(slot: Slot): void {
+    this.#answers.settle(slot, `{"line":${slot.number},${PASSED_BACK}}\n`);
+  }
+}
+
+const closing = (): StatefoldError =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'the service is shutting down: this line and those behind it were not read, send them again',
+  );
+
+function refusalLine(line: number, thrown: unknown): string {
+  const { code, message, errors, details, retryable } = knownError(thrown);
+  const pointer = errors?.[0]?.pointer;
+  return `${JSON.stringify({
+    line,
+    status: statusOf(code),
+    code,
+    detail: message,
+    ...(pointer === undefined ? {} : { pointer }),
+    ...(retryable ? { retryable: true } : {}),
+    ...details,
+  })}\n`;
+}
+
+/** What a line says of the problem that its whole stream met. */
+function lineOfProblem(problem: Readonly<Record<string, unknown>>): object {
+  const { type: _type, title: _title, requestId: _requestId, ...told } = problem;
+  return told;
+}

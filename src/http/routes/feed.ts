@@ -1,0 +1,167 @@
+import { z } from 'zod';
+import { MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../../core/names.js';
+import { StatefoldError } from '../../core/errors.js';
+import { eventBytes } from '../../feed/event-record.js';
+import type { PositionedEvent } from '../../feed/events.js';
+import { ALL_EVENTS } from '../../feed/sources.js';
+import type { Followed } from '../followed.js';
+import { aggregateTypeName, described, flag, integerFrom, nameUpTo, repeated, type Values } from '../parameters.js';
+import { WAIT_FOR } from '../position-waits.js';
+import {
+  aggregateId,
+  aggregateType,
+  anyObject,
+  component,
+  context,
+  eventType,
+  integer,
+  text,
+  timestamp,
+  version,
+} from '../schema.js';
+import { EVENT_STREAM, NDJSON } from '../sse/event-streams.js';
+import { route } from './dependencies.js';
+
+/** Most that a poll may wait. */
+const MAX_WAIT_SECONDS = 30;
+const MAX_EVENTS = 1_000;
+const USUAL_EVENTS = 100;
+
+export const FeedEvent = component(
+  'FeedEvent',
+  z.strictObject({
+    position: version.describe('Its place in the feed: ascending, with gaps, and the same for ever.'),
+    eventId: text,
+    aggregateId,
+    aggregateType,
+    eventType,
+    data: anyObject,
+    version,
+    timestamp,
+    ...context,
+  }),
+);
+export type FeedEvent = z.infer<typeof FeedEvent>;
+
+/** The last position that the client has, which may be past the newest; and which events it wants: one of each kind that is named. */
+const cursorAndFilters = {
+  after: described(integerFrom(0), 'The last position that the client has; 0 is before the first event.'),
+  aggregateType: repeated(aggregateTypeName),
+  eventType: repeated(nameUpTo(MAX_EVENT_TYPE)),
+  aggregateId: repeated(nameUpTo(MAX_AGGREGATE_ID)),
+};
+type Filters = Omit<Values<typeof cursorAndFilters>, 'after'>;
+
+function wantedBy({ aggregateType, eventType, aggregateId }: Filters): Followed<PositionedEvent>['wanted'] {
+  if (aggregateType === undefined && eventType === undefined && aggregateId === undefined) return undefined;
+  return (event) =>
+    aggregateType?.has(event.aggregateType) !== false &&
+    eventType?.has(event.eventType) !== false &&
+    aggregateId?.has(event.aggregateId) !== false;
+}
+
+/** The events of the tenant that the filters let pass. */
+const events = (filters: Filters): Followed<PositionedEvent> => ({
+  source: ALL_EVENTS,
+  encode: eventBytes,
+  wanted: wantedBy(filters),
+  // Every tenant has it.
+  guard: () => undefined,
+  told: ({ reached }) => ['position', reached],
+  tellsPosition: true,
+  words: { items: 'events', cursor: 'after', gone: 'the tenant was deleted', expired: 'events are kept for ever' },
+});
+
+const common = {
+  method: 'GET',
+  tag: 'Feed',
+  servedBy: 'notifier',
+  credentials: 'tenant',
+  scope: 'read',
+  strictQuery: true,
+} as const;
+
+const mistaken = (message: string): StatefoldError => new StatefoldError('INVALID_REQUEST', message);
+
+const readFeed = route({
+  ...common,
+  path: '/feed',
+  operationId: 'readFeed',
+  summary: 'All events of the tenant, in its one order: by pages, or as lines of JSON',
+  lasting: true,
+  headers: { Accept: { type: 'string', description: `${NDJSON}: one event a line, all that there are.` } },
+  query: {
+    ...cursorAndFilters,
+    limit: described(integerFrom(1, MAX_EVENTS), `Most events of a page, ${USUAL_EVENTS} unless it is given.`),
+    waitSeconds: described(
+      integerFrom(0, MAX_WAIT_SECONDS),
+      'How long to wait for an event where there is none. With waitFor: how long to wait for that, 5 unless it is given.',
+    ),
+    waitFor: WAIT_FOR.waitFor,
+    follow: described(flag, `With Accept: ${NDJSON}: the lines go on with what comes.`),
+  },
+  answers: {
+    200: z.strictObject({
+      events: z.array(FeedEvent),
+      position: integer.describe('Where to go on: past the last event that was read, also if the filters left it out.'),
+    }),
+  },
+  orAs: NDJSON,
+  errors: ['NOT_CAUGHT_UP'],
+  serve: async ({ channels }, call) => {
+    const { after, limit, waitSeconds, waitFor, follow, ...filters } = call.query();
+    const followed = events(filters);
+    if (acceptsLines(call.request.headers.accept)) {
+      if (limit !== undefined) throw mistaken(`limit is for pages: ${NDJSON} has all there is`);
+      if (waitSeconds !== undefined && waitFor === undefined)
+        throw mistaken(
+          `waitSeconds is for pages, and for waitFor: with ${NDJSON}, follow=true goes on with what comes`,
+        );
+      await channels.waits.event(call, { waitFor, waitSeconds });
+      return channels.events.lines(call, { followed, after }, follow);
+    }
+    if (follow) throw mistaken(`follow=true needs the header Accept: ${NDJSON}`);
+    await channels.waits.event(call, { waitFor, waitSeconds });
+    const longPollSeconds = waitFor === undefined ? (waitSeconds ?? 0) : 0;
+    return channels.polling.answer(call, { followed, after, limit: limit ?? USUAL_EVENTS }, longPollSeconds);
+  },
+});
+
+const followFeedByEvents = route({
+  ...common,
+  path: '/feed/sse',
+  operationId: 'followFeedByEvents',
+  summary: 'Follow all events of the tenant as server-sent events',
+  lasting: true,
+  query: cursorAndFilters,
+  headers: { 'Last-Event-ID': { type: 'integer', minimum: 0 } },
+  answers: { 200: { media: EVENT_STREAM } },
+  serve: ({ channels }, call) =>
+    channels.events.answer(call, () => {
+      const { after, ...filters } = call.query();
+      return { followed: events(filters), after };
+    }),
+});
+
+const followFeedByWebSocket = route({
+  ...common,
+  path: '/feed/stream',
+  operationId: 'followFeedByWebSocket',
+  summary: 'Follow all events of the tenant over a WebSocket (an upgrade)',
+  query: cursorAndFilters,
+  answers: { 101: null },
+  serve: () => {
+    throw mistaken('this path speaks WebSocket only: connect with an upgrade, or use /sse beside it, or /feed');
+  },
+  upgrade: ({ channels }, upgrade) =>
+    channels.sockets.take(upgrade, () => {
+      const { after, ...filters } = upgrade.query();
+      return { followed: events(filters), after };
+    }),
+});
+
+/** Whether the client asks for lines by name; for anything else it is answered a page. */
+const acceptsLines = (accept: string | undefined): boolean =>
+  accept?.split(',').some((range) => range.split(';')[0]?.trim().toLowerCase() === NDJSON) === true;
+
+export const FEED = [readFeed, followFeedByEvents, followFeedByWebSocket];

@@ -1,0 +1,212 @@
+import type { EndpointEntity } from '../catalog/catalog.js';
+import type { Clock } from '../core/clock.js';
+import { StatefoldError } from '../core/errors.js';
+import { isoTimestamp } from '../core/event.js';
+import { uuidv7 } from '../core/ids.js';
+import { within } from '../core/within.js';
+import type { TenantFeeds } from '../feed/tenant-feeds.js';
+import type { Attempt, AttemptStore } from './attempt-store.js';
+import type { CursorStore, DeadLetter, EndpointCheckpoint, EndpointHealth } from './cursor-store.js';
+import type { EndpointWithUrl } from './endpoint-entities.js';
+import { checkpointId, type EndpointStatus } from './endpoint.js';
+import type { SentNow, WebhookDeliverer } from './webhook-deliverer.js';
+import { messagesOf, type Message } from './webhook-message.js';
+
+export interface DeliveriesOptions {
+  readonly deliverer: Pick<WebhookDeliverer, 'running' | 'status' | 'sendNow'>;
+  readonly feeds: Pick<TenantFeeds, 'open'>;
+  readonly store: CursorStore;
+  readonly attempts: AttemptStore;
+  readonly clock: Clock;
+}
+
+/** What its owner is told of an endpoint. Times are ISO 8601 UTC. */
+export interface EndpointState {
+  /**
+   * `healthy`: its latest attempt was a delivery, or there was none. `failing`: its latest attempt failed, and further ones are made.
+   * `paused`: its owner wants nothing sent. `disabled`: it answered 410.
+   */
+  readonly status: 'healthy' | 'failing' | 'paused' | 'disabled';
+  readonly reason?: string;
+  readonly since: string;
+}
+
+export interface EndpointProgress {
+  /** Up to here, inclusive, all is delivered or parked. */
+  readonly through: number;
+  /** Taken past it, and neither delivered nor parked. */
+  readonly pending: number;
+  readonly parked: number;
+}
+
+/** A range that is sent again, both ends inclusive. */
+export interface ReplayedRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A dead letter with its `webhook-id`. */
+export type Parked = DeadLetter & { readonly messageId: string };
+
+/** Tests that one tenant may have under way: each may last as long as an attempt. */
+const TESTS_AT_ONCE = 2;
+/** Ranges that an endpoint sends again at once, and what is shown to be done about more. */
+const REPLAYS_AT_ONCE = 16;
+const RETRY_SECONDS = 5;
+/** So long a request waits for an endpoint that only begins. */
+const BEGIN_MS = 10_000;
+
+/** What the owners of endpoints ask of their deliveries, in the process that makes them. */
+export class Deliveries {
+  readonly #options: DeliveriesOptions;
+  /** Tests under way, by tenant. */
+  readonly #tests = new Map<string, number>();
+
+  constructor(options: DeliveriesOptions) {
+    this.#options = options;
+  }
+
+  state(endpoint: EndpointEntity, createdAt: string): EndpointState {
+    const { disabledAt, pausedAt } = endpoint;
+    if (pausedAt !== undefined)
+      return { status: 'paused', reason: 'it was paused; resume it to go on', since: pausedAt };
+    if (disabledAt !== undefined)
+      return { status: 'disabled', reason: 'it answered 410; resume it to go on', since: disabledAt };
+    const health = this.#status(endpoint)?.health;
+    const since = health === undefined ? createdAt : isoTimestamp(health.since);
+    return health !== undefined && health.failures > 0
+      ? { status: 'failing', reason: health.reason ?? 'the latest attempt failed', since }
+      : { status: 'healthy', since };
+  }
+
+  progress(endpoint: EndpointEntity): EndpointProgress {
+    const running = this.#options.deliverer.status(endpoint.endpointId);
+    if (running !== undefined) {
+      const { cursor, pending, deadLetters } = running;
+      return { through: Math.max(cursor - 1, 0), pending, parked: deadLetters.length };
+    }
+    const { end, pending, deadLetters } = this.#stored(endpoint);
+    return { through: (pending[0]?.[0] ?? end) - 1, pending: pending.length, parked: deadLetters.length };
+  }
+
+  /** Newest first. */
+  attempts(endpoint: EndpointEntity): Promise<readonly Attempt[]> {
+    return this.#options.attempts.list(idOf(endpoint));
+  }
+
+  /** Dead letters, newest first. */
+  parked(endpoint: EndpointEntity): readonly Parked[] {
+    const letters = this.#status(endpoint)?.deadLetters ?? [];
+    return letters.map((letter) => ({ ...letter, messageId: messageIdOf(endpoint, letter) })).reverse();
+  }
+
+  /** Sends a message that says it is a test, now. @throws StatefoldError RATE_LIMITED */
+  async test(endpoint: EndpointWithUrl): Promise<SentNow & { readonly messageId: string }> {
+    const { tenantId, endpointId } = endpoint;
+    const { clock, deliverer } = this.#options;
+    const under = this.#tests.get(tenantId) ?? 0;
+    if (under >= TESTS_AT_ONCE)
+      throw new StatefoldError('RATE_LIMITED', `${under} tests of endpoints are under way: wait until one has ended.`, {
+        retryAfterSeconds: RETRY_SECONDS,
+      });
+    this.#tests.set(tenantId, under + 1);
+    try {
+      const now = clock.now();
+      const messageId = `msg_test_${uuidv7(now)}`;
+      const body = { type: 'endpoint.test', timestamp: isoTimestamp(now), data: { endpointId } };
+      const message: Omit<Message, 'position'> = {
+        ...{ key: '', aggregateType: '', bytes: 0, id: messageId },
+        body: () => Buffer.from(JSON.stringify(body)),
+      };
+      return { ...(await deliverer.sendNow(endpoint, message)), messageId };
+    } finally {
+      const left = (this.#tests.get(tenantId) ?? 1) - 1;
+      if (left === 0) this.#tests.delete(tenantId);
+      else this.#tests.set(tenantId, left);
+    }
+  }
+
+  /**
+   * Sends again what was sent, or given up, from `from` to `to`, both inclusive; without `to` up to where live deliveries are. The
+   * result is what will be sent, and is kept.
+   * @throws StatefoldError INVALID_REQUEST where nothing was sent from there on, CURSOR_EXPIRED, RATE_LIMITED, UNAVAILABLE
+   */
+  async replay(endpoint: EndpointWithUrl, from: number, to: number | undefined): Promise<ReplayedRange> {
+    const { end } = await this.#settled(endpoint);
+    if (from >= end)
+      throw new StatefoldError(
+        'INVALID_REQUEST',
+        `Nothing was sent to the endpoint from ${from} on: it is at ${end - 1}, and gets what comes by itself.`,
+        { errors: [{ pointer: '/from', message: `must be at most ${end - 1}` }] },
+      );
+    const range = { from, to: Math.min(to ?? end - 1, end - 1) };
+    const tenant = await this.#options.feeds.open(endpoint.tenantId);
+    await messagesOf(endpoint.source).source.of(tenant).read(from, { items: 1 });
+    await this.#begin(endpoint, range);
+    return range;
+  }
+
+  /** Sends one dead letter again. @throws StatefoldError NOT_FOUND, CURSOR_EXPIRED, RATE_LIMITED, UNAVAILABLE */
+  async resend(endpoint: EndpointWithUrl, messageId: string): Promise<ReplayedRange> {
+    await this.#settled(endpoint);
+    const letter = this.parked(endpoint).find((one) => one.messageId === messageId);
+    if (letter === undefined)
+      throw new StatefoldError('NOT_FOUND', `endpoint ${endpoint.endpointId} has no parked message ${messageId}`);
+    return this.replay(endpoint, letter.position, letter.position);
+  }
+
+  async #begin(endpoint: EndpointWithUrl, { from, to }: ReplayedRange): Promise<void> {
+    const { deliverer, store } = this.#options;
+    const running = await deliverer.running(endpoint.endpointId);
+    const checkpoint = await this.#settled(endpoint);
+    const replays = checkpoint.replays ?? [];
+    const there = replays.some((one) => one.to === to && (one.pending[0]?.[0] ?? one.end) === from);
+    if (there) return;
+    if (replays.length >= REPLAYS_AT_ONCE)
+      throw new StatefoldError(
+        'RATE_LIMITED',
+        `The endpoint sends ${replays.length} ranges again already: wait until one has ended.`,
+        { retryAfterSeconds: RETRY_SECONDS },
+      );
+    if (running !== undefined) running.replay(from, to);
+    else store.save(idOf(endpoint), { ...checkpoint, replays: [...replays, { end: from, pending: [], to }] });
+    // Whoever was told so must be able to rely on it.
+    await store.flush();
+  }
+
+  /** How far the endpoint is, whether it runs or waits. @throws StatefoldError UNAVAILABLE while it only begins */
+  async #settled(endpoint: EndpointEntity): Promise<EndpointCheckpoint> {
+    const running = await this.#options.deliverer.running(endpoint.endpointId);
+    if (running === undefined) {
+      await this.#options.store.caughtUp();
+      return this.#stored(endpoint);
+    }
+    // After a start its tenant is opened first.
+    if (!running.started) await within(running.begun, BEGIN_MS);
+    if (!running.started)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'Deliveries to the endpoint are only beginning: send the request again.',
+        {
+          retryAfterSeconds: 1,
+        },
+      );
+    return running.checkpoint();
+  }
+
+  #stored(endpoint: EndpointEntity): EndpointCheckpoint {
+    return this.#options.store.load(idOf(endpoint)) ?? { end: (endpoint.since ?? 0) + 1, pending: [], deadLetters: [] };
+  }
+
+  #status(
+    endpoint: EndpointEntity,
+  ): (Pick<EndpointStatus, 'deadLetters'> & { readonly health?: EndpointHealth | undefined }) | undefined {
+    return this.#options.deliverer.status(endpoint.endpointId) ?? this.#options.store.load(idOf(endpoint));
+  }
+}
+
+const idOf = ({ tenantId, endpointId }: EndpointEntity): string => checkpointId(tenantId, endpointId);
+
+/** Of letters of earlier releases, which were of changes alone. */
+const messageIdOf = ({ source }: EndpointEntity, { messageId, position }: DeadLetter): string =>
+  messageId ?? ('projectionId' in source ? `msg_${source.projectionId}_${position}` : String(position));

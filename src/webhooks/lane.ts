@@ -1,0 +1,167 @@
+import { StatefoldError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import type { FeedHub } from '../feed/hub.js';
+import type { Subscriber, Subscription } from '../feed/subscription.js';
+import type { TenantFeed } from '../feed/tenant-feeds.js';
+import type { Timers } from '../feed/timers.js';
+import type { PendingMessage, WindowCheckpoint } from './delivery-window.js';
+import { DeliveryWindow } from './delivery-window.js';
+import type { Filtered } from './endpoint-filter.js';
+import type { Message, MessageFeed } from './webhook-message.js';
+
+/** What a lane needs of its endpoint. */
+export interface LaneHome<T> {
+  /** Of the checkpoint, for messages to the log. */
+  readonly id: string;
+  readonly tenantId: string;
+  readonly messages: MessageFeed<T>;
+  readonly hub: FeedHub;
+  readonly logger: Logger;
+  readonly timers: Timers;
+  readonly capacity: { readonly count: number; readonly bytes: number };
+  /** The endpoint is told of it. */
+  wanted(item: Filtered): boolean;
+  /** The lane has taken a message: may it take more? */
+  took(lane: Lane<T>): boolean;
+  /** It is further, with nothing that has to be sent. */
+  advanced(lane: Lane<T>): void;
+}
+
+const RESTART_MS = 5_000;
+
+/**
+ * A way of messages to an endpoint: all from a position on as they come, or a range that is sent again. What was taken and is not done
+ * with is in its window.
+ */
+export class Lane<T> implements Subscriber<T> {
+  readonly window: DeliveryWindow<Message>;
+  /** Inclusive; infinite: it goes on for ever. */
+  readonly to: number;
+  readonly #home: LaneHome<T>;
+  #subscription: Subscription | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #complete = false;
+  #closed = false;
+
+  constructor(window: DeliveryWindow<Message>, to: number, home: LaneHome<T>) {
+    this.window = window;
+    this.to = to;
+    this.#home = home;
+  }
+
+  /** A lane as a checkpoint has it: what is pending is read again. `waitOf`: of a time of the checkpoint, one of the timers. */
+  static async restored<T>(
+    tenant: TenantFeed,
+    { end, pending }: WindowCheckpoint,
+    to: number,
+    home: LaneHome<T>,
+    waitOf: (dueAt: number) => number,
+  ): Promise<Lane<T>> {
+    const lane = new Lane(new DeliveryWindow<Message>(end, home.capacity), to, home);
+    for (const one of pending) await lane.#restore(tenant, one, waitOf);
+    return lane;
+  }
+
+  async #restore(
+    tenant: TenantFeed,
+    [position, attempts, dueAt]: PendingMessage,
+    waitOf: (dueAt: number) => number,
+  ): Promise<void> {
+    const { messages, logger, id } = this.#home;
+    let item: T | undefined;
+    try {
+      [item] = (await messages.source.of(tenant).read(position, { items: 1 })).items;
+    } catch (error) {
+      if (!(error instanceof StatefoldError) || error.code !== 'CURSOR_EXPIRED') throw error;
+    }
+    const message = item === undefined ? undefined : messages.messageOf(item);
+    if (message?.position === position)
+      this.window.add(message, message.bytes, { attempts, dueAt: dueAt === undefined ? undefined : waitOf(dueAt) });
+    else logger.warn({ endpoint: id, position }, 'a message was trimmed before it could be delivered');
+  }
+
+  /** All of its range was taken, and is done with. */
+  get done(): boolean {
+    return this.#complete && this.window.size === 0;
+  }
+
+  /** Takes messages from where its window ends. */
+  follow(): void {
+    if (this.window.end > this.to) this.#complete = true;
+    if (this.#complete || this.#closed) return;
+    const { tenantId, messages, hub } = this.#home;
+    this.#subscription = hub.subscribe(
+      { tenantId, source: messages.source, from: this.window.end, wanted: (item) => this.#wanted(item) },
+      this,
+    );
+    this.#subscription.start();
+  }
+
+  resume(): void {
+    this.#subscription?.resume();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#subscription?.close();
+    this.#cancelTimer?.();
+  }
+
+  push(item: T): boolean {
+    const message = this.#home.messages.messageOf(item);
+    if (message.position <= this.to) this.window.add(message, message.bytes);
+    if (message.position >= this.to) this.#completed();
+    return this.#home.took(this) && !this.#complete;
+  }
+
+  caughtUp(end: number): void {
+    const advanced = this.window.advance(Math.min(end, this.to + 1));
+    if (end > this.to) this.#completed();
+    if (advanced) this.#home.advanced(this);
+  }
+
+  ended(reason: unknown): void {
+    if (this.#closed || this.#complete) return;
+    const { logger, id } = this.#home;
+    const code = reason instanceof StatefoldError ? reason.code : undefined;
+    // The end of what it follows is the catalog's to tell, the hub's is the process's.
+    if (code === 'NOT_FOUND' || code === 'UNAVAILABLE' || code === 'TENANT_SUSPENDED') return;
+    const { end } = this.window;
+    const oldest = code === 'CURSOR_EXPIRED' ? (reason as StatefoldError).details?.['oldestSequence'] : undefined;
+    if (typeof oldest === 'number' && oldest > end) {
+      logger.warn(
+        { endpoint: id, from: end, oldest },
+        'changes were trimmed before they could be delivered; going on with the oldest',
+      );
+      this.window.advance(Math.min(oldest, this.to + 1));
+      this.#followAgain(0);
+    } else {
+      logger.error({ err: reason, endpoint: id }, 'deliveries were interrupted; trying again');
+      this.#followAgain(RESTART_MS);
+    }
+  }
+
+  /** What is not for the endpoint is passed over; past the range all is taken, to see its end. */
+  #wanted(item: T): boolean {
+    const { messages } = this.#home;
+    return this.#home.wanted(messages.filtered(item)) || messages.messageOf(item).position > this.to;
+  }
+
+  #completed(): void {
+    this.#complete = true;
+    this.#subscription?.close();
+    this.window.advance(this.to + 1);
+  }
+
+  #followAgain(waitMs: number): void {
+    this.#cancelTimer = this.#home.timers.after(waitMs, () => {
+      if (this.#closed) return;
+      try {
+        this.follow();
+        this.#home.advanced(this);
+      } catch (error) {
+        this.#home.logger.debug({ err: error, endpoint: this.#home.id }, 'no more messages are followed');
+      }
+    });
+  }
+}

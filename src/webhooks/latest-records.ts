@@ -1,0 +1,155 @@
+import { StatefoldError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import { READ_BYTES } from '../core/reads.js';
+import { systemTimers, type Timers } from '../feed/timers.js';
+import { readBelow, recordsAt } from '../log/journal/known-end.js';
+import { Retries } from '../log/journal/retry.js';
+import { appendsOf, type Log, type NewRecord, type PartitionRef } from '../log/log.js';
+
+export interface LatestRecordsOptions {
+  readonly log: Log;
+  readonly topic: string;
+  /** Writes of so long go into one append: what is kept here is worth no fsync of its own. */
+  readonly gatherMs: number;
+  /** What it keeps, for the log: `webhook cursors`. */
+  readonly what: string;
+  readonly logger: Logger;
+  readonly timers?: Timers;
+}
+
+/** What is kept in the records of a topic. */
+export interface LatestOf {
+  /** A record was read; not of keys that wait to be written here. Null: deleted. */
+  restored(key: string, value: Buffer | null, offset: number): void;
+  /** What is to be written of the key; null deletes it. */
+  valueOf(key: string): Buffer | null | Promise<Buffer | null>;
+  /** It is in the log. */
+  written?(key: string, value: Buffer | null, offset: number): void;
+}
+
+/** The last record of each key of a topic with one partition. Writes are gathered, and tried again until they are made or it is closed. */
+export class LatestRecords {
+  readonly #options: LatestRecordsOptions;
+  readonly #kept: LatestOf;
+  readonly #partition: PartitionRef;
+  readonly #timers: Timers;
+  readonly #retries: Retries;
+  readonly #dirty = new Set<string>();
+  #writing: Promise<void> | undefined;
+  #reading: Promise<void> | undefined;
+  #position = 0;
+  #cancel: (() => void) | undefined;
+  #closed = false;
+
+  private constructor(options: LatestRecordsOptions, kept: LatestOf) {
+    this.#options = options;
+    this.#kept = kept;
+    this.#partition = { topic: options.topic, partition: 0 };
+    this.#timers = options.timers ?? systemTimers;
+    this.#retries = new Retries(options.logger, { partition: this.#partition });
+  }
+
+  /** Creates the topic where it is missing and reads all of it. */
+  static async open(options: LatestRecordsOptions, kept: LatestOf): Promise<LatestRecords> {
+    const { log, topic } = options;
+    const records = new LatestRecords(options, kept);
+    await log.ensureTopics([{ topic, partitions: 1, cleanup: { policy: 'latest' } }]);
+    records.#position = await log.startOffset(records.#partition);
+    await records.caughtUp();
+    return records;
+  }
+
+  /** Reads what was written before the call. Calls that come while a reading is under way wait for one that begins after them. */
+  async caughtUp(): Promise<void> {
+    await this.#reading?.catch(() => undefined);
+    this.#reading ??= this.#readToEnd().finally(() => (this.#reading = undefined));
+    await this.#reading;
+  }
+
+  /** The value of a record that was read or written at the offset; undefined: a later one of its key took its place. */
+  async at(offset: number): Promise<Buffer | undefined> {
+    const [record] = await recordsAt(this.#options.log, this.#partition, [offset]);
+    return record?.value ?? undefined;
+  }
+
+  /** What is kept of the key is another now. */
+  touch(key: string): void {
+    this.#dirty.add(key);
+    if (this.#writing === undefined && !this.#closed)
+      this.#cancel ??= this.#timers.after(this.#options.gatherMs, () => this.#flush());
+  }
+
+  /** Writes what is to be written at once. @throws StatefoldError UNAVAILABLE where it could not be; it is tried again */
+  async flush(): Promise<void> {
+    await this.#writing;
+    this.#cancel?.();
+    this.#flush();
+    await this.#writing;
+    if (this.#dirty.size > 0)
+      throw new StatefoldError('UNAVAILABLE', `${this.#options.what} could not be saved; send the request again`);
+  }
+
+  /** Writes what is to be written; how many keys could not be. */
+  async close(): Promise<number> {
+    this.#closed = true;
+    this.#cancel?.();
+    await this.#writing;
+    await this.#write();
+    return this.#dirty.size;
+  }
+
+  async #readToEnd(): Promise<void> {
+    const { log } = this.#options;
+    const end = await log.endOffset(this.#partition);
+    while (this.#position < end) {
+      const { records, next } = await readBelow(log, this.#partition, this.#position, end, READ_BYTES);
+      for (const { key, value, offset } of records) {
+        const name = key.toString('utf8');
+        // Ours is newer.
+        if (!this.#dirty.has(name)) this.#kept.restored(name, value, offset);
+      }
+      this.#position = next;
+    }
+  }
+
+  #flush(): void {
+    const { gatherMs } = this.#options;
+    this.#cancel = undefined;
+    this.#writing = this.#write().then((written) => {
+      this.#writing = undefined;
+      if (this.#dirty.size > 0 && !this.#closed)
+        this.#cancel = this.#timers.after(written ? gatherMs : Math.max(gatherMs, this.#retries.delay), () =>
+          this.#flush(),
+        );
+    });
+  }
+
+  /** Appends all that changed. Never rejects. */
+  async #write(): Promise<boolean> {
+    if (this.#dirty.size === 0) return true;
+    const { log, what } = this.#options;
+    const keys = [...this.#dirty];
+    this.#dirty.clear();
+    let failure: unknown;
+    const records: NewRecord[] = [];
+    for (const key of keys)
+      try {
+        const value = this.#kept.valueOf(key);
+        records.push({ key: Buffer.from(key), value: value instanceof Promise ? await value : value });
+      } catch (error) {
+        failure = error;
+        this.#dirty.add(key);
+      }
+    for (const part of appendsOf(records, log.maxAppendBytes))
+      try {
+        const { baseOffset } = await log.append(this.#partition, part);
+        part.forEach(({ key, value }, i) => this.#kept.written?.(key.toString('utf8'), value, baseOffset + i));
+      } catch (error) {
+        failure = error;
+        for (const { key } of part) this.#dirty.add(key.toString('utf8'));
+      }
+    if (failure === undefined) this.#retries.worked(`${what} are saved again`);
+    else this.#retries.failed(failure, `${what} could not be saved; trying again`);
+    return failure === undefined;
+  }
+}

@@ -1,0 +1,151 @@
+// The parts of the client package that need no service.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { Webhook } from 'standardwebhooks';
+import {
+  isRefused,
+  OPERATIONS,
+  RefusedError,
+  StatefoldClient,
+  TimeoutError,
+  UnexpectedAnswerError,
+  UnreachableError,
+  verifyWebhook,
+  WebhookError,
+} from '../../packages/client/src/index.js';
+import { openapiDocument } from '../../src/http/openapi/document.js';
+import { ENTRIES } from '../../src/http/table.js';
+import { ROOT } from '../support/service.js';
+import type * as wire from '../../scripts/wire-types.mjs';
+
+// By its path at run time: the compiled tests lie elsewhere than the scripts.
+const { WIRE, wireTypes } = (await import(pathToFileURL(join(ROOT, 'scripts', 'wire-types.mjs')).href)) as typeof wire;
+
+test('the types of the wire are those of the table of routes: node scripts/wire-types.mjs writes them', async () => {
+  assert.equal(readFileSync(WIRE, 'utf8'), await wireTypes(openapiDocument()));
+  assert.deepEqual(
+    Object.keys(OPERATIONS).sort(),
+    ENTRIES.filter((entry) => !('described' in entry) || entry.described !== false)
+      .map(({ operationId }) => operationId)
+      .sort(),
+  );
+});
+
+/** A client whose service gives these answers, one a request. */
+function scripted(...answers: readonly (Response | Error)[]): {
+  readonly client: StatefoldClient;
+  readonly sent: { readonly url: string; readonly headers: Readonly<Record<string, string>>; readonly body: unknown }[];
+} {
+  const sent: { url: string; headers: Record<string, string>; body: unknown }[] = [];
+  const client = new StatefoldClient({
+    url: 'http://service/',
+    apiKey: 'k',
+    retry: { firstDelayMs: 1 },
+    traceparent: () => '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+    fetch: (url, init) => {
+      sent.push({ url: url as string, headers: init?.headers as Record<string, string>, body: init?.body });
+      const answer = answers[sent.length - 1] ?? new TypeError('there are no more answers');
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    },
+  });
+  return { client, sent };
+}
+const json = (body: object, status = 200, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json', ...headers } });
+const problem = (status: number, code: string, more: object = {}, headers: Record<string, string> = {}): Response =>
+  json({ type: '/problems/x', title: 'x', status, detail: 'why', code, requestId: 'r', ...more }, status, headers);
+const event = { aggregateId: 'a-1', eventType: 'T', data: {} };
+
+test('an append has one key over all its attempts, and the headers of its caller', async () => {
+  const { client, sent } = scripted(new TypeError('reset'), problem(503, 'UNAVAILABLE'), json({ version: 1 }, 201));
+  assert.deepEqual(await client.append(event), { version: 1 });
+  assert.equal(sent.length, 3);
+  assert.equal(new Set(sent.map(({ headers }) => headers['Idempotency-Key'])).size, 1);
+  assert.match(sent[0]?.headers['Idempotency-Key'] ?? '', /^[0-9a-f-]{36}$/);
+  assert.equal(new Set(sent.map(({ body }) => body)).size, 1);
+  assert.equal(sent[0]?.headers['traceparent'], '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01');
+  assert.deepEqual([sent[0]?.url, sent[0]?.headers['X-API-Key']], ['http://service/events', 'k']);
+});
+
+test('what is refused for good, or may not be repeated, is sent once', async () => {
+  const conflict = scripted(problem(409, 'VERSION_CONFLICT', { currentVersion: 3 }));
+  await assert.rejects(conflict.client.append(event), (error) => {
+    assert.ok(isRefused(error, 'VERSION_CONFLICT', 'GONE'));
+    const { code }: RefusedError = error;
+    assert.deepEqual([code, error.problem.currentVersion, error.retryable], ['VERSION_CONFLICT', 3, false]);
+    return true;
+  });
+  assert.equal(conflict.sent.length, 1);
+  const rotation = scripted(new TypeError('reset'));
+  await assert.rejects(rotation.client.request('rotateTenantSecret'), UnreachableError);
+  assert.equal(rotation.sent.length, 1);
+});
+
+test("Retry-After is kept to, and one that is long is the caller's", async () => {
+  const long = scripted(problem(429, 'RATE_LIMITED', {}, { 'retry-after': '3600' }));
+  await assert.rejects(
+    long.client.append(event),
+    (error) => error instanceof RefusedError && error.retryAfterSeconds === 3600,
+  );
+  const short = scripted(problem(429, 'RATE_LIMITED', {}, { 'retry-after': '1' }), json({}, 201));
+  const began = performance.now();
+  await short.client.append(event);
+  assert.ok(performance.now() - began >= 990);
+});
+
+test('each way to fail has a class of its own, and an abort its reason', async () => {
+  const other = scripted(new Response('<html>', { status: 404 }));
+  await assert.rejects(other.client.request('whoami'), UnexpectedAnswerError);
+  const html = scripted(new Response('{', { status: 200, headers: { 'content-type': 'application/json' } }));
+  await assert.rejects(html.client.request('whoami'), UnexpectedAnswerError);
+  const hangs = new StatefoldClient({
+    url: 'http://service',
+    apiKey: 'k',
+    retry: { attempts: 1 },
+    fetch: (_, init) =>
+      new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('aborted')))),
+  });
+  await assert.rejects(hangs.request('whoami', { timeoutMs: 5 }), TimeoutError);
+  const reason = new Error('enough');
+  await assert.rejects(hangs.request('whoami', { signal: AbortSignal.abort(reason) }), reason);
+  const later = new AbortController();
+  const asked = hangs.request('whoami', { signal: later.signal });
+  later.abort(reason);
+  await assert.rejects(asked, reason);
+  const waits = scripted(problem(503, 'UNAVAILABLE', {}, { 'retry-after': '50' }));
+  const meanwhile = new AbortController();
+  const waiting = waits.client.append(event, { signal: meanwhile.signal });
+  setImmediate(() => meanwhile.abort(reason));
+  await assert.rejects(waiting, reason);
+  assert.throws(() => new StatefoldClient({ url: 'localhost:8080' }), TypeError);
+  await assert.rejects(new StatefoldClient({ url: 'http://service' }).request('whoami'), TypeError);
+});
+
+test('paths and queries are escaped', async () => {
+  const { client, sent } = scripted(json({ events: [] }));
+  for await (const _ of client.events('a/b ?é', { direction: 'backward', limit: 3 }));
+  assert.equal(sent[0]?.url, 'http://service/events/a%2Fb%20%3F%C3%A9?direction=backward&limit=3');
+});
+
+test('a webhook is taken from who has the secret alone, at its time', async () => {
+  const secret = `whsec_${Buffer.from('a secret of the service itself').toString('base64')}`;
+  const at = new Date();
+  const body = JSON.stringify({ type: 'projection.state_changed', data: { sequence: 1 } });
+  const headers = {
+    'webhook-id': 'msg_1',
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+    'webhook-signature': `v1,${Buffer.from('another').toString('base64')} ${new Webhook(secret).sign('msg_1', at, body)}`,
+  };
+  const verified = await verifyWebhook<{ data: { sequence: number } }>(Buffer.from(body), headers, { secret });
+  assert.deepEqual([verified.id, verified.payload.data.sequence], ['msg_1', 1]);
+  await verifyWebhook(body, new Headers(headers), { secret: ['whsec_AAAA', secret] });
+  const refused = (what: Promise<unknown>): Promise<void> => assert.rejects(what, WebhookError);
+  await refused(verifyWebhook(`${body} `, headers, { secret }));
+  await refused(verifyWebhook(body, { ...headers, 'webhook-id': 'msg_2' }, { secret }));
+  await refused(verifyWebhook(body, headers, { secret: 'whsec_AAAA' }));
+  await refused(verifyWebhook(body, headers, { secret, now: () => at.getTime() + 301_000 }));
+  await refused(verifyWebhook(body, { 'webhook-id': 'msg_1' }, { secret }));
+});
