@@ -177,9 +177,9 @@ export class MergedInput implements TenantInput, PartitionsHere, OrderedPartitio
     await this.#order.caughtUp();
     // What was acknowledged since then may be placed before it: nothing behind can be read without that.
     await Promise.all(
-      all.map((partition) =>
-        partition.position < this.#order.placedTo(partition.ref.partition) ? partition.caughtUp() : undefined,
-      ),
+      all
+        .filter((partition) => partition.position < this.#order.placedTo(partition.ref.partition))
+        .map((partition) => partition.caughtUp()),
     );
   }
 

@@ -102,6 +102,18 @@ test('keys with scopes and an expiry', async (t) => {
     kept.close();
   });
 
+  await t.test('a conflict lists events to who may read them only', async () => {
+    const event = { aggregateId: 'conflict-1', eventType: 'Made', data: { secret: 1 }, expectedVersion: 0 };
+    success(await new Api(service).post('/events', event), 201);
+    const append = as(await make({ scopes: ['append'] }));
+    const refused = problem(await append.post('/events?includeConflicts=true', event), 403, 'FORBIDDEN');
+    assert.equal(refused['scope'], 'read');
+    assert.equal(problem(await append.post('/events', event), 409, 'VERSION_CONFLICT')['conflicts'], undefined);
+    const both = as(await make({ scopes: ['append', 'read'] }));
+    const told = problem(await both.post('/events?includeConflicts=true', event), 409, 'VERSION_CONFLICT');
+    assert.equal((told['conflicts'] as unknown[]).length, 1);
+  });
+
   await t.test('scopes outlive a kill', async () => {
     const key = await make({ scopes: ['append'] });
     await service.kill();

@@ -1,4 +1,5 @@
-import type { RootDatabase } from 'lmdb';
+import { deserialize, serialize } from 'node:v8';
+import { asBinary, type RootDatabase } from 'lmdb';
 import { silentLogger } from '../../src/core/logger.js';
 import { StoreSection } from '../../src/store/local-store.js';
 import type { Action, Scheduler, SimProcess } from './scheduler.js';
@@ -9,10 +10,20 @@ interface Bounds {
   readonly reverse?: boolean;
 }
 
+/** Under which a value says that it is encoded. */
+const [BINARY = ''] = Object.keys(asBinary(Buffer.alloc(0)));
+
+/** What the disk keeps of a value: as with lmdb, who reads it gets a copy, and who wrote it may change its own. */
+function encoded(value: unknown): Buffer {
+  const already =
+    typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[BINARY] : undefined;
+  return Buffer.isBuffer(already) ? already : serialize(value);
+}
+
 /** The disk of one machine: what was committed survives its processes. The part of lmdb that a section uses, and no more. */
 export class SimDisk {
   readonly #scheduler: Scheduler;
-  readonly #stored = new Map<string, unknown>();
+  readonly #stored = new Map<string, Buffer>();
   #sorted: string[] | undefined;
   #committing: Action[] = [];
   /** Of 100 writes so many fail. */
@@ -28,13 +39,17 @@ export class SimDisk {
 
   /** The store as a process on this machine opens it. */
   open(owner: SimProcess, flushEntries: number): { section(name: string): StoreSection } {
-    let writes: [string, unknown][] = [];
+    let writes: [string, Buffer | undefined][] = [];
     const db = {
-      get: (key: string) => this.#stored.get(key),
-      put: (key: string, value: unknown) => void writes.push([key, value]),
+      encoder: { encode: serialize },
+      get: (key: string): unknown => {
+        const value = this.#stored.get(key);
+        return value === undefined ? undefined : deserialize(value);
+      },
+      put: (key: string, value: unknown) => void writes.push([key, encoded(value)]),
       remove: (key: string) => void writes.push([key, undefined]),
       getRange: (bounds: Bounds) => this.#range(bounds),
-      getKeys: (bounds: Bounds) => [...this.#range(bounds)].map(({ key }) => key),
+      getKeys: (bounds: Bounds) => this.#keys(bounds),
       batch: (work: () => void) => {
         writes = [];
         work();
@@ -64,18 +79,18 @@ export class SimDisk {
   }
 
   /** All that is on it: what a snapshot holds. */
-  image(): ReadonlyMap<string, unknown> {
+  image(): ReadonlyMap<string, Buffer> {
     return new Map(this.#stored);
   }
 
   /** Nothing runs on the machine: it has this from now on, and no more. */
-  load(image: ReadonlyMap<string, unknown>): void {
+  load(image: ReadonlyMap<string, Buffer>): void {
     this.#stored.clear();
     for (const [key, value] of image) this.#stored.set(key, value);
     this.#sorted = undefined;
   }
 
-  #commit(owner: SimProcess, writes: readonly [string, unknown][]): Promise<void> {
+  #commit(owner: SimProcess, writes: readonly [string, Buffer | undefined][]): Promise<void> {
     const scheduler = this.#scheduler;
     return new Promise((resolve, reject) => {
       const fails = scheduler.random.chance(this.failing / 100);
@@ -104,10 +119,17 @@ export class SimDisk {
     });
   }
 
-  *#range({ start, end, reverse }: Bounds): Generator<{ key: string; value: unknown }> {
+  #keys({ start, end, reverse }: Bounds): string[] {
     const sorted = (this.#sorted ??= [...this.#stored.keys()].sort());
     const [low, high] = reverse ? [end, start] : [start, end];
     const keys = sorted.filter((key) => key >= low && key < high);
-    for (const key of reverse ? keys.reverse() : keys) yield { key, value: this.#stored.get(key) };
+    return reverse ? keys.reverse() : keys;
+  }
+
+  *#range(bounds: Bounds): Generator<{ key: string; value: unknown }> {
+    for (const key of this.#keys(bounds)) {
+      const value = this.#stored.get(key);
+      if (value !== undefined) yield { key, value: deserialize(value) };
+    }
   }
 }

@@ -170,7 +170,7 @@ export class World {
   restored = 0;
   /** How often retention took changes. */
   trimmed = 0;
-  #snapshot: ReadonlyMap<string, unknown> | undefined;
+  #snapshot: ReadonlyMap<string, Buffer> | undefined;
   #calm = false;
 
   constructor(options: WorldOptions) {

@@ -193,7 +193,8 @@ export class FencedPartition<B extends { readonly kind: string }> {
       this.#kicked = false;
       void this.#run();
     };
-    if (this.#status === 'FOLLOWING' && this.#contended > 0) setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
+    if (this.#status === 'FOLLOWING' && this.#contended > 0)
+      setTimeout(run, backOff(this.#contended, LOG_BACK_OFF_MS)).unref();
     else if (this.#refusals.failures > 0) setTimeout(run, this.#refusals.delay).unref();
     // After the work of this turn: so that what came in one turn goes in one produce.
     else setImmediate(run);

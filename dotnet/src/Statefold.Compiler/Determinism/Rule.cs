@@ -39,6 +39,9 @@ internal sealed record Rule(string Code, bool IsError, string Reason, string Ins
         Instead = "Use ParseExact with a constant format that has the year (\"O\", \"yyyy-MM-dd\"), or read the value with DataAs or GetDateTime, which take ISO 8601 alone",
     };
 
+    /// <summary>What the text is nobody knows before it is read: most have a date, and the code is what many write.</summary>
+    public static readonly Rule TodayPerhaps = CultureFormat with { Reason = Today.Reason, Instead = Today.Instead };
+
     public static readonly Rule Patience = Clock with
     {
         Reason = "gives up after a time, which is sooner or later on another machine",

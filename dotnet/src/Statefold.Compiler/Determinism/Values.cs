@@ -98,9 +98,9 @@ internal sealed class Values(Breaches breaches)
         var method = call.TargetMethod;
         if (DateParsers.Contains(method.Name) && FrameworkRules.IsDate(method.ContainingType))
         {
-            if (MayTakeToday(call))
+            if (OfToday(call) is { } rule)
             {
-                Add(Rule.Today, call);
+                Add(rule, call);
             }
 
             // By the time zone of the process.
@@ -125,7 +125,7 @@ internal sealed class Values(Breaches breaches)
         Rule? rule = method.Name switch
         {
             "GetHashCode" when !InGetHashCode => Hash,
-            var name when DateParsers.Contains(name) && FrameworkRules.IsDate(method.ContainingType) => Rule.Today,
+            var name when DateParsers.Contains(name) && FrameworkRules.IsDate(method.ContainingType) => Rule.TodayPerhaps,
             "ChangeType" when type == "System.Convert" => Rule.Today,
             _ when TakesType(method, type) => Rule.RunTimeType,
             _ => null,
@@ -149,11 +149,18 @@ internal sealed class Values(Breaches breaches)
         || call.Arguments.Any(a => a.Parameter?.Type.Name == "TypeCode" && Constant(a.Value) is int and not (int)TypeCode.DateTime);
 
     /// <summary>With a year in the format nothing is taken from today: the month and the day that are missing are the first.</summary>
-    private static bool MayTakeToday(IInvocationOperation call)
+    private static Rule? OfToday(IInvocationOperation call)
     {
         var isExact = call.TargetMethod.Name.EndsWith("Exact", StringComparison.Ordinal);
         var told = isExact ? call.Arguments.FirstOrDefault(a => a.Parameter?.Name is "format" or "formats")?.Value : call.Arguments.FirstOrDefault(a => a.Parameter?.Ordinal == 0)?.Value;
-        return !(told is not null && TextsOf(told) is { Count: > 0 } texts && texts.All(text => text is not null && (isExact ? HasYear(text) : BeginsWithDate(text))));
+        if (told is null || TextsOf(told) is not { Count: > 0 } texts)
+        {
+            return Rule.TodayPerhaps;
+        }
+
+        return texts.Any(text => text is not null && !(isExact ? HasYear(text) : BeginsWithDate(text))) ? Rule.Today
+            : texts.Contains(null) ? Rule.TodayPerhaps
+            : null;
     }
 
     private static IReadOnlyList<string?> TextsOf(IOperation value) => value switch

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { register } from 'node:module';
+import { it } from 'node:test';
+import { SMALL_BOUNDS, withSmallBounds } from './small-bounds.js';
+
+// Before any module of the product is loaded here.
+register('./small-bounds.js', import.meta.url);
+const { planOf, simulate } = await import('./plans.js');
+
+/** `SIM_SEED=n` replays one seed with its trace; `SIM_SEEDS=n` runs so many. */
+const only = process.env['SIM_SEED'];
+const SEEDS = Number(process.env['SIM_SEEDS'] ?? 400);
+const BUDGET_MS = 20_000;
+
+it('all bounds that are made small are there', async () => {
+  for (const module of Object.keys(SMALL_BOUNDS)) {
+    const source = await readFile(new URL(`../../src/${module}`, import.meta.url), 'utf8');
+    assert.notEqual(withSmallBounds(module, source), source, module);
+  }
+  assert.throws(() => withSmallBounds('core/slices.js', ''), /no constant MAPPED/);
+});
+
+it(
+  '1-12: as in the other seeds, where bounds are so small that runs come to them',
+  { timeout: 6 * BUDGET_MS },
+  async (t) => {
+    const until = performance.now() + BUDGET_MS;
+    let seed = only === undefined ? 1 : Number(only);
+    const last = only === undefined ? SEEDS : seed;
+    for (; seed <= last && performance.now() < until; seed++) {
+      const { problems, trace } = await simulate(planOf(seed));
+      if (only !== undefined) t.diagnostic(trace.join('\n'));
+      if (problems.length > 0)
+        assert.fail(
+          `seed ${seed}: ${problems.join('\n')}\n\nlast steps (SIM_SEED=${seed} prints all):\n${trace.slice(-40).join('\n')}`,
+        );
+    }
+    t.diagnostic(`seeds up to ${seed - 1} of ${last}`);
+  },
+);
