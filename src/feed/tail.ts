@@ -4,7 +4,8 @@ import type { ItemKind } from './feed.js';
 export class Tail<T> {
   readonly #kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>;
   readonly #maxBytes: number;
-  #items: T[] = [];
+  /** Those before `#first` were let go. */
+  #items: (T | undefined)[] = [];
   #first = 0;
   #bytes = 0;
   #pushedBytes = 0;
@@ -48,7 +49,8 @@ export class Tail<T> {
       if (oldest === undefined || oldest === item) break;
       this.#bytes -= this.#kind.bytesOf(oldest);
       this.#start = this.#kind.positionOf(oldest) + 1;
-      this.#first++;
+      // At once: items of a MiB each would be held until there are many of them.
+      this.#items[this.#first++] = undefined;
     }
     if (this.#first > 1024 && this.#first * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#first);
@@ -59,7 +61,7 @@ export class Tail<T> {
   /** Items with an offset of at least `from`, up to `limit`; undefined where some are missing. */
   from(from: number, limit: number): T[] | undefined {
     const first = this.#seek(from);
-    return first === undefined ? undefined : this.#items.slice(first, first + limit);
+    return first === undefined ? undefined : (this.#items.slice(first, first + limit) as T[]);
   }
 
   /** The first `limit` items from `from` on that `wanted` picks; undefined where some are missing. */

@@ -33,7 +33,7 @@ export interface SliceBounds {
   readonly rows: number;
   readonly bytes: number;
 }
-export const SLICE: SliceBounds = { rows: 256, bytes: 1024 * 1024 };
+export const SLICE: SliceBounds = { rows: 250, bytes: 1024 * 1024 };
 
 /** Whether a slice has taken enough. */
 export class SliceMeter {

@@ -1,4 +1,4 @@
-import type { ProjectChange } from '../code-host/code-host.js';
+import type { State } from '../code-host/code-host.js';
 
 /** Of changes that a batch is to make, about: a large one is worked off in slices, and is in memory as a whole. */
 const CHANGES = 2000;
@@ -25,7 +25,7 @@ export class BatchSize {
   }
 
   /** What so many events came to. */
-  made(events: number, changes: readonly ProjectChange[]): void {
+  made(events: number, changes: readonly { readonly state: State }[]): void {
     if (events === 0) return;
     let bytes = 0;
     for (const { state } of changes) bytes += state?.length ?? 0;

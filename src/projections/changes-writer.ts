@@ -10,7 +10,7 @@ import type { RecordCodec } from '../log/codec/codec.js';
 import { FencedPartition, type EpochSource, type PartitionObserver } from '../log/journal/fenced-partition.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { Log, PartitionRef } from '../log/log.js';
-import { bytesOfValue, PRODUCE } from './portions.js';
+import { bytesOfValue, GATHERED } from './portions.js';
 import { ProjectionChanges, type AcceptedChanges } from './projection-changes.js';
 import type {
   Checkpoint,
@@ -73,6 +73,7 @@ export interface ChangesWriterOptions {
   readonly listener: ChangesListener;
   /** Of the tenant; without it nothing is bounded. */
   readonly budget?: TenantBudget | undefined;
+  readonly changesPerProduce?: number | undefined;
   readonly observer?: ChangesObserver | undefined;
 }
 
@@ -198,12 +199,13 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   }
 
   gather(): Draft<ChangesBody>[] {
+    const { changesPerProduce: most = GATHERED.changes } = this.#options;
     const drafts: Draft<ChangesBody>[] = [];
     let bytes = 0;
     let taken = 0;
     for (const group of this.#queue) {
       bytes += group.bytes;
-      if (taken > 0 && (bytes > PRODUCE.bytes || drafts.length + group.drafts.length > PRODUCE.changes)) break;
+      if (taken > 0 && (bytes > GATHERED.bytes || drafts.length + group.drafts.length > most)) break;
       drafts.push(...group.drafts);
       taken++;
     }

@@ -14,8 +14,11 @@ export interface PortionBounds {
   readonly changes: number;
 }
 
-/** Of changes in one produce, about. To encode and to fold them is done in one go, so their number is bounded too. */
+/** Of changes that are given to the log together, about. */
 export const PRODUCE: PortionBounds = { bytes: PRODUCE_BYTES, changes: 250 };
+
+/** Of those that go in one produce where several such portions wait: who writes much waits for the disk less often. */
+export const GATHERED: PortionBounds = { bytes: PRODUCE_BYTES, changes: 4 * PRODUCE.changes };
 
 export const bytesOfValue = (value: ChangeValue): number => changeBytes(value) + (value.fault?.length ?? 0);
 

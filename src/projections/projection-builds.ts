@@ -10,7 +10,10 @@ import { revisionUnit } from '../core/ids.js';
 import type { InputFeed } from '../feed/inputs.js';
 import type { Control } from '../core/records.js';
 import { commitsWithin, ProjectionBatch, rowAfter } from './projection-fold.js';
-import { unitsOf, type RevisionUnit } from './projection-unit.js';
+import { unitsOf, type Effect, type RevisionUnit } from './projection-unit.js';
+import { BatchSize } from './batch-size.js';
+import { eventLoop } from '../core/event-loop.js';
+import { nextTurn, timedSlice } from '../core/slices.js';
 import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
@@ -41,7 +44,7 @@ export interface ProjectionBuildsOptions {
   readonly logger: Logger;
 }
 
-const EVENTS_PER_BATCH = 1000;
+const MOST_EVENTS_PER_BATCH = 1000;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
 const STORED_MS = 50;
@@ -51,7 +54,10 @@ interface Build {
   readonly projectionId: string;
   readonly startedAt: number;
   readonly startedFrom: number;
+  readonly batchSize: BatchSize;
   step: Promise<boolean> | undefined;
+  /** Some rows of a batch are set: sets the others and the position, at once. */
+  complete: (() => void) | undefined;
   cancelled: boolean;
   /** The projector has come to its swap, and folds the rest. */
   swapping: boolean;
@@ -167,6 +173,7 @@ export class ProjectionBuilds {
   forget(projectionId: string, revision?: number): void {
     const one = this.#builds.get(projectionId);
     if (one === undefined || (revision !== undefined && one.progress.revision !== revision)) return;
+    one.complete?.(); // those that it took over are of whole inputs when they are given back
     one.cancelled = true;
     this.#builds.delete(projectionId);
     this.#options.tables.setBuild(projectionId, undefined);
@@ -204,6 +211,7 @@ export class ProjectionBuilds {
   }
 
   close(): void {
+    for (const one of this.#builds.values()) one.complete?.();
     this.#closed = true;
   }
 
@@ -295,10 +303,10 @@ export class ProjectionBuilds {
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
     const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: READ_BYTES });
     const commits = commitsWithin(inputs, one.progress.position, end);
-    const count = takeEvents(commits, EVENTS_PER_BATCH);
+    const units = unitsOf(projectionId, one.progress);
+    const count = takeEvents(commits, one.batchSize.events(units.length));
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
     const batch = new ProjectionBatch(commits.slice(0, count));
-    const units = unitsOf(projectionId, one.progress);
     await code.load(one.progress.artefactId);
     if (this.#closed || one.cancelled) return;
     const { revision } = one.progress;
@@ -313,12 +321,34 @@ export class ProjectionBuilds {
     if (this.#closed || one.cancelled) return;
     // A swap that is in the log is carried out; before it, the batch is begun again when the code is revived.
     if (effects.some(({ halted }) => halted)) return code.runner.forget(revisionUnit(projectionId, revision));
-    for (const effect of effects)
-      tables.setKeyState(projectionId, revision, effect.key, effect.unit.classIndex, {
+    one.batchSize.made(batch.events.length, effects);
+    await this.#store(one, effects, position, batch.events.length);
+    await this.#pace.next();
+  }
+
+  /** The rows of a batch, and the position past it: in slices, and written as one, since whoever goes on folds none of it again. */
+  #store(one: Build, effects: readonly Effect<RevisionUnit>[], position: number, events: number): Promise<void> {
+    const { tables } = this.#options;
+    const { projectionId, progress } = one;
+    const set = (effect: Effect<RevisionUnit>): void =>
+      tables.setKeyState(projectionId, progress.revision, effect.key, effect.unit.classIndex, {
         ...rowAfter(effect),
         sequence: 0,
       });
-    this.#set(one, { ...one.progress, position, processed: one.progress.processed + batch.events.length });
+    return tables.section.together(async () => {
+      if (this.#closed || one.cancelled) return;
+      let at = 0;
+      one.complete = () => {
+        one.complete = undefined;
+        while (at < effects.length) set(effects[at++] as Effect<RevisionUnit>);
+        this.#set(one, { ...one.progress, position, processed: one.progress.processed + events });
+      };
+      while (one.complete !== undefined) {
+        at = eventLoop.slice('projections', () => timedSlice(effects, at, set));
+        if (at < effects.length) await nextTurn();
+        else one.complete();
+      }
+    });
   }
 }
 
@@ -327,6 +357,8 @@ const build = (projectionId: string, progress: BuildProgress): Build => ({
   progress,
   startedAt: performance.now(),
   startedFrom: progress.processed,
+  batchSize: new BatchSize(MOST_EVENTS_PER_BATCH),
+  complete: undefined,
   step: undefined,
   cancelled: false,
   swapping: false,

@@ -35,6 +35,8 @@ type KeyedRow = readonly [key: string, classIndex: number, row: KeyState];
 
 /** Of so many revisions it is known that they were live. */
 const PAST = 50;
+/** Of which the changes are not acknowledged yet: so many go into one write of the log. */
+const SLICES_ON_THEIR_WAY = 4;
 const ROW_BYTES = 100;
 const bytesOfRow = ({ state }: { readonly state: Buffer | null }): number => ROW_BYTES + (state?.length ?? 0);
 
@@ -69,7 +71,11 @@ abstract class Swap implements SlicedJob<SwapCursor> {
     if (!goesOn) this.begin();
     const cursor = goesOn ? known.cursor : { phase: 0, told: 0 };
     this.told = cursor.told;
-    await runSlices(this, cursor, new StorePace(() => tables.section.room(), mustGoOn));
+    try {
+      await runSlices(this, cursor, new StorePace(() => tables.section.room(), mustGoOn));
+    } finally {
+      await this.written();
+    }
     return this.told;
   }
 
@@ -88,6 +94,11 @@ abstract class Swap implements SlicedJob<SwapCursor> {
     return full && after !== undefined
       ? { phase: cursor.phase, after, told: this.told }
       : { phase: cursor.phase + 1, told: this.told };
+  }
+
+  /** Resolves when nothing of what was to be written is on its way. */
+  protected written(): Promise<void> {
+    return Promise.resolve();
   }
 
   save(cursor: SwapCursor): void {
@@ -125,6 +136,9 @@ export class TellingSwap extends Swap {
   protected readonly phases = [this.#old(), this.#new()];
   readonly #tell: (values: readonly ChangeValue[]) => Promise<void>;
   #values: ChangeValue[] = [];
+  /** Of each slice that is not saved yet, in their order: whether its changes are acknowledged, and its cursor, once it is known. */
+  readonly #slices: { told: boolean; cursor?: SwapCursor }[] = [];
+  #awaiting: (() => void) | undefined;
 
   /** `tell` resolves when the changes are acknowledged and their states in the store. */
   constructor(plan: SwapPlan, tell: (values: readonly ChangeValue[]) => Promise<void>) {
@@ -136,8 +150,41 @@ export class TellingSwap extends Swap {
     this.#values = [];
   }
 
-  protected write(): Promise<void> {
-    return this.#values.length === 0 ? Promise.resolve() : this.#tell(this.#values.splice(0));
+  /** The next slices are gone through while the changes of this one are on their way. */
+  protected async write(): Promise<void> {
+    const values = this.#values.splice(0);
+    const slice: { told: boolean; cursor?: SwapCursor } = { told: values.length === 0 };
+    this.#slices.push(slice);
+    if (slice.told) return;
+    void this.#tell(values).then(() => {
+      slice.told = true;
+      this.#saveTold();
+    });
+    while (this.#slices.length >= SLICES_ON_THEIR_WAY) await this.#oneSaved();
+  }
+
+  /** A cursor counts when all before it is acknowledged, and its states are in the store. */
+  override save(cursor: SwapCursor): void {
+    const last = this.#slices.at(-1);
+    if (last !== undefined) last.cursor = cursor;
+    this.#saveTold();
+  }
+
+  #saveTold(): void {
+    for (let [first] = this.#slices; first?.told === true; [first] = this.#slices) {
+      if (first.cursor === undefined) break;
+      super.save(first.cursor);
+      this.#slices.shift();
+    }
+    this.#awaiting?.();
+  }
+
+  #oneSaved(): Promise<void> {
+    return new Promise((resolve) => (this.#awaiting = resolve));
+  }
+
+  protected override async written(): Promise<void> {
+    while (this.#slices.some(({ told }) => !told)) await this.#oneSaved();
   }
 
   #push(key: string, className: string, row: KeyState, gone: boolean): void {

@@ -538,8 +538,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
 
   async #writeSwap(values: readonly ChangeValue[]): Promise<void> {
     const { changes: changesPerProduce } = this.#bounds;
+    const written: Promise<void>[] = [];
     for (let at = 0; at < values.length; at += changesPerProduce)
-      await this.#writeOfSwap(values.slice(at, at + changesPerProduce));
+      written.push(this.#writeOfSwap(values.slice(at, at + changesPerProduce)));
+    await Promise.all(written);
   }
 
   #mustGoOn(): void {

@@ -115,6 +115,7 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
       tailBytes: setting.tailBytes ?? TAIL_BYTES,
       listener: this,
       budget: setting.budget,
+      changesPerProduce,
       observer,
     });
     const builds = new ProjectionBuilds({ tables, inputs, code, controls, cursor, slice, logger });

@@ -234,6 +234,8 @@ export class StoreSection {
   /** Who waits until something was written. */
   readonly #awaiting: (() => void)[] = [];
   #running: Promise<void> | undefined;
+  /** What is set now is part of a whole. */
+  #together: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #scheduled = false;
   #closed = false;
@@ -305,7 +307,8 @@ export class StoreSection {
     this.#dirty.set(key, value);
     if (this.#timer === undefined)
       this.#timer = setTimeout(() => void this.flush(), this.#bulk ? BULK.flushAfterMs : this.#untilFlush()).unref();
-    if (!this.#isDue || this.#running !== undefined || this.#scheduled || this.#failed) return;
+    if (!this.#isDue || this.#running !== undefined || this.#together !== undefined || this.#scheduled || this.#failed)
+      return;
     // Not on this turn: a record is folded by several entries, and a checkpoint stands between records.
     this.#scheduled = true;
     queueMicrotask(() => {
@@ -335,7 +338,13 @@ export class StoreSection {
    * Below a small amount there is always room.
    */
   get isFull(): boolean {
-    return !this.#closed && this.unwrittenBytes >= LEAST_BYTES && this.#hold.full !== undefined;
+    if (this.#closed) return false;
+    return this.#isAhead || (this.unwrittenBytes >= LEAST_BYTES && this.#hold.full !== undefined);
+  }
+
+  /** History is folded faster than the disk takes it: as much waits to be written as is being written. */
+  get #isAhead(): boolean {
+    return this.#bulk && this.#running !== undefined && !this.#failed && this.#isDue;
   }
 
   /** The last write failed. */
@@ -346,7 +355,7 @@ export class StoreSection {
   /** For work that can wait: resolves when there is room, with false when `wanted` says no more, or the time is up. */
   async untilRoom(wanted: () => boolean, milliseconds = Infinity): Promise<boolean> {
     if (!this.isFull) return true;
-    this.#hold.countRefusal();
+    if (!this.#isAhead) this.#hold.countRefusal();
     for (const until = performance.now() + milliseconds; this.isFull;) {
       if (!wanted() || performance.now() > until) return false;
       if (this.#running === undefined && !this.#failed) void this.flush();
@@ -434,18 +443,38 @@ export class StoreSection {
   }
 
   /**
-   * Resolves when there is room for more: at once while little is not yet written, else when that is on disk. Work over many rows
-   * asks for it between its slices, so that what it sets does not pile up. @throws Error when the store can not be written now
+   * Resolves when there is room for more: at once while little is not yet written, or when its write has begun; what is set while
+   * that is under way waits for it when it is as much. Work over many rows asks for it between its slices, so that what it sets does
+   * not pile up. @throws Error when the store can not be written now
    */
   async room(): Promise<void> {
-    if (this.#dirty.size < this.#flushEntries) return;
-    await this.flush();
-    if (this.#failed) throw new Error('the local store could not be written');
+    while (this.#dirty.size >= this.#flushEntries || this.#dirtyBytes >= FLUSH_BYTES) {
+      const writing = this.#running ?? this.flush();
+      if (this.#dirty.size === 0 && !this.#failed) return;
+      await writing;
+      if (this.#failed) throw new Error('the local store could not be written');
+    }
+  }
+
+  /**
+   * What the work sets is written together, and not before all of it is set: it may let others have their turn between. One at a time.
+   */
+  async together(work: () => Promise<void>): Promise<void> {
+    while (this.#together !== undefined) await this.#together;
+    let done = (): void => undefined;
+    this.#together = new Promise((resolve) => (done = resolve));
+    try {
+      await work();
+    } finally {
+      this.#together = undefined;
+      done();
+      if (this.#isDue && !this.#failed) void this.flush();
+    }
   }
 
   /** Writes all changes so far with their checkpoint, as one transaction. */
   async flush(): Promise<void> {
-    while (this.#running !== undefined) await this.#running;
+    while (this.#running !== undefined || this.#together !== undefined) await (this.#running ?? this.#together);
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#dirty.size === 0) return;

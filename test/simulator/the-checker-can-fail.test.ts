@@ -188,6 +188,9 @@ mutant(
     },
 );
 
+/** Saves the cursor, whatever is on its way. */
+const { save: saveAtOnce } = Object.getPrototypeOf(TellingSwap.prototype) as Pick<TellingSwap, 'save'>;
+
 mutant(
   'a swap whose cursor is there before what it has told',
   TellingSwap.prototype,
@@ -195,9 +198,16 @@ mutant(
   (slice) =>
     function (this: TellingSwap, cursor) {
       const after = slice.call(this, cursor);
-      this.save({ phase: cursor.phase + 1, told: cursor.told });
+      saveAtOnce.call(this, { phase: cursor.phase + 1, told: cursor.told });
       return after;
     },
+);
+
+mutant(
+  'a swap that saves the cursor of a slice whose changes are on their way',
+  TellingSwap.prototype,
+  'save',
+  () => saveAtOnce,
 );
 
 mutant(

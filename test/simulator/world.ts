@@ -129,6 +129,7 @@ interface Client {
 
 const EMPTY_ROW = 'null';
 const rowText = (state: Buffer | null, faulted: boolean): string => `${state?.toString() ?? null}${faulted ? '!' : ''}`;
+const hasFaults = ({ task: { faulted } }: Running): boolean => faulted.aggregates + faulted.keys > 0;
 const MAX_STEPS = 20_000;
 const ATTEMPTS = 4;
 
@@ -446,7 +447,8 @@ export class World {
         if (running)
           move(
             `${running.process.id} is asked to take faults on`,
-            0.5 / up.length,
+            // Mostly where there are some.
+            (hasFaults(running) ? 3 : 0.1) / up.length,
             () => void (this.#left.releases--, this.#release(running)),
             running.process,
           );
@@ -552,7 +554,8 @@ export class World {
         );
     };
     const any = { mode, eventId: undefined, version: undefined };
-    if (random.chance(0.5))
+    const { aggregates, keys } = task.faulted;
+    if (random.chance(keys === 0 ? 0.7 : aggregates === 0 ? 0.1 : 0.5))
       return void task.first
         .release({
           ...any,
@@ -561,7 +564,7 @@ export class World {
         })
         .catch(refused);
     const [projectionId = 'p'] = random.chance(0.7) ? ['p'] : this.deployed.keys();
-    const key = random.chance(0.6) ? undefined : `k${random.below(this.options.keys)}`;
+    const key = random.chance(0.7) ? undefined : `k${random.below(this.options.keys)}`;
     task.faults.releaseKeys({ ...any, projectionId, key, className: undefined }).catch(refused);
   }
 

@@ -17,6 +17,7 @@ import {
 } from '../support/checker.js';
 import { readLog } from '../support/checker-log.js';
 import { LANES, reducerOf, type Chain } from '../support/checker-model.js';
+import { MASTER_KEY } from '../support/peers.js';
 import { childrenOf, commandLineOf } from '../support/load-world.js';
 import { notificationOf } from '../support/load-followers.js';
 import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Service } from '../support/service.js';
@@ -197,7 +198,10 @@ function hold(what: string, holds: boolean): void {
 async function run(): Promise<void> {
   const brokers = await brokersOfThisRun(cleanups);
   const prefix = `soak${process.pid}`;
-  const env = brokers === undefined ? {} : { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix };
+  const env: Readonly<Record<string, string>> =
+    brokers === undefined
+      ? {}
+      : { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: prefix, STATEFOLD_MASTER_KEY: MASTER_KEY };
   const services: Service[] = [];
   const dataDirectory = temporaryDirectory(context);
   for (let i = 0; i < (brokers === undefined ? 1 : PROCESSES); i++)

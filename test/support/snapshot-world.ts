@@ -50,8 +50,12 @@ export class Machine {
   #task: TenantTask | undefined;
   #snapshots: Snapshots | undefined;
 
-  constructor(t: Pick<TestContext, 'after'>, definitions: TenantDefinitions = NO_CODE) {
-    const directory = temporaryDirectory(t);
+  /** On a disk of its own, unless it is that of a machine before. */
+  constructor(
+    t: Pick<TestContext, 'after'>,
+    definitions: TenantDefinitions = NO_CODE,
+    directory = temporaryDirectory(t),
+  ) {
     this.path = join(directory, 'store');
     this.#ground = testGround({ directory });
     this.store = openStore(this.#ground);

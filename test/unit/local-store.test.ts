@@ -267,10 +267,53 @@ describe('a section of the local store', () => {
     assert.equal(section.writes, 0, 'there was room');
     section.set('k9', 9);
     await section.room();
-    assert.equal(section.writes, 1);
+    assert.equal(section.writes, 1, 'what is much is being written');
+    for (let i = 0; i < 9; i++) section.set(`m${i}`, i);
+    await section.room();
+    assert.ok(section.unwrittenBytes > 0, 'meanwhile there is room for as much again');
+    section.set('m9', 9);
+    await section.room();
+    assert.equal(section.writes, 2, 'and for more when that is written');
     section.delete('k3');
     section.set('k35', 1);
     assert.deepEqual(section.keys('k2', 'k6', 3), ['k2', 'k35', 'k4']);
+  });
+
+  it('has room for few large entries, as for many small ones', async (t) => {
+    const section = storeOf(t).open({ flushEntries: 1000, flushAfterMs: 60_000 }).section('t');
+    section.set('k', Buffer.alloc(3 * 1024 * 1024));
+    await section.room();
+    assert.equal(section.writes, 0);
+    section.set('l', Buffer.alloc(3 * 1024 * 1024));
+    await section.room();
+    assert.equal(section.writes, 1);
+  });
+
+  it('writes what belongs together as one, whoever asks for a write meanwhile', async (t) => {
+    const store = storeOf(t).open({ flushEntries: 2, flushAfterMs: 1 });
+    const section = store.section('t');
+    const seen: (readonly unknown[])[] = [];
+    const stored = (): readonly unknown[] => ['a', 'b', 'c'].map((key) => store.section('t').get(key));
+    let flushed: Promise<void> | undefined;
+    await section.together(async () => {
+      section.set('a', 1);
+      section.set('b', 1);
+      flushed = section.flush();
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      seen.push([section.writes, ...stored()]);
+      section.set('c', 1);
+    });
+    await flushed;
+    seen.push([section.writes, ...stored()]);
+    assert.deepEqual(seen, [
+      [0, undefined, undefined, undefined],
+      [1, 1, 1, 1],
+    ]);
+    await assert.rejects(
+      section.together(() => Promise.reject(new Error('broken off'))),
+      /broken off/,
+    );
+    await section.together(() => Promise.resolve());
   });
 
   it('is dropped alone, and with the format that it was written in', async (t) => {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { Tail } from '../../src/feed/tail.js';
 
@@ -39,4 +41,24 @@ it('a tail gives all from an offset on, or says that it can not', () => {
       },
     ),
   );
+});
+
+it('a tail holds nothing of what it let go, however few items that is', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const tail = tailOf(100, 0);
+  const refs = Array.from({ length: 10 }, (_, offset) => {
+    const item = { offset, size: 40 };
+    tail.push(item);
+    return new WeakRef(item);
+  });
+  return new Promise<void>((resolve) => setImmediate(resolve)).then(() => {
+    collect();
+    const held = refs.flatMap((ref, offset) => (ref.deref() === undefined ? [] : [offset]));
+    assert.deepEqual(held, [8, 9]);
+    assert.deepEqual(
+      tail.from(8, 10)?.map(({ offset }) => offset),
+      [8, 9],
+    );
+  });
 });

@@ -343,13 +343,20 @@ export class FencedPartition<B extends { readonly kind: string }> {
   async #produce(drafts: readonly Draft<B>[]): Promise<boolean> {
     const { log, ref, handler, observer } = this.#options;
     const [started, ids] = [performance.now(), [] as string[]];
-    const records =
-      drafts.length === 0
-        ? [this.#encode(this.#claimBody, CLAIM_KEY, this.#epoch, this.fence.position, ids)]
-        : drafts.map((draft, i) =>
-            this.#encode(draft.body, draft.keyPrefix, this.#epoch, this.fence.position + i, ids),
-          );
     this.#inFlight = drafts;
+    const records =
+      drafts.length === 0 ? [this.#encode(this.#claimBody, CLAIM_KEY, this.#epoch, this.fence.position, ids)] : [];
+    for (let encoded = 0; encoded < drafts.length;) {
+      if (encoded > 0) {
+        await nextTurn();
+        this.#mustRun();
+      }
+      encoded = eventLoop.slice('gather', () =>
+        timedSlice(drafts, encoded, ({ body, keyPrefix }, i) =>
+          records.push(this.#encode(body, keyPrefix, this.#epoch, this.fence.position + i, ids)),
+        ),
+      );
+    }
     let base: number;
     try {
       const appended = log.append(ref, records);
