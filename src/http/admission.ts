@@ -6,6 +6,7 @@ import type { QuotaSettings } from '../catalog/tenant-quotas.js';
 import type { QuotaOf } from '../core/quotas.js';
 import { Turns } from '../core/turns.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
+import { Dues, REQUEST_COST } from './dues.js';
 import { Pace } from './pace.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
@@ -30,8 +31,8 @@ export class Admission {
   readonly connections: ConcurrencyQuota;
   /** What requests may hold in memory; without it nothing is bounded. */
   readonly memory: MemoryOfRequests;
-  /** A route that is gone through again takes nothing off the rate a second time. */
-  readonly #counted = new WeakSet<IncomingMessage>();
+  /** What was paid: a route that is gone through again takes nothing off the rate a second time, and a refusal pays what is lacking. */
+  readonly dues: Dues;
 
   constructor(catalog: KeyCatalog, quotaOf: QuotaOf, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
     this.authenticator = new Authenticator(catalog);
@@ -59,21 +60,25 @@ export class Admission {
       },
       now,
     });
+    this.dues = new Dues(this);
   }
 
-  /** Checks the key and takes the request off its tenant's rate. @throws StatefoldError as `Authenticator.authenticate`, and RATE_LIMITED */
+  /** Checks the key and takes the request off its tenant's rate; the caller has it take its turn, at once or before. @throws StatefoldError as `Authenticator.authenticate`, and RATE_LIMITED */
   admit(request: IncomingMessage, scope: RequiredScope): Principal {
     return this.#take(request, this.authenticator.authenticate(request, scope));
   }
 
-  /** As `admit`, for a key that another process may have made a moment ago. */
+  /** As `admit`, for a key that another process may have made a moment ago; resolves on the request's turn. */
   async admitKnown(request: IncomingMessage, scope: RequiredScope): Promise<Principal> {
-    return this.#take(request, await this.authenticator.admit(request, scope));
+    const principal = this.#take(request, await this.authenticator.admit(request, scope));
+    await this.turns.enter(principal.tenantId, REQUEST_COST);
+    return principal;
   }
 
   #take(request: IncomingMessage, principal: Principal): Principal {
-    if (!this.#counted.has(request)) this.requests.take(principal.tenantId);
-    this.#counted.add(request);
+    if (!this.dues.isCounted(request)) this.requests.take(principal.tenantId);
+    this.dues.counted(request);
+    this.dues.turned(request);
     RequestMemory.begin(request, principal.tenantId, this.memory);
     return principal;
   }

@@ -15,6 +15,7 @@ import { answerError, answerJson } from './answer.js';
 import { isIdempotencyKey, parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { declaredLength, readBody, requireJson } from './body.js';
+import type { Dues } from './dues.js';
 import { eventJson } from './event-json.js';
 import type { ForwardedRequest, Gateway } from './gateway/gateway.js';
 import { forwardedCommandId, isForwarded, NOT_OWNER } from './gateway/headers.js';
@@ -30,6 +31,8 @@ export interface AppendRouteOptions {
   readonly events: Pick<Pace, 'take'>;
   /** Without it each request begins as it comes. */
   readonly turns?: Turns;
+  /** Told what an append has paid that is refused; what it hasn't, whoever refuses it takes. */
+  readonly dues?: Pick<Dues, 'counted' | 'turned'>;
   readonly tenants: AggregateHomes;
   readonly gateway: Gateway;
   /** Without it nothing is bounded. */
@@ -61,7 +64,8 @@ const MAX_CONFLICTS = 1_000;
  * key, else one of ours. So it can be sent to one owner after the other until one answers, and is stored once.
  */
 export function appendRoute(options: AppendRouteOptions): AppendRoute {
-  const { authenticator, requests, events, turns, tenants, gateway, limits, memory = UNBOUNDED_REQUESTS } = options;
+  const { authenticator, requests, events, turns, dues, tenants, gateway, limits } = options;
+  const { memory = UNBOUNDED_REQUESTS } = options;
   /**
    * The body, on the turn on which it may be parsed: what many bodies cost that arrive together is known when they are there, and not
    * when their heads were. One that is long, or may be, is held of the tenant's budget until then, and so is each that waits; then
@@ -97,13 +101,12 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     batch: boolean,
     tenantId: string,
   ): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
+    requireJson(request);
+    const body = await readHeld(request, tenantId);
     try {
-      requireJson(request);
-      const body = await readHeld(request, tenantId);
       return { body, append: parsed(body, batch) };
     } catch (error) {
-      // It goes no further than here, so it counts here.
-      requests.take(tenantId);
+      dues?.turned(request);
       throw error;
     }
   };
@@ -133,7 +136,6 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       };
       if (await gateway.forward(request, response, asked)) return;
     }
-    requests.take(tenantId);
     requireJson(request);
     const url = request.url ?? '';
     const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
@@ -141,9 +143,18 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     if (includeConflicts) authenticator.permit(principal, READING);
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
-    const body = read?.body ?? asked?.body ?? (await readHeld(request, tenantId));
-    const append = read?.append ?? parsed(body, batch);
-    events.take(tenantId, append.events.length);
+    requests.take(tenantId);
+    let body: Buffer | undefined = read?.body ?? asked?.body;
+    let append: AppendBody;
+    try {
+      body ??= await readHeld(request, tenantId);
+      append = read?.append ?? parsed(body, batch);
+      events.take(tenantId, append.events.length);
+    } catch (error) {
+      dues?.counted(request);
+      if (body !== undefined) dues?.turned(request);
+      throw error;
+    }
     const command: AppendCommand = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
@@ -169,6 +180,8 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       tenant = home instanceof Promise ? await home : home;
       result = await tenant.append(command);
     } catch (error) {
+      dues?.counted(request);
+      dues?.turned(request);
       // Not stored here, or known by its id wherever it is sent again.
       const definite = tenant === undefined || error instanceof NotOwnerError;
       if (isForwarded(request)) {

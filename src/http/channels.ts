@@ -21,7 +21,8 @@ export interface ChannelsOptions {
   readonly hub: FeedHub;
   readonly tenants: TenantFeeds;
   readonly catalog: Pick<Catalog, 'caughtUp' | 'onChange'>;
-  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> & Partial<Pick<Admission, 'memory'>>;
+  readonly admission: Pick<Admission, 'admit' | 'authenticator' | 'connections'> &
+    Partial<Pick<Admission, 'memory' | 'dues'>>;
   readonly logger: Logger;
   /** Told how many WebSockets are open. */
   readonly onConnections?: (open: number) => void;
@@ -51,7 +52,7 @@ export class Channels {
       memory: new StreamsMemory(admission.memory?.budget),
       authenticator: admission.authenticator,
       authenticate: (request: IncomingMessage, scope: RequiredScope) => admission.admit(request, scope),
-      refusals: new Refusals(feeds.logger),
+      refusals: new Refusals(feeds.logger, admission.dues),
     };
     this.polling = new Polling(options);
     this.waits = new PositionWaits(options);

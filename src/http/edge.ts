@@ -55,7 +55,7 @@ const notForClients = (): StatefoldError =>
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, ownership, peers, logger, observer, channels } = options;
-  const { authenticator, requests, events, turns } = admission;
+  const { authenticator, requests, events, turns, dues } = admission;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
     ownership,
@@ -64,7 +64,7 @@ export function createEdge(options: EdgeOptions): Edge {
     observer,
     memory: admission.memory,
   });
-  const refusals = new Refusals(logger);
+  const refusals = new Refusals(logger, dues);
   const requireAdmin = adminCheck(options.adminKey);
   const waits = new Waits(admission.connections);
   const append = appendRoute({
@@ -72,6 +72,7 @@ export function createEdge(options: EdgeOptions): Edge {
     requests,
     events,
     turns,
+    dues,
     tenants,
     gateway,
     memory: admission.memory,
@@ -129,7 +130,7 @@ export function createEdge(options: EdgeOptions): Edge {
     if (draining) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
     const refused = refusal(request, PROBES.has(path));
-    if (refused !== undefined) return refusals.answer(request, response, refused, requestIdOf(request));
+    if (refused !== undefined) return void refusals.answer(request, response, refused, requestIdOf(request));
     const hot = request.method === 'POST' ? HOT.get(path) : undefined;
     if (hot === undefined) return void router(request, response);
     const requestId = requestIdOf(request);
@@ -145,7 +146,7 @@ export function createEdge(options: EdgeOptions): Edge {
     const limit = Math.max(settings.maxBodyBytes, settings.maxUploadBytes);
     const isStream = HOT.get(pathOf(request.url ?? ''))?.lasting === true;
     if (declaredLength(request) > 2 * limit && !isStream)
-      return refusals.answer(request, response, tooLarge(limit), requestIdOf(request));
+      return void refusals.answer(request, response, tooLarge(limit), requestIdOf(request));
     response.writeContinue();
     serve(request, response);
   };
@@ -171,6 +172,7 @@ export function createEdge(options: EdgeOptions): Edge {
     };
     if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by)) {
       const turn = turns.enter(known.tenantId, UPGRADE_COST);
+      dues.turned(request);
       return void (turn === undefined ? take() : turn.then(take));
     }
     authenticator

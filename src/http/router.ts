@@ -9,6 +9,7 @@ import type { Turns } from '../core/turns.js';
 import { requestIdOf } from './answer.js';
 import type { Principal } from './auth.js';
 import type { BodySettings } from './bodies.js';
+import { REQUEST_COST } from './dues.js';
 import type { Guard } from './gateway/guard.js';
 import { malformedPath, type Refusals } from './refusals.js';
 import { Call, PATH_PARAMETER, Upgrade, type RoomOf, type RouteOf, type ServedBy } from './route.js';
@@ -30,9 +31,6 @@ export interface RouterOptions<D> {
   /** `route` is the path of the route as express writes it, never an id; `none` where no route matched, or another process answered. */
   readonly onAnswered?: ((route: string, method: string, status: number, seconds: number) => void) | undefined;
 }
-
-/** Of a turn: what a request costs, about, before it is known what it answers. */
-const COST = 2;
 
 /** `/events/{aggregateId}` as express and its matcher write it: `/events/:aggregateId`. */
 export const expressPath = (path: string): string => path.replace(PATH_PARAMETER, ':$1');
@@ -71,7 +69,7 @@ export function createRouter<D>(options: RouterOptions<D>): Express {
   const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
     // express could not decode a path parameter.
     const thrown = error instanceof URIError && 'status' in error ? malformedPath() : error;
-    refusals.answer(request, response, thrown, requestIdOfAnswer(response), foreign(request)?.dialect);
+    void refusals.answer(request, response, thrown, requestIdOfAnswer(response), foreign(request)?.dialect);
   };
   app.use(onError);
   return app;
@@ -99,7 +97,7 @@ function handlerOf<D>(
   const serve = async (call: Call): Promise<void> => {
     if (route.credentials === 'tenant') {
       call.admit(authenticate(call.request, call.scope));
-      const turn = turns?.enter(call.tenantId, COST);
+      const turn = turns?.enter(call.tenantId, REQUEST_COST);
       if (turn !== undefined) await turn;
     } else if (route.credentials === 'admin') requireAdmin(call.request);
     await route.serve(dependencies, call);

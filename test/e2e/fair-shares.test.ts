@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import test from 'node:test';
-import { Api, success, newTenant } from '../support/api.js';
+import { Api, success, newTenant, admin } from '../support/api.js';
 import { API_KEY, startService, until } from '../support/service.js';
 
 /** A connection that is open, so that a request costs one write, which the service reads as it comes. */
@@ -11,7 +11,13 @@ class Line {
   #answered: (() => void) | undefined;
   #failed: ((error: Error) => void) | undefined;
 
-  private constructor(readonly socket: Socket) {
+  readonly #expected: RegExp;
+
+  private constructor(
+    readonly socket: Socket,
+    status: string,
+  ) {
+    this.#expected = new RegExp(`^HTTP/1\\.1 ${status} `);
     socket.setNoDelay(true);
     socket.on('error', (error) => this.#failed?.(error));
     socket.on('data', (chunk: Buffer) => {
@@ -19,16 +25,17 @@ class Line {
       const [head = '', ...body] = this.#received.split('\r\n\r\n');
       const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? Number.NaN);
       if (body.join('\r\n\r\n').length < length || Number.isNaN(length)) return;
-      assert.match(head, /^HTTP\/1\.1 20[01] /);
+      assert.match(head, this.#expected);
       this.#received = '';
       this.#answered?.();
     });
   }
 
-  static async open(port: number): Promise<Line> {
+  /** `status`: a pattern of those that its answers must have. */
+  static async open(port: number, status = '20[01]'): Promise<Line> {
     const socket = connect(port, '127.0.0.1');
     await once(socket, 'connect');
-    return new Line(socket);
+    return new Line(socket, status);
   }
 
   /** Resolves when the answer is there. */
@@ -91,5 +98,53 @@ test('whoever sends little is not behind those who send much', async (t) => {
       assert.ok(median(shares) <= 0.5, seen);
       // A round in which the processor was elsewhere, between the two writes say, tells nothing.
       assert.ok(shares.filter((share) => share > 0.75).length <= 2, seen);
+    });
+});
+
+// What is refused costs the event loop about as much as what isn't.
+test('whoever sends little is not behind those whose requests are refused', async (t) => {
+  const service = await startService(t);
+  const port = Number(new URL(service.url).port);
+  await newTenant(service, { tenantId: 'refused' });
+  const suspended = await newTenant(service, { tenantId: 'suspended' });
+  const slow = await newTenant(service, { tenantId: 'slow' });
+  const keyOf = async (body: object): Promise<string> =>
+    success(await admin(service, 'POST', '/admin/tenants/refused/keys', body), 201).json<{ apiKey: string }>().apiKey;
+  const narrow = await keyOf({ scopes: ['webhooks'] });
+  success(await admin(service, 'PATCH', '/admin/tenants/suspended', { suspended: true }), 200);
+  success(await admin(service, 'PATCH', '/admin/tenants/slow', { quotas: { requestsPerSecond: 0 } }), 200);
+  const event = { aggregateId: 'refused-1', eventType: 'Made', data: {} };
+  const ask = (method: string, path: string, key: string): string =>
+    `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Length: 0\r\n\r\n`;
+  const calm = await Line.open(port);
+  t.after(() => calm.socket.destroy());
+
+  for (const [name, status, request] of [
+    ['reads without the scope', '403', read(narrow, '/aggregates')],
+    ['appends without the scope', '403', append(narrow, '/events', event)],
+    ['appends past the pace', '429', append(slow, '/events', event)],
+    ['reads past the pace', '429', read(slow, '/aggregates')],
+    ['paths that are not there', '404', read(narrow, '/nothing')],
+    ['methods that are not allowed', '405', ask('PUT', '/usage', narrow)],
+    ['requests of a suspended tenant', '403', read(suspended, '/usage')],
+    ['appends of a suspended tenant', '403', append(suspended, '/events', event)],
+    ['keys that are none', '401', read('not-a-key', '/usage')],
+    ['bodies that are not JSON', '415', ask('POST', '/events', await keyOf({ scopes: ['append'] }))],
+  ] as const)
+    await t.test(`beside a burst of ${name}`, async () => {
+      const lines = await Promise.all(Array.from({ length: 240 }, () => Line.open(port, status)));
+      const shares: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        let answered = 0;
+        const burst = lines.map((line) => line.ask(request).then(() => answered++));
+        await calm.ask(read(API_KEY, '/auth/whoami'));
+        shares.push(answered / lines.length);
+        await Promise.all(burst);
+        assert.equal(answered, lines.length);
+      }
+      for (const line of lines) line.socket.destroy();
+      await until(() => lines.every(({ socket }) => socket.destroyed));
+      const seen = `it was answered when ${shares.map((share) => `${Math.round(100 * share)}%`).join(', ')} of the burst were`;
+      assert.ok(median(shares) <= 0.5, seen);
     });
 });

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import test from 'node:test';
 import { SCOPES, type Scope } from '../../src/core/scopes.js';
 import { ROUTES } from '../../src/http/table.js';
-import { Api, problem, success, admin } from '../support/api.js';
+import { Api, problem, success, admin, newTenant } from '../support/api.js';
 import { openEvents, openSocket, refusedUpgrade } from '../support/api-channels.js';
 import { totals } from '../support/csharp.js';
-import { startService, temporaryDirectory } from '../support/service.js';
+import { feedEvents } from '../support/feed-channels.js';
+import { startService, temporaryDirectory, until } from '../support/service.js';
 
 interface NewKey {
   readonly keyId: string;
@@ -117,5 +120,83 @@ test('keys with scopes and an expiry', async (t) => {
     service = await startService(t, { dataDirectory });
     await as(key).append('scoped-2', 'Made');
     problem(await as(key).get('/events/scoped-2'), 403, 'FORBIDDEN');
+  });
+});
+
+test('what waits and what streams ends with its key, and with its tenant', async (t) => {
+  const service = await startService(t);
+  const apiKey = await newTenant(service, { tenantId: 'acme' });
+  const acme = new Api(service, apiKey);
+  const make = async (body?: object): Promise<NewKey> =>
+    success(await admin(service, 'POST', '/admin/tenants/acme/keys', body), 201).json<NewKey>();
+  const within = (ms: number): { expiresAt: string } => ({ expiresAt: new Date(Date.now() + ms).toISOString() });
+  const as = ({ apiKey: key }: NewKey): Api => new Api(service, key);
+  const suspend = async (suspended: boolean): Promise<unknown> =>
+    success(await admin(service, 'PATCH', '/admin/tenants/acme', { suspended }), 200);
+  const connections = async (): Promise<number> =>
+    (await acme.read<{ usage: { connections: number } }>('/usage')).usage.connections;
+  /** Of the last event. */
+  let position = 0;
+  const append = async (aggregateId: string, events: readonly object[]): Promise<void> => {
+    const { headers } = success(await acme.post('/events/batch', { aggregateId, events }), 201);
+    position = Number(headers.get('statefold-position'));
+  };
+
+  await t.test('a poll that waited is not answered to a key that is in force no more', async () => {
+    const revoked = await make();
+    const expires = await make(within(5000));
+    const path = '/feed?after=0&waitSeconds=30';
+    const polls = [revoked, expires].map((key) => as(key).get(path));
+    const kept = acme.get(path);
+    await until(async () => (await connections()) === 3);
+    success(await admin(service, 'DELETE', `/admin/tenants/acme/keys/${revoked.keyId}`), 204);
+    await until(async () => (await as(expires).get('/auth/whoami')).status === 401);
+    await append('polled-1', [{ eventType: 'Made', data: {} }]);
+    success(await kept, 200);
+    for (const answer of await Promise.all(polls)) problem(answer, 401, 'UNAUTHENTICATED');
+  });
+
+  await t.test('nor is one whose tenant is suspended', async () => {
+    await until(async () => (await connections()) === 0);
+    const poll = acme.get(`/feed?after=${position}&waitSeconds=30`);
+    await until(async () => (await connections()) === 1);
+    await suspend(true);
+    problem(await poll, 403, 'TENANT_SUSPENDED');
+    await suspend(false);
+  });
+
+  await t.test('a stream that has more to send than its client reads', async () => {
+    const events = Array.from({ length: 20 }, () => ({ eventType: 'Made', data: { fill: 'f'.repeat(45_000) } }));
+    // More than the kernel and the service keep of a stream that is not read.
+    const batches = 40;
+    for (let i = 0; i < batches; i++) await append(`large-${i}`, events);
+    const unread = async (key: string): Promise<IncomingMessage> => {
+      const request = get(`${service.url}/feed/sse?after=0`, { headers: { 'x-api-key': key } });
+      t.after(() => request.destroy());
+      const [response] = (await once(request, 'response')) as [IncomingMessage];
+      assert.equal(response.statusCode, 200);
+      return response;
+    };
+    /** Read on more slowly than the service has more to send, to its end. */
+    const rest = async (response: IncomingMessage): Promise<number> => {
+      let bytes = 0;
+      for await (const chunk of response) {
+        bytes += (chunk as Buffer).length;
+        await service.get('/health');
+      }
+      return bytes;
+    };
+    const all = batches * 20 * 45_000;
+    const expires = await make(within(5000));
+    const ofKey = await unread(expires.apiKey);
+    const ofTenant = await unread(apiKey);
+    // Both streams of the key are looked at on one turn.
+    const idle = await feedEvents(t, as(expires), `?after=${position}`);
+    assert.equal(await idle.ended, 0);
+    const sent = await rest(ofKey);
+    assert.ok(sent < 0.75 * all, `${sent} of ${all} bytes came to a key that has expired`);
+    await suspend(true);
+    const told = await rest(ofTenant);
+    assert.ok(told < 0.75 * all, `${told} of ${all} bytes came to a tenant that is suspended`);
   });
 });

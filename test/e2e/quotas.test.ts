@@ -69,6 +69,41 @@ test('quotas of a tenant', async (t) => {
     assert.equal((await acme().append('paced-1', 'Made')).version, 41);
   });
 
+  await t.test('requests that are refused are requests too', async () => {
+    const { apiKey: narrow } = success(
+      await admin(service, 'POST', '/admin/tenants/acme/keys', { scopes: ['webhooks'] }),
+      201,
+    ).json<{ apiKey: string }>();
+    const event = { body: { aggregateId: 'paced-1', eventType: 'Made', data: {} } };
+    for (const [method, path, key, status] of [
+      ['GET', '/aggregates', narrow, 403],
+      ['POST', '/events', narrow, 403],
+      ['GET', '/nothing', apiKey, 404],
+      ['PUT', '/usage', apiKey, 405],
+      ['POST', '/admin/tenants', apiKey, 401],
+    ] as const) {
+      await set({ requestsPerSecond: null });
+      const before = await service.request(method, path, { key, ...(method === 'POST' && event) });
+      assert.equal(before.status, status, path);
+      await set({ requestsPerSecond: 2 });
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, () => service.request(method, path, { key, ...(method === 'POST' && event) })),
+      );
+      const refused = answers.filter((answer) => answer.status === 429);
+      assert.ok(refused.length >= 6 && refused.length < 12, `${refused.length} of 12 to ${path}`);
+      for (const answer of refused) paced(answer, 'requestsPerSecond', 'q=2;w=1');
+      for (const answer of answers) assert.ok([status, 429].includes(answer.status), `${answer.status} of ${path}`);
+    }
+    // A key that is revoked takes nothing from its tenant.
+    const { apiKey: old, keyId } = success(await admin(service, 'POST', '/admin/tenants/acme/keys', {}), 201).json<{
+      apiKey: string;
+      keyId: string;
+    }>();
+    success(await admin(service, 'DELETE', `/admin/tenants/acme/keys/${keyId}`), 204);
+    for (let i = 0; i < 12; i++) problem(await service.get('/usage', { key: old }), 401, 'UNAUTHENTICATED');
+    await set({ requestsPerSecond: null });
+  });
+
   let projectionId = '';
   await t.test('code past its quota is refused, a redeploy is not, and a deletion makes room', async () => {
     await set({ projections: 1, reducers: 1 });

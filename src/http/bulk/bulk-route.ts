@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendResult } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { uuidv7 } from '../../core/ids.js';
+import { costOfBytes } from '../../core/turns.js';
 import { partitionOf } from '../../core/murmur2.js';
 import { partitionKey } from '../../core/slots.js';
 import type { Scope } from '../../core/scopes.js';
@@ -22,7 +23,7 @@ import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
 import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
 
 export interface BulkOptions {
-  readonly admission: Pick<Admission, 'requests' | 'events' | 'turns' | 'connections' | 'memory'> & {
+  readonly admission: Pick<Admission, 'requests' | 'events' | 'turns' | 'dues' | 'connections' | 'memory'> & {
     readonly authenticator: Authenticator;
   };
   readonly tenants: AggregateHomes;
@@ -42,10 +43,10 @@ export const BULK_QUERY = { state: flag };
 /** Lines under way, at most; with their states fewer, which may be large. */
 const LINES = 2_000;
 const LINES_WITH_STATE = 200;
-/** Lines that are begun on one turn of the event loop. */
-const LINES_A_TURN = 32;
-/** Of a turn: what a line costs, about. */
+/** Of a turn: what a line costs, about, beside its bytes. */
 const LINE_COST = 0.25;
+/** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
+const TURN_COST = 8;
 /** Before the line of another process: its number, and the id of its command. */
 const PREFIX = /^(\d{1,15}) ([0-9a-f-]{36}) $/;
 const MOST_PREFIX = 64;
@@ -70,13 +71,15 @@ export class BulkRoute {
   /** Resolves when the stream has ended. @throws StatefoldError where nothing was read */
   async serve(request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
     const { admission, untimed } = this.#options;
-    const { authenticator, requests, connections, turns } = admission;
+    const { authenticator, requests, connections, turns, dues } = admission;
     const { tenantId, keyId } = await authenticator.admit(request, SCOPE);
     const turn = turns.enter(tenantId, 1);
+    dues.turned(request);
     if (turn !== undefined) await turn;
     // What another process sends on was counted there.
     const forwarded = isForwarded(request);
     if (!forwarded) requests.take(tenantId);
+    dues.counted(request);
     requireNdjson(request);
     if (request.headers['idempotency-key'] !== undefined)
       throw new StatefoldError(
@@ -128,7 +131,8 @@ class BulkStream implements LaneHost {
   readonly #answers: BulkAnswers;
   readonly #lanes = new Map<string, BulkLane>();
   readonly #relays = new Map<string, BulkRelay>();
-  #sinceTurn = 0;
+  /** What lines have cost since the last turn, with the one that is to be parsed. */
+  #owed = 0;
   #stopping = false;
 
   constructor(options: BulkOptions, request: IncomingMessage, response: ServerResponse, of: StreamOf) {
@@ -256,9 +260,10 @@ class BulkStream implements LaneHost {
   async #take({ number, text }: Line | TooLong): Promise<void> {
     const { admission, limits, gateway, tenants } = this.#options;
     this.#begin();
-    if (++this.#sinceTurn >= LINES_A_TURN) {
-      this.#sinceTurn = 0;
-      const turn = admission.turns.enter(this.tenantId, LINES_A_TURN * LINE_COST);
+    this.#owed += LINE_COST + costOfBytes(text?.length ?? 0);
+    if (this.#owed >= TURN_COST) {
+      const turn = admission.turns.enter(this.tenantId, this.#owed);
+      this.#owed = 0;
       if (turn !== undefined) await turn;
     }
     while (!this.#answers.hasRoom) await this.#answers.changed();

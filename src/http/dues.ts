@@ -1,0 +1,85 @@
+import type { IncomingMessage } from 'node:http';
+import { StatefoldError } from '../core/errors.js';
+import { partitionOf } from '../core/murmur2.js';
+import type { Turns } from '../core/turns.js';
+import type { Authenticator } from './auth.js';
+import type { Pace } from './pace.js';
+
+/** Of a turn: what a request costs, about, before it is known what it answers; a refusal costs as much. */
+export const REQUEST_COST = 2;
+
+/**
+ * Those who show no key that is in force share the event loop by their addresses. Addresses fall into so many shares: a table with
+ * one for each would grow with what a flood claims to come from, and so would its part of the loop. No tenant's id has a space.
+ */
+const STRANGERS = 16;
+export const strangerOf = (address: string | undefined): string => `stranger ${partitionOf(address ?? '', STRANGERS)}`;
+
+export interface DuesOptions {
+  readonly authenticator: Pick<Authenticator, 'find' | 'isSuspended'>;
+  /** The tenant's pace of requests. */
+  readonly requests: Pick<Pace, 'take'>;
+  readonly turns: Pick<Turns, 'enter'>;
+}
+
+/**
+ * What a request owes before it is refused: one off its tenant's pace, and a turn of the event loop, unless it has paid them by then.
+ * Else a flood of refused requests would cost its sender less than one of honest requests, and its neighbours more. Only refusals look
+ * here. Who shows a key that was revoked or has expired pays by its address, as who shows none: an old key that somebody found takes
+ * nothing from its tenant.
+ */
+export class Dues {
+  readonly #options: DuesOptions;
+  readonly #counted = new WeakSet<IncomingMessage>();
+  readonly #turned = new WeakSet<IncomingMessage>();
+
+  constructor(options: DuesOptions) {
+    this.#options = options;
+  }
+
+  /** The request has been taken off its tenant's pace. */
+  counted(request: IncomingMessage): void {
+    this.#counted.add(request);
+  }
+
+  isCounted(request: IncomingMessage): boolean {
+    return this.#counted.has(request);
+  }
+
+  /** The request has had its turn, or is given it at once. */
+  turned(request: IncomingMessage): void {
+    this.#turned.add(request);
+  }
+
+  /**
+   * Takes a request that is refused for `thrown` off its tenant's pace. Whoever is suspended is told so also past it: a client that
+   * is told to send more slowly would go on.
+   * @throws StatefoldError RATE_LIMITED, to be answered instead
+   */
+  count(request: IncomingMessage, thrown: unknown): void {
+    const { authenticator, requests } = this.#options;
+    if (this.#counted.has(request)) return;
+    this.#counted.add(request);
+    const tenantId = authenticator.find(request)?.tenantId;
+    if (tenantId === undefined || isPastPace(thrown)) return;
+    try {
+      requests.take(tenantId);
+    } catch (error) {
+      if (!authenticator.isSuspended(tenantId)) throw error;
+    }
+  }
+
+  /** Undefined: it may be answered at once; else when the promise resolves. */
+  turn(request: IncomingMessage): Promise<void> | undefined {
+    if (this.#turned.has(request)) return undefined;
+    this.#turned.add(request);
+    const { authenticator, turns } = this.#options;
+    return turns.enter(authenticator.find(request)?.tenantId ?? strangerOf(request.socket.remoteAddress), REQUEST_COST);
+  }
+}
+
+/** It was held against the pace already. */
+const isPastPace = (thrown: unknown): boolean =>
+  thrown instanceof StatefoldError &&
+  thrown.code === 'RATE_LIMITED' &&
+  thrown.details?.['quota'] === 'requestsPerSecond';
