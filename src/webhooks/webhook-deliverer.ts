@@ -177,7 +177,11 @@ export class WebhookDeliverer {
       .filter((endpoint) => isActive(endpoint) && this.#serves(endpoint.tenantId))
       .values();
     const open = async (): Promise<void> => {
-      for (const endpoint of next) if (isActive(endpoint)) await this.#begin(endpoint);
+      for (const { endpointId } of next) {
+        // As it is now: while those before it began, its tenant may have gone to another process, or it may have been paused.
+        const endpoint = endpointOf(this.options.catalog, endpointId);
+        if (isActive(endpoint) && this.#serves(endpoint.tenantId)) await this.#begin(endpoint);
+      }
     };
     await Promise.all(Array.from({ length: OPEN_AT_ONCE }, open));
   }

@@ -460,6 +460,38 @@ test('an endpoint that is added later begins with what comes then; one that was 
   await until(() => w.store.load('t1/p1') === undefined, 'the cursor is deleted');
 });
 
+test('an endpoint whose tenant went to another process, or that was paused, while others began does not begin here', async (t) => {
+  const to = await receiver(t);
+  const served = new Set<string>();
+  const w = world(t, { serves: (tenantId) => served.has(tenantId) });
+  const { open } = w.tenants;
+  let letGo = (): void => undefined;
+  const gate = new Promise<void>((resolve) => (letGo = resolve));
+  w.tenants.open = async (tenantId) => {
+    await gate;
+    return open.call(w.tenants, tenantId);
+  };
+  for (let i = 1; i <= 6; i++) {
+    served.add(`t${i}`);
+    w.tenants.activate(`t${i}`, new ListFeed());
+    w.catalog.addTenant(`t${i}`);
+    w.catalog.addProjection(`t${i}`, `p${i}`);
+    w.catalog.addEndpoint(`t${i}`, `p${i}`, { url: to.url, ...ISOLATED });
+  }
+  const deliverer = w.deliverer();
+  const started = deliverer.start();
+  served.delete('t5');
+  const again = deliverer.reassign();
+  w.catalog.addEndpoint('t6', 'p6', { url: to.url, ...ISOLATED, pausedAt: new Date().toISOString() });
+  letGo();
+  await Promise.all([started, again]);
+  await until(
+    () => deliverer.status('p1') !== undefined && deliverer.status('p4') !== undefined,
+    'the first ones begin',
+  );
+  assert.deepEqual([await deliverer.running('p5'), await deliverer.running('p6')], [undefined, undefined]);
+});
+
 test('14, 15: two endpoints of one projection are two: each with its own secret, place, and failures', async (t) => {
   const w = world(t);
   const [one, two] = [await receiver(t), await receiver(t, (_, response) => void response.writeHead(500).end())];
