@@ -222,8 +222,9 @@ test('quotas of a tenant', async (t) => {
     assert.equal(made, 3);
     await service.kill();
     service = await startService(t, { dataDirectory });
+    // Those that were not written down before the kill are made again by who asks for them.
+    for (let n = 0; n < made; n++) success(await acme().get(`/aggregate-types/large/large-${n}/state`), 200);
     assert.equal((await append(made)).status, 507);
-    success(await acme().get('/aggregate-types/large/large-0/state'), 200);
     // A smaller state takes the place of the large one where it is the same aggregate's.
     await set({ storageBytes: null });
     const full = (await usage()).usage.storageBytes;
