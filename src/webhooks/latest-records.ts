@@ -35,7 +35,7 @@ export class LatestRecords {
   readonly #timers: Timers;
   readonly #retries: Retries;
   readonly #dirty = new Set<string>();
-  #writing: Promise<void> | undefined;
+  #writing: Promise<boolean> | undefined;
   #reading: Promise<void> | undefined;
   #position = 0;
   #cancel: (() => void) | undefined;
@@ -76,16 +76,15 @@ export class LatestRecords {
   touch(key: string): void {
     this.#dirty.add(key);
     if (this.#writing === undefined && !this.#closed)
-      this.#cancel ??= this.#timers.after(this.#options.gatherMs, () => this.#flush());
+      this.#cancel ??= this.#timers.after(this.#options.gatherMs, () => void this.#flush());
   }
 
   /** Writes what is to be written at once. @throws StatefoldError UNAVAILABLE where it could not be; it is tried again */
   async flush(): Promise<void> {
-    await this.#writing;
+    while (this.#writing !== undefined) await this.#writing;
     this.#cancel?.();
-    this.#flush();
-    await this.#writing;
-    if (this.#dirty.size > 0)
+    // What changes while it is written is left to the next write.
+    if (!(await this.#flush()))
       throw new StatefoldError('UNAVAILABLE', `${this.#options.what} could not be saved; send the request again`);
   }
 
@@ -112,16 +111,18 @@ export class LatestRecords {
     }
   }
 
-  #flush(): void {
+  #flush(): Promise<boolean> {
     const { gatherMs } = this.#options;
     this.#cancel = undefined;
-    this.#writing = this.#write().then((written) => {
+    return (this.#writing = this.#write().then((written) => {
       this.#writing = undefined;
       if (this.#dirty.size > 0 && !this.#closed)
-        this.#cancel = this.#timers.after(written ? gatherMs : Math.max(gatherMs, this.#retries.delay), () =>
-          this.#flush(),
+        this.#cancel = this.#timers.after(
+          written ? gatherMs : Math.max(gatherMs, this.#retries.delay),
+          () => void this.#flush(),
         );
-    });
+      return written;
+    }));
   }
 
   /** Appends all that changed. Never rejects. */

@@ -45,6 +45,30 @@ test('the latest save of each endpoint is there after a restart, in few appends,
   await store.close();
 });
 
+test('what is asked to be written at once is, whatever changes meanwhile, and is refused while the log takes nothing', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const append = log.append.bind(log);
+  const place = (end: number) => ({ end, pending: [], deadLetters: [] });
+  log.append = (partition, records) => {
+    store.save('t1/p2', place(7)); // another one goes on while the first is written
+    return append(partition, records);
+  };
+  store.save('t1/p1', place(2));
+  await store.flush();
+  log.append = () => Promise.reject(new AppendRefusedError('the disk is full'));
+  store.save('t1/p1', place(3));
+  await Promise.all([1, 2].map(() => assert.rejects(store.flush(), { code: 'UNAVAILABLE' })));
+  log.append = append;
+  await store.flush();
+  await store.close();
+});
+
 test('what lies in the log keeps the words of the first release: records of it are read, and it reads ours', async (t) => {
   const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
   const log = new LmdbLog({ path });
