@@ -159,6 +159,8 @@ test('endpoints of a projection: made, changed without a redeploy, paused, rotat
     const paused = success(await w.post(shared, 'pause'), 200).json<Endpoint>();
     assert.equal(paused.state.status, 'paused');
     const before = w.receiver.of('/shared').length;
+    // A kill may repeat what was delivered just before it, under its id.
+    const told = new Set(w.receiver.of('/shared').map(({ headers }) => headers['webhook-id']));
     await w.add('late');
     await until(() => w.receiver.of('/moved').some(({ record }) => record.key === 'late'));
     await w.service.kill();
@@ -177,7 +179,7 @@ test('endpoints of a projection: made, changed without a redeploy, paused, rotat
       w.receiver
         .of('/shared')
         .slice(before + 1)
-        .map(({ record }) => record.key);
+        .flatMap(({ headers, record }) => (told.has(headers['webhook-id']) ? [] : [record.key]));
     await until(() => keys().includes('later'));
     assert.deepEqual(new Set(keys()), new Set(['late', 'later']));
   });
