@@ -464,12 +464,12 @@ test('an endpoint whose tenant went to another process, or that was paused, whil
   const to = await receiver(t);
   const served = new Set<string>();
   const w = world(t, { serves: (tenantId) => served.has(tenantId) });
-  const { open } = w.tenants;
+  const open = w.tenants.open.bind(w.tenants);
   let letGo = (): void => undefined;
   const gate = new Promise<void>((resolve) => (letGo = resolve));
   w.tenants.open = async (tenantId) => {
     await gate;
-    return open.call(w.tenants, tenantId);
+    return open(tenantId);
   };
   for (let i = 1; i <= 6; i++) {
     served.add(`t${i}`);
