@@ -71,7 +71,7 @@ internal sealed class Values(Breaches breaches)
                 Add(Hash, call);
                 break;
             // Of the two sentences about the same call, the one that matters here: what it takes of today.
-            case "Parse" or "TryParse" or "ParseExact" or "TryParseExact" when FrameworkRules.IsDate(method.ContainingType) && OfToday(call) is not null:
+            case var name when DateParsers.Contains(name) && FrameworkRules.IsDate(method.ContainingType) && OfToday(call) is not null:
                 break;
             case "Parse" or "TryParse" or "ParseExact" or "TryParseExact" or "ToString" when Formatted.Contains(type) && !Takes(method, "IFormatProvider"):
                 // A format was chosen: that of a name, or of places and digits.
