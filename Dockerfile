@@ -13,6 +13,9 @@ COPY scripts ./scripts
 COPY dotnet ./dotnet
 COPY packages ./packages
 COPY src ./src
+COPY samples ./samples
+COPY templates ./templates
+COPY console ./console
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund
 
 FROM mcr.microsoft.com/dotnet/runtime:10.0

@@ -28,6 +28,7 @@ const IMPORTS = {
   'log/embedded': ['core', 'log'],
   'log/kafka': ['core', 'log', 'kafka'],
   'log/confluent': ['core', 'log'],
+  audit: ['core', 'log'],
   placement: ['core'],
   'placement/kafka': ['core', 'placement', 'kafka'],
   store: ['core'],
@@ -60,8 +61,12 @@ const IMPORTS = {
     'tenancy',
   ],
   webhooks: ['core', 'log', 'catalog', 'feed'],
+  // What appends are held to, and what it says of those that are stored.
+  'event-schemas': ['core', 'catalog', 'aggregates', 'inspection', 'tenancy'],
   http: [
     'core',
+    'audit',
+    'event-schemas',
     'config',
     'catalog',
     'deployments',
@@ -76,7 +81,9 @@ const IMPORTS = {
   ],
   telemetry: ['core', ...PORTS],
   // Of the ports only types: what it is given to compile and run code, and to look after topics.
-  cli: ['core', 'config', 'code-host', 'log', 'client package'],
+  // Assistants do what clients do.
+  mcp: ['core', 'client package'],
+  cli: ['core', 'config', 'code-host', 'log', 'mcp', 'client package'],
   'client package': [],
   app: [],
 };
@@ -89,13 +96,16 @@ const CONFINED = {
   chdb: ['read-store/embedded'],
   '@clickhouse/client': ['read-store/clickhouse'],
   express: ['http'],
+  cors: ['http'],
   ws: ['http'],
   pino: ['telemetry'],
   'prom-client': ['telemetry'],
+  '@opentelemetry/*': ['telemetry'],
   commander: ['cli'],
   archiver: ['cli'],
   'cli-progress': ['cli'],
   rfc6902: ['inspection'],
+  re2js: ['event-schemas'],
 };
 
 const element = (type) => ({ element: { type } });
@@ -172,6 +182,31 @@ export default defineConfig(
       'no-console': 'error',
     },
   },
-  { files: ['src/config/**/*.ts', 'src/app/**/*.ts', 'src/*.ts'], rules: { 'no-restricted-properties': 'off' } },
+  {
+    files: ['src/config/**/*.ts', 'src/app/**/*.ts', 'src/*.ts', 'packages/client/src/testing/**/*.ts'],
+    rules: { 'no-restricted-properties': 'off' },
+  },
+  {
+    files: ['console/src/**/*.{ts,tsx}'],
+    extends: [...tseslint.configs.recommended],
+    linterOptions: { reportUnusedDisableDirectives: 'error' },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      '@typescript-eslint/no-unused-expressions': ['error', { allowShortCircuit: true }],
+      eqeqeq: ['error', 'always'],
+      'no-console': 'error',
+      'prefer-const': 'error',
+      // It can do what any client of the interface can, and no more.
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            { regex: '/(src|packages|test|scripts)/', message: 'The console stands on @statefold/client alone.' },
+          ],
+        },
+      ],
+    },
+  },
   { files: ['test/**/*.ts'], rules: { '@typescript-eslint/explicit-module-boundary-types': 'off' } },
 );

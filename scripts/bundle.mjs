@@ -8,14 +8,19 @@ import { ROOT } from './setup.mjs';
 const compiled = (...path) => join(ROOT, 'dist', ...path);
 const target = compiled('program');
 /** Beside each other: they start each other by file name. */
-const PROGRAMS = ['src/main.js', 'src/snapshots/section-worker.js', 'src/read-store/embedded/engine-process.js'];
+const PROGRAMS = [
+  'src/main.js',
+  'src/snapshots/section-worker.js',
+  'src/read-store/embedded/engine-process.js',
+  'src/read-store/embedded/query-process.js',
+];
 /** The image has no tests. */
 const OF_TESTS = ['test/support/faulty-service.js'];
 /**
  * They look for native parts around themselves, or are large and rarely used. What is imported when it is needed must be here: of a
  * package of CommonJS that is put into a bundle `import()` gives no names.
  */
-const APART = ['lmdb', 'chdb', 'archiver', 'pino-pretty', 'undici'];
+const APART = ['lmdb', 'chdb', 'archiver', 'pino-pretty', 'undici', '@opentelemetry/*'];
 
 const { metafile } = await build({
   entryPoints: [...PROGRAMS, ...OF_TESTS].map((path) => compiled(path)).filter((path) => existsSync(path)),

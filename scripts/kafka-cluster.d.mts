@@ -7,6 +7,8 @@ export interface Kafka {
   readonly classPath: string;
   /** Where `archiveClasses` leaves its classes for this Java. */
   readonly archive: string;
+  /** Where the first broker of this release leaves what its directory was formatted with, for all later ones. */
+  readonly formatted: string;
 }
 
 export interface KafkaOptions {

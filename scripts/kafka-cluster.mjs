@@ -4,6 +4,7 @@ import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import {
   closeSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -25,6 +26,8 @@ const SERVES_MS = 90_000;
 const ARCHIVES = join(ROOT, '.build', 'kafka');
 /** Below the ports that the system gives to clients: a broker that is down for a while must find its own port free. */
 const PORTS = [20_000, 32_000];
+/** The features that a formatted directory begins with, as records. */
+const BOOTSTRAP = 'bootstrap.checkpoint';
 const WHERE = 'unpack a binary release from https://kafka.apache.org/downloads and let KAFKA_HOME name its folder';
 
 /** @throws {SetupError} with what to do, when there is no Kafka or no Java for it */
@@ -46,7 +49,8 @@ export function findKafka(home = process.env['KAFKA_HOME']) {
     .update(`${resolve(home)}\0${java}\0${release}`)
     .digest('hex')
     .slice(0, 12);
-  return { home, java, version, classPath: join(libs, '*'), archive: join(ARCHIVES, `${version}-${key}.jsa`) };
+  const made = join(ARCHIVES, `${version}-${key}`);
+  return { home, java, version, classPath: join(libs, '*'), archive: `${made}.jsa`, formatted: `${made}.${BOOTSTRAP}` };
 }
 
 /**
@@ -163,10 +167,28 @@ class Node {
     return this.#files.log;
   }
 
-  /** Formats its directory where that was not done yet. */
+  /**
+   * Formats its directory where that was not done yet. Kafka's tool does it once a release: what it writes differs in the ids alone,
+   * and the start of its JVM is a quarter of a broker's.
+   */
   async format(clusterId) {
-    if (existsSync(join(this.#files.data, 'meta.properties'))) return;
-    await runTool(this.#kafka, 'kafka.tools.StorageTool', ['format', '-t', clusterId, '-c', this.#files.properties]);
+    const { data, properties } = this.#files;
+    const meta = join(data, 'meta.properties');
+    if (existsSync(meta)) return;
+    const made = join(data, BOOTSTRAP);
+    const { formatted } = this.#kafka;
+    if (existsSync(formatted)) {
+      mkdirSync(data, { recursive: true });
+      copyFileSync(formatted, made);
+      const ids = { version: 1, 'cluster.id': clusterId, 'node.id': this.id, 'directory.id': newId() };
+      writeFileSync(meta, textOf(ids));
+      return;
+    }
+    await runTool(this.#kafka, 'kafka.tools.StorageTool', ['format', '-t', clusterId, '-c', properties]);
+    mkdirSync(ARCHIVES, { recursive: true });
+    const fresh = `${formatted}.${process.pid}-${this.id}`;
+    copyFileSync(made, fresh);
+    renameSync(fresh, formatted);
   }
 
   /** Resolves when it serves: it answers, and is not fenced. */
@@ -292,6 +314,14 @@ function commonProperties(brokers) {
   };
 }
 
+/** As Kafka has ids in its files. One that begins with a dash would be taken for an option. */
+const newId = () => `A${randomBytes(16).toString('base64url').slice(1)}`;
+
+const textOf = (properties) =>
+  Object.entries(properties)
+    .map(([key, value]) => `${key}=${value}\n`)
+    .join('');
+
 /** Starts a broker, or a cluster of them, and resolves when all serve. The types and options are in `kafka-cluster.d.mts`. */
 export async function startKafka({
   home,
@@ -309,7 +339,7 @@ export async function startKafka({
   const log4j2 = join(directory, 'log4j2.properties');
   const log4j = join(directory, 'log4j.properties');
   mkdirSync(directory, { recursive: true });
-  if (!existsSync(clusterFile)) writeFileSync(clusterFile, `A${randomBytes(16).toString('base64url').slice(1)}`);
+  if (!existsSync(clusterFile)) writeFileSync(clusterFile, newId());
   writeFileSync(log4j2, LOG4J2);
   writeFileSync(log4j, LOG4J);
 
@@ -339,12 +369,7 @@ export async function startKafka({
       'log.dirs': files.data,
       ...properties,
     };
-    writeFileSync(
-      files.properties,
-      Object.entries(all)
-        .map(([key, value]) => `${key}=${value}\n`)
-        .join(''),
-    );
+    writeFileSync(files.properties, textOf(all));
     nodes.push(new Node(kafka, id, port, files, { heap, jvm }));
   }
 

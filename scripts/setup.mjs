@@ -11,6 +11,7 @@ export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const DIST = join(ROOT, 'dist');
 const FINGERPRINT = join(DIST, '.fingerprint');
 const BUNDLE = join(ROOT, 'scripts', 'bundle.mjs');
+const BUILD_CONSOLE = join(ROOT, 'scripts', 'build-console.mjs');
 /** What runs: one folder of few files. */
 export const PROGRAMS = join(DIST, 'program');
 const DOTNET_HOSTS = join(DIST, 'dotnet');
@@ -58,18 +59,20 @@ function packagesAreCurrent() {
   }
 }
 
+const SOURCES = /\.(ts|tsx|css|html|svg)$/;
+
 function* sources(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     // What is packed is made of these.
     if (entry.name === 'dist') continue;
     if (entry.isDirectory()) yield* sources(path);
-    else if (entry.name.endsWith('.ts')) yield path;
+    else if (SOURCES.test(entry.name)) yield path;
   }
 }
 
-const typescriptFiles = () =>
-  ['src', 'packages', 'test']
+const filesOf = (...folders) =>
+  folders
     .map((folder) => join(ROOT, folder))
     .filter(existsSync)
     .flatMap((folder) => [...sources(folder)]);
@@ -80,7 +83,8 @@ const typescriptFiles = () =>
  */
 function typescriptFingerprint(files) {
   const hash = createHash('sha256').update(process.versions.node);
-  for (const path of [...files, ...['tsconfig.json', 'package-lock.json'].map((name) => join(ROOT, name)), BUNDLE]) {
+  const others = ['tsconfig.json', 'package-lock.json'].map((name) => join(ROOT, name));
+  for (const path of [...files, ...others, BUNDLE, BUILD_CONSOLE, join(ROOT, 'console', 'vite.config.mjs')]) {
     const { size, mtimeMs } = statSync(path);
     hash.update(`${relative(ROOT, path)}\0${size}\0${mtimeMs}\n`);
   }
@@ -133,8 +137,8 @@ async function installPackages(say) {
 }
 
 async function buildTypeScript(say) {
-  const files = typescriptFiles();
-  const fingerprint = typescriptFingerprint(files);
+  const files = filesOf('src', 'packages', 'test');
+  const fingerprint = typescriptFingerprint([...files, ...filesOf('console')]);
   if (existsSync(PROGRAMS) && existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint) return;
   say('Compiling TypeScript…');
   pruneCompiled(files);
@@ -149,7 +153,8 @@ async function buildTypeScript(say) {
     '-p',
     join('packages', 'client'),
   ]);
-  await Promise.all([client, run('Putting the programs together', process.execPath, [BUNDLE])]);
+  const pages = run('Building the console', process.execPath, [BUILD_CONSOLE]);
+  await Promise.all([client, pages, run('Putting the programs together', process.execPath, [BUNDLE])]);
   writeFileSync(FINGERPRINT, fingerprint);
 }
 

@@ -1,13 +1,16 @@
 // `npm test [pattern…]`: builds, runs every dist/test/**/*.test.js (or those whose path holds a pattern) and the xunit
-// projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone. With KAFKA_HOME one
+// projects, and ends with one line: N passed, M failed, K skipped. `npm test dotnet` runs xunit alone. `--durations[=20]` lists
+// the files that took the most processor time before that. With KAFKA_HOME one
 // broker is started for the whole run, with KAFKA_BROKERS that one is used; then test/e2e runs a second time, with the log on
 // Kafka. What needs a Kafka that is not there says so.
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { archiveClasses, startKafka } from './kafka-cluster.mjs';
+import { JOB, ProcessorTime } from './processor-time.mjs';
 import { fail, PROGRAMS, ROOT, setup, SetupError } from './setup.mjs';
 
 /** A whole file; the slowest ones kill and restart real processes. */
@@ -16,6 +19,7 @@ const FILE_TIMEOUT_MS = 300_000;
 const DOCS_TIMEOUT_MS = 900_000;
 const TESTS = join(ROOT, 'dist', 'test');
 const SOLUTION = join(ROOT, 'dotnet', 'Statefold.slnx');
+const HOSTS = join(ROOT, 'dotnet', 'hosts.proj');
 
 function* testFiles(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -38,6 +42,18 @@ const placeOf = ({ name, on }) => {
 
 const nothing = () => ({ passed: 0, failed: 0, skipped: 0, problems: [], left: [] });
 
+const processorTime = new ProcessorTime();
+/** Of each job, in the order of their ends: what it is called, and its seconds. */
+const durations = [];
+/** Notes what the job took, and says so: by the clock, and of the processors with all processes that it had started. */
+function tookOf(of, started) {
+  processorTime.look();
+  const seconds = (performance.now() - started) / 1000;
+  const processor = processorTime.of(of);
+  durations.push({ of, seconds, processor });
+  return `${seconds.toFixed(1)} s${processor === undefined ? '' : `, ${processor.toFixed(1)} s of processors`}`;
+}
+
 function testFile(file, on = '', env = {}) {
   const name = within(file);
   const of = `${name}${on}`;
@@ -45,32 +61,64 @@ function testFile(file, on = '', env = {}) {
     const started = performance.now();
     const worker = new Worker(new URL('test-file.mjs', import.meta.url), {
       workerData: { file, of, timeout: name.startsWith('docs/') ? DOCS_TIMEOUT_MS : FILE_TIMEOUT_MS },
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...env, [JOB]: of },
     });
     const { shown, ...sum } = await new Promise((resolve, reject) => {
       worker.once('message', resolve).once('error', reject);
       worker.once('exit', (code) => reject(new Error(`the run of ${of} ended with ${code}`)));
     }).catch((error) => ({ ...nothing(), failed: 1, problems: [`${of}: ${error.message}`], shown: '' }));
-    process.stdout.write(`\n${of} (${((performance.now() - started) / 1000).toFixed(1)} s)\n${shown}`);
+    process.stdout.write(`\n${of} (${tookOf(of, started)})\n${shown}`);
     return sum;
   };
   return { name, on, run };
 }
 
+/** How many of the dearest jobs are listed. */
+function listedBy(option) {
+  const [, count] =
+    /^--durations(?:=(\d+))?$/.exec(`${option}`) ??
+    fail(
+      new SetupError(
+        `npm test has no option ${option}: it takes --durations[=20], and words that the paths of test files hold.`,
+      ),
+    );
+  return Number(count ?? 20);
+}
+
+function sayDurations() {
+  const seconds = (value) => `${value.toFixed(1)} s`.padStart(9);
+  const dearest = durations.sort((a, b) => (b.processor ?? b.seconds) - (a.processor ?? a.seconds)).slice(0, listed);
+  if (dearest.length === 0) return;
+  process.stdout.write('\nby the clock, of processors\n');
+  for (const { of, seconds: clock, processor } of dearest)
+    process.stdout.write(`${seconds(clock)} ${processor === undefined ? '' : seconds(processor)} ${of}\n`);
+  process.stdout.write('\nof processors, by program\n');
+  for (const [program, taken] of processorTime.programs.slice(0, listed))
+    process.stdout.write(`${seconds(taken)} ${program}\n`);
+}
+
 async function runDotnet() {
   const sum = nothing();
+  const started = performance.now();
   const results = mkdtempSync(join(tmpdir(), 'statefold-test-'));
+  // One compiler for all projects, under a name of its own, so that it may be ended.
+  const compiler = `-p:SharedCompilationId=statefold-${randomUUID()}`;
   try {
-    const child = spawn('dotnet', ['test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results], {
-      cwd: ROOT,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
-      env: { ...process.env, DOTNET_TieredPGO: '0' },
-    });
     const shown = [];
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => shown.push(chunk));
-    const code = await new Promise((resolve) => child.once('close', resolve).once('error', resolve));
-    process.stdout.write(`\nxunit\n${Buffer.concat(shown)}`);
+    const dotnet = async (...args) => {
+      const child = spawn('dotnet', [...args, compiler], {
+        cwd: ROOT,
+        stdio: ['ignore', 'pipe', 'pipe'],
+        // The tools end after seconds: profiles for a later recompilation would cost a sixth of the build.
+        env: { ...process.env, DOTNET_TieredPGO: '0', UseSharedCompilation: 'true', [JOB]: 'xunit' },
+      });
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => shown.push(chunk));
+      // Not until its pipes are closed: the compiler has them, too, until it is ended.
+      return await new Promise((resolve) => child.once('exit', resolve).once('error', resolve));
+    };
+    const code = await dotnet('test', SOLUTION, '--nologo', '--logger', 'trx', '--results-directory', results);
+    await dotnet('msbuild', HOSTS, '-nologo', '-verbosity:quiet', '-target:EndCompiler');
+    process.stdout.write(`\nxunit (${tookOf('xunit', started)})\n${Buffer.concat(shown)}`);
     for (const file of readdirSync(results).filter((entry) => entry.endsWith('.trx'))) {
       const counters = /<Counters ([^>]*)>/.exec(readFileSync(join(results, file), 'utf8'))?.[1] ?? '';
       const counter = (key) => Number(new RegExp(`\\b${key}="(\\d+)"`).exec(counters)?.[1] ?? 0);
@@ -129,10 +177,16 @@ async function runAll(jobs) {
   return sums;
 }
 
+const words = process.argv.slice(2);
+const listed = words.filter((word) => word.startsWith('-')).reduce((_, option) => listedBy(option), 0);
 await setup().catch(fail);
 // Services of the tests are what users start, as it was just built.
 process.env['STATEFOLD_TEST_PROGRAMS'] = PROGRAMS;
-const patterns = process.argv.slice(2);
+// Hundreds of services are given the same few sources, and a compiler's start is most of what some tests take.
+const compilations = mkdtempSync(join(tmpdir(), 'statefold-compilations-'));
+process.env['STATEFOLD_TEST_COMPILATIONS'] = compilations;
+process.on('exit', () => rmSync(compilations, { recursive: true, force: true }));
+const patterns = words.filter((word) => !word.startsWith('-'));
 const files = [...testFiles(TESTS)]
   .sort()
   .filter((file) => patterns.length === 0 || patterns.some((pattern) => within(file).includes(pattern)));
@@ -145,6 +199,9 @@ const endToEnd = files.filter((file) => within(file).startsWith('e2e/'));
 if (process.env['KAFKA_HOME']) process.env['KAFKA_HOME'] = resolve(process.env['KAFKA_HOME']);
 const { KAFKA_HOME, KAFKA_BROKERS } = process.env;
 
+// What is started for no file.
+process.env[JOB] = 'the brokers of the run';
+processorTime.start();
 /** The brokers of the whole run, beside what needs none. The run's many brokers start in half the time from an archive of their classes. */
 async function openKafka() {
   if (files.length === 0 || !KAFKA_HOME) return undefined;
@@ -185,12 +242,17 @@ const onRealProcesses = (job) => ({
 if (quick.length > 0) say(`the quick half first: ${quick.length} files of pure parts`);
 sums.push(...(await runAll([...quick, ...slow.map(onRealProcesses)])));
 await (await opening)?.close();
+processorTime.stop();
+sayDurations();
 const total = (key) => sums.reduce((all, sum) => all + sum[key], 0);
 const problems = sums.flatMap((sum) => sum.problems);
 
 process.stdout.write('\n');
 for (const problem of problems) process.stdout.write(`failed: ${problem}\n`);
 for (const name of sums.flatMap((sum) => sum.left)) process.stdout.write(`skipped: ${name}\n`);
+const took = processorTime.all;
+if (took > 0)
+  process.stdout.write(`${Math.round(took)} s of processors, ${Math.round(process.uptime())} s by the clock\n`);
 const skipped = total('skipped') > 0 ? `, ${total('skipped')} skipped` : '';
 process.stdout.write(`${total('passed')} passed, ${total('failed')} failed${skipped}\n`);
 process.exitCode = total('failed') === 0 ? 0 : 1;

@@ -1,6 +1,8 @@
 -- The accepted events, by the rules of every reader of the log: a commit counts when it is of the epoch and owner of the last accepted
 -- claim before it, and begins at the version that its aggregate has; so a row that is there twice counts once. The accepted claim of an
 -- epoch is the first one of that epoch. What an event of a batch has of its own (contexts) goes before what the batch has.
+-- A transaction is one row with a part for each of its aggregates, which is looked at as a commit: its owner wrote it where all of
+-- them fit, and of what a term's owner wrote only a second copy doesn't count. So its parts count together, or none does.
 CREATE OR REPLACE VIEW statefold_events AS
 WITH terms AS
 (
@@ -13,11 +15,19 @@ WITH terms AS
         FROM statefold_events_landed WHERE claim_rules IS NOT NULL GROUP BY topic, kafka_partition, epoch
     )
 ),
+written AS
+(
+    SELECT topic, kafka_partition, log_offset, epoch, owner, aggregate_type, aggregate_id, base_version, timestamp, correlation_id, causation_id, metadata, events, contexts
+    FROM statefold_events_landed WHERE aggregate_id != ''
+    UNION ALL
+    SELECT topic, kafka_partition, log_offset, epoch, owner, part.aggregateType, part.aggregateId, part.baseVersion, transaction_timestamp, transaction_correlation_id, transaction_causation_id, transaction_metadata, part.events, part.contexts
+    FROM statefold_events_landed ARRAY JOIN parts AS part
+),
 commits AS
 (
     SELECT topic, kafka_partition, log_offset, aggregate_type, aggregate_id, base_version, timestamp, correlation_id, causation_id, metadata, events, contexts,
         max(base_version + length(events)) OVER (PARTITION BY topic, kafka_partition, aggregate_id ORDER BY log_offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
-    FROM (SELECT * FROM statefold_events_landed WHERE aggregate_id != '') AS landed
+    FROM written AS landed
     INNER JOIN terms ON landed.topic = terms.topic AND landed.kafka_partition = terms.kafka_partition AND landed.epoch = terms.epoch AND landed.owner = terms.owner
     WHERE log_offset > claimed_at AND log_offset < ended_at
 )

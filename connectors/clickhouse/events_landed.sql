@@ -16,7 +16,12 @@ CREATE TABLE IF NOT EXISTS statefold_events_landed
     causation_id    Nullable(String),
     metadata        Nullable(String),
     events          Array(Tuple(eventId String, eventType String, data String)) DEFAULT [],
-    contexts        Array(Tuple(correlationId Nullable(String), causationId Nullable(String), metadata Nullable(String))) DEFAULT []
+    contexts        Array(Tuple(correlationId Nullable(String), causationId Nullable(String), metadata Nullable(String))) DEFAULT [],
+    transaction_timestamp      DateTime64(3, 'UTC') DEFAULT toDateTime64(0, 3, 'UTC'),
+    transaction_correlation_id Nullable(String),
+    transaction_causation_id   Nullable(String),
+    transaction_metadata       Nullable(String),
+    parts           Array(Tuple(aggregateId String, aggregateType String, baseVersion UInt64, events Array(Tuple(eventId String, eventType String, data String)), contexts Array(Tuple(correlationId Nullable(String), causationId Nullable(String), metadata Nullable(String))))) DEFAULT []
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (topic, kafka_partition, aggregate_id, log_offset)

@@ -1,5 +1,5 @@
 import { InvariantError } from '../core/errors.js';
-import { eventsOf, type StoredCommit, type StoredEvent } from '../core/event.js';
+import { eventsOf, type AggregateCommit, type StoredCommit, type StoredEvent } from '../core/event.js';
 import { PAGE_BYTES, READ_BYTES } from '../core/reads.js';
 import type { EventsBody } from '../core/records.js';
 import { bytesOfCommit, commitsOf, type Input } from '../feed/inputs.js';
@@ -30,17 +30,24 @@ export class AggregateHistory {
     return commitsOf(await this.#feed.at(offsets));
   }
 
+  /** What the commits at the offsets added to the aggregate: of a transaction its part. */
+  async #partsAt(aggregateId: string, offsets: readonly number[]): Promise<AggregateCommit[]> {
+    return (await this.#at(offsets)).flatMap((commit) =>
+      commit.parts === undefined ? [commit] : commit.parts.filter((part) => part.aggregateId === aggregateId),
+    );
+  }
+
   /** Commits of an aggregate that hold events of versions in [from, to], in chunks; ascending, or all descending. */
   async *commits(
     aggregateId: string,
     from: number,
     to: number,
     reverse = false,
-  ): AsyncGenerator<readonly StoredCommit[]> {
+  ): AsyncGenerator<readonly AggregateCommit[]> {
     const first = this.#tables.commitBaseOf(aggregateId, from);
     if (first === undefined || to < from) return;
-    const chunk = async (offsets: number[]): Promise<StoredCommit[]> =>
-      reverse ? (await this.#at(offsets.reverse())).reverse() : this.#at(offsets);
+    const chunk = async (offsets: number[]): Promise<AggregateCommit[]> =>
+      reverse ? (await this.#partsAt(aggregateId, offsets.reverse())).reverse() : this.#partsAt(aggregateId, offsets);
     // Small chunks at first: most aggregates are short, and a page may end soon.
     let size = 16;
     let offsets: number[] = [];

@@ -1,4 +1,4 @@
-import type { Head } from '../core/append-rules.js';
+import { gone, type Head } from '../core/append-rules.js';
 import { InvariantError, StatefoldError } from '../core/errors.js';
 import { GENERATION_STRIDE, type Fault, type OrderedState } from '../core/event.js';
 import type { AggregateHistory } from './aggregate-history.js';
@@ -14,6 +14,7 @@ import type {
   AggregateTypeSummary,
   EventsPage,
   EventsQuery,
+  EventTypesSummary,
 } from './aggregates.js';
 
 /** The partition of the log that answers rest on. */
@@ -84,10 +85,13 @@ export class AggregateReads {
 
   async events(query: EventsQuery): Promise<EventsPage> {
     await this.#options.partition.caughtUpAsOwner();
+    this.#mustBeLeft(query.aggregateId);
     const head = this.#options.tables.head(query.aggregateId);
     if (head === undefined) throw noAggregate(query.aggregateId);
     try {
       const page = await this.#options.history.events(query, head.version);
+      // It may have been erased while it was read.
+      this.#mustBeLeft(query.aggregateId);
       const fault = this.row(query.aggregateId, head.type)?.fault;
       return fault === undefined ? page : { ...page, fault };
     } catch (error) {
@@ -96,6 +100,10 @@ export class AggregateReads {
         cause: error,
       });
     }
+  }
+
+  #mustBeLeft(aggregateId: string): void {
+    if (this.#options.tables.isErased(aggregateId)) throw gone(aggregateId);
   }
 
   async list({ aggregateType, limit, cursor }: AggregatesQuery): Promise<AggregatesPage> {
@@ -123,8 +131,16 @@ export class AggregateReads {
     return [...this.#options.tables.typeCounts()].map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
   }
 
+  /** All that are counted, ascending by name. */
+  async eventTypes(): Promise<EventTypesSummary> {
+    await this.#options.partition.caughtUpAsOwner();
+    const { eventTypes } = this.#options.tables;
+    return { eventTypes: eventTypes.list(), others: eventTypes.others };
+  }
+
   async state(aggregateType: string, aggregateId: string): Promise<AggregateState> {
     await this.#options.partition.caughtUpAsOwner();
+    this.#mustBeLeft(aggregateId);
     if (!this.#bound(aggregateType))
       throw new StatefoldError(
         'NO_REDUCER_BOUND',
@@ -134,6 +150,7 @@ export class AggregateReads {
     if (head?.type !== aggregateType) throw noAggregate(aggregateId);
     const current = this.row(aggregateId, aggregateType);
     if (current?.version !== head.version && current?.fault === undefined) await this.#ensured(aggregateId);
+    this.#mustBeLeft(aggregateId);
     const row = this.row(aggregateId, aggregateType);
     return {
       aggregateId,

@@ -1,5 +1,7 @@
 import type { Head } from '../core/append-rules.js';
-import type { StoredCommit } from '../core/event.js';
+import type { AggregateCommit } from '../core/event.js';
+import type { InputFeed } from '../feed/inputs.js';
+import type { EventTypeCounts } from '../store/event-type-counts.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import type { ReducerState } from '../store/partition-tables.js';
 import type { BoundReducer } from './bindings.js';
@@ -9,8 +11,10 @@ export interface AggregateSource {
   /** Resolves when all that was acknowledged before the call is here. @throws StatefoldError UNAVAILABLE where another process serves it */
   caughtUpAsOwner(): Promise<void>;
   head(aggregateId: string): Head | undefined;
+  /** It was erased: there is no head of it, and never will be. */
+  isErased(aggregateId: string): boolean;
   /** Commits that hold events of versions in [from, to], ascending, in chunks. */
-  history(aggregateId: string, from: number, to: number): AsyncGenerator<readonly StoredCommit[]>;
+  history(aggregateId: string, from: number, to: number): AsyncGenerator<readonly AggregateCommit[]>;
   /** The reducer that is bound to the type now. */
   bound(aggregateType: string): BoundReducer | undefined;
   /** As it is stored, by that reducer; undefined where it has not folded the aggregate yet. */
@@ -20,4 +24,8 @@ export interface AggregateSource {
   /** Ids after `after`, ascending. */
   aggregatesOfType(aggregateType: string, after: string): Iterable<string>;
   typeCount(aggregateType: string): number;
+  /** How many events of each type there are, as of what is folded. */
+  eventTypes(): Pick<EventTypeCounts, 'of' | 'others'>;
+  /** Its records, in their order. */
+  readonly inputs: InputFeed;
 }

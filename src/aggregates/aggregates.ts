@@ -1,10 +1,29 @@
-import type { AppendCommand, AppendResult, Fault, StateStatus, StoredEvent } from '../core/event.js';
+import type {
+  AppendCommand,
+  AppendResult,
+  Fault,
+  GivenEvents,
+  StateStatus,
+  StoredEvent,
+  TransactionCommand,
+  TransactionResult,
+} from '../core/event.js';
 import type { Progress } from '../core/progress.js';
 import type { ReleaseMode } from '../core/records.js';
 
 /** What serves one aggregate: the tenant's owner, or that of the partition which the aggregate is in. */
 export interface AggregateHome {
   append(command: AppendCommand): Promise<AppendResult>;
+  /**
+   * Stores events under ids and at a time that they had elsewhere: no schema, quota or key is asked, no state is waited for. Resolves with
+   * the feed's position of the last of them; undefined: it was not known in time.
+   */
+  import(command: AppendCommand & { readonly given: GivenEvents }): Promise<number | undefined>;
+  /** All of its aggregates lie where the home's one does: in one partition of the tenant. */
+  transact(command: TransactionCommand): Promise<TransactionResult>;
+  /** Of one that was erased before too. @throws StatefoldError NOT_FOUND */
+  erase(aggregateId: string, reason: string | undefined): Promise<Erasure>;
+  /** @throws StatefoldError NOT_FOUND, GONE, as all that ask for one aggregate */
   events(query: EventsQuery): Promise<EventsPage>;
   /** `NOT_FOUND` without the aggregate (or with another type), `NO_REDUCER_BOUND` without a binding. */
   state(aggregateType: string, aggregateId: string): Promise<AggregateState>;
@@ -19,10 +38,18 @@ export interface AggregateHome {
 export interface Aggregates {
   list(query: AggregatesQuery): Promise<AggregatesPage>;
   types(): Promise<readonly AggregateTypeSummary[]>;
+  /** Of which types its events are. */
+  eventTypes(): Promise<EventTypesSummary>;
   /** Of the type's aggregates with the reducer that is bound now; undefined where none is. */
   catchUp(aggregateType: string): Progress | undefined;
   /** Former bindings of a type whose states are still there. */
   keptGenerations(aggregateType: string): readonly number[];
+}
+
+/** How far the erasure of an aggregate is. `erased`: the log has tombstones for all of its records. */
+export interface Erasure {
+  readonly aggregateId: string;
+  readonly status: 'erasing' | 'erased';
 }
 
 /** Which fault the client means; undefined: whichever it is. */
@@ -84,6 +111,23 @@ export interface AggregatesPage {
 export interface AggregateTypeSummary {
   readonly aggregateType: string;
   readonly aggregates: number;
+}
+
+export interface EventTypeSummary {
+  readonly eventType: string;
+  readonly events: number;
+  /** Of its first and its last event, milliseconds since the epoch. */
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+  /** Of the aggregates that have such events; the first of them, where they are many. */
+  readonly aggregateTypes: readonly string[];
+}
+
+export interface EventTypesSummary {
+  /** Ascending by name; those that came first, where they are very many. */
+  readonly eventTypes: readonly EventTypeSummary[];
+  /** Events of types that are not among them. */
+  readonly others: number;
 }
 
 export interface AggregateState {

@@ -1,25 +1,60 @@
+import { withoutErased } from '../core/event.js';
 import type { EventsBody } from '../core/records.js';
 import { INPUTS, type Input, type InputFeed } from '../feed/inputs.js';
-import { LogFeed, type LogFeedOptions } from '../feed/log-feed.js';
+import { LogFeed, type Left, type LogFeedOptions } from '../feed/log-feed.js';
 
-/** The inputs of one partition of a tenant's events. */
+/** Which aggregates of the partition were erased, as far as it is folded. */
+export interface Erasures {
+  readonly hasErasures: boolean;
+  isErased(aggregateId: string): boolean;
+}
+
+/** The inputs of one partition of a tenant's events. Of aggregates that were erased nothing is given, whether the log has it still or not. */
 export class CommitFeed extends LogFeed<EventsBody, Input> implements InputFeed {
   readonly #start: number;
   /** Offsets of the controls that were pushed. */
   readonly #controls: number[] = [];
 
-  constructor(options: Omit<LogFeedOptions<EventsBody, Input>, 'kind'>) {
-    super({ ...options, kind: INPUTS });
+  constructor({
+    erasures,
+    ...options
+  }: Omit<LogFeedOptions<EventsBody, Input>, 'kind' | 'left'> & { readonly erasures?: Erasures }) {
+    super({
+      ...options,
+      kind: INPUTS,
+      left: erasures && new WithoutErased(erasures),
+    });
     this.#start = options.start;
   }
 
   override push(input: Input): void {
-    if (input.kind === 'control') this.#controls.push(input.offset);
+    if (input.kind === 'control' || input.kind === 'erased') this.#controls.push(input.offset);
     super.push(input);
   }
 
   commitsUntil(from: number): number | undefined {
     if (from < this.#start) return undefined;
     return this.#controls.find((offset) => offset >= from) ?? this.head;
+  }
+}
+
+/** What is left of inputs once aggregates were erased. */
+export class WithoutErased implements Left<Input> {
+  readonly #erasures: Erasures;
+
+  constructor(erasures: Erasures) {
+    this.#erasures = erasures;
+  }
+
+  get isLess(): boolean {
+    return this.#erasures.hasErasures;
+  }
+
+  of(input: Input): Input | undefined {
+    const isErased = (aggregateId: string): boolean => this.#erasures.isErased(aggregateId);
+    if (input.kind === 'release') return isErased(input.aggregateId) ? undefined : input;
+    if (input.kind !== 'commit') return input;
+    const commit = withoutErased(input.commit, isErased);
+    return commit === input.commit ? input : commit && { kind: 'commit', commit };
   }
 }

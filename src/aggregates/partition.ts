@@ -2,8 +2,20 @@ import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Head } from '../core/append-rules.js';
 import type { TenantBudget } from '../core/budget.js';
 import type { Clock } from '../core/clock.js';
-import { NotOwnerError } from '../core/errors.js';
-import type { AppendCommand, AppendResult, StoredCommit } from '../core/event.js';
+import { NotOwnerError, type StatefoldError } from '../core/errors.js';
+import {
+  eventsIn,
+  type AggregateCommit,
+  type AppendCommand,
+  type AppendResult,
+  type GivenEvents,
+  type NewEvent,
+  type StoredCommit,
+  type TransactedAppend,
+  type TransactionCommand,
+  type TransactionResult,
+  type TransactionCommit,
+} from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
 import type { Progress } from '../core/progress.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
@@ -11,11 +23,13 @@ import { positionOfPlace } from '../feed/events.js';
 import type { InputFeed } from '../feed/inputs.js';
 import { Signal } from '../feed/signal.js';
 import type { Codecs } from '../log/codec/codec.js';
+import { commitBytes, transactionBytes } from '../log/codec/commit-bytes.js';
 import type { EpochSource } from '../log/journal/fenced-partition.js';
 import type { TenantLog } from '../log/journal/tenant-log.js';
 import { PRODUCE_BYTES, type PartitionRef } from '../log/log.js';
 import { storedAs } from '../core/slots.js';
 import { eventsTopic } from '../log/topics.js';
+import type { EventTypeCounts } from '../store/event-type-counts.js';
 import type { Code, ReducerMarks } from '../store/fault-tables.js';
 import { KeptStates } from '../store/kept-states.js';
 import type { PartitionTables, ReducerState } from '../store/partition-tables.js';
@@ -27,17 +41,21 @@ import type {
   AggregateRelease,
   AggregateReleaseQuery,
   AggregateState,
+  Erasure,
   EventsPage,
   EventsQuery,
 } from './aggregates.js';
 import { Bindings, type BoundReducer } from './bindings.js';
 import {
   EventsWriter,
+  type Accepted,
   type CommitsUnderWay,
   type EventsListener,
   type StorageRoom,
   type WriterObserver,
 } from './events-writer.js';
+import { Intake } from './intake.js';
+import { Erasures } from './erasures.js';
 import { ReducerCatchUps, type CatchUpListener } from './reducer-catch-ups.js';
 import { ReducerFaults, type OwnedPartition } from './reducer-faults.js';
 import type { DroppedListener } from './reducer-turns.js';
@@ -63,7 +81,25 @@ export interface PartitionSetting extends TenantLog {
   readonly budget?: TenantBudget;
   /** What the tenant may store; without it nothing is bounded. */
   readonly storage?: StorageRoom | undefined;
+  /** Asked of each append before it is decided; without it every event fits. */
+  readonly schemas?: EventChecks | undefined;
   readonly observer?: AggregateObserver;
+}
+
+/** Events of one aggregate that are to be appended. */
+export interface EventsToCheck {
+  readonly events: readonly NewEvent[];
+  /** Their place in the body that they came in, as a JSON pointer without its first slash; undefined: the body is of the one event. */
+  readonly eventsAt?: string | undefined;
+}
+
+/** What the schemas of a tenant's event types say of events that are to be appended: all forms of appends ask it. */
+export interface EventChecks {
+  /**
+   * Why they don't fit (SCHEMA_VIOLATION); undefined: they do, as far as their types have schemas. A promise: the tenant's checks take
+   * their time, and are answered in the order in which they were asked. @throws StatefoldError RATE_LIMITED where too many wait
+   */
+  unfit(appends: readonly EventsToCheck[]): StatefoldError | undefined | Promise<StatefoldError | undefined>;
 }
 
 /** Told of what happens to a partition, on the turn on which its fold finds it. Who reads its records, or states, subscribes to those. */
@@ -103,7 +139,7 @@ export const RELEASE_WAIT_MS = 5000;
 const JSON_NULL = Buffer.from('null');
 
 /** The feed's position of the last event of the commit at the place. */
-const endOfCommit = (place: number, { events }: StoredCommit): number => positionOfPlace(place, events.length - 1);
+const endOfCommit = (place: number, commit: StoredCommit): number => positionOfPlace(place, eventsIn(commit) - 1);
 
 /** One partition of a tenant's events with all that belongs to it alone: its writer, the aggregates in it, and their reducers. */
 export class AggregatePartition
@@ -123,12 +159,14 @@ export class AggregatePartition
   readonly states = new Signal();
   readonly #options: AggregatePartitionOptions;
   readonly #writer: EventsWriter;
+  readonly #intake = new Intake();
   readonly #bindings = new Bindings();
   readonly #kept: KeptStates;
   readonly #faults: ReducerFaults;
   readonly #reducers: Reducers;
   readonly #releases: AggregateReleases;
   readonly #catchUps: ReducerCatchUps;
+  readonly #erasures: Erasures;
   /** This process serves the partition, which counts its appends. */
   #owned = false;
   #isRead = false;
@@ -141,6 +179,7 @@ export class AggregatePartition
     this.#writer = new EventsWriter({
       log,
       ref: this.ref,
+      partitionCount,
       codec: codecs.events,
       owner,
       logger,
@@ -173,6 +212,9 @@ export class AggregatePartition
     this.#reducers = reducers;
     this.reads = reads;
     this.#releases = new AggregateReleases({ reads, faults, bindings, code, partition: this, waitMs, observer });
+    this.#erasures = new Erasures({
+      ...{ ref: this.ref, log: this.#writer.log, codec: codecs.events, tables, clock, partition: this, logger },
+    });
     this.#catchUps = new ReducerCatchUps({ tables, kept, inputs, reducers, code, listener: this, budget, logger });
   }
 
@@ -228,6 +270,7 @@ export class AggregatePartition
   /** The claim holds: what is folded from now on is of this process. */
   serve(): void {
     this.#owned = true;
+    this.#erasures.start();
   }
 
   /** The tenant's own task answers from it, whoever owns it. */
@@ -240,11 +283,16 @@ export class AggregatePartition
   }
 
   committed(commit: StoredCommit): void {
-    if (this.#owned) this.#options.setting.observer?.appended?.(commit.events.length);
+    if (this.#owned) this.#options.setting.observer?.appended?.(eventsIn(commit));
   }
 
   controlled(control: Control): void {
-    if (isReducerControl(control)) this.#faults.fold(control);
+    if (control.kind === 'Erase') this.#erasures.begin(control.value.aggregateId);
+    else if (isReducerControl(control)) this.#faults.fold(control);
+  }
+
+  straggled(aggregateId: string): void {
+    this.#erasures.begin(aggregateId);
   }
 
   underWay(offset: number, commits: CommitsUnderWay): void {
@@ -252,7 +300,7 @@ export class AggregatePartition
   }
 
   /** A catch-up folds it when nothing else waits, or who asks for the state before. */
-  dropped({ aggregateType, offset }: StoredCommit): void {
+  dropped({ aggregateType, offset }: AggregateCommit): void {
     this.#catchUps.behind(aggregateType, offset);
   }
 
@@ -273,18 +321,83 @@ export class AggregatePartition
 
   async append(command: AppendCommand): Promise<AppendResult> {
     if (!this.#owned) throw new NotOwnerError();
-    const { commit, replayed } = await this.#writer.append(command);
-    const { places } = this.#options;
-    if (places === undefined) return this.#answer(commit, replayed, commit.offset);
+    const { commit, replayed } = await this.#append(command);
     // While its place comes to be known, reducers fold it.
-    const placed = places.placeOf(this.ref.partition, commit.offset);
-    const answer = await this.#answer(commit, replayed, undefined);
-    const place = typeof placed === 'number' ? placed : await placed;
-    return place === undefined ? answer : { ...answer, position: endOfCommit(place, commit) };
+    const placed = this.#positionOf(commit);
+    const { timestamp } = commit;
+    const answer = await this.#answer(commit, replayed);
+    return { ...answer, timestamp, position: typeof placed === 'object' ? await placed : placed };
   }
 
-  async #answer(commit: StoredCommit, replayed: boolean, place: number | undefined): Promise<AppendResult> {
-    const { aggregateId, aggregateType, baseVersion, timestamp, events } = commit;
+  async #append(command: AppendCommand): Promise<Accepted> {
+    const ended = this.#intake.enter();
+    try {
+      const checked = this.#options.setting.schemas?.unfit([command]);
+      // Most are checked by now: what comes on one turn is queued in its order.
+      const unfit = checked instanceof Promise ? await this.#held(checked, commitBytes(command)) : checked;
+      return await this.#writer.append(unfit === undefined ? command : { ...command, unfit });
+    } finally {
+      ended();
+    }
+  }
+
+  async import(command: AppendCommand & { readonly given: GivenEvents }): Promise<number | undefined> {
+    if (!this.#owned) throw new NotOwnerError();
+    const { commit } = await this.#writer.append(command);
+    // Nobody waits for the states of what is old.
+    if (this.#bindings.of(commit.aggregateType) !== undefined) this.dropped(commit);
+    return this.#positionOf(commit);
+  }
+
+  /** Resolves when all appends that came before the call have ended: those since know what the catalog had at the call. */
+  passed(): Promise<void> {
+    return this.#intake.passed();
+  }
+
+  /** While an append waits for its check its bytes are held. */
+  async #held<T>(check: Promise<T>, bytes: number): Promise<T> {
+    const hold = this.#options.setting.budget?.hold('appends');
+    hold?.add(bytes);
+    try {
+      return await check;
+    } finally {
+      hold?.close();
+    }
+  }
+
+  async transact(command: TransactionCommand): Promise<TransactionResult> {
+    if (!this.#owned) throw new NotOwnerError();
+    const { commit, replayed } = await this.#transact(command);
+    const placed = this.#positionOf(commit);
+    const { timestamp, parts } = commit;
+    const appends = await Promise.all(parts.map((part) => this.#answer(part, replayed)));
+    return { timestamp, position: typeof placed === 'object' ? await placed : placed, appends };
+  }
+
+  async #transact(command: TransactionCommand): Promise<Accepted<TransactionCommit>> {
+    const ended = this.#intake.enter();
+    try {
+      const checked = this.#options.setting.schemas?.unfit(
+        command.appends.map(({ events }, i) => ({ events, eventsAt: `appends/${i}/events` })),
+      );
+      const unfit = checked instanceof Promise ? await this.#held(checked, transactionBytes(command)) : checked;
+      return await this.#writer.transact(unfit === undefined ? command : { ...command, unfit });
+    } finally {
+      ended();
+    }
+  }
+
+  /** Of its last event in the tenant's feed. */
+  #positionOf(commit: StoredCommit): number | undefined | Promise<number | undefined> {
+    const { places } = this.#options;
+    if (places === undefined) return endOfCommit(commit.offset, commit);
+    const place = places.placeOf(this.ref.partition, commit.offset);
+    if (typeof place === 'number') return endOfCommit(place, commit);
+    return place.then((known) => (known === undefined ? undefined : endOfCommit(known, commit)));
+  }
+
+  async #answer(commit: AggregateCommit, replayed: boolean): Promise<TransactedAppend> {
+    const { aggregateId, aggregateType, baseVersion, events } = commit;
     const endVersion = baseVersion + events.length;
     const result = {
       aggregateId,
@@ -292,8 +405,6 @@ export class AggregatePartition
       startVersion: baseVersion + 1,
       endVersion,
       eventIds: events.map((event) => event.eventId),
-      timestamp,
-      position: place === undefined ? undefined : endOfCommit(place, commit),
     };
     if (this.#bindings.of(aggregateType) === undefined) return result;
     const answer = replayed
@@ -302,6 +413,12 @@ export class AggregatePartition
     return 'status' in answer
       ? { ...result, stateStatus: answer.status }
       : { ...result, state: answer.state ?? JSON_NULL };
+  }
+
+  /** Resolves when it is in the log: all that the tenant has of the aggregate is gone from then on for whoever asks. */
+  erase(aggregateId: string, reason: string | undefined): Promise<Erasure> {
+    if (!this.#owned) return Promise.reject(new NotOwnerError());
+    return this.#writer.erase(aggregateId, reason).then((status) => ({ aggregateId, status }));
   }
 
   events(query: EventsQuery): Promise<EventsPage> {
@@ -350,7 +467,11 @@ export class AggregatePartition
     return this.#options.tables.head(aggregateId);
   }
 
-  history(aggregateId: string, first: number, last: number): AsyncGenerator<readonly StoredCommit[]> {
+  isErased(aggregateId: string): boolean {
+    return this.#options.tables.isErased(aggregateId);
+  }
+
+  history(aggregateId: string, first: number, last: number): AsyncGenerator<readonly AggregateCommit[]> {
     return this.#writer.history.commits(aggregateId, first, last);
   }
 
@@ -370,6 +491,10 @@ export class AggregatePartition
     return this.#options.tables.aggregatesOfType(aggregateType, after);
   }
 
+  eventTypes(): EventTypeCounts {
+    return this.#options.tables.eventTypes;
+  }
+
   typeCount(aggregateType: string): number {
     return this.#options.tables.typeCount(aggregateType);
   }
@@ -382,6 +507,7 @@ export class AggregatePartition
   /** Ends the writing and the folding; what waits is answered UNAVAILABLE. */
   async close(): Promise<void> {
     await this.#writer.close();
+    await this.#erasures.close();
     this.#catchUps.close();
     this.#reducers.close();
     this.#faults.close();

@@ -1,9 +1,9 @@
-import type { StoredCommit } from '../core/event.js';
+import { eventsIn, partsOf, type AggregateCommit } from '../core/event.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
 import { RETRY_MS } from '../jobs/steps.js';
 import { pause } from '../core/pause.js';
 import type { Logger } from '../core/logger.js';
-import { inputBytes, type Input } from '../feed/inputs.js';
+import { bytesOfCommit, inputBytes, type Input } from '../feed/inputs.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
 import type { Feed, Page } from '../feed/feed.js';
 import type { BoundReducer } from './bindings.js';
@@ -11,7 +11,8 @@ import type { Reducers } from './reducers.js';
 import type { KeptStates } from '../store/kept-states.js';
 import type { CatchUpProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
-import { FOLD_READ_BYTES } from '../core/reads.js';
+import { FOLD_READ_BYTES, SHORT_FOLD_READ_BYTES } from '../core/reads.js';
+import { background } from '../core/background.js';
 
 export interface ReducerCatchUpsOptions {
   readonly tables: PartitionTables;
@@ -33,7 +34,7 @@ export interface CatchUpListener {
 
 interface Window {
   /** Commits of the type, those of an aggregate together. */
-  readonly groups: readonly (readonly StoredCommit[])[];
+  readonly groups: readonly (readonly AggregateCommit[])[];
   readonly events: number;
   readonly next: number;
   /** Its bytes, until it is folded or dropped. */
@@ -240,7 +241,7 @@ export class ReducerCatchUps {
   /** From an offset on. */
   async #window(aggregateType: string, from: number, end: number): Promise<Window> {
     const { inputs } = this.#options;
-    const byAggregate = new Map<string, StoredCommit[]>();
+    const byAggregate = new Map<string, AggregateCommit[]>();
     const hold = (this.#options.budget ?? UNBOUNDED.tenant('')).hold('catch_ups');
     let next = from;
     let events = 0;
@@ -250,7 +251,8 @@ export class ReducerCatchUps {
       if (next > from && hold.full !== undefined) break;
       let page: Page<Input>;
       try {
-        page = await inputs.read(next, { bytes: FOLD_READ_BYTES });
+        await background.turn();
+        page = await inputs.read(next, { bytes: background.givesWay ? SHORT_FOLD_READ_BYTES : FOLD_READ_BYTES });
       } catch (error) {
         hold.close();
         throw error;
@@ -260,14 +262,16 @@ export class ReducerCatchUps {
       for (const input of page.items) {
         const size = inputBytes(input);
         bytes += size;
-        if (input.kind !== 'commit' || input.commit.aggregateType !== aggregateType) continue;
-        count++;
-        hold.add(size);
-        events += input.commit.eventCount ?? input.commit.events.length;
-        const { aggregateId } = input.commit;
-        const commits = byAggregate.get(aggregateId);
-        if (commits === undefined) byAggregate.set(aggregateId, [input.commit]);
-        else commits.push(input.commit);
+        if (input.kind !== 'commit') continue;
+        for (const part of partsOf(input.commit)) {
+          if (part.aggregateType !== aggregateType) continue;
+          count++;
+          hold.add(part === input.commit ? size : bytesOfCommit(part));
+          events += eventsIn(part);
+          const commits = byAggregate.get(part.aggregateId);
+          if (commits === undefined) byAggregate.set(part.aggregateId, [part]);
+          else commits.push(part);
+        }
       }
     }
     return { groups: [...byAggregate.values()], events, next, hold };

@@ -1,5 +1,6 @@
+import { background, type Background } from '../core/background.js';
 import { UNBOUNDED, type Hold, type TenantBudget } from '../core/budget.js';
-import { eventsIn, takeEvents, type StateStatus, type StoredCommit } from '../core/event.js';
+import { eventsIn, takeEvents, type StateStatus, type AggregateCommit } from '../core/event.js';
 
 /** The state after a commit, or why there is none. */
 export type FoldAnswer = { readonly state: Buffer | null } | { readonly status: StateStatus };
@@ -10,14 +11,14 @@ export interface Waiter {
   answer: ((answer: FoldAnswer) => void) | undefined;
 }
 export interface Work {
-  readonly commit: StoredCommit;
+  readonly commit: AggregateCommit;
   readonly waiter: Waiter | undefined;
   /** That are held for it until it is folded; those of a catch-up are held with all of it. */
   readonly bytes: number;
 }
 /** Told of work that was dropped since too much waits: the aggregate is behind from this commit on. */
 export interface DroppedListener {
-  dropped(commit: StoredCommit): void;
+  dropped(commit: AggregateCommit): void;
 }
 /** An aggregate that is to be folded up to its head. */
 export interface Ensure {
@@ -28,7 +29,7 @@ export interface Ensure {
 /** Commits of a catch-up that are not taken yet, those of an aggregate together. */
 interface CatchUp {
   /** Ascending each; null: all of them were taken. */
-  readonly groups: (readonly StoredCommit[] | null)[];
+  readonly groups: (readonly AggregateCommit[] | null)[];
   /** The first group of which something is left. */
   first: number;
   underWay: number;
@@ -46,8 +47,9 @@ export interface TurnFold {
 /** Turns under way: while the runner folds one, the next is put together, and the one before is stored. */
 const TURNS = 2;
 const COMMITS_PER_TURN = 512;
-/** Of a catch-up: appends wait so long. */
+/** Of a catch-up: appends wait so long. While clients are about it gives way to them sooner. */
 const BACKGROUND_EVENTS = 512;
+const SHORT_BACKGROUND_EVENTS = 64;
 /** Of the queue, for a turn: behind a busy aggregate much may wait. */
 const SCANNED = 4 * COMMITS_PER_TURN;
 
@@ -60,16 +62,25 @@ export class ReducerTurns {
   /** Of what waits, and what is under way. */
   readonly #hold: Hold;
   readonly #listener: DroppedListener | undefined;
+  readonly #background: Pick<Background, 'turn' | 'givesWay'>;
   readonly #works: Work[] = [];
   readonly #ensures: Ensure[] = [];
   readonly #catchUps: CatchUp[] = [];
   /** Aggregates of the turns under way. */
   readonly #busy = new Set<string>();
   #turns = 0;
+  /** What a catch-up may do now: ask for its turn, wait for it, or take it. */
+  #catchUp: 'asks' | 'waits' | 'goes' = 'asks';
   #scheduled = false;
   #closed = false;
 
-  constructor(fold: TurnFold, budget: TenantBudget = UNBOUNDED.tenant(''), listener?: DroppedListener) {
+  constructor(
+    fold: TurnFold,
+    budget: TenantBudget = UNBOUNDED.tenant(''),
+    listener?: DroppedListener,
+    turns: Pick<Background, 'turn' | 'givesWay'> = background,
+  ) {
+    this.#background = turns;
     this.#fold = fold;
     this.#hold = budget.hold('folds');
     this.#listener = listener;
@@ -110,7 +121,7 @@ export class ReducerTurns {
   }
 
   /** Ascending each, and each of another aggregate. */
-  catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+  catchUp(groups: readonly (readonly AggregateCommit[])[]): Promise<void> {
     if (this.#closed) return Promise.reject(closed());
     if (groups.length === 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
@@ -148,9 +159,19 @@ export class ReducerTurns {
 
   #beginCatchUp(): boolean {
     const [next] = this.#catchUps;
-    if (next === undefined) return false;
-    const commits = takeCommits(next, this.#busy);
+    if (next === undefined || this.#catchUp === 'waits') return false;
+    if (this.#catchUp === 'asks') {
+      this.#catchUp = 'waits';
+      void this.#background.turn().then(() => {
+        this.#catchUp = 'goes';
+        this.#kick();
+      });
+      return false;
+    }
+    const most = this.#background.givesWay ? SHORT_BACKGROUND_EVENTS : BACKGROUND_EVENTS;
+    const commits = takeCommits(next, this.#busy, most);
     if (commits.length === 0) return false;
+    this.#catchUp = 'asks';
     next.underWay++;
     const works = commits.map((commit) => ({ commit, waiter: undefined, bytes: 0 }));
     // Said before the next turn begins.
@@ -192,16 +213,16 @@ export class ReducerTurns {
 
 const closed = (): Error => new Error('the tenant is closed');
 
-function takeCommits(from: CatchUp, busy: ReadonlySet<string>): StoredCommit[] {
-  const taken: StoredCommit[] = [];
+function takeCommits(from: CatchUp, busy: ReadonlySet<string>, most: number): AggregateCommit[] {
+  const taken: AggregateCommit[] = [];
   if (from.failed !== undefined) return taken;
   const { groups } = from;
-  for (let i = from.first, left = BACKGROUND_EVENTS; i < groups.length && left > 0; i++) {
+  for (let i = from.first, left = most; i < groups.length && left > 0; i++) {
     const group = groups[i] ?? null;
     if (group === null || busy.has(group[0]?.aggregateId ?? '')) continue;
     const count = takeEvents(group, left);
     for (let k = 0; k < count; k++) {
-      const commit = group[k] as StoredCommit;
+      const commit = group[k] as AggregateCommit;
       left -= eventsIn(commit);
       taken.push(commit);
     }

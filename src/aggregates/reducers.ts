@@ -1,5 +1,5 @@
 import type { FoldItem, FoldOutcome, HostEvent } from '../code-host/code-host.js';
-import type { StoredCommit } from '../core/event.js';
+import type { AggregateCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import { eventsOf } from '../core/event.js';
 import type { TenantCode } from '../code-host/tenant-code.js';
@@ -56,7 +56,7 @@ interface Share {
 interface Plan {
   readonly reducer: BoundReducer;
   readonly item: FoldItem;
-  readonly commits: readonly StoredCommit[];
+  readonly commits: readonly AggregateCommit[];
   /** The version of the state when nothing throws: behind the last event folded there may be some that are passed over. */
   readonly toVersion: number;
   /** Where it stands then. */
@@ -86,7 +86,7 @@ export class Reducers implements TurnFold {
   }
 
   /** Folds an accepted commit of a bound type; answers with the state at its last version, at the latest at the deadline. */
-  fold(commit: StoredCommit): Promise<FoldAnswer> {
+  fold(commit: AggregateCommit): Promise<FoldAnswer> {
     return new Promise((resolve) => {
       const waiter: Waiter = { deadline: performance.now() + this.#options.deadlineMs, answer: undefined };
       waiter.answer = (answer) => {
@@ -118,7 +118,7 @@ export class Reducers implements TurnFold {
   }
 
   /** Folds commits of a catch-up, grouped by aggregate, when nothing else waits; those that are folded already are passed over. */
-  catchUp(groups: readonly (readonly StoredCommit[])[]): Promise<void> {
+  catchUp(groups: readonly (readonly AggregateCommit[])[]): Promise<void> {
     return this.#turns.catchUp(groups);
   }
 
@@ -187,6 +187,10 @@ export class Reducers implements TurnFold {
   /** What is to be folded of the share; undefined when it is answered already. Folds long histories on the way. */
   async #prepare(share: Share): Promise<Plan | undefined> {
     const { tables, faults } = this.#options;
+    if (tables.isErased(share.aggregateId)) {
+      this.#answer(share, undefined, undefined);
+      return undefined;
+    }
     // What was dropped between two of them, for want of memory, is in the history, as all before it is.
     const run = lastRun(share.works);
     const [work] = run;
@@ -205,7 +209,7 @@ export class Reducers implements TurnFold {
     let row = this.#row(share.aggregateId, reducer);
     const target = Math.min(most, head?.version ?? lastVersion(share.works.at(-1)?.commit) ?? 0);
     const first = Math.min(most, work?.commit.baseVersion ?? target);
-    const commits: StoredCommit[] = [];
+    const commits: AggregateCommit[] = [];
     if (row?.fault === undefined && (row?.version ?? 0) < first) {
       let gathered = 0;
       let bytes = 0;
@@ -292,7 +296,7 @@ export class Reducers implements TurnFold {
   #plan(
     reducer: BoundReducer,
     row: ReducerState | undefined,
-    commits: readonly StoredCommit[],
+    commits: readonly AggregateCommit[],
     stateAt: readonly number[],
     stop: Stop | undefined,
   ): Plan {
@@ -331,7 +335,7 @@ export class Reducers implements TurnFold {
   async #foldHistory(
     reducer: BoundReducer,
     row: ReducerState | undefined,
-    commits: readonly StoredCommit[],
+    commits: readonly AggregateCommit[],
     stop: Stop | undefined,
   ): Promise<ReducerState> {
     this.#mustRun();
@@ -391,6 +395,7 @@ export class Reducers implements TurnFold {
 
   #setRow(aggregateId: string, reducer: BoundReducer, row: ReducerState): void {
     const { tables, kept } = this.#options;
+    if (tables.isErased(aggregateId)) return;
     const before = tables.reducerState(aggregateId);
     if (before?.fault !== undefined || row.fault !== undefined)
       tables.faults.setAggregate(reducer.aggregateType, aggregateId, row.fault !== undefined);
@@ -422,5 +427,5 @@ function lastRun(works: readonly Work[]): readonly Work[] {
   return first > 0 ? works.slice(first) : works;
 }
 
-const lastVersion = (commit: StoredCommit | undefined): number | undefined =>
+const lastVersion = (commit: AggregateCommit | undefined): number | undefined =>
   commit === undefined ? undefined : commit.baseVersion + eventsIn(commit);

@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CliError, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
+import { CliError, type BackupTools, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
 import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../code-host/dotnet/launch.js';
@@ -12,7 +12,12 @@ import { silentLogger } from '../core/logger.js';
 
 /** The command line with what its commands on projects need. @returns the exit code */
 export const runCommandLine = (args: readonly string[], io: CliIo): Promise<number> =>
-  runProgram(args, { ...io, tools: projectTools(io), openTopics: () => openTopics(io.env) });
+  runProgram(args, {
+    ...io,
+    tools: projectTools(io),
+    backups: backupTools(io.env),
+    openTopics: () => openTopics(io.env),
+  });
 
 function projectTools({ env }: Pick<CliIo, 'env'>): ProjectTools {
   const root = findProjectRoot();
@@ -56,6 +61,28 @@ async function openTopics(env: CliIo['env']): Promise<TopicTools> {
     look: () => log.replication.look(),
     raise: (progress) => log.replication.raise(progress),
     close: () => log.close(),
+  };
+}
+
+function backupTools(env: CliIo['env']): BackupTools {
+  const dataDirectory = (): string => {
+    const settings = readSettings(env);
+    if (settings.kafkaBrokers !== undefined)
+      throw new CliError(
+        'KAFKA_BROKERS is set: the log is on Kafka, and is backed up as Kafka is (docs/how-to/run-on-kafka.md says what to keep).',
+      );
+    return settings.dataDirectory;
+  };
+  return {
+    backUp: async (folder) => {
+      const { backUp } = await import('./backup.js');
+      return backUp(dataDirectory(), folder, versionOf(findProjectRoot()));
+    },
+    restore: async (folder) => {
+      const directory = dataDirectory();
+      const { restore } = await import('./backup.js');
+      return { dataDirectory: directory, ...(await restore(folder, directory)) };
+    },
   };
 }
 

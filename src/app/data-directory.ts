@@ -2,6 +2,7 @@ import {
   accessSync,
   closeSync,
   constants,
+  existsSync,
   fsyncSync,
   openSync,
   readFileSync,
@@ -17,7 +18,9 @@ import { lockDirectory } from '../log/embedded/instance-lock.js';
 /** Raise it when what lies in the data directory can't be read by versions that know only the one before. */
 export const DATA_FORMAT = 1;
 const MIB = 1024 * 1024;
-const FORMAT_FILE = 'format.json';
+export const FORMAT_FILE = 'format.json';
+/** There while a backup is being restored into the directory. */
+export const RESTORING_FILE = 'restoring';
 /** What a start opens; made by another user, one of them is enough to stop it halfway. */
 const CONTENTS = [
   '.',
@@ -36,7 +39,7 @@ const CONTENTS = [
 ];
 
 const ENVIRONMENTS: Readonly<Record<string, (folder: string) => string>> = {
-  log: () => 'Restore the data directory from a backup',
+  log: () => 'Restore it from a backup (statefold restore)',
   store: (folder) => `Remove ${folder}, which is folded again from the log`,
 };
 const LMDB_MAGIC = 0xbeefc0de;
@@ -63,6 +66,10 @@ export async function takeDataDirectory(
         }
       });
     }
+    if (existsSync(join(directory, RESTORING_FILE)))
+      throw new StartupError(
+        `A restore into ${directory} was cut off: run \`statefold restore\` again, or choose another STATEFOLD_DATA_DIR.`,
+      );
     await attempt(directory, directory, () => checkSpace(directory, spaceBytes));
     await attempt(directory, join(directory, FORMAT_FILE), () => checkFormat(directory, version));
     for (const [name, remedy] of Object.entries(ENVIRONMENTS)) {

@@ -15,6 +15,7 @@ import type { ReadStore } from '../read-store/read-store.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
+import { openTestClock, requireNothingToKeep } from './test-mode.js';
 import { logIsLocal } from './log-setup.js';
 import { memoryLimits } from './memory-limits.js';
 import type { Shutdown } from './shutdown.js';
@@ -37,6 +38,8 @@ export interface Ground extends Required<ServiceOptions> {
   readonly root: string;
   readonly shutdown: Shutdown;
   readonly clock: Clock;
+  /** The time of the events that are appended: in test mode the test's. */
+  readonly eventClock: Clock;
   /** What this process may hold in memory for its tenants. */
   readonly budget: MemoryBudget;
   /** Id of this process in the log, new at each start. */
@@ -58,6 +61,8 @@ const START_SPACE_BYTES = LOG_RESERVE_BYTES + 2 * 1024 * 1024;
 export async function openGround(options: ServiceOptions, shutdown: Shutdown): Promise<Ground> {
   const { settings, metrics } = options;
   const root = findProjectRoot();
+  if (settings.testMode) requireNothingToKeep(settings.dataDirectory);
+  const eventClock = settings.testClock === undefined ? systemClock : openTestClock(settings.testClock);
   const lock = await takeDataDirectory(settings.dataDirectory, {
     version: versionOf(root),
     spaceBytes: logIsLocal(settings) ? START_SPACE_BYTES : 0,
@@ -80,6 +85,7 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     root,
     shutdown,
     clock: systemClock,
+    eventClock,
     budget,
     owner: randomUUID(),
     door,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { AuditLog } from '../audit/audit-log.js';
 import { LogArtefactStore } from '../catalog/artefacts.js';
 import { agreeOnCluster } from '../catalog/cluster.js';
 import { FencedCatalog } from '../catalog/fenced-catalog.js';
@@ -20,6 +21,8 @@ export interface OpenedCatalog {
   /** The same in all processes. */
   readonly masterKey: string;
   readonly adminKey: string;
+  /** What was changed in it, and by which key. */
+  readonly audit: AuditLog;
 }
 
 export async function openCatalog(ground: Ground, storage: Storage): Promise<OpenedCatalog> {
@@ -37,7 +40,8 @@ export async function openCatalog(ground: Ground, storage: Storage): Promise<Ope
   const sealer = new Sealer(key);
   if (shared) await agreeOnCluster(catalog, sealer, schemaIds);
   const adminKey = settings.adminKey ?? readOrMakeSecret(join(settings.dataDirectory, 'admin-key'), () => randomUUID());
-  return { catalog, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey };
+  const audit = await AuditLog.open({ log, logger, retentionMs: settings.auditRetentionMs });
+  return { catalog, quotaOf: quotasOf(catalog, settings), sealer, masterKey: key, adminKey, audit };
 }
 
 /** A broken log: what the process believes may be wrong, so it ends, and the next start folds it again. */

@@ -8,6 +8,8 @@ import type { Catalog } from '../catalog/catalog.js';
 import { ArtefactHealth } from '../deployments/artefact-health.js';
 import { lowerScratchPriority } from '../inspection/scratch-priority.js';
 import type { Settings } from '../config/settings.js';
+import { tracing } from '../core/tracing.js';
+import { tracedCodeHost } from './open-tracing.js';
 import type { Ground } from './ground.js';
 
 /** What the settings say of the processes that compile and run uploaded code. `root`: where the service is installed. */
@@ -22,6 +24,7 @@ export const codeHostOptions = (
   batchDeadlineMs: settings.runnerBatchDeadlineMs,
   eventDeadlineMs: settings.runnerEventDeadlineMs,
   compileDeadlineMs: settings.compileDeadlineMs,
+  compilationsDir: settings.compilationsDirectory,
   determinismChecks: settings.determinismChecks,
   compilers: settings.compilers,
   compilersWarm: settings.compilersWarm,
@@ -43,6 +46,8 @@ export interface OpenedCodeHost {
   /** One line on how uploaded code is kept from everything else. */
   readonly jailed: string;
   readonly refused: boolean;
+  /** As this machine has it, for other processes that run what tenants wrote. */
+  readonly jail: Jail;
   /** Makes the warm compilers ready before the first upload asks for one. */
   start(): void;
 }
@@ -85,11 +90,11 @@ export function openCodeHost(ground: Ground, catalog: Catalog): OpenedCodeHost {
   const jailed = describeJail(jail);
   const landlock = jail.kind === 'jailed' ? jail.landlock : 0;
   logger[jail.kind === 'jailed' ? 'debug' : 'warn']({ jail: jail.kind, ...(landlock > 0 && { landlock }) }, jailed);
-  const codeHost = decorate.codeHost?.(dotnet) ?? dotnet;
+  const codeHost = tracedCodeHost(decorate.codeHost?.(dotnet) ?? dotnet, tracing.tracer);
   shutdown.add('code host', () => codeHost.close());
   metrics.watch('code_host_landlock_version', () => landlock);
   metrics.watch('runners', () => dotnet.runners.runners);
   metrics.watch('runners_waiting', () => dotnet.runners.waiting);
   metrics.watch('runners_resident_bytes', () => dotnet.runners.residentBytes);
-  return { codeHost, jailed, refused: jail.kind === 'refused', start: () => dotnet.start() };
+  return { codeHost, jailed, refused: jail.kind === 'refused', jail, start: () => dotnet.start() };
 }

@@ -1,6 +1,7 @@
 import { StatefoldError } from '../core/errors.js';
 import { within } from '../core/within.js';
 import { DeploymentService } from '../deployments/deployment-service.js';
+import { EventTypeService } from '../event-schemas/event-type-service.js';
 import { InspectionService } from '../inspection/inspection-service.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Ground } from './ground.js';
@@ -9,20 +10,23 @@ import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
+import { ownersKnow } from './owners-know.js';
 
 /** Uploads and what becomes of them; and what folds history again without changing anything. */
 export interface OpenedDeployments {
   readonly deployments: DeploymentService;
   readonly inspections: InspectionService;
+  readonly eventTypes: EventTypeService;
+  readonly knows: (tenantId: string, partition: number) => Promise<void>;
 }
 
 export function openDeployments(
-  { settings, logger, metrics, shutdown, clock }: Ground,
+  { settings, logger, metrics, shutdown, clock, peerTls }: Ground,
   { ownership }: Storage,
-  { catalog, quotaOf }: OpenedCatalog,
+  { catalog, quotaOf, adminKey }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
-  { tenants }: OpenedTenancy,
+  { tenants, partitionsOf }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
 ): OpenedDeployments {
   const deployments = new DeploymentService({
@@ -59,5 +63,22 @@ export function openDeployments(
     deadlineMs: settings.inspectionDeadlineMs,
     maxBytes: settings.inspectionMemoryBytes,
   });
-  return { deployments, inspections };
+  const knows = async (tenantId: string, partition: number): Promise<void> => {
+    await catalog.caughtUp();
+    const owned = await tenants.ownedPartition(tenantId, partition);
+    // What was judged by what the catalog had before, and is on its way.
+    await owned.passed();
+  };
+  const eventTypes = new EventTypeService({
+    catalog,
+    tenants,
+    ownersKnow: ownersKnow({
+      ...{ ownership, partitionsOf, knows, adminKey },
+      tls: peerTls,
+      deadlineMs: settings.answerDeadlineMs,
+    }),
+    deadlineMs: settings.inspectionDeadlineMs,
+    clock,
+  });
+  return { deployments, inspections, eventTypes, knows };
 }

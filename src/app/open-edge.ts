@@ -1,9 +1,16 @@
+import { join } from 'node:path';
 import { isSuspended } from '../catalog/suspension.js';
+import { versionOf } from '../config/project-root.js';
 import { Admission } from '../http/admission.js';
 import { Channels } from '../http/channels.js';
+import { ConsolePages } from '../http/console/console-pages.js';
+import { ConcurrencyQuota } from '../http/concurrency-quota.js';
 import { createEdge, type Edge } from '../http/edge.js';
+import type { EdgeOptions } from '../http/edge-options.js';
 import { Peers } from '../http/gateway/peers.js';
+import { Tickets } from '../http/tickets.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
+import { IdSets } from '../store/id-set.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
@@ -32,15 +39,12 @@ export interface EdgeParts {
 export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
-  const { catalog, quotaOf, adminKey, masterKey } = parts.catalog;
+  const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
   const peers = new Peers(masterKey, ground.peerTls);
-  const { readStore, sink, endpoint } = parts.copy;
+  const { readStore, sink, endpoint, tenantSql } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
-  const admission = new Admission(catalog, quotaOf, settings, {
-    budget,
-    waitMs: settings.answerDeadlineMs,
-    stallMs: settings.answerStallMs,
-  });
+  const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
+  const admission = new Admission(catalog, quotaOf, settings, memory, new Tickets(masterKey));
   const channels = new Channels({
     hub: parts.notifications.hub,
     tenants: feeds,
@@ -58,6 +62,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     authenticate: (request) => admission.admitKnown(request, 'read'),
     limits: settings,
   });
+  const seenIds = new IdSets(join(settings.dataDirectory, 'imports'));
   const edge = createEdge({
     door,
     settings,
@@ -69,8 +74,15 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     ...parts.endpoints,
     deliveries: parts.notifications.deliveries,
     removeTenantData: (tenant) => parts.tenancy.data.remove(tenant),
+    seenIds: () => seenIds.open(),
     admission,
+    audit,
     adminKey,
+    sql: {
+      tenants: tenantSql,
+      quota: new ConcurrencyQuota(settings.sqlStatementsPerTenant, 'statements of SQL under way'),
+      flush: (tenantId, offset, deadlineMs) => sink.flush(tenantId, { events: offset }, deadlineMs),
+    },
     readStoreAccess: endpoint,
     rebuildReadStore: readStoreRebuild({
       ownership,
@@ -110,7 +122,19 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
     observer: metrics.http,
     channels,
     schemaRegistry,
+    console: new ConsolePages(join(ground.root, 'dist', 'console')),
+    assistants: openAssistants(ground),
   });
   shutdown.add('edge', () => edge.close());
   return edge;
+}
+
+type Assistants = NonNullable<EdgeOptions['assistants']>;
+
+/** What it stands on is large: it is loaded for the first assistant that asks. */
+function openAssistants({ url, root }: Ground): Assistants {
+  let opened: Promise<Assistants> | undefined;
+  const load = async (): Promise<Assistants> =>
+    (await import('../mcp/http.js')).assistants({ url, version: versionOf(root) });
+  return async (asked) => (await (opened ??= load()))(asked);
 }

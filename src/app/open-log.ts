@@ -4,8 +4,18 @@ import type { Logger } from '../core/logger.js';
 import { loadCodecs } from '../log/codec/codec.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas } from '../log/codec/schemas.js';
 import { LmdbLog } from '../log/embedded/lmdb-log.js';
+import { markForRewrite, rewriteIfDue, type Environment } from '../log/embedded/rewrite-environment.js';
+import { isErasable } from '../log/topics.js';
 import { SoleOwner } from '../placement/sole-owner.js';
 import type { LogSetup } from './log-setup.js';
+
+/** What the data directory has in lmdb. */
+export const environments = ({
+  dataDirectory,
+}: Pick<Settings, 'dataDirectory'>): Record<'log' | 'store', Environment> => ({
+  log: { path: join(dataDirectory, 'log'), databases: ['topics'], keyBytes: 16 },
+  store: { path: join(dataDirectory, 'store') },
+});
 
 /**
  * Opens the log in the data directory, or on Kafka. The caller closes `log`. Clients of Kafka and of a schema registry are half of
@@ -24,7 +34,14 @@ export async function openLog(settings: Settings, root: string, logger: Logger):
     const { openKafkaLog } = await import('./open-kafka-log.js');
     return { ...common, shared: true, ...openKafkaLog(settings, settings.kafkaBrokers, logger) };
   }
-  const log = new LmdbLog({ path: join(settings.dataDirectory, 'log') });
+  const { log: inLog, store: inStore } = environments(settings);
+  await rewriteIfDue(inLog, logger);
+  const log = new LmdbLog({
+    path: inLog.path,
+    onDropped: (topic) => {
+      if (isErasable(topic)) for (const one of [inLog, inStore]) markForRewrite(one);
+    },
+  });
   return {
     ...common,
     shared: false,

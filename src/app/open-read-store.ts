@@ -3,9 +3,18 @@ import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { EmbeddedEngine } from '../read-store/embedded/embedded-engine.js';
 import type { ClickHouseEndpoint } from '../read-store/endpoint.js';
+import { launchOfEngine } from '../code-host/dotnet/launch.js';
+import { JailedSql, type JailedLaunch } from '../read-store/embedded/jailed-sql.js';
+import { TenantCopies } from '../read-store/embedded/tenant-copies.js';
+import { ServerSql } from '../read-store/clickhouse/server-sql.js';
+import type { TenantSql } from '../read-store/tenant-sql.js';
+import type { OpenedCatalog } from './open-catalog.js';
+import { codeHostOptions, type OpenedCodeHost } from './open-code-host.js';
 import { ClickHouseReadStore } from '../read-store/clickhouse/clickhouse-read-store.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import { Sink } from '../read-store/sink.js';
+import { tracing } from '../core/tracing.js';
+import { tracedReadStore } from './open-tracing.js';
 import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
@@ -13,22 +22,55 @@ import type { Storage } from './open-storage.js';
 export interface OpenedReadStore {
   readonly readStore: ReadStore;
   readonly sink: Sink;
+  /** For tenants: each reaches its own rows. */
+  readonly tenantSql: TenantSql;
   /** Where it is reached now; undefined while it is away. */
   readonly endpoint: () => ClickHouseEndpoint | undefined;
   readonly start: () => void;
 }
 
-export function openReadStore(ground: Ground, { shared }: Storage): OpenedReadStore {
+export function openReadStore(
+  ground: Ground,
+  { shared }: Storage,
+  { jail }: OpenedCodeHost,
+  { masterKey }: OpenedCatalog,
+): OpenedReadStore {
   const { settings, logger, metrics, decorate, shutdown } = ground;
   const { endpoint, start, stop } = engineOf(settings, shared, logger);
   shutdown.add('read store engine', stop);
+  const schemaDirectory = join(ground.root, 'schemas', 'clickhouse');
+  const limits = {
+    seconds: settings.sqlMaxSeconds,
+    rows: settings.sqlMaxRows,
+    bytes: settings.sqlMaxBytes,
+    memoryBytes: settings.sqlMemoryBytes,
+  };
   const clickHouse = new ClickHouseReadStore({
     endpoint,
-    schemaDirectory: join(ground.root, 'schemas', 'clickhouse'),
+    schemaDirectory,
+    cluster: settings.clickhouseUrl === undefined ? undefined : settings.clickhouseCluster,
+    keptDays: { events: settings.readStoreEventDays, notifications: settings.readStoreNotificationDays },
     logger,
     onRowRejected: metrics.rowRejected,
   });
-  const readStore = decorate.readStore?.(clickHouse) ?? clickHouse;
+  const copies = new TenantCopies({ endpoint, schemaDirectory, ensureSchema: () => clickHouse.ensureSchema() });
+  clickHouse.onRemoved((tenantId) => copies.drop(tenantId));
+  const tenantSql =
+    settings.clickhouseUrl !== undefined
+      ? new ServerSql({ endpoint, ensureSchema: () => clickHouse.ensureSchema(), limits, secret: masterKey })
+      : new JailedSql({
+          directory: join(settings.dataDirectory, 'clickhouse', 'sql'),
+          copies,
+          launch:
+            jail.kind === 'jailed'
+              ? jailedLaunch(ground)
+              : { refused: jail.kind === 'refused' ? jail.reason : 'UNSAFE_NO_SANDBOX is set' },
+          limits,
+          processes: settings.sqlStatements,
+          logger,
+        });
+  shutdown.add('SQL of tenants', () => tenantSql.close());
+  const readStore = tracedReadStore(decorate.readStore?.(clickHouse) ?? clickHouse, tracing.tracer);
   const sink = new Sink({ store: readStore, logger, observer: metrics.sink });
   shutdown.add('sink', async () => {
     await sink.close();
@@ -36,8 +78,13 @@ export function openReadStore(ground: Ground, { shared }: Storage): OpenedReadSt
   });
   metrics.watch('read_store_behind_tenants', () => sink.status().behind);
   metrics.watch('read_store_refused_tenants', () => sink.status().refused);
-  return { readStore, sink, endpoint, start };
+  return { readStore, sink, tenantSql, endpoint, start };
 }
+
+const jailedLaunch =
+  ({ settings, root }: Ground): JailedLaunch =>
+  (jailed, program, args) =>
+    launchOfEngine(codeHostOptions(settings, root), jailed, program, args);
 
 /** The ClickHouse of the settings, or the embedded one. */
 function engineOf(

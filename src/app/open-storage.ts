@@ -1,10 +1,10 @@
-import { join } from 'node:path';
 import type { Log } from '../log/log.js';
 import type { Ownership } from '../placement/ownership.js';
 import { LocalStore } from '../store/local-store.js';
 import type { Ground } from './ground.js';
 import type { LogSetup } from './log-setup.js';
-import { openLog } from './open-log.js';
+import { rewriteIfDue } from '../log/embedded/rewrite-environment.js';
+import { environments, openLog } from './open-log.js';
 
 /** The log, what this machine keeps of it, and who serves which tenant. */
 export interface Storage extends Pick<LogSetup, 'codecs' | 'schemas' | 'schemaIds' | 'shared' | 'replication'> {
@@ -20,7 +20,9 @@ export async function openStorage(ground: Ground): Promise<Storage> {
   const setup = await openLog(settings, ground.root, logger);
   shutdown.add('log', () => setup.log.close());
   const log = decorate.log?.(setup.log) ?? setup.log;
-  const store = new LocalStore({ path: join(settings.dataDirectory, 'store'), logger, budget });
+  const { store: inStore } = environments(settings);
+  await rewriteIfDue(inStore, logger);
+  const store = new LocalStore({ path: inStore.path, logger, budget });
   shutdown.add('local store', () => store.close());
   const { ownership, join: joinGroup } = await setup.openOwnership(owner, peerUrl, store);
   shutdown.add('ownership', () => ownership.close());

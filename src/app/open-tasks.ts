@@ -1,3 +1,4 @@
+import type { EventChecks } from '../aggregates/partition.js';
 import type { MemoryBudget } from '../core/budget.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import { TenantSuspendedError } from '../core/errors.js';
@@ -15,7 +16,8 @@ import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
 /** What tasks need of the ground, so that tests have them without a port and a folder's lock. */
-export interface TaskGround extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'> {
+export interface TaskGround
+  extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'>, Partial<Pick<Ground, 'eventClock'>> {
   /** What tenants may hold in memory; without it nothing is bounded. */
   readonly budget?: MemoryBudget;
   readonly metrics: { readonly tasks: TaskObserver; readonly snapshots: NonNullable<SnapshotsOptions['observer']> };
@@ -34,6 +36,8 @@ export interface TasksOptions {
   /** Nothing of it may be here now; false unless given. */
   readonly isSuspended?: (tenantId: string) => boolean;
   /** What the tenant may store, and what its code takes; without it nothing is bounded. */
+  /** What its events must fit; without it they may be anything. */
+  readonly schemasOf?: (tenantId: string) => EventChecks;
   readonly storageOf?: (tenantId: string) => Pick<StorageMeterOptions, 'quota' | 'codeBytes'>;
   /** Undefined where this process is its own next owner. */
   readonly snapshots?: Pick<Snapshots, 'restore' | 'watch' | 'unwatch'> | undefined;
@@ -52,6 +56,7 @@ export function openTasks(
     incarnationOf = () => undefined,
     isSuspended = () => false,
     storageOf,
+    schemasOf,
     snapshots,
     notes = NO_ACTIVITY,
     sink,
@@ -79,6 +84,7 @@ export function openTasks(
         ...taskOptions(ground, storage, codeHost, tenantId, definitions),
         incarnation: incarnationOf(tenantId),
         storage: meterOf(tenantId),
+        schemas: schemasOf?.(tenantId),
       }
     );
   };
@@ -134,7 +140,7 @@ export function openTasks(
 
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
-  { settings, logger, metrics, owner, clock, budget }: TaskGround,
+  { settings, logger, metrics, owner, clock, eventClock = clock, budget }: TaskGround,
   { log, codecs, store }: Pick<TenantTaskOptions, 'log' | 'codecs' | 'store'>,
   codeHost: CodeHost,
   tenantId: string,
@@ -147,7 +153,7 @@ export const taskOptions = (
   codeHost,
   definitions,
   owner,
-  clock,
+  clock: eventClock,
   logger,
   observer: metrics.tasks,
   ...(budget && { budget: budget.tenant(tenantId) }),

@@ -1,7 +1,8 @@
 import type { Catalog } from '../catalog/catalog.js';
-import { isSuspended, onSuspension } from '../catalog/suspension.js';
+import { isStopped, onSuspension } from '../catalog/suspension.js';
 import { CodeBytes } from '../deployments/code-bytes.js';
 import { storedAs, storedAsOfSection, tenantOfKey } from '../core/slots.js';
+import { EventSchemas } from '../event-schemas/event-schemas.js';
 import { followCatalog, tenantDefinitions } from '../deployments/tenant-definitions.js';
 import { Activity, NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { NotifiedTenants } from '../tenancy/notified-tenants.js';
@@ -21,6 +22,8 @@ export interface OpenedTenancy {
   /** Notes of what is active in the cluster; undefined where this process is alone. */
   readonly activity: Activity | undefined;
   readonly data: TenantData;
+  /** Of how many partitions a tenant's events are. */
+  readonly partitionsOf: (tenantId: string) => number;
 }
 
 export async function openTenancy(
@@ -36,16 +39,18 @@ export async function openTenancy(
   const activity = shared ? await Activity.open({ log, logger }) : undefined;
   const notes: ActivityNotes = activity ?? NO_ACTIVITY;
   const codeBytes = new CodeBytes(catalog);
+  const schemas = new EventSchemas(catalog);
   const tenants = openTasks(ground, storage, codeHost, {
     incarnationOf: (tenantId) => catalog.get('tenant', tenantId)?.value.incarnation,
     definitionsOf: (tenantId) =>
       catalog.get('tenant', tenantId) === undefined ? undefined : tenantDefinitions(catalog, tenantId),
     partitionsOf: (tenantId) => partitionsOf(catalog, tenantId),
-    isSuspended: (tenantId) => isSuspended(catalog, tenantId),
+    isSuspended: (tenantId) => isStopped(catalog, tenantId),
     storageOf: (tenantId) => ({
       quota: () => quotaOf(tenantId, 'storageBytes'),
       codeBytes: () => codeBytes.of(tenantId),
     }),
+    schemasOf: (tenantId) => schemas.of(tenantId),
     snapshots,
     notes,
     sink,
@@ -70,6 +75,18 @@ export async function openTenancy(
     const removed = ownership.owns(id) ? data.removeRecords(previous) : data.removeHere(previous);
     removed.catch(failed);
   });
+  // What was imported in part is dropped: from now on the tenant is stored under another name.
+  catalog.onChange(({ kind, id, value, previous }) => {
+    if (
+      kind !== 'tenant' ||
+      value === undefined ||
+      previous === undefined ||
+      value.incarnation === previous.incarnation
+    )
+      return;
+    feeds.forget(id);
+    data.removeHere(previous).catch(failed);
+  });
   onSuspension(catalog, (tenant, suspended) => {
     const { tenantId, partitions } = tenant;
     feeds.forget(tenantId);
@@ -86,7 +103,7 @@ export async function openTenancy(
     );
   });
   dropLeftOver(catalog, store).catch(failed);
-  return { tenants, feeds, activity, data };
+  return { tenants, feeds, activity, data, partitionsOf: (tenantId) => partitionsOf(catalog, tenantId) };
 }
 
 /** Copies of tenants that were deleted while this process was down, or ended before they were removed. */

@@ -6,6 +6,7 @@ import { createLogger } from '../telemetry/logger.js';
 import { Metrics } from '../telemetry/metrics.js';
 import { startService } from './service.js';
 import { describeStartFailure } from './start-failure.js';
+import { endWithStandardInput, removeTestData } from './test-mode.js';
 import { welcome } from './welcome.js';
 
 /** Runs the service until SIGINT or SIGTERM; resolves when it serves. */
@@ -27,8 +28,12 @@ export async function serve({ unsafeNoSandbox }: ServeOptions): Promise<void> {
   const end = (): void => {
     if (closing) return;
     closing = true;
-    void service.close().then(() => process.exit());
+    void service.close().then(() => {
+      if (settings.testMode) removeTestData(settings.dataDirectory, settings.testClock);
+      process.exit();
+    });
   };
+  if (settings.testMode) endWithStandardInput(end);
   process.on('SIGINT', end);
   process.on('SIGTERM', end);
   const text = welcome({

@@ -11,6 +11,7 @@ import { openEndpoints } from './open-endpoints.js';
 import { openNotifications } from './open-notifications.js';
 import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
+import { openTracing } from './open-tracing.js';
 import { openTenancy } from './open-tenancy.js';
 import { Shutdown } from './shutdown.js';
 import { watchReplication } from './watch-replication.js';
@@ -42,10 +43,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const shutdown = new Shutdown(logger, settings.shutdownDeadlineMs + SHUTDOWN_MARGIN_MS);
   try {
     const ground = await openGround(options, shutdown);
+    await openTracing(ground);
     const storage = await openStorage(ground);
     const catalog = await openCatalog(ground, storage);
     const code = openCodeHost(ground, catalog.catalog);
-    const copy = openReadStore(ground, storage);
+    const copy = openReadStore(ground, storage, code, catalog);
     const tenancy = await openTenancy(ground, storage, catalog, code, copy);
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);

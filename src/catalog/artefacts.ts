@@ -3,7 +3,7 @@ import { READ_BYTES } from '../core/reads.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, NewRecord } from '../log/log.js';
 import { CHUNK_BYTES, decodeChunk, splitChunks } from './artefact-chunk.js';
-import type { ArtefactStore } from './catalog.js';
+import type { ArtefactPart, ArtefactStore } from './catalog.js';
 
 export const ARTEFACTS_TOPIC = 'statefold.artefacts';
 
@@ -13,7 +13,7 @@ export interface LogArtefactStoreOptions {
   readonly cacheBytes?: number;
 }
 
-type Part = 'sources' | 'assembly';
+type Part = ArtefactPart;
 
 /** Where the chunks of a part lie; complete when there are `count` of them. */
 interface Located {
@@ -75,7 +75,7 @@ export class LogArtefactStore implements ArtefactStore {
   async delete(artefactId: string): Promise<void> {
     await this.#readOn();
     this.#forget(artefactId);
-    for (const part of ['sources', 'assembly'] as const) {
+    for (const part of ['sources', 'assembly', 'types'] as const) {
       const located = this.#located.get(`${artefactId}/${part}`);
       if (located !== undefined)
         await this.#append(

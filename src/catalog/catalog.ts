@@ -3,7 +3,7 @@ import type { Quotas } from '../core/quotas.js';
 import type { Scope } from '../core/scopes.js';
 
 /**
- * What the service knows besides events: tenants, keys, artefacts, bindings, projections, webhook endpoints, secrets. Each is an entity with a
+ * What the service knows besides events: tenants, keys, artefacts, bindings, projections, schemas of event types, webhook endpoints, secrets. Each is an entity with a
  * version of its own, kept by the fenced log of `statefold.catalog`; the fold of that log is in memory.
  */
 export interface Entities {
@@ -17,6 +17,8 @@ export interface Entities {
   binding: BindingEntity;
   /** id: projectionId */
   projection: ProjectionEntity;
+  /** id: `<tenantId>/<eventType>`; of types that have a schema */
+  eventType: EventTypeEntity;
   /** id: endpointId */
   endpoint: EndpointEntity;
   /** id: a reducer's artefactId, or `<projectionId>@<revision>`; absent while nothing was held against it */
@@ -35,10 +37,20 @@ export interface TenantEntity {
   readonly partitions: number;
   /** Since then nothing of it is served, folded or sent. */
   readonly suspendedAt?: string;
+  /** Events are being imported: until that has ended it is served to nobody else. */
+  readonly importing?: Importing;
   /** Those that are its own; for the others the settings have the usual ones. */
   readonly quotas?: Partial<Quotas>;
   /** Shared webhook secrets, newest first, sealed (`catalog/sealing.ts`). */
   readonly webhookSecrets: readonly SealedSecret[];
+}
+/** An import that has begun, and has not ended. */
+export interface Importing {
+  readonly importId: string;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** Incarnations whose records, of imports that were broken off, are to be removed; '' is the one without a name. */
+  readonly former: readonly string[];
 }
 export interface SealedSecret {
   readonly sealed: string;
@@ -117,6 +129,17 @@ export interface ProjectionEntity
   readonly sse: boolean;
   /** As releases before endpoints were entities have stored the first one; it is read, and not written any more. */
   readonly webhook?: Omit<EndpointEntity, 'tenantId' | 'endpointId' | 'source'>;
+}
+
+/** The schema that the data of a type's events must fit. */
+export interface EventTypeEntity {
+  readonly tenantId: string;
+  readonly eventType: string;
+  /** Counts the schemas that it had, since it had none. */
+  readonly schemaVersion: number;
+  /** JSON text of a JSON Schema (2020-12). */
+  readonly schema: string;
+  readonly changedAt: string;
 }
 
 /** Where webhooks of a projection go: a URL, a secret of its own, or both. */
@@ -232,8 +255,11 @@ export interface Catalog {
   close(): Promise<void>;
 }
 
+/** `types` describes the states of its classes; of what earlier releases compiled there is none. */
+export type ArtefactPart = 'sources' | 'assembly' | 'types';
+
 export interface ArtefactStore {
-  put(artefactId: string, part: 'sources' | 'assembly', bytes: Buffer): Promise<void>;
-  get(artefactId: string, part: 'sources' | 'assembly'): Promise<Buffer | undefined>;
+  put(artefactId: string, part: ArtefactPart, bytes: Buffer): Promise<void>;
+  get(artefactId: string, part: ArtefactPart): Promise<Buffer | undefined>;
   delete(artefactId: string): Promise<void>;
 }

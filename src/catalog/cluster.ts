@@ -27,9 +27,14 @@ export async function agreeOnCluster(
     throw new OtherClusterError(
       'The log was begun with another master key: set STATEFOLD_MASTER_KEY to that of the other processes (theirs is in the file master-key of their data directory when it was not set).',
     );
-  for (const [name, id] of Object.entries(begun.value.schemaIds))
+  for (const [name, id] of Object.entries(begun.value.schemaIds)) {
+    if (schemaIds[name] === undefined)
+      throw new OtherClusterError(
+        `The log was begun by a newer Statefold, which writes records of the schema ${name} that this version does not know: start the newer version.`,
+      );
     if (schemaIds[name] !== id)
       throw new OtherClusterError(
-        `The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name] ?? 'none'}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`,
+        `The records of the log are written with schema id ${id} for ${name}, the schema registry gives ${schemaIds[name]}: use the registry of before, or restore its schemas (SCHEMA_REGISTRY_URL).`,
       );
+  }
 }

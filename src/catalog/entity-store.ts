@@ -11,6 +11,7 @@ const KINDS: Readonly<Record<EntityKind, true>> = {
   reducer: true,
   binding: true,
   projection: true,
+  eventType: true,
   endpoint: true,
   artefact: true,
   cluster: true,

@@ -1,16 +1,29 @@
 import type { Catalog, TenantEntity } from './catalog.js';
 
-export const isSuspended = (catalog: Pick<Catalog, 'get'>, tenantId: string): boolean =>
+/** It is served to no client: its owner has suspended it, or events are being imported into it. */
+export function isSuspended(catalog: Pick<Catalog, 'get'>, tenantId: string): boolean {
+  const tenant = catalog.get('tenant', tenantId)?.value;
+  return tenant !== undefined && isClosed(tenant);
+}
+
+/** Nor is it opened: an import needs it open. */
+export const isStopped = (catalog: Pick<Catalog, 'get'>, tenantId: string): boolean =>
   catalog.get('tenant', tenantId)?.value.suspendedAt !== undefined;
 
-/** Calls `listener` when a tenant is suspended, and when that is taken back, on the turn of the change. */
+export const isBeingImported = (catalog: Pick<Catalog, 'get'>, tenantId: string): boolean =>
+  catalog.get('tenant', tenantId)?.value.importing !== undefined;
+
+const isClosed = ({ suspendedAt, importing }: TenantEntity): boolean =>
+  suspendedAt !== undefined || importing !== undefined;
+
+/** Calls `listener` when a tenant is suspended, or an import into it begins, and when that is over, on the turn of the change. */
 export function onSuspension(
   catalog: Pick<Catalog, 'onChange'>,
   listener: (tenant: TenantEntity, suspended: boolean) => void,
 ): void {
   catalog.onChange(({ kind, value, previous }) => {
     if (kind !== 'tenant' || value === undefined) return;
-    const suspended = value.suspendedAt !== undefined;
-    if (suspended !== (previous?.suspendedAt !== undefined)) listener(value, suspended);
+    const suspended = isClosed(value);
+    if (suspended !== (previous !== undefined && isClosed(previous))) listener(value, suspended);
   });
 }

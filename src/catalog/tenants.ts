@@ -185,7 +185,7 @@ export async function deleteTenant(
     ({ value }) => value.artefactId,
   );
   await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
-  for (const kind of ['binding', 'projection', 'endpoint', 'reducer', 'artefact'] as const)
+  for (const kind of ['binding', 'projection', 'eventType', 'endpoint', 'reducer', 'artefact'] as const)
     await removeAll(catalog, kind, tenantId);
   await removeData(mustExist(catalog, tenantId));
   await removeAll(catalog, 'tenant', tenantId);

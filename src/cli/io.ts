@@ -12,6 +12,8 @@ export interface CliIo {
   readonly tools?: ProjectTools;
   /** The topics on Kafka; absent where only commands to a running service are needed. @throws CliError when the log is not on Kafka */
   readonly openTopics?: () => Promise<TopicTools>;
+  /** The data directory; absent where only commands to a running service are needed. */
+  readonly backups?: BackupTools;
   /** Starts the service in this process, and resolves when it runs; absent where only the program itself can. */
   readonly serve?: (options: ServeOptions) => Promise<void>;
 }
@@ -22,6 +24,22 @@ export interface TopicTools {
   /** Adds the copies that are missing. Tells how many partitions have all of theirs, of those that lacked some. */
   raise(progress: (progress: { readonly done: number; readonly total: number }) => void): Promise<ReplicationState>;
   close(): Promise<void>;
+}
+
+/** What a backup holds. */
+export interface BackupSummary {
+  readonly folder: string;
+  /** ISO 8601: all that was acknowledged before is in it. */
+  readonly takenAt: string;
+  readonly bytes: number;
+  /** False: a setting gave the service its master key. */
+  readonly hasMasterKey: boolean;
+}
+
+/** Of the data directory that the settings of this environment name. @throws CliError saying what to do */
+export interface BackupTools {
+  backUp(folder: string): Promise<BackupSummary>;
+  restore(folder: string): Promise<BackupSummary & { readonly dataDirectory: string }>;
 }
 
 export interface ServeOptions {
@@ -45,11 +63,11 @@ export const EXIT_CODES = [
   [0, 'It is done, or it was so already.'],
   [
     1,
-    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies. `webhooks test`: the message was not delivered.',
+    'It is not done, and standard error says why: the command line is wrong, the service refuses it or is not there, nobody confirmed it. `test`: a fixture failed. `deploy`: the plan has something against it. `verify`: something differs. `topics check`: a topic lacks copies. `webhooks test`: the message was not delivered. `event-types check`: stored events do not fit.',
   ],
   [
     2,
-    '`test` and `deploy`: the project does not compile. `verify`: nothing differs, and not all could be compared: an aggregate or key is not there, or time was over.',
+    '`test` and `deploy`: the project does not compile. `verify`: nothing differs, and not all could be compared: an aggregate or key is not there, or time was over. `event-types check`: those that were looked at fit, and there was no time for all.',
   ],
   [130, 'It was interrupted by Ctrl-C at a question.'],
 ] as const satisfies readonly (readonly [code: number, meaning: string])[];

@@ -1,12 +1,20 @@
+import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { QUOTA_NAMES, type QuotaName } from '../core/quotas.js';
 import { SCOPES } from '../core/scopes.js';
 import { confirm, confirmByTyping } from './ask.js';
+import { addAssistantCommand } from './assistant.js';
+import { addAuditCommand } from './audit.js';
+import { addBackupCommands } from './backup.js';
 import { CliError, CliExit, FAILED, notConfirmed, table, type CliIo, type ServeOptions } from './io.js';
 import { addProjectCommands } from './project/commands.js';
 import { Server } from './server.js';
-import { runSql, type ReadStoreAccess } from './sql.js';
+import { runSql, runTenantSql, type ReadStoreAccess } from './sql.js';
 import { addTopicCommands } from './topics.js';
+import { addEraseCommand } from './erase.js';
+import { addEventTypeCommands } from './event-types.js';
+import { addTransferCommands } from './transfer.js';
+import { addTypesCommand } from './types/command.js';
 import { addVerifyCommand } from './verify.js';
 import { addWebhookCommands } from './webhooks.js';
 
@@ -255,21 +263,32 @@ export function buildProgram(io: CliIo): Command {
 
   program
     .command('sql')
-    .description("run one statement on the service's ClickHouse")
+    .description("run one statement on the service's ClickHouse: over all tenants' rows, or over those of one")
     .argument('[statement]', 'the statement (default: from standard input)')
+    .option('--tenant', "with the key in STATEFOLD_API_KEY, over its tenant's rows alone")
+    .option('--file <path>', 'a file that holds the statement')
+    .option(
+      '--parameter <name=value>',
+      'a value of the placeholder {name:Type}; may be repeated (with --tenant)',
+      (given: string, before: readonly string[]) => [...before, given],
+      [] as readonly string[],
+    )
     .option(
       '--format <format>',
       "one of ClickHouse's formats (default: PrettyCompact on a terminal, else TabSeparatedWithNames; JSONEachRow with --json)",
     )
-    .action(async (statement: string | undefined, { format }: { readonly format?: string }) => {
-      const access = (await server().admin('GET', '/admin/read-store')) as ReadStoreAccess;
+    .action(async (given: string | undefined, options: SqlOptions) => {
       const usual = io.stdout.isTTY === true ? 'PrettyCompact' : 'TabSeparatedWithNames';
-      await runSql(
-        access,
-        statement ?? (await readAll(io.stdin)),
-        format ?? (program.opts<Global>().json === true ? 'JSONEachRow' : usual),
-        io.stdout,
-      );
+      const format = options.format ?? (program.opts<Global>().json === true ? 'JSONEachRow' : usual);
+      if (given !== undefined && options.file !== undefined)
+        throw new CliError('Give the statement as an argument or with --file, not both.');
+      const parameters = parametersOf(options.parameter);
+      if (options.tenant !== true && options.parameter.length > 0) throw new CliError('--parameter is for --tenant.');
+      const query = given ?? (options.file === undefined ? await readAll(io.stdin) : readStatementFile(options.file));
+      if (options.tenant === true)
+        return runTenantSql(server().tenantAccess('/sql'), { query, format, parameters }, io.stdout);
+      const access = (await server().admin('GET', '/admin/read-store')) as ReadStoreAccess;
+      await runSql(access, query, format, io.stdout);
     });
   program
     .command('rebuild-read-store')
@@ -289,7 +308,14 @@ export function buildProgram(io: CliIo): Command {
   addProjectCommands(program, context);
   addVerifyCommand(program, context);
   addWebhookCommands(program, context);
+  addEventTypeCommands(program, context);
+  addEraseCommand(program, context);
+  addAuditCommand(program, context);
+  addTypesCommand(program, context);
+  addAssistantCommand(program, context);
   addTopicCommands(program, context);
+  addBackupCommands(program, context);
+  addTransferCommands(program, context);
   showUsageAfterErrors(program, 'statefold');
   return program;
 }
@@ -319,4 +345,31 @@ async function readAll(input: CliIo['stdin']): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of input) chunks.push(Buffer.from(chunk as Uint8Array));
   return Buffer.concat(chunks).toString();
+}
+
+interface SqlOptions {
+  readonly tenant?: true;
+  readonly file?: string;
+  readonly parameter: readonly string[];
+  readonly format?: string;
+}
+
+/** @throws CliError where one is not `name=value` */
+function parametersOf(given: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    given.map((one) => {
+      const at = one.indexOf('=');
+      if (at < 1) throw new CliError(`--parameter takes name=value, and this is ${one}.`);
+      return [one.slice(0, at), one.slice(at + 1)];
+    }),
+  );
+}
+
+/** @throws CliError where the file can't be read */
+function readStatementFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CliError(`${path} can't be read: ${error instanceof Error ? error.message : String(error)}.`);
+  }
 }

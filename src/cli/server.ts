@@ -1,8 +1,14 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
 import { readSettings, SettingsError, type Settings } from '../config/settings.js';
 import {
   RefusedError,
+  StatefoldClient,
   TimeoutError,
   Transport,
   UnexpectedAnswerError,
@@ -18,7 +24,15 @@ const LONG_TIMEOUT_MS = 120_000;
 /** Entries of one page of a list. */
 const PAGE = 500;
 
+const NO_API_KEY =
+  'Set STATEFOLD_API_KEY to an API key of your tenant: the first start of the service prints one, `statefold keys create default` makes another.';
+
 export type Fields = Readonly<Record<string, unknown>>;
+
+const REFUSED =
+  'refuses the API key: set STATEFOLD_API_KEY to one of your tenant; `statefold keys create <tenantId>` makes one';
+const ADMIN_REFUSED =
+  'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory';
 
 /** A running service, as its owner and its tenants talk to it. Every failure is a CliError that says what to do. */
 export class Server {
@@ -37,29 +51,22 @@ export class Server {
 
   /** Asks with the admin key and gives the answer's JSON; undefined when it has no body. */
   async admin(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown> {
-    return this.#ask(
-      method,
-      path,
-      { adminKey: this.#adminKey() },
-      body,
-      'refuses the admin key: set STATEFOLD_ADMIN_KEY to the one that it was started with, or STATEFOLD_DATA_DIR to its data directory',
-    );
+    return this.#ask(method, path, { adminKey: this.#adminKey() }, body, ADMIN_REFUSED);
   }
 
   /** Asks with the API key of a tenant. @param body a form, or what becomes JSON */
   async tenant(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: object): Promise<unknown> {
-    const { apiKey } = this.#settings;
-    if (apiKey === undefined)
-      throw new CliError(
-        'Set STATEFOLD_API_KEY to an API key of your tenant: the first start of the service prints one, `statefold keys create default` makes another.',
-      );
-    return this.#ask(
-      method,
-      path,
-      { apiKey },
-      body,
-      'refuses the API key: set STATEFOLD_API_KEY to one of your tenant; `statefold keys create <tenantId>` makes one',
-    );
+    return this.#ask(method, path, { apiKey: this.#apiKey() }, body, REFUSED);
+  }
+
+  /** With the API key of a tenant; its failures are those of clients. */
+  client(): StatefoldClient {
+    return new StatefoldClient({ url: this.url, apiKey: this.#apiKey() });
+  }
+
+  /** Where a request with the API key of a tenant goes, for who reads the answer as it comes. */
+  tenantAccess(path: string): { readonly url: string; readonly headers: Readonly<Record<string, string>> } {
+    return { url: `${this.url}${path}`, headers: { 'X-API-Key': this.#apiKey(), 'Content-Type': 'application/json' } };
   }
 
   /** All pages of a list of a tenant. */
@@ -83,6 +90,43 @@ export class Server {
       cursor = page['nextCursor'];
     } while (cursor !== undefined);
     return entries;
+  }
+
+  /**
+   * Asks for an answer, or sends a body, of whatever length; both are read as they come. Where the service answers before it has read
+   * all, `body` is left as it is. @throws CliError where it refuses
+   */
+  async stream(
+    credentials: 'tenant' | 'admin',
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    body?: Readable,
+  ): Promise<IncomingMessage> {
+    const target = new URL(`${this.url}${path}`);
+    const key = credentials === 'admin' ? { 'X-Admin-Key': this.#adminKey() } : { 'X-API-Key': this.#apiKey() };
+    const request = (target.protocol === 'https:' ? httpsRequest : httpRequest)(target, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...key, ...headers },
+    });
+    let answered: IncomingMessage | undefined;
+    try {
+      const answer = once(request, 'response') as Promise<[IncomingMessage]>;
+      if (body === undefined) request.end();
+      else body.on('error', (error) => request.destroy(error)).pipe(request);
+      [answered] = await answer;
+    } catch (error) {
+      throw unreachable(this.url, error);
+    }
+    if (answered.statusCode === 200) {
+      // What breaks off while it is read is told by its reader.
+      request.on('error', () => undefined);
+      return answered;
+    }
+    request.on('error', () => undefined);
+    body?.unpipe(request);
+    const text = await textOf(answered);
+    request.destroy();
+    throw this.#refusal(answered.statusCode ?? 0, parse(text), path, credentials === 'admin' ? ADMIN_REFUSED : REFUSED);
   }
 
   /** Asks without a key. */
@@ -124,20 +168,27 @@ export class Server {
 
   #failure(error: unknown, path: string, refused: string): unknown {
     if (error instanceof RefusedError || error instanceof UnexpectedAnswerError) {
-      const { status } = error;
-      if (status === 401) return new CliError(`The service at ${this.url} ${refused}.`);
-      const problem = error instanceof RefusedError ? describeProblem(error.problem, path) : undefined;
-      if (problem === undefined)
-        return new CliError(
-          `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
-        );
-      return status < 500 && status !== 429
-        ? new RefusedCommand(problem.text, problem.code)
-        : new CliError(problem.text);
+      return this.#refusal(error.status, error instanceof RefusedError ? error.problem : undefined, path, refused);
     }
     if (error instanceof UnreachableError || error instanceof TimeoutError)
       return unreachable(this.url, error instanceof TimeoutError ? error : error.cause);
     return error;
+  }
+
+  #refusal(status: number, answer: unknown, path: string, refused: string): CliError {
+    if (status === 401) return new CliError(`The service at ${this.url} ${refused}.`);
+    const problem = describeProblem(answer, path);
+    if (problem === undefined)
+      return new CliError(
+        `${this.url} is not a Statefold service: it answered ${status} to ${path.replace(/\?.*/s, '')}, and no reason. Say where the service is with --url or STATEFOLD_URL.`,
+      );
+    return status < 500 && status !== 429 ? new RefusedCommand(problem.text, problem.code) : new CliError(problem.text);
+  }
+
+  #apiKey(): string {
+    const { apiKey } = this.#settings;
+    if (apiKey === undefined) throw new CliError(NO_API_KEY);
+    return apiKey;
   }
 
   #adminKey(): string {
@@ -183,7 +234,10 @@ export function unreachable(url: string, error: unknown): CliError {
 }
 
 /** A problem document in one or more lines, with what to do next; undefined when it is none. */
-function describeProblem(answer: unknown, path: string): { readonly text: string; readonly code: string } | undefined {
+export function describeProblem(
+  answer: unknown,
+  path: string,
+): { readonly text: string; readonly code: string } | undefined {
   if (typeof answer !== 'object' || answer === null || !('detail' in answer) || typeof answer.detail !== 'string')
     return undefined;
   const code = 'code' in answer ? String(answer.code) : '';

@@ -18,32 +18,68 @@ export interface ReadStoreAccess {
  * @throws CliError with the engine's message, also when it fails halfway through an answer
  */
 export async function runSql(access: ReadStoreAccess, sql: string, format: string, output: Writable): Promise<void> {
-  const response = await post(access, sql, format);
+  const { url, user, password, database } = access;
+  const target = new URL(url);
+  target.search = new URLSearchParams({ database, default_format: format }).toString();
+  const headers = {
+    'X-ClickHouse-User': user,
+    'X-ClickHouse-Key': password,
+    'Content-Type': 'text/plain; charset=utf-8',
+  };
+  const response = await post(target, headers, sql);
   if (response.statusCode !== 200)
     throw new CliError((await textOf(response)).trim() || `The read store answered ${response.statusCode}.`);
+  await copyAnswer(response, output);
+}
+
+/** A statement of a tenant, over its own rows. */
+export interface TenantStatement {
+  readonly query: string;
+  readonly format: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/**
+ * Sends one statement of a tenant to `POST /sql` and writes the answer to `output` as it comes.
+ * @throws CliError with ClickHouse's message where the service has one, also when it fails halfway through an answer
+ */
+export async function runTenantSql(
+  { url, headers }: { readonly url: string; readonly headers: Readonly<Record<string, string>> },
+  statement: TenantStatement,
+  output: Writable,
+): Promise<void> {
+  const response = await post(new URL(url), headers, JSON.stringify(statement));
+  if (response.statusCode !== 200) {
+    const text = await textOf(response);
+    throw new CliError(detailOf(text) ?? `The service answered ${response.statusCode}.`);
+  }
+  await copyAnswer(response, output);
+}
+
+function detailOf(problem: string): string | undefined {
+  try {
+    const { detail } = JSON.parse(problem) as { readonly detail?: unknown };
+    return typeof detail === 'string' ? detail : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function copyAnswer(response: IncomingMessage, output: Writable): Promise<void> {
   const tag = response.headers['x-clickhouse-exception-tag'];
   // An answer that fails halfway ends in a block of this form; see "HTTP interface" in ClickHouse's docs.
   const marker = typeof tag === 'string' ? Buffer.from(`\r\n__exception__\r\n${tag}\r\n`) : undefined;
   await copy(response, output, marker);
 }
 
-async function post(
-  { url, user, password, database }: ReadStoreAccess,
-  sql: string,
-  format: string,
-): Promise<IncomingMessage> {
-  const target = new URL(url);
-  target.search = new URLSearchParams({ database, default_format: format }).toString();
-  const request = (target.protocol === 'https:' ? httpsRequest : httpRequest)(target, {
-    method: 'POST',
-    headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password, 'Content-Type': 'text/plain; charset=utf-8' },
-  });
-  request.end(sql);
+async function post(target: URL, headers: Readonly<Record<string, string>>, body: string): Promise<IncomingMessage> {
+  const request = (target.protocol === 'https:' ? httpsRequest : httpRequest)(target, { method: 'POST', headers });
+  request.end(body);
   try {
     const [response] = (await once(request, 'response')) as [IncomingMessage];
     return response;
   } catch (error) {
-    throw unreachable(url, error);
+    throw unreachable(target.origin, error);
   }
 }
 

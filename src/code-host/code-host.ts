@@ -52,6 +52,8 @@ export type CompileResult =
       readonly ok: true;
       readonly assembly: Buffer;
       readonly discovered: readonly Discovered[];
+      /** JSON of a `StateTypes` (`code-host/state-types.ts`): what the states of its classes are. */
+      readonly stateTypes: Buffer;
       readonly diagnostics: readonly Diagnostic[];
     }
   | { readonly ok: false; readonly compilationError: string; readonly diagnostics: readonly Diagnostic[] };

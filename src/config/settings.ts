@@ -47,6 +47,21 @@ const brokers = z
   .string()
   .transform((value) => value.split(',').map((one) => one.trim()))
   .refine((list) => list.every((one) => HOST_AND_PORT.test(one)), 'must be host:port, several separated by commas');
+const ORIGINS = 'must be *, or origins like https://app.example.com, without a path, separated by commas';
+const origins = z.string().transform((value, context) => {
+  const list = value.split(',').map((one) => originOf(one.trim()));
+  if (!list.includes(undefined) && (list.length === 1 || !list.includes('*'))) return list as string[];
+  context.issues.push({ code: 'custom', message: ORIGINS, input: value });
+  return z.NEVER;
+});
+/** As a browser writes it; undefined where it isn't one. */
+function originOf(given: string): string | undefined {
+  if (given === '*') return given;
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@]+$/i.test(given) || !URL.canParse(given)) return undefined;
+  const { origin } = new URL(given);
+  // Schemes of apps have no origin by that standard, and their web views send what is written here.
+  return origin === 'null' ? given : origin;
+}
 const ROLES = ['gateway', 'tasks', 'notifier'] as const;
 const roles = z
   .string()
@@ -160,6 +175,12 @@ const TABLE = {
     'After how long without a heartbeat the slots of a process go to others; below 6000 only where the brokers’ `group.min.session.timeout.ms` allows it.',
     count(1000),
   ),
+  corsOrigins: optional(
+    'CORS_ORIGINS',
+    'list',
+    'Origins whose pages browsers let use this service, as `https://app.example.com,https://…`, or `*` for all; unset: pages that come from where the service is.',
+    origins,
+  ),
   slots: row(
     'SLOTS',
     '64',
@@ -237,6 +258,24 @@ const TABLE = {
     'The database that holds the tables.',
     z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be a name of letters, digits and _'),
   ),
+  clickhouseCluster: optional(
+    'CLICKHOUSE_CLUSTER',
+    'name',
+    'A cluster of that server’s configuration: its servers hold the tables as replicas. Unset: the one server.',
+    z.string().regex(/^[A-Za-z0-9_.{}-]{1,128}$/, 'must be the name of a cluster'),
+  ),
+  readStoreEventDays: optional(
+    'READ_STORE_EVENT_DAYS',
+    'days',
+    'How long the read store keeps rows of `events`; unset: for ever. The log keeps all of them.',
+    count(1, 36_500),
+  ),
+  readStoreNotificationDays: optional(
+    'READ_STORE_NOTIFICATION_DAYS',
+    'days',
+    'How long the read store keeps rows of `notifications`; unset: for ever.',
+    count(1, 36_500),
+  ),
   readStoreMemoryBytes: row(
     'READ_STORE_MEMORY_BYTES',
     String(2048 * MIB),
@@ -250,6 +289,42 @@ const TABLE = {
     'port',
     'Loopback port of the embedded ClickHouse; 0 takes a free one. Fix it for tools that connect on their own.',
     port,
+  ),
+  sqlMaxSeconds: row(
+    'SQL_MAX_SECONDS',
+    '30',
+    'seconds',
+    'How long a statement of `POST /sql` may run; past it ClickHouse’s error 159 ends it.',
+    count(1, 3600),
+  ),
+  sqlMaxRows: row('SQL_MAX_ROWS', '1000000', 'rows', 'Rows that its answer may have, else error 396.', count(1)),
+  sqlMaxBytes: row(
+    'SQL_MAX_BYTES',
+    String(256 * MIB),
+    'bytes',
+    'Bytes that the rows of its answer may have, else error 396.',
+    count(1024),
+  ),
+  sqlMemoryBytes: row(
+    'SQL_MEMORY_BYTES',
+    String(1024 * MIB),
+    'bytes',
+    'Memory that it may take, else error 241.',
+    count(256 * MIB),
+  ),
+  sqlStatements: row(
+    'SQL_STATEMENTS',
+    '4',
+    'count',
+    'Statements of `POST /sql` that run at once in this process; more wait for 10 s.',
+    count(1, 64),
+  ),
+  sqlStatementsPerTenant: row(
+    'SQL_STATEMENTS_PER_TENANT',
+    '2',
+    'count',
+    'Statements that one tenant may have under way, waiting ones too, else 429.',
+    count(1, 64),
   ),
   logLevel: row('LOG_LEVEL', 'info', 'level', 'The least severe lines that are logged.', level),
   metricsPort: optional(
@@ -370,7 +445,7 @@ const TABLE = {
     'BULK_IDLE_MS',
     '60000',
     'ms',
-    'How long a client of `POST /events/bulk` may send nothing before its stream is ended; `REQUEST_TIMEOUT_MS` does not hold for it.',
+    'How long a client of `POST /events/bulk`, or of an import, may send nothing before its stream is ended; `REQUEST_TIMEOUT_MS` does not hold for it.',
     count(100),
   ),
   keepAliveTimeoutMs: row(
@@ -437,6 +512,19 @@ const TABLE = {
     'How long changes of projections can be polled and resumed from.',
     count(1000),
   ),
+  otlpEndpoint: optional(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'URL',
+    'Where traces are sent, by OTLP over HTTP (`/v1/traces` of it); without it there are none. The other variables of OpenTelemetry hold too.',
+    url,
+  ),
+  auditRetentionMs: row(
+    'AUDIT_RETENTION_MS',
+    String(90 * 24 * 3600 * 1000),
+    'ms',
+    'How long the audit log keeps what was changed by which key.',
+    count(60_000),
+  ),
   tenantIdleMs: row(
     'TENANT_IDLE_MS',
     '600000',
@@ -500,6 +588,12 @@ const TABLE = {
     'processes',
     'Of `COMPILERS`, those that start with the service and stand ready. With 0 the first upload waits a second for its compiler, and until then none takes its second of processor time and 110 MiB of memory.',
     count(0, 16),
+  ),
+  compilationsDirectory: optional(
+    'COMPILATIONS_DIR',
+    'path',
+    'Folder that keeps what compilations gave: the same sources of the same tenant are not compiled again, after a restart neither. Processes may share it. Whoever can write to it can change tenants’ code. Unset: each upload is compiled.',
+    text.min(1),
   ),
   unsafeNoSandbox: row(
     'UNSAFE_NO_SANDBOX',
@@ -614,6 +708,19 @@ const TABLE = {
     'Webhook endpoints of a tenant, past which `POST /webhooks/endpoints` is answered 507; those that come with projections count, and are not refused.',
     count(0, 100_000),
   ),
+  testMode: row(
+    'TEST_MODE',
+    'false',
+    'flag',
+    'For tests, never for data that you want to keep: the service starts on a data directory that is missing or empty only, ends when its standard input ends, and removes the directory then. `startTestService()` of the client package starts one so.',
+    flag,
+  ),
+  testClock: optional(
+    'TEST_CLOCK',
+    'path',
+    'With `TEST_MODE`: a file that holds a time, in ISO 8601, which the events that are appended have until the file holds another one; those of an aggregate never go back. While it is missing or empty they have the time of the machine, as all else has.',
+    text.min(1),
+  ),
 } as const;
 
 export type Settings = { readonly [K in keyof typeof TABLE]: (typeof TABLE)[K] extends Row<infer T> ? T : never };
@@ -660,6 +767,10 @@ function* conflicts(settings: Settings): Generator<string> {
     yield 'KAFKA_SSL_CERT and KAFKA_SSL_KEY go together.';
   if (!kafkaSsl && (kafkaSslCert ?? settings.kafkaSslCa) !== undefined)
     yield 'KAFKA_SSL must be true for KAFKA_SSL_CA and KAFKA_SSL_CERT to count.';
+  if (settings.testMode && kafkaBrokers !== undefined)
+    yield 'TEST_MODE goes without KAFKA_BROKERS: what it stores is removed when it ends, and a log that is shared is not its own.';
+  if (settings.testClock !== undefined && !settings.testMode)
+    yield 'TEST_CLOCK needs TEST_MODE=true: events that are kept have the time of the machine.';
   if (kafkaBrokers === undefined && ROLES.some((role) => !own.includes(role)))
     yield 'ROLES needs KAFKA_BROKERS: with the log in the data directory one process does everything.';
 }

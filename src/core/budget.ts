@@ -1,4 +1,5 @@
 import { StatefoldError } from './errors.js';
+import { SharedCache } from './shared-cache.js';
 
 /** What memory is held for. `docs/reference/limits.md` says of each what happens past its share. */
 export const BUDGET_KINDS = [
@@ -51,6 +52,8 @@ const NAMES: Readonly<Record<BudgetKind, string>> = {
 
 const INDEX = Object.fromEntries(BUDGET_KINDS.map((kind, i) => [kind, i])) as Readonly<Record<BudgetKind, number>>;
 const RETRY_AFTER_SECONDS = 1;
+/** What each kind of cache may take beside a process's budget, as a part of it. */
+const CACHE_SHARE = 1 / 8;
 
 export interface BudgetLimits {
   /** Bytes that this process holds for all tenants together. */
@@ -109,6 +112,8 @@ interface Waiter {
 export class MemoryBudget {
   readonly limits: BudgetLimits;
   readonly account: Account;
+  /** Beside the budget, of all tenants together: what the local store wrote last, and the last events and changes. */
+  readonly caches: { readonly rows: SharedCache; readonly tails: SharedCache };
   readonly #tenants = new Map<string, TenantBudget>();
   readonly #refusals: Readonly<Record<BudgetOwner, Float64Array>> = {
     tenant: new Float64Array(BUDGET_KINDS.length),
@@ -121,6 +126,8 @@ export class MemoryBudget {
   constructor(limits: BudgetLimits) {
     this.limits = limits;
     this.account = new Account(limits.processBytes);
+    const cache = (): SharedCache => new SharedCache(limits.processBytes * CACHE_SHARE);
+    this.caches = { rows: cache(), tails: cache() };
   }
 
   /** The same object each time, until the tenant is forgotten. */

@@ -4,6 +4,7 @@ export const ERROR_CODES = [
   'AGGREGATE_TYPE_MISMATCH',
   'ARTEFACT_FAULTED',
   'BUILD_UNDER_WAY',
+  'CROSS_PARTITION',
   'CURSOR_EXPIRED',
   'FAULT_MISMATCH',
   'FAULT_WITHOUT_KEY',
@@ -30,7 +31,11 @@ export const ERROR_CODES = [
   'REDUCER_CLASS_NOT_FOUND',
   'REDUCER_NOT_COMPILED',
   'REVISION_NOT_COMPILED',
+  'SCHEMA_VIOLATION',
+  'SQL_NOT_ISOLATED',
+  'SQL_REFUSED',
   'SSE_DISABLED',
+  'TENANT_NOT_EMPTY',
   'TENANT_SUSPENDED',
   'UNAUTHENTICATED',
   'UNAVAILABLE',
@@ -98,10 +103,12 @@ export class NotOwnerError extends StatefoldError {
 
 /** The owner of the service has suspended the tenant: nothing of it is served, folded or sent until that is taken back. */
 export class TenantSuspendedError extends StatefoldError {
-  constructor() {
+  constructor(importing = false) {
     super(
       'TENANT_SUSPENDED',
-      'The tenant is suspended: nothing of it is served, folded or sent until the owner of the service takes that back.',
+      importing
+        ? 'Events are being imported into the tenant: it is served when that has ended. Where an import was broken off, repeat it.'
+        : 'The tenant is suspended: nothing of it is served, folded or sent until the owner of the service takes that back.',
     );
   }
 }

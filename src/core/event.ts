@@ -1,3 +1,5 @@
+import type { StatefoldError } from './errors.js';
+
 /** What a version check may ask of the aggregate: an exact version (0: it must not exist), or a condition. */
 export type ExpectedVersion = number | 'any' | 'none' | 'exists';
 
@@ -38,6 +40,32 @@ export interface AppendCommand {
   /** JSON object as sent, or undefined. Of every event of the append that has none of its own; so are the ids above. */
   readonly metadata: Buffer | undefined;
   readonly events: readonly NewEvent[];
+  /** The place of `events` in the body that they came in, as a JSON pointer without its first slash; undefined: the body is of one event. */
+  readonly eventsAt?: string | undefined;
+  /** Why its events don't fit the schemas of their types; it is refused for it unless it was stored before. */
+  readonly unfit?: StatefoldError | undefined;
+  /** An import has them from elsewhere; undefined: they are made here. */
+  readonly given?: GivenEvents | undefined;
+}
+
+/** What events had where they were stored first, and keep. No quota is asked for them. */
+export interface GivenEvents {
+  /** Of 16 bytes each, in the order of the events. */
+  readonly eventIds: readonly Buffer[];
+  /** Milliseconds since the epoch, of all of them. */
+  readonly timestamp: number;
+}
+
+/** What a transaction is to add to one of its aggregates. */
+export type TransactionAppend = Pick<AppendCommand, 'aggregateId' | 'aggregateType' | 'expectedVersion' | 'events'>;
+
+/** Appends to several aggregates, all or none. */
+export interface TransactionCommand extends Pick<
+  AppendCommand,
+  'commandId' | 'keyed' | 'requestHash' | 'correlationId' | 'causationId' | 'metadata' | 'unfit'
+> {
+  /** No aggregate is there twice. */
+  readonly appends: readonly TransactionAppend[];
 }
 
 /** Why a 201 carries no `state` though a reducer is bound. */
@@ -58,6 +86,14 @@ export interface AppendResult {
   /** JSON text of the state at exactly `endVersion` (`null` as JSON where the reducer gave none); absent when no reducer is bound or `stateStatus` says why. */
   readonly state?: Buffer;
   readonly stateStatus?: StateStatus;
+}
+
+/** Of one aggregate of a transaction; times and the position are the transaction's. */
+export type TransactedAppend = Omit<AppendResult, 'timestamp' | 'position'>;
+
+export interface TransactionResult extends Pick<AppendResult, 'timestamp' | 'position'> {
+  /** In the order of the command. */
+  readonly appends: readonly TransactedAppend[];
 }
 
 /** An accepted event as every reader sees it. */
@@ -83,8 +119,8 @@ export interface CommitEvent extends NewEvent {
 /** No commit has more events: the positions of a tenant's events rest on it, so it may never be another number. */
 export const MAX_COMMIT_EVENTS = 2 ** 17;
 
-/** A commit that the fold accepted, with the place in the log that makes it so. */
-export interface StoredCommit {
+/** What an accepted commit added to one aggregate: all of it, or a transaction's part. With the place in the log that makes it so. */
+export interface AggregateCommit {
   readonly offset: number;
   readonly commandId: string;
   readonly aggregateId: string;
@@ -98,7 +134,28 @@ export interface StoredCommit {
   /** Of `events`, and the bytes that all of it takes, where they are known without decoding them. */
   readonly eventCount?: number;
   readonly bytes?: number;
+  /** Of a transaction's part: how many events of other aggregates come before its first one, where some of those were erased. */
+  readonly first?: number;
+  readonly parts?: undefined;
 }
+
+/** An accepted commit over several aggregates: one record of the log. */
+export interface TransactionCommit {
+  readonly offset: number;
+  readonly timestamp: number;
+  /** Of as many aggregates, in the order of the transaction; each is of the same offset and time. Those that were erased are left out. */
+  readonly parts: readonly AggregateCommit[];
+  /** Of all parts, those that were erased too: what is behind them stays where it is. */
+  readonly eventCount: number;
+  readonly bytes?: number;
+}
+
+/** A commit that the fold accepted: a record of the log, whose events are all there for every reader, or none of them. */
+export type StoredCommit = AggregateCommit | TransactionCommit;
+
+/** What it added to each of its aggregates, mostly one. */
+export const partsOf = (commit: StoredCommit): readonly AggregateCommit[] =>
+  commit.parts === undefined ? [commit] : commit.parts;
 
 /** Of `OrderedState.logOffset`: rows of a newer binding win over those of an older one, whatever their offsets. */
 export const GENERATION_STRIDE = 2 ** 40;
@@ -140,31 +197,59 @@ export const faultForClients = ({ place: _place, ...fault }: Fault): Omit<Fault,
 /** `YYYY-MM-DDTHH:mm:ss.sssZ`. */
 export const isoTimestamp = (milliseconds: number): string => new Date(milliseconds).toISOString();
 
+/** The events of a commit in their order: of a transaction one aggregate's after the other's. */
 export function* eventsOf(commit: StoredCommit): Generator<StoredEvent> {
-  const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = commit;
-  let version = commit.baseVersion;
-  for (const event of commit.events)
-    yield {
-      eventId: event.eventId,
-      aggregateId,
-      aggregateType,
-      eventType: event.eventType,
-      version: ++version,
-      timestamp,
-      correlationId: event.correlationId ?? correlationId,
-      causationId: event.causationId ?? causationId,
-      data: event.data,
-      metadata: event.metadata ?? metadata,
-    };
+  const { parts } = commit;
+  for (let i = 0; i < (parts?.length ?? 1); i++) {
+    const part = (parts === undefined ? commit : parts[i]) as AggregateCommit;
+    const { aggregateId, aggregateType, timestamp, correlationId, causationId, metadata } = part;
+    let version = part.baseVersion;
+    for (const event of part.events)
+      yield {
+        eventId: event.eventId,
+        aggregateId,
+        aggregateType,
+        eventType: event.eventType,
+        version: ++version,
+        timestamp,
+        correlationId: event.correlationId ?? correlationId,
+        causationId: event.causationId ?? causationId,
+        data: event.data,
+        metadata: event.metadata ?? metadata,
+      };
+  }
 }
 
-export const eventsIn = (commit: StoredCommit): number => commit.eventCount ?? commit.events.length;
+/** The commit without the parts of aggregates that were erased; undefined where nothing is left of it. */
+export function withoutErased(
+  commit: StoredCommit,
+  isErased: (aggregateId: string) => boolean,
+): StoredCommit | undefined {
+  if (commit.parts === undefined) return isErased(commit.aggregateId) ? undefined : commit;
+  const { parts } = commit;
+  if (!parts.some(({ aggregateId }) => isErased(aggregateId))) return commit;
+  let before = 0;
+  const left: AggregateCommit[] = [];
+  for (const part of parts) {
+    const first = part.first ?? before;
+    before = first + part.events.length;
+    if (!isErased(part.aggregateId)) left.push({ ...part, first });
+  }
+  return left.length === 0 ? undefined : { ...commit, parts: left };
+}
+
+export const eventsIn = (commit: StoredCommit): number =>
+  commit.parts === undefined ? (commit.eventCount ?? commit.events.length) : commit.eventCount;
+
+/** By which one commit is told from any other. */
+export const firstEventId = (commit: StoredCommit): string | undefined =>
+  (commit.parts === undefined ? commit : commit.parts[0])?.events[0]?.eventId;
 
 /** The first commits with about `count` events; at least one. */
 export function takeEvents(commits: readonly StoredCommit[], count: number): number {
   let events = 0;
   for (const [i, commit] of commits.entries()) {
-    events += commit.eventCount ?? commit.events.length;
+    events += eventsIn(commit);
     if (events >= count) return i + 1;
   }
   return commits.length;

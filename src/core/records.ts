@@ -51,6 +51,30 @@ export interface CommitValue {
   readonly eventCount?: number;
 }
 
+/** What a transaction adds to one of its aggregates, of which none is there twice. */
+export interface TransactionPartValue {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly baseVersion: number;
+  readonly events: readonly CommitEventValue[];
+}
+
+/** The base version of a part whose aggregate was erased, in the record that stands in for a transaction: its events are gone. */
+export const ERASED_BASE = -1;
+
+/** Counts when every one of its parts does. */
+export interface TransactionValue {
+  readonly commandId: string;
+  readonly keyed: boolean;
+  readonly requestHash: Buffer;
+  /** Milliseconds since the epoch, not before the last event of any of the aggregates. */
+  readonly timestamp: number;
+  readonly correlationId: string | null;
+  readonly causationId: string | null;
+  readonly metadata: Buffer | null;
+  readonly parts: readonly TransactionPartValue[];
+}
+
 export interface ProjectionSwapValue {
   readonly projectionId: string;
   readonly revision: number;
@@ -98,14 +122,33 @@ export interface ReducerReleaseValue {
   readonly commandId: string;
 }
 
+/** From here on the aggregate counts as gone for every reader, for ever; what the log has of it is taken out by and by. */
+export interface EraseValue {
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  /** As the client gave it; it stays. */
+  readonly reason: string | null;
+}
+
+/** Tombstones for all that the log had of the aggregate were written before. */
+export interface ErasedValue {
+  readonly aggregateId: string;
+  readonly timestamp: number;
+}
+
 /** What the events topic of a tenant holds besides claims. */
 export type EventsBody =
   | { readonly kind: 'Commit'; readonly value: CommitValue }
+  | { readonly kind: 'Transaction'; readonly value: TransactionValue }
   | { readonly kind: 'ProjectionSwap'; readonly value: ProjectionSwapValue }
   | { readonly kind: 'ProjectionDrop'; readonly value: ProjectionDropValue }
   | { readonly kind: 'ProjectionRelease'; readonly value: ProjectionReleaseValue }
   | { readonly kind: 'ReducerFault'; readonly value: ReducerFaultValue }
-  | { readonly kind: 'ReducerRelease'; readonly value: ReducerReleaseValue };
+  | { readonly kind: 'ReducerRelease'; readonly value: ReducerReleaseValue }
+  | { readonly kind: 'Erase'; readonly value: EraseValue }
+  | { readonly kind: 'Erased'; readonly value: ErasedValue };
 
 export interface ChangeValue {
   readonly projectionId: string;
@@ -146,13 +189,19 @@ export type OrderBody = {
   readonly value: { readonly partition: number; readonly through: number };
 };
 
-/** Bodies of the events topic that are no commits: they stand in the tenant's one order too. */
-export type Control = Exclude<EventsBody, { kind: 'Commit' }>;
+/** Bodies of the events topic that hold no events: they stand in the tenant's one order too. */
+export type Control = Exclude<EventsBody, { kind: 'Commit' | 'Transaction' }>;
 
 /** What the log says of faults of reducers: of one aggregate, and no input of projections. */
 export type ReducerControl = Extract<EventsBody, { kind: 'ReducerFault' | 'ReducerRelease' }>;
 
-export type ProjectionControl = Exclude<Control, ReducerControl>;
+/** What the log says of the erasure of an aggregate. */
+export type Erasure = Extract<EventsBody, { kind: 'Erase' | 'Erased' }>;
+
+export type ProjectionControl = Exclude<Control, ReducerControl | Erasure>;
+
+export const isErasure = (control: Control): control is Erasure =>
+  control.kind === 'Erase' || control.kind === 'Erased';
 
 export const isReducerControl = (control: Control): control is ReducerControl =>
   control.kind === 'ReducerFault' || control.kind === 'ReducerRelease';

@@ -1,5 +1,5 @@
 /** What a key may be used for; `docs/how-to/manage-tenants.md` says what each of them takes in. A key with none named has all. */
-export const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks'] as const;
+export const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks', 'audit'] as const;
 
 export type Scope = (typeof SCOPES)[number];
 

@@ -1,3 +1,4 @@
+import { background } from './background.js';
 import { eventLoop, type WorkKind } from './event-loop.js';
 
 /** Work that gives way to others between its slices: each `yield` is a place where it may. */
@@ -28,6 +29,8 @@ export function* mapped<A, B>(items: readonly A[], to: (item: A) => B): Sliced<B
 
 /** How long a slice may hold the event loop before the next one is put off, milliseconds. */
 const SLICE_MS = 10;
+/** The same while clients are about: a request waits for a slice in each round of the loop that it goes through. */
+const SLICE_AMONG_CLIENTS_MS = 3;
 /** Looked at the clock for so many items: what is little is done in one turn, however slow the machine is. */
 const ITEMS_PER_LOOK = 4;
 
@@ -37,7 +40,7 @@ export function timedSlice<T>(
   first: number,
   each: (item: T, index: number) => void,
   now: () => number = () => performance.now(),
-  sliceMs = SLICE_MS,
+  sliceMs = background.givesWay ? SLICE_AMONG_CLIENTS_MS : SLICE_MS,
 ): number {
   const until = now() + sliceMs;
   for (let index = first; index < items.length;) {

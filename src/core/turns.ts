@@ -1,3 +1,5 @@
+import { background } from './background.js';
+
 /** What takes its turn, in units of about a tenth of a millisecond of the event loop. */
 interface Waiting {
   readonly cost: number;
@@ -20,6 +22,7 @@ export interface TurnsOptions {
   readonly atOnce?: number;
   /** Runs the work in the next round of the loop, behind what came in by then. */
   readonly nextRound?: (work: () => void) => void;
+  readonly now?: () => number;
 }
 
 /** A body is about one unit more for each so many bytes. */
@@ -29,11 +32,18 @@ export const costOfBytes = (bytes: number): number => bytes / UNIT_BYTES;
 
 const ROUND = 16;
 const AT_ONCE = 8;
+/** What a unit should take of the event loop, milliseconds. Where it takes longer a round has fewer, down to a share of it. */
+const UNIT_MS = 0.1;
+const LEAST_SHARE = 1 / 8;
+/** Of what a unit takes: how much the last round counts. Rounds with few units say little. */
+const SMOOTHING = 0.1;
+const UNITS_TO_TELL = 2;
 
 /**
  * Shares the event loop among tenants: what one of them asks for begins at once while it has taken little in this round of the loop,
  * and waits in a queue of its own past that. Queues are served by deficit round robin, a bounded amount a round, so that what others
- * send meanwhile is read, and begins, in between. However much a tenant sends, another one's request waits for one round at most.
+ * send meanwhile is read, and begins, in between. What a request costs is reckoned before it begins, and may be far off (an upload, an
+ * error that is told): a round has fewer units while they take longer than they should. However much a tenant sends, another one's request waits for one round at most.
  */
 export class Turns {
   readonly #round: number;
@@ -44,11 +54,20 @@ export class Turns {
   /** What all have taken in this round. */
   #spent = 0;
   #ends = false;
+  readonly #now: () => number;
+  /** Of late, milliseconds. */
+  #unitMs = UNIT_MS;
 
-  constructor({ round = ROUND, atOnce = AT_ONCE, nextRound = (work) => void setImmediate(work) }: TurnsOptions = {}) {
+  constructor({
+    round = ROUND,
+    atOnce = AT_ONCE,
+    nextRound = (work) => void setImmediate(work),
+    now = () => performance.now(),
+  }: TurnsOptions = {}) {
     this.#round = round;
     this.#atOnce = atOnce;
     this.#nextRound = nextRound;
+    this.#now = now;
   }
 
   /** How many wait for their turn, of all tenants. */
@@ -58,12 +77,13 @@ export class Turns {
 
   /** Undefined: it may begin at once. Else it is to wait for the promise, and then begin on that very turn. */
   enter(tenantId: string, wanted: number): Promise<void> | undefined {
+    background.asked();
     // What takes more than a round, takes a round.
     const cost = Math.min(wanted, this.#round);
     let share = this.#shares.get(tenantId);
     if (share === undefined) this.#shares.set(tenantId, (share = { waiting: [], deficit: 0, spent: 0 }));
     if (!this.#ends) this.#endRound();
-    if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#atOnce)) {
+    if (share.waiting.length === 0 && (share.spent === 0 || share.spent + cost <= this.#atOnce * this.#part)) {
       share.spent += cost;
       this.#spent += cost;
       return undefined;
@@ -73,10 +93,18 @@ export class Turns {
     return new Promise((resolve) => waiting.push({ cost, go: resolve }));
   }
 
+  /** Of the units that a round may have, in (0, 1]. */
+  get #part(): number {
+    return Math.min(1, Math.max(LEAST_SHARE, UNIT_MS / this.#unitMs));
+  }
+
   #endRound(): void {
     this.#ends = true;
+    const began = this.#now();
     this.#nextRound(() => {
       this.#ends = false;
+      if (this.#spent >= UNITS_TO_TELL)
+        this.#unitMs += SMOOTHING * ((this.#now() - began) / this.#spent - this.#unitMs);
       this.#serve();
     });
   }
@@ -90,20 +118,21 @@ export class Turns {
     }
     if (this.#waiting === 0) return;
     this.#endRound();
-    while (this.#waiting > 0 && this.#spent < this.#round)
+    const round = this.#round * this.#part;
+    while (this.#waiting > 0 && this.#spent < round)
       for (const [tenantId, share] of [...this.#shares]) {
-        if (this.#spent >= this.#round) break;
+        if (this.#spent >= round) break;
         if (share.waiting.length === 0) continue;
         // At least a unit: however many wait, one of them is served after a few passes.
-        share.deficit += Math.max(1, this.#round / this.#shares.size);
-        this.#take(share);
+        share.deficit += Math.max(1, round / this.#shares.size);
+        this.#take(share, round);
         // Whoever had its turn stands behind the others in the next round.
         this.#shares.delete(tenantId);
         this.#shares.set(tenantId, share);
       }
   }
 
-  #take(share: Share): void {
+  #take(share: Share, round: number): void {
     for (let next = share.waiting[0]; next !== undefined && next.cost <= share.deficit; next = share.waiting[0]) {
       share.waiting.shift();
       share.deficit -= next.cost;
@@ -111,7 +140,7 @@ export class Turns {
       this.#spent += next.cost;
       this.#waiting--;
       next.go();
-      if (this.#spent >= this.#round) return;
+      if (this.#spent >= round) return;
     }
     if (share.waiting.length === 0) share.deficit = 0;
   }

@@ -23,6 +23,7 @@ import type { ProjectionLife } from '../projections/projections.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import { revive } from './artefact-health.js';
 import type { Deployments, NotificationConfig, Notified, RevisionAnswer } from './deployments.js';
+import { describeStates, type DescribedStates } from './described-states.js';
 import type { SourceFile } from './source-file.js';
 import { unambiguous } from './binding-records.js';
 import { ProjectionRevisions } from './projection-revisions.js';
@@ -348,6 +349,22 @@ export class DeploymentService implements Deployments {
     return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
   }
 
+  async uploadedSources(artefactId: string): Promise<readonly SourceFile[]> {
+    const bytes = await this.#options.catalog.artefacts.get(artefactId, 'sources');
+    if (bytes === undefined)
+      throw new StatefoldError('NOT_FOUND', `the sources of artefact ${artefactId} are not kept any more`);
+    return JSON.parse((await unzip(bytes)).toString()) as SourceFile[];
+  }
+
+  async describeStates(
+    tenantId: string,
+    page: { readonly after: string; readonly limit: number },
+  ): Promise<DescribedStates> {
+    const { catalog, codeHost, projectionsOf } = this.#options;
+    const sourcesOf = (artefactId: string): Promise<readonly SourceFile[]> => this.#sources(artefactId);
+    return describeStates({ catalog, codeHost, sourcesOf }, tenantId, await projectionsOf(tenantId), page);
+  }
+
   /** Uploads of the tenant that wait for their compilation. */
   pendingUploads(tenantId: string): number {
     return this.#pending.get(tenantId) ?? 0;
@@ -438,7 +455,11 @@ export class DeploymentService implements Deployments {
     const started = performance.now();
     const result = await codeHost.compile({ tenantId: fields.tenantId, kind, sources });
     observer?.compiled?.(kind, result.ok, (performance.now() - started) / 1000);
-    if (result.ok) await catalog.artefacts.put(fields.artefactId, 'assembly', result.assembly);
+    if (result.ok) {
+      // First what it is, so that whatever has an assembly has it too.
+      await catalog.artefacts.put(fields.artefactId, 'types', result.stateTypes);
+      await catalog.artefacts.put(fields.artefactId, 'assembly', result.assembly);
+    }
     return result;
   }
 

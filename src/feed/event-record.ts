@@ -1,9 +1,37 @@
 import { isoTimestamp } from '../core/event.js';
-import type { PositionedEvent } from './events.js';
-import { encoderOf } from './record-bytes.js';
+import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from './events.js';
+import { encoderOf, type RecordBytes } from './record-bytes.js';
 
 /** The bytes of an event on every channel of the feed; `data` and `metadata` are spliced as they were sent. */
-export const eventBytes = encoderOf<PositionedEvent>('event', ({ position }) => position, encodeRecord);
+const ofEvent = encoderOf<PositionedEvent>('event', ({ position }) => position, encodeRecord);
+const ofErasure = encoderOf<PositionedErasure>('erased', ({ position }) => position, encodeErasure);
+/** The record says its type already. */
+const erasureBytes = (erasure: PositionedErasure): RecordBytes => {
+  const bytes = ofErasure(erasure);
+  const { record, serverSentEvent, line } = bytes;
+  return { record, message: record, serverSentEvent, line };
+};
+export const eventBytes = (item: FeedItem): RecordBytes => (isErasure(item) ? erasureBytes(item) : ofEvent(item));
+
+/** What isn't an event has a type, on every channel. */
+export const erasureRecord = ({
+  position,
+  aggregateId,
+  aggregateType,
+  timestamp,
+  reason,
+}: PositionedErasure): object => ({
+  type: 'erased',
+  position,
+  aggregateId,
+  aggregateType,
+  timestamp: isoTimestamp(timestamp),
+  ...(reason === undefined ? {} : { reason }),
+});
+
+function encodeErasure(erasure: PositionedErasure): Buffer {
+  return Buffer.from(JSON.stringify(erasureRecord(erasure)));
+}
 
 function encodeRecord(event: PositionedEvent): Buffer {
   const { position, eventId, aggregateId, aggregateType, eventType, data, version, timestamp } = event;

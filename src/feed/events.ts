@@ -1,6 +1,6 @@
 import { eventsIn, eventsOf, MAX_COMMIT_EVENTS, type StoredCommit, type StoredEvent } from '../core/event.js';
 import type { Budget, FollowedFeed, Page } from './feed.js';
-import type { Input, InputFeed } from './inputs.js';
+import type { ErasedInput, Input, InputFeed } from './inputs.js';
 import { Signal, type Advanced } from './signal.js';
 
 /** An event at its place among all events of its tenant. */
@@ -8,6 +8,22 @@ export interface PositionedEvent extends StoredEvent {
   /** An integer from 1 on, below 2^53: the same for every reader and for ever. Positions ascend, those of one commit without a gap. */
   readonly position: number;
 }
+
+/** An aggregate was erased: its events are in the feed no more. Whoever has copies of them is to erase those too. */
+export interface PositionedErasure {
+  readonly position: number;
+  readonly erased: true;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  readonly reason: string | undefined;
+}
+
+export type FeedItem = PositionedEvent | PositionedErasure;
+
+export const isEvent = (item: FeedItem): item is PositionedEvent => !('erased' in item);
+export const isErasure = (item: FeedItem): item is PositionedErasure => 'erased' in item;
 
 /** What the feed needs of the tenant whose events they are. */
 export interface EventFeedHome {
@@ -30,12 +46,12 @@ const FIRST_LOOK_BACK = 8;
  * All events of a tenant in its one order. The end of a page that was not cut lies behind all that the order has there, also behind
  * records that hold no event; a page that is cut by its budget of items may end within a commit.
  */
-export class EventFeed implements FollowedFeed<PositionedEvent> {
+export class EventFeed implements FollowedFeed<FeedItem> {
   readonly #home: EventFeedHome;
   readonly #signal = new Signal();
   #unfollow: (() => void) | undefined;
   /** Reads under way: those who ask for the same meanwhile are given the same page. */
-  readonly #reads = new Map<string, Promise<Page<PositionedEvent>>>();
+  readonly #reads = new Map<string, Promise<Page<FeedItem>>>();
   /** The last event before the place has the position. */
   #last = { place: 0, position: 0 };
 
@@ -52,7 +68,7 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
     return this.#signal.listeners;
   }
 
-  positionOf({ position }: PositionedEvent): number {
+  positionOf({ position }: FeedItem): number {
     return position;
   }
 
@@ -89,8 +105,8 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
       const budget = { items: end - read };
       const page = inputs.recent(read, budget) ?? (await inputs.read(read, budget));
       for (const input of page.items)
-        if (input.kind === 'commit' && input.commit.offset < end)
-          position = positionOfPlace(input.commit.offset, eventsIn(input.commit) - 1);
+        if (input.kind === 'commit' && input.commit.offset < end) position = lastOf(input.commit);
+        else if (input.kind === 'erased' && input.offset < end) position = positionOfPlace(input.offset);
       if (page.end <= read) break;
       read = Math.min(page.end, end);
     }
@@ -101,13 +117,13 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
     return this.#home.caughtUp();
   }
 
-  recent(from: number, budget: Budget): Page<PositionedEvent> | undefined {
+  recent(from: number, budget: Budget): Page<FeedItem> | undefined {
     const items = budget.items ?? EVENTS_PER_READ;
     const page = this.#home.inputs.recent(placeOfPosition(from), { ...budget, items });
     return page && cut(page, from, items);
   }
 
-  read(from: number, budget: Budget): Promise<Page<PositionedEvent>> {
+  read(from: number, budget: Budget): Promise<Page<FeedItem>> {
     const name = `${from} ${budget.items} ${budget.bytes}`;
     let read = this.#reads.get(name);
     if (read === undefined) {
@@ -119,7 +135,7 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
     return read;
   }
 
-  async #read(from: number, budget: Budget): Promise<Page<PositionedEvent>> {
+  async #read(from: number, budget: Budget): Promise<Page<FeedItem>> {
     const items = budget.items ?? EVENTS_PER_READ;
     return cut(await this.#home.inputs.read(placeOfPosition(from), { ...budget, items }), from, items);
   }
@@ -141,9 +157,13 @@ export class EventFeed implements FollowedFeed<PositionedEvent> {
 }
 
 /** The events of the page from the position on, up to so many. */
-function cut({ items: inputs, end }: Page<Input>, from: number, most: number): Page<PositionedEvent> {
-  const items: PositionedEvent[] = [];
+function cut({ items: inputs, end }: Page<Input>, from: number, most: number): Page<FeedItem> {
+  const items: FeedItem[] = [];
   for (const input of inputs) {
+    if (input.kind === 'erased') {
+      const position = positionOfPlace(input.offset);
+      if (position >= from && items.push(erasureAt(position, input)) >= most) return { items, end: position + 1 };
+    }
     if (input.kind !== 'commit') continue;
     if (positionOfPlace(input.commit.offset, eventsIn(input.commit)) <= from) continue;
     for (const event of positioned(input.commit)) {
@@ -160,9 +180,31 @@ const made = new WeakMap<StoredCommit, readonly PositionedEvent[]>();
 function positioned(commit: StoredCommit): readonly PositionedEvent[] {
   let events = made.get(commit);
   if (events === undefined) {
-    let position = positionOfPlace(commit.offset);
-    events = Array.from(eventsOf(commit), (event) => ({ position: position++, ...event }));
+    // What was erased of a transaction leaves its positions out.
+    events = (commit.parts ?? [undefined]).flatMap((part, i, parts) => {
+      let position = positionOfPlace(commit.offset, part === undefined ? 0 : (part.first ?? eventsBefore(parts, i)));
+      return Array.from(eventsOf(part ?? commit), (event) => ({ position: position++, ...event }));
+    });
     made.set(commit, events);
   }
   return events;
+}
+
+const eventsBefore = (parts: readonly (StoredCommit | undefined)[], index: number): number =>
+  parts.slice(0, index).reduce((sum, part) => sum + (part === undefined ? 0 : eventsIn(part)), 0);
+
+const lastOf = (commit: StoredCommit): number =>
+  positioned(commit).at(-1)?.position ?? positionOfPlace(commit.offset, eventsIn(commit) - 1);
+
+/** Made once, so that it is encoded once. */
+const erasures = new WeakMap<ErasedInput, PositionedErasure>();
+
+function erasureAt(position: number, input: ErasedInput): PositionedErasure {
+  let item = erasures.get(input);
+  if (item === undefined) {
+    const { aggregateId, aggregateType, timestamp, reason } = input;
+    item = { position, erased: true, aggregateId, aggregateType, timestamp, reason };
+    erasures.set(input, item);
+  }
+  return item;
 }

@@ -1,6 +1,6 @@
-import type { StoredCommit } from '../core/event.js';
-import { isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
-import { storedCommit } from '../log/codec/commit-of-view.js';
+import { eventsIn, type AggregateCommit, type StoredCommit } from '../core/event.js';
+import { isErasure, isReducerControl, type Control, type EventsBody, type ProjectionControl } from '../core/records.js';
+import { storedCommit, storedTransaction } from '../log/codec/commit-of-view.js';
 import type { Feed, ItemKind } from './feed.js';
 
 /** A record of a tenant's events that counts, for those who read them one after the other. */
@@ -8,7 +8,19 @@ export type Input =
   | { readonly kind: 'commit'; readonly commit: StoredCommit }
   | { readonly kind: 'control'; readonly control: ProjectionControl; readonly offset: number }
   /** The state of an aggregate changes without a commit. */
-  | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number };
+  | { readonly kind: 'release'; readonly aggregateId: string; readonly offset: number }
+  /** From here on the aggregate is gone: its commits are no inputs any more, wherever they stand. */
+  | ErasedInput;
+
+export interface ErasedInput {
+  readonly kind: 'erased';
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  readonly offset: number;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  readonly reason: string | undefined;
+}
 
 /** A tenant's inputs in its one order, whatever partitions they come from. */
 export interface InputFeed extends Feed<Input> {
@@ -25,7 +37,13 @@ export const commitsOf = (inputs: readonly Input[]): StoredCommit[] =>
 export const inputBytes = (input: Input): number => (input.kind === 'commit' ? bytesOfCommit(input.commit) : 200);
 
 export function bytesOfCommit(commit: StoredCommit): number {
-  if (commit.bytes !== undefined) return 200 + commit.bytes + 150 * (commit.eventCount ?? 0);
+  if (commit.bytes !== undefined) return 200 + commit.bytes + 150 * eventsIn(commit);
+  return commit.parts === undefined
+    ? bytesOfPart(commit)
+    : commit.parts.reduce((sum, part) => sum + bytesOfPart(part), 200);
+}
+
+function bytesOfPart(commit: AggregateCommit): number {
   let bytes = 300 + (commit.metadata?.length ?? 0);
   for (const event of commit.events) bytes += 150 + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
@@ -33,6 +51,11 @@ export function bytesOfCommit(commit: StoredCommit): number {
 
 /** Undefined: it says nothing to those who read the inputs. */
 export function controlInput(offset: number, control: Control): Input | undefined {
+  if (isErasure(control)) {
+    if (control.kind === 'Erased') return undefined;
+    const { aggregateId, aggregateType, timestamp, reason } = control.value;
+    return { kind: 'erased', aggregateId, aggregateType, offset, timestamp, reason: reason ?? undefined };
+  }
   if (!isReducerControl(control)) return { kind: 'control', control, offset };
   return control.kind === 'ReducerRelease'
     ? { kind: 'release', aggregateId: control.value.aggregateId, offset }
@@ -42,6 +65,10 @@ export function controlInput(offset: number, control: Control): Input | undefine
 export const INPUTS: ItemKind<EventsBody, Input> = {
   positionOf: inputOffset,
   bytesOf: inputBytes,
-  itemOf: (offset, body) =>
-    body.kind === 'Commit' ? { kind: 'commit', commit: storedCommit(offset, body.value) } : controlInput(offset, body),
+  itemOf: (offset, body) => {
+    if (body.kind === 'Commit') return { kind: 'commit', commit: storedCommit(offset, body.value) };
+    return body.kind === 'Transaction'
+      ? { kind: 'commit', commit: storedTransaction(offset, body.value) }
+      : controlInput(offset, body);
+  },
 };

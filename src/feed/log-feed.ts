@@ -1,5 +1,6 @@
 import { InvariantError } from '../core/errors.js';
 import { READ_BYTES } from '../core/reads.js';
+import type { SharedCache } from '../core/shared-cache.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
@@ -14,6 +15,8 @@ export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly kind: ItemKind<B, T>;
   /** Of the last items, which are kept in memory. */
   readonly tailBytes: number;
+  /** What those of all feeds together may take; each for itself unless given. */
+  readonly tails?: SharedCache | undefined;
   /** Offset from which on items will be pushed. */
   readonly start: number;
   /** Below it whatever the log still has was never folded here, as far as is known at the start. */
@@ -22,6 +25,14 @@ export interface LogFeedOptions<B extends { readonly kind: string }, T> {
   readonly voids: Iterable<number>;
   /** How far the partition is folded: nothing past it is read. */
   readonly folded: { readonly position: number };
+  /** What is left of an item now, whenever it is read; undefined: nothing. Without it all of it. */
+  readonly left?: Left<T> | undefined;
+}
+
+export interface Left<T> {
+  /** False: all is left of all items. */
+  readonly isLess: boolean;
+  of(item: T): T | undefined;
 }
 
 /** A part of the log as it was read. */
@@ -49,7 +60,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
 
   constructor(options: LogFeedOptions<B, T>) {
     this.#options = options;
-    this.#tail = new Tail<T>(options.kind, options.tailBytes, options.start);
+    this.#tail = new Tail<T>(options.kind, options.tailBytes, options.start, options.tails);
     this.#voids = new Set(options.voids);
     this.#first = options.first ?? 0;
   }
@@ -67,6 +78,11 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     if (this.#options.kind.positionOf(item) < this.#tailFrom) this.#tail.pass(item);
     else this.#tail.push(item);
     this.#pushed.raise();
+  }
+
+  /** Nothing more is pushed. Who still reads, reads the log. */
+  close(): void {
+    this.#tail.close();
   }
 
   /** A record was folded that counts and is no item: who reads on comes past it. */
@@ -102,14 +118,26 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     let bytes = 0;
     for (const [i, item] of items.entries()) {
       bytes += kind.bytesOf(item);
-      if (bytes >= maxBytes || i === most - 1) return { items: items.slice(0, i + 1), end: kind.positionOf(item) + 1 };
+      if (bytes >= maxBytes || i === most - 1)
+        return { items: this.#left(items.slice(0, i + 1)), end: kind.positionOf(item) + 1 };
     }
-    return { items, end };
+    return { items: this.#left(items), end };
+  }
+
+  #left(items: readonly T[]): readonly T[] {
+    const { left } = this.#options;
+    return left?.isLess === true ? items.flatMap((item) => left.of(item) ?? []) : items;
   }
 
   /** From memory, the first items from there on that `wanted` picks; undefined where something is not there. */
   picked(from: number, most: number, wanted: (item: T) => boolean): readonly T[] | undefined {
-    return this.#tail.filter(from, most, wanted);
+    const { left } = this.#options;
+    if (left?.isLess !== true) return this.#tail.filter(from, most, wanted);
+    return this.#tail
+      .filter(from, Infinity, () => true)
+      ?.flatMap((item) => left.of(item) ?? [])
+      .filter(wanted)
+      .slice(0, most);
   }
 
   async read(from: number, budget: Budget): Promise<Page<T>> {
@@ -132,7 +160,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     }
     const { kind } = this.#options;
     const first = page.items.findIndex((item) => kind.positionOf(item) >= from);
-    return { items: first < 0 ? [] : page.items.slice(first), end: page.end };
+    return { items: first < 0 ? [] : this.#left(page.items.slice(first)), end: page.end };
   }
 
   /** Items at ascending offsets that an index gave; those that the log has dropped are left out. */
@@ -146,7 +174,7 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
         const item = this.#decode(record);
         if (item !== undefined) items.push(item);
       }
-    return [...items, ...recent];
+    return [...this.#left([...items, ...recent])];
   }
 
   #recentAt(offset: number): T {

@@ -10,10 +10,10 @@ export interface RecordBytes {
   readonly line: Buffer;
 }
 
-/** An encoder of items; `type` names the record on the channels that name it, `position` is its id there. */
+/** An encoder of items; `type` names the record on the channels that name it, `position` is its id there, where it has one. */
 export function encoderOf<T extends object>(
   type: string,
-  position: (item: T) => number,
+  position: (item: T) => number | undefined,
   encode: (item: T) => Buffer,
 ): (item: T) => RecordBytes {
   const encoded = new WeakMap<T, Encoded>();
@@ -28,13 +28,13 @@ export function encoderOf<T extends object>(
 class Encoded implements RecordBytes {
   readonly #type: string;
   readonly #messageHead: Buffer;
-  readonly #position: number;
+  readonly #position: number | undefined;
   readonly record: Buffer;
   #message: Buffer | undefined;
   #serverSentEvent: Buffer | undefined;
   #line: Buffer | undefined;
 
-  constructor(type: string, messageHead: Buffer, position: number, record: Buffer) {
+  constructor(type: string, messageHead: Buffer, position: number | undefined, record: Buffer) {
     this.#type = type;
     this.#messageHead = messageHead;
     this.#position = position;
@@ -68,8 +68,9 @@ function joined(record: Buffer): Buffer {
   return line;
 }
 
-function encodeServerSentEvent(type: string, position: number, record: Buffer): Buffer {
+function encodeServerSentEvent(type: string, position: number | undefined, record: Buffer): Buffer {
   // A line of an event ends at a line break.
   const data = isOneLine(record) ? record : Buffer.from(record.toString('utf8').replace(/\r\n?|\n/g, '\ndata: '));
-  return Buffer.concat([Buffer.from(`id: ${position}\nevent: ${type}\ndata: `), data, Buffer.from('\n\n')]);
+  const id = position === undefined ? '' : `id: ${position}\n`;
+  return Buffer.concat([Buffer.from(`${id}event: ${type}\ndata: `), data, Buffer.from('\n\n')]);
 }

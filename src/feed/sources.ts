@@ -1,5 +1,5 @@
 import type { Change } from '../core/change.js';
-import type { PositionedEvent } from './events.js';
+import type { FeedItem } from './events.js';
 import type { Source } from './tenant-feeds.js';
 
 /** The changes of one projection. */
@@ -9,4 +9,4 @@ export const changesOf = (projectionId: string): Source<Change> => ({
 });
 
 /** All events of a tenant. */
-export const ALL_EVENTS: Source<PositionedEvent> = { id: 'events', of: ({ events }) => events };
+export const ALL_EVENTS: Source<FeedItem> = { id: 'events', of: ({ events }) => events };

@@ -33,8 +33,8 @@ export interface Subscription {
   readonly end: number;
   /** Position of the last item that was pushed or passed over; before the first, and as far as it is known, where it began. */
   readonly reached: number;
-  /** Begins, once: the first items may be pushed while it is called. */
-  start(): void;
+  /** Begins, once: the first items may be pushed while it is called. `from`: in place of that of the options, where it was not known yet. */
+  start(from?: number): void;
   /** The subscriber has room again. */
   resume(): void;
   /** Nothing is pushed after it. */
@@ -103,8 +103,10 @@ export class FeedSubscription<T> implements Subscription {
     return this.options.source.id;
   }
 
-  start(): void {
-    if (this.#state === 'OPENING') this.#run();
+  start(from?: number): void {
+    if (this.#state !== 'OPENING') return;
+    if (from !== undefined) [this.end, this.reached] = [from, Math.max(0, from - 1)];
+    this.#run();
   }
 
   /** The tenant's feeds are others now. */

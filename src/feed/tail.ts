@@ -1,9 +1,16 @@
+import type { SharedCache } from '../core/shared-cache.js';
 import type { ItemKind } from './feed.js';
+
+/** The cache is told of what is kept when it has changed by so much: not at each push. */
+const TOLD_BYTES = 64 * 1024;
 
 /** The last records of a topic in memory, ascending by offset, bounded by bytes. Not dense: void records are left out. */
 export class Tail<T> {
   readonly #kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>;
   readonly #maxBytes: number;
+  readonly #shared: SharedCache | undefined;
+  #toldBytes = 0;
+  #closed = false;
   /** Those before `#first` were let go. */
   #items: (T | undefined)[] = [];
   #first = 0;
@@ -12,7 +19,14 @@ export class Tail<T> {
   /** All records from here on that were pushed are in memory. */
   #start: number;
 
-  constructor(kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>, maxBytes: number, start: number) {
+  /** `shared`: what the tails of all tenants may keep together. */
+  constructor(
+    kind: Pick<ItemKind<unknown, T>, 'positionOf' | 'bytesOf'>,
+    maxBytes: number,
+    start: number,
+    shared?: SharedCache,
+  ) {
+    this.#shared = shared;
     this.#kind = kind;
     this.#maxBytes = maxBytes;
     this.#start = start;
@@ -56,7 +70,31 @@ export class Tail<T> {
       this.#items = this.#items.slice(this.#first);
       this.#first = 0;
     }
+    if (Math.abs(this.#bytes - this.#toldBytes) >= TOLD_BYTES) this.#tell();
   }
+
+  /** Nothing is kept any more; what is pushed still is let go with it. */
+  close(): void {
+    this.#closed = true;
+    this.#forget();
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#toldBytes = this.#bytes;
+    if (this.#closed) this.#shared?.set(this.#forget, 0);
+    else this.#shared?.set(this.#forget, this.#bytes);
+  }
+
+  /** All items: whoever wants them reads the log. */
+  readonly #forget = (): void => {
+    const last = this.#items.at(-1);
+    if (last !== undefined) this.#start = this.#kind.positionOf(last) + 1;
+    this.#items = [];
+    this.#first = 0;
+    this.#bytes = 0;
+    this.#toldBytes = 0;
+  };
 
   /** Items with an offset of at least `from`, up to `limit`; undefined where some are missing. */
   from(from: number, limit: number): T[] | undefined {

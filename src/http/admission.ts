@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { RequiredScope } from '../core/scopes.js';
@@ -8,6 +9,7 @@ import { Turns } from '../core/turns.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { Dues, REQUEST_COST } from './dues.js';
 import { Pace } from './pace.js';
+import { Tickets } from './tickets.js';
 import { RequestMemory, UNBOUNDED_REQUESTS, type MemoryOfRequests } from './request-memory.js';
 
 type KeyCatalog = ConstructorParameters<typeof Authenticator>[0];
@@ -20,6 +22,7 @@ export interface AdmissionLimits extends Pick<QuotaSettings, 'rateLimitPerSecond
 /** Who may come in, and how often: the tenant of a request by its key, and the tenant's rate. */
 export class Admission {
   readonly authenticator: Authenticator;
+  readonly tickets: Tickets;
   readonly quotaOf: QuotaOf;
   /** Of requests. */
   readonly requests: Pace;
@@ -34,8 +37,16 @@ export class Admission {
   /** What was paid: a route that is gone through again takes nothing off the rate a second time, and a refusal pays what is lacking. */
   readonly dues: Dues;
 
-  constructor(catalog: KeyCatalog, quotaOf: QuotaOf, limits: AdmissionLimits, memory = UNBOUNDED_REQUESTS) {
-    this.authenticator = new Authenticator(catalog);
+  /** Without `tickets` those that are made here hold in this process alone. */
+  constructor(
+    catalog: KeyCatalog,
+    quotaOf: QuotaOf,
+    limits: AdmissionLimits,
+    memory = UNBOUNDED_REQUESTS,
+    tickets = new Tickets(randomUUID()),
+  ) {
+    this.tickets = tickets;
+    this.authenticator = new Authenticator(catalog, undefined, tickets);
     this.quotaOf = quotaOf;
     this.connections = new ConcurrencyQuota((tenantId) => quotaOf(tenantId, 'connections'), undefined, 'connections');
     this.memory = { ...memory, waits: (tenantId) => this.connections.take(tenantId), turns: this.turns };

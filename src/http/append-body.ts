@@ -1,12 +1,29 @@
-import type { AppendCommand, ExpectedVersion, NewEvent } from '../core/event.js';
+import type {
+  AppendCommand,
+  ExpectedVersion,
+  NewEvent,
+  TransactionAppend as AppendOfTransaction,
+  TransactionCommand,
+} from '../core/event.js';
 import { StatefoldError, type FieldError } from '../core/errors.js';
 import { JsonReader, KnownKeys, UNKNOWN_KEY } from '../core/json-scanner.js';
 import { isAggregateType, isName, MAX_AGGREGATE_ID, MAX_EVENT_TYPE } from '../core/names.js';
-import { Append, AppendBatch, BatchEvent, BulkLine } from './append-schema.js';
+import {
+  Append,
+  AppendBatch,
+  BatchEvent,
+  BulkLine,
+  MAX_TRANSACTION_AGGREGATES,
+  Transaction,
+  TransactionAppend,
+} from './append-schema.js';
 import { pointerPart, unknownMember } from './nearest-name.js';
 
 /** What a body says of an append; `data` and `metadata` are slices of it, as sent. */
 export type AppendBody = Omit<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;
+
+/** What a body says of a transaction; as of an append. */
+export type TransactionBody = Omit<TransactionCommand, 'commandId' | 'keyed' | 'requestHash'>;
 
 /** What a line of a bulk says besides. */
 export interface BulkLineBody extends AppendBody {
@@ -33,6 +50,10 @@ const SINGLE_KEYS: KnownKeys<Member> = new KnownKeys<Member>(SINGLE);
 const BATCH_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BATCH);
 const BULK_KEYS: KnownKeys<Member> = new KnownKeys<Member>(BULK);
 const EVENT_KEYS = new KnownKeys(EVENT);
+const TRANSACTION = Transaction.keyof().options;
+const TRANSACTION_KEYS = new KnownKeys(TRANSACTION);
+const PART = TransactionAppend.keyof().options;
+const PART_KEYS = new KnownKeys(PART);
 
 /** Members that are known, and are refused where they stand: what to do instead. */
 const assigned = 'is assigned by the service: leave it out';
@@ -55,9 +76,42 @@ const ofTheBatch = 'is of the whole batch: put it beside events';
 const NOT_IN_EVENT: ReadonlyMap<string, string> = new Map(
   Object.entries({
     ...ASSIGNED,
-    aggregateId: `${ofTheBatch}; events of another aggregate need a request of their own`,
+    aggregateId: `${ofTheBatch}; events of another aggregate need a request of their own, or POST /events/transaction`,
     aggregateType: ofTheBatch,
     expectedVersion: ofTheBatch,
+  }),
+);
+const ofEachAppend = 'is of each aggregate: put it into the elements of appends';
+const NOT_IN_TRANSACTION: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...ASSIGNED,
+    aggregateId: ofEachAppend,
+    aggregateType: ofEachAppend,
+    expectedVersion: ofEachAppend,
+    events: ofEachAppend,
+    eventType: 'is of each event: put it into the elements of events, in those of appends',
+    data: 'is of each event: put it into the elements of events, in those of appends',
+  }),
+);
+const ofTheTransaction =
+  'is of the transaction, or of one event: put it beside appends, or into the elements of events';
+const NOT_IN_PART: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...ASSIGNED,
+    eventType: ofEachEvent,
+    data: ofEachEvent,
+    correlationId: ofTheTransaction,
+    causationId: ofTheTransaction,
+    metadata: ofTheTransaction,
+  }),
+);
+const ofTheAppend = 'is of the aggregate: put it beside events';
+const NOT_IN_EVENT_OF_PART: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    ...ASSIGNED,
+    aggregateId: `${ofTheAppend}; events of another aggregate need an element of appends of their own`,
+    aggregateType: ofTheAppend,
+    expectedVersion: ofTheAppend,
   }),
 );
 
@@ -173,6 +227,142 @@ function parse(body: Buffer, form: Form, limits: BodyLimits): BulkLineBody {
   };
 }
 
+/**
+ * Reads the body of `POST /events/transaction`. As strict as that of a batch; the events of all aggregates together are bounded as
+ * those of one batch are. @throws as `parseAppendBody`
+ */
+export function parseTransactionBody(body: Buffer, limits: BodyLimits): TransactionBody {
+  const reader = new JsonReader(body, limits);
+  const violations = new Violations();
+  if (reader.peek() !== 'object') {
+    reader.skip();
+    reader.finish();
+    throw invalidBody([{ pointer: '', message: 'must be an object' }]);
+  }
+  let appends: AppendOfTransaction[] | undefined;
+  let correlationId: string | undefined;
+  let causationId: string | undefined;
+  let metadata: Buffer | undefined;
+  reader.enterObject();
+  for (let key = reader.nextMember(TRANSACTION_KEYS); key !== undefined; key = reader.nextMember(TRANSACTION_KEYS)) {
+    if (key === UNKNOWN_KEY) {
+      violations.unknown('', reader.string(), TRANSACTION, NOT_IN_TRANSACTION);
+      reader.skip();
+      continue;
+    }
+    violations.forget(key);
+    if (key === 'appends') {
+      appends = readAppends(reader, body, limits.maxEvents, violations);
+      continue;
+    }
+    reader.skip();
+    switch (key) {
+      case 'correlationId':
+        correlationId = readName(reader, key, MAX_CORRELATION_ID, violations);
+        break;
+      case 'causationId':
+        causationId = readName(reader, key, MAX_CORRELATION_ID, violations);
+        break;
+      case 'metadata':
+        metadata = readObject(reader, body, key, violations);
+        break;
+    }
+  }
+  reader.finish();
+  if (appends === undefined) violations.missing('appends');
+  if (violations.any || appends === undefined) throw violations.error();
+  return { appends, correlationId, causationId, metadata };
+}
+
+/** Of what is wrong nothing is in the result. */
+function readAppends(
+  reader: JsonReader,
+  body: Buffer,
+  maxEvents: number,
+  violations: Violations,
+): AppendOfTransaction[] {
+  const appends: AppendOfTransaction[] = [];
+  if (reader.peek() !== 'array') {
+    reader.skip();
+    violations.add('appends', 'must be an array');
+    return appends;
+  }
+  const named = new Map<string, string>();
+  let count = 0;
+  let events = 0;
+  reader.enterArray();
+  while (reader.nextElement()) {
+    const place = `appends/${count++}`;
+    if (count > MAX_TRANSACTION_AGGREGATES) {
+      reader.skip();
+    } else if (reader.peek() !== 'object') {
+      reader.skip();
+      violations.add(place, 'must be an object');
+    } else {
+      const append = readTransactionAppend(reader, body, place, maxEvents, violations);
+      if (append === undefined) continue;
+      events += append.events.length;
+      const before = named.get(append.aggregateId);
+      if (before === undefined) {
+        named.set(append.aggregateId, place);
+        appends.push(append);
+      } else
+        violations.add(
+          `${place}/aggregateId`,
+          `is named at /${before} already: put all events of an aggregate into one element`,
+        );
+    }
+  }
+  if (count === 0) violations.add('appends', 'must have at least one element');
+  if (count > MAX_TRANSACTION_AGGREGATES)
+    violations.add('appends', `must have at most ${MAX_TRANSACTION_AGGREGATES} elements, and has ${count}`);
+  if (events > maxEvents) violations.add('appends', `must have at most ${maxEvents} events in all, and has ${events}`);
+  return appends;
+}
+
+function readTransactionAppend(
+  reader: JsonReader,
+  body: Buffer,
+  place: string,
+  maxEvents: number,
+  violations: Violations,
+): AppendOfTransaction | undefined {
+  let aggregateId: string | undefined;
+  let aggregateType: string | undefined;
+  let expectedVersion: ExpectedVersion | undefined;
+  let events: NewEvent[] | undefined;
+  reader.enterObject();
+  for (let key = reader.nextMember(PART_KEYS); key !== undefined; key = reader.nextMember(PART_KEYS)) {
+    if (key === UNKNOWN_KEY) {
+      violations.unknown(`${place}/`, reader.string(), PART, NOT_IN_PART);
+      reader.skip();
+      continue;
+    }
+    violations.forget(place, key);
+    const at = `${place}/${key}`;
+    if (key === 'events') {
+      events = readEvents(reader, body, maxEvents, violations, at, NOT_IN_EVENT_OF_PART);
+      continue;
+    }
+    reader.skip();
+    switch (key) {
+      case 'aggregateId':
+        aggregateId = readName(reader, at, MAX_AGGREGATE_ID, violations);
+        break;
+      case 'aggregateType':
+        aggregateType = readAggregateType(reader, violations, at);
+        break;
+      case 'expectedVersion':
+        expectedVersion = readExpectedVersion(reader, body, violations, at);
+        break;
+    }
+  }
+  if (aggregateId === undefined) violations.missing(`${place}/aggregateId`);
+  if (events === undefined) violations.missing(`${place}/events`);
+  if (aggregateId === undefined || events === undefined) return undefined;
+  return { aggregateId, aggregateType, expectedVersion: expectedVersion ?? 'any', events };
+}
+
 function readIdempotencyKey(reader: JsonReader, violations: Violations): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isIdempotencyKey(text)) return text;
@@ -196,33 +386,46 @@ function without(text: Buffer, start: number, end: number): Buffer {
   return Buffer.concat([text.subarray(0, start), text.subarray(text[after] === COMMA ? after + 1 : after)]);
 }
 
-function readEvents(reader: JsonReader, body: Buffer, maxEvents: number, violations: Violations): NewEvent[] {
+function readEvents(
+  reader: JsonReader,
+  body: Buffer,
+  maxEvents: number,
+  violations: Violations,
+  at = 'events',
+  misplaced = NOT_IN_EVENT,
+): NewEvent[] {
   const events: NewEvent[] = [];
   if (reader.peek() !== 'array') {
     reader.skip();
-    violations.add('events', 'must be an array');
+    violations.add(at, 'must be an array');
     return events;
   }
   let count = 0;
   reader.enterArray();
   while (reader.nextElement()) {
-    const place = `events/${count++}`;
+    const place = `${at}/${count++}`;
     if (count > maxEvents) {
       reader.skip();
     } else if (reader.peek() !== 'object') {
       reader.skip();
       violations.add(place, 'must be an object');
     } else {
-      const event = readEvent(reader, body, place, violations);
+      const event = readEvent(reader, body, place, violations, misplaced);
       if (event !== undefined) events.push(event);
     }
   }
-  if (count === 0) violations.add('events', 'must have at least one event');
-  if (count > maxEvents) violations.add('events', `must have at most ${maxEvents} events, and has ${count}`);
+  if (count === 0) violations.add(at, 'must have at least one event');
+  if (count > maxEvents) violations.add(at, `must have at most ${maxEvents} events, and has ${count}`);
   return events;
 }
 
-function readEvent(reader: JsonReader, body: Buffer, place: string, violations: Violations): NewEvent | undefined {
+function readEvent(
+  reader: JsonReader,
+  body: Buffer,
+  place: string,
+  violations: Violations,
+  misplaced: ReadonlyMap<string, string>,
+): NewEvent | undefined {
   let eventType: string | undefined;
   let data: Buffer | undefined;
   let correlationId: string | undefined;
@@ -231,7 +434,7 @@ function readEvent(reader: JsonReader, body: Buffer, place: string, violations: 
   reader.enterObject();
   for (let key = reader.nextMember(EVENT_KEYS); key !== undefined; key = reader.nextMember(EVENT_KEYS)) {
     if (key === UNKNOWN_KEY) {
-      violations.unknown(`${place}/`, reader.string(), EVENT, NOT_IN_EVENT);
+      violations.unknown(`${place}/`, reader.string(), EVENT, misplaced);
       reader.skip();
       continue;
     }
@@ -274,17 +477,22 @@ function readName(reader: JsonReader, place: string, max: number, violations: Vi
   return undefined;
 }
 
-function readAggregateType(reader: JsonReader, violations: Violations): string | undefined {
+function readAggregateType(reader: JsonReader, violations: Violations, place = 'aggregateType'): string | undefined {
   const text = reader.kind === 'string' ? reader.string() : undefined;
   if (text !== undefined && isAggregateType(text)) return text;
   violations.add(
-    'aggregateType',
+    place,
     text === undefined ? 'must be a string' : 'must have 1 to 128 characters of A-Z, a-z, 0-9, _, . and -',
   );
   return undefined;
 }
 
-function readExpectedVersion(reader: JsonReader, body: Buffer, violations: Violations): ExpectedVersion | undefined {
+function readExpectedVersion(
+  reader: JsonReader,
+  body: Buffer,
+  violations: Violations,
+  place = 'expectedVersion',
+): ExpectedVersion | undefined {
   if (reader.kind === 'number') {
     const value = Number(body.toString('latin1', reader.start, reader.end));
     if (Number.isSafeInteger(value) && value >= 0) return value;
@@ -292,7 +500,7 @@ function readExpectedVersion(reader: JsonReader, body: Buffer, violations: Viola
     const word = reader.string();
     if (word === 'any' || word === 'none' || word === 'exists') return word;
   }
-  violations.add('expectedVersion', 'must be an integer of at least 0, or one of "any", "none", "exists"');
+  violations.add(place, 'must be an integer of at least 0, or one of "any", "none", "exists"');
   return undefined;
 }
 

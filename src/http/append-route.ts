@@ -1,10 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Scope } from '../core/scopes.js';
-import { isoTimestamp, type AppendCommand, type AppendResult } from '../core/event.js';
+import {
+  isoTimestamp,
+  type AppendCommand,
+  type AppendResult,
+  type TransactedAppend,
+  type TransactionResult,
+} from '../core/event.js';
 import { eventLoop } from '../core/event-loop.js';
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { uuidv7 } from '../core/ids.js';
+import { tracing } from '../core/tracing.js';
 import type { Hold } from '../core/budget.js';
 import { costOfBytes, type Turns } from '../core/turns.js';
 import { partitionOf } from '../core/murmur2.js';
@@ -12,7 +19,14 @@ import { partitionKey } from '../core/slots.js';
 import type { AggregateHome } from '../aggregates/aggregates.js';
 import type { AggregateHomes } from '../tenancy/tenant.js';
 import { answerError, answerJson } from './answer.js';
-import { isIdempotencyKey, parseAppendBody, type AppendBody, type BodyLimits } from './append-body.js';
+import {
+  isIdempotencyKey,
+  parseAppendBody,
+  parseTransactionBody,
+  type AppendBody,
+  type BodyLimits,
+  type TransactionBody,
+} from './append-body.js';
 import type { Authenticator } from './auth.js';
 import { declaredLength, readBody, requireJson } from './body.js';
 import type { Dues } from './dues.js';
@@ -40,13 +54,22 @@ export interface AppendRouteOptions {
   readonly limits: BodyLimits & { readonly maxBodyBytes: number };
 }
 
-/** Answers `POST /events` and `POST /events/batch`; a rejection is for the caller to tell. */
+/** Whose body it is: that of `POST /events`, of `POST /events/batch` or of `POST /events/transaction`. */
+export type AppendForm = 'single' | 'batch' | 'transaction';
+
+/** Answers them; a rejection is for the caller to tell. */
 export type AppendRoute = (
   request: IncomingMessage,
   response: ServerResponse,
   requestId: string,
-  batch: boolean,
+  form: AppendForm,
 ) => Promise<void>;
+
+const PATHS: Readonly<Record<AppendForm, string>> = {
+  single: 'POST /events\n',
+  batch: 'POST /events/batch\n',
+  transaction: 'POST /events/transaction\n',
+};
 
 const FORWARDED = { repeatable: true, whole: true, lasting: false } as const;
 /** What a key must allow who appends. */
@@ -92,36 +115,37 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       hold?.close();
     }
   };
-  const parsed = (body: Buffer, batch: boolean): AppendBody =>
-    body.length > COUNTED_BYTES
-      ? eventLoop.slice('bodies', () => parseAppendBody(body, batch, limits))
-      : parseAppendBody(body, batch, limits);
+  const parse = (body: Buffer, form: AppendForm): AppendBody | TransactionBody =>
+    form === 'transaction' ? parseTransactionBody(body, limits) : parseAppendBody(body, form === 'batch', limits);
+  const parsed = (body: Buffer, form: AppendForm): AppendBody | TransactionBody =>
+    body.length > COUNTED_BYTES ? eventLoop.slice('bodies', () => parse(body, form)) : parse(body, form);
   const readAppend = async (
     request: IncomingMessage,
-    batch: boolean,
+    form: AppendForm,
     tenantId: string,
-  ): Promise<{ readonly body: Buffer; readonly append: AppendBody }> => {
+  ): Promise<{ readonly body: Buffer; readonly append: AppendBody | TransactionBody }> => {
     requireJson(request);
     const body = await readHeld(request, tenantId);
     try {
-      return { body, append: parsed(body, batch) };
+      return { body, append: parsed(body, form) };
     } catch (error) {
       dues?.turned(request);
       throw error;
     }
   };
-  return async (request, response, requestId, batch) => {
+  return async (request, response, requestId, form) => {
     const known = authenticator.find(request);
     const here = known !== undefined && !authenticator.isSuspended(known.tenantId);
     const principal = here ? known : await authenticator.admit(request, APPENDING);
     if (here) authenticator.permit(known, APPENDING);
     const { tenantId } = principal;
+    tracing.tracer?.current?.set({ 'statefold.tenant': tenantId });
     const key = request.headers['idempotency-key'] === undefined ? undefined : idempotencyKey(request);
     const partitions = tenants.partitionsOf(tenantId);
     // Where the aggregate alone tells the owner, the body is read before one is looked for.
-    const read = partitions === 1 ? undefined : await readAppend(request, batch, tenantId);
+    const read = partitions === 1 ? undefined : await readAppend(request, form, tenantId);
     const slotKey =
-      read === undefined ? tenantId : partitionKey(tenantId, partitionOf(read.append.aggregateId, partitions));
+      read === undefined ? tenantId : partitionKey(tenantId, partitionOf(aggregateOf(read.append), partitions));
     let asked: ForwardedRequest | undefined;
     if (!gateway.serves(slotKey)) {
       // What is parsed here has had its turn.
@@ -138,47 +162,37 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     }
     requireJson(request);
     const url = request.url ?? '';
-    const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url));
+    const includeConflicts = url.includes('?') && readIncludeConflicts(queryOf(url), form);
     // A conflict lists events with their data: who may append only is not told them.
     if (includeConflicts) authenticator.permit(principal, READING);
     // An append that was on its way to another process may have been stored there.
     const remembered = key ?? asked?.commandId ?? forwardedCommandId(request);
     requests.take(tenantId);
     let body: Buffer | undefined = read?.body ?? asked?.body;
-    let append: AppendBody;
+    let append: AppendBody | TransactionBody;
     try {
       body ??= await readHeld(request, tenantId);
-      append = read?.append ?? parsed(body, batch);
-      events.take(tenantId, append.events.length);
+      append = read?.append ?? parsed(body, form);
+      if (partitions > 1 && 'appends' in append) requireOnePartition(append, partitions);
+      events.take(tenantId, eventsOf(append));
     } catch (error) {
       dues?.counted(request);
       if (body !== undefined) dues?.turned(request);
       throw error;
     }
-    const command: AppendCommand = {
+    const command: Named = {
       commandId: remembered ?? uuidv7(),
       keyed: remembered !== undefined,
-      requestHash:
-        remembered === undefined
-          ? EMPTY
-          : createHash('sha256')
-              .update(batch ? 'POST /events/batch\n' : 'POST /events\n')
-              .update(body)
-              .digest(),
-      aggregateId: append.aggregateId,
-      aggregateType: append.aggregateType,
-      expectedVersion: append.expectedVersion,
-      correlationId: append.correlationId,
-      causationId: append.causationId,
-      metadata: append.metadata,
-      events: append.events,
+      requestHash: remembered === undefined ? EMPTY : createHash('sha256').update(PATHS[form]).update(body).digest(),
     };
     let tenant: AggregateHome | undefined;
-    let result: AppendResult;
+    let result: AppendResult | TransactionResult;
     try {
-      const home = tenants.home(tenantId, append.aggregateId);
+      const home = tenants.home(tenantId, aggregateOf(append));
       tenant = home instanceof Promise ? await home : home;
-      result = await tenant.append(command);
+      result = await ('appends' in append
+        ? tenant.transact({ ...command, ...append })
+        : tenant.append(commandOf(command, append, form)));
     } catch (error) {
       dues?.counted(request);
       dues?.turned(request);
@@ -202,17 +216,25 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       if (
         tenant === undefined ||
         !includeConflicts ||
+        'appends' in append ||
         !(error instanceof StatefoldError) ||
         error.code !== 'VERSION_CONFLICT'
       )
         throw error;
       const held = RequestMemory.begin(request, tenantId, memory);
       await held.pageOf(response);
-      const conflicts = await eventsSince(tenant, command);
+      const conflicts = await eventsSince(tenant, append);
       held.answer(response, conflicts.length);
       return answerError(response, error, requestId, { conflicts });
     }
-    const head = batch ? batchHead(result) : singleHead(result);
+    if ('appends' in result) {
+      let answer = transactionAnswer(result);
+      // As of a single state: the transaction is stored, and must be answered so.
+      if (answer.length > COUNTED_BYTES && !RequestMemory.begin(request, tenantId, memory).takes(answer.length))
+        answer = transactionAnswer({ ...result, appends: result.appends.map(withoutState) });
+      return answerJson(response, 201, requestId, answer, positionHeader(result));
+    }
+    const head = form === 'batch' ? batchHead(result) : singleHead(result);
     const length = head.length + (result.state?.length ?? 0);
     if (length > COUNTED_BYTES) {
       const held = RequestMemory.begin(request, tenantId, memory);
@@ -226,6 +248,47 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
   };
 }
 
+/** Under which name a command is stored. */
+type Named = Pick<AppendCommand, 'commandId' | 'keyed' | 'requestHash'>;
+
+/** Written out: of one shape, since each append has one. */
+const commandOf = ({ commandId, keyed, requestHash }: Named, append: AppendBody, form: AppendForm): AppendCommand => ({
+  commandId,
+  keyed,
+  requestHash,
+  aggregateId: append.aggregateId,
+  aggregateType: append.aggregateType,
+  expectedVersion: append.expectedVersion,
+  correlationId: append.correlationId,
+  causationId: append.causationId,
+  metadata: append.metadata,
+  events: append.events,
+  eventsAt: form === 'batch' ? 'events' : undefined,
+});
+
+/** The aggregate whose partition the request is for: of a transaction any, since all lie in one. */
+const aggregateOf = (append: AppendBody | TransactionBody): string =>
+  'appends' in append ? (append.appends[0]?.aggregateId ?? '') : append.aggregateId;
+
+const eventsOf = (append: AppendBody | TransactionBody): number =>
+  'appends' in append ? append.appends.reduce((sum, { events }) => sum + events.length, 0) : append.events.length;
+
+/** @throws StatefoldError CROSS_PARTITION */
+function requireOnePartition({ appends }: TransactionBody, partitions: number): void {
+  const [first, ...others] = appends.map(({ aggregateId }) => ({
+    aggregateId,
+    partition: partitionOf(aggregateId, partitions),
+  }));
+  const other = others.find(({ partition }) => partition !== first?.partition);
+  if (first === undefined || other === undefined) return;
+  throw new StatefoldError(
+    'CROSS_PARTITION',
+    `The events of this tenant are spread over ${partitions} partitions, and '${first.aggregateId}' and '${other.aggregateId}' lie in different ones; ` +
+      'a transaction is of one partition. Nothing was stored: append to them one after the other, or use a tenant of one partition.',
+    { details: { aggregateIds: [first.aggregateId, other.aggregateId] } },
+  );
+}
+
 /** Of a turn: what an append costs that goes to another process, as far as its head tells. */
 function costOf(request: IncomingMessage): number {
   const length = declaredLength(request);
@@ -234,7 +297,7 @@ function costOf(request: IncomingMessage): number {
 
 /** The header of a 201 that tells where in the feed its last event is. */
 const POSITION = 'Statefold-Position';
-const positionHeader = ({ position }: AppendResult): readonly string[] | undefined =>
+const positionHeader = ({ position }: Pick<AppendResult, 'position'>): readonly string[] | undefined =>
   position === undefined ? undefined : [POSITION, String(position)];
 
 const singleHead = (result: AppendResult): string =>
@@ -258,6 +321,26 @@ function withState(head: string, { state, stateStatus }: AppendResult): Buffer |
   return answer;
 }
 
+const withoutState = ({ state, ...stored }: TransactedAppend): TransactedAppend =>
+  state === undefined ? stored : { ...stored, stateStatus: 'unavailable' };
+
+function transactionAnswer({ position, timestamp, appends }: TransactionResult): Buffer {
+  const writer = new JsonWriter()
+    .text('{')
+    .text(position === undefined ? '' : `"position":${position},`)
+    .text(`"timestamp":"${isoTimestamp(timestamp)}","appends":[`);
+  writer.list(appends, ({ aggregateId, aggregateType, startVersion, endVersion, eventIds, state, stateStatus }) => {
+    writer.text(
+      `{"aggregateId":${JSON.stringify(aggregateId)},"aggregateType":"${aggregateType}","startVersion":${startVersion},` +
+        `"endVersion":${endVersion},"eventIds":["${eventIds.join('","')}"]`,
+    );
+    if (stateStatus !== undefined) writer.member('stateStatus', stateStatus);
+    else if (state !== undefined) writer.raw('state', state);
+    writer.text('}');
+  });
+  return writer.text(']}').end();
+}
+
 function idempotencyKey(request: IncomingMessage): string {
   const given = request.headers['idempotency-key'];
   // Node joins a repeated header, which would make a key of its own of the two.
@@ -272,7 +355,7 @@ function idempotencyKey(request: IncomingMessage): string {
 }
 
 /** What was appended since the version that the client expected: the first of it where it is much. */
-async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion }: AppendCommand): Promise<Buffer> {
+async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion }: AppendBody): Promise<Buffer> {
   if (expectedVersion === 'exists' || expectedVersion === 'any') return Buffer.from('[]');
   const after = expectedVersion === 'none' ? 0 : expectedVersion;
   const writer = new JsonWriter().text('[');
@@ -295,7 +378,12 @@ async function eventsSince(tenant: AggregateHome, { aggregateId, expectedVersion
 /** The query of an append. */
 export const APPEND_QUERY = { includeConflicts: flag };
 
-function readIncludeConflicts(query: URLSearchParams): boolean {
+/** A transaction's conflict tells where each aggregate is, and lists no events. */
+function readIncludeConflicts(query: URLSearchParams, form: AppendForm): boolean {
+  if (form === 'transaction') {
+    onlyParameters(query, []);
+    return false;
+  }
   onlyParameters(query, Object.keys(APPEND_QUERY));
   return readQuery(query, APPEND_QUERY).includeConflicts;
 }

@@ -44,3 +44,28 @@ export const AppendBatch = component(
   }),
 );
 export type AppendBatch = z.infer<typeof AppendBatch>;
+
+/** Most aggregates of a transaction. */
+export const MAX_TRANSACTION_AGGREGATES = 100;
+
+export const TransactionAppend = z.strictObject({
+  aggregateId,
+  events: z.array(BatchEvent).min(1),
+  aggregateType: aggregateType.optional(),
+  expectedVersion: expectedVersion.optional(),
+});
+
+export const Transaction = component(
+  'Transaction',
+  z.strictObject({
+    appends: z
+      .array(TransactionAppend)
+      .min(1)
+      .max(MAX_TRANSACTION_AGGREGATES)
+      .describe(
+        'One for each aggregate; no aggregate is named twice. The bound of a batch holds for all their events together.',
+      ),
+    ...context,
+  }),
+);
+export type Transaction = z.infer<typeof Transaction>;

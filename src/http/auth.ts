@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Catalog, KeyEntity } from '../catalog/catalog.js';
 import { hashApiKey } from '../catalog/keys.js';
-import { isSuspended } from '../catalog/suspension.js';
+import { isBeingImported, isSuspended } from '../catalog/suspension.js';
 import type { RequiredScope, Scope } from '../core/scopes.js';
 import { StatefoldError, TenantSuspendedError } from '../core/errors.js';
+import { misuseOf, showsTicket, type Ticket, type Tickets } from './tickets.js';
 
 /** On whose behalf a request is made. */
 export interface Principal {
@@ -18,45 +19,48 @@ export interface Principal {
 type KeyCatalog = Pick<Catalog, 'keyByHash' | 'get' | 'onChange' | 'caughtUp'>;
 
 const LONGEST_KEY = 256;
+const NOTHING = { key: undefined, ticket: undefined } as const;
 
 /**
- * Tells the tenant of a request by its `X-API-Key`. Keys are found by their SHA-256, so that neither the lookup's time nor the
+ * Tells the tenant of a request by its `X-API-Key`, or by a ticket that was made with one. Keys are found by their SHA-256, so that neither the lookup's time nor the
  * catalog tells anything of a key. Nothing is cached: the catalog's own index is in memory, and a revoked key ends at once.
  */
 export class Authenticator {
   readonly #catalog: KeyCatalog;
 
-  /** `now`: the wall clock, by which keys expire. */
+  /** `now`: the wall clock, by which keys and tickets expire. Without `tickets` no ticket is one. */
   constructor(
     catalog: KeyCatalog,
     private readonly now: () => number = Date.now,
+    private readonly tickets?: Pick<Tickets, 'of'>,
   ) {
     this.#catalog = catalog;
   }
 
   /**
-   * @throws StatefoldError UNAUTHENTICATED unless the header is there exactly once and names a key in force, TENANT_SUSPENDED,
-   * FORBIDDEN where the key has not the scope
+   * @throws StatefoldError UNAUTHENTICATED unless the header is there exactly once and names a key in force, or a ticket of such a key
+   * has not expired; TENANT_SUSPENDED; FORBIDDEN where the key has not the scope, or the ticket is for something else
    */
   authenticate(request: IncomingMessage, scope: RequiredScope): Principal {
     const key = this.find(request);
-    if (key === undefined) throw this.#unauthenticated(request);
+    if (key === undefined) throw this.#refusal(request);
     this.permit(key, scope);
     return key;
   }
 
   /** For a key that `find` has found. @throws StatefoldError TENANT_SUSPENDED, FORBIDDEN */
   permit({ tenantId, scopes }: Principal, scope: RequiredScope): void {
-    if (this.isSuspended(tenantId)) throw new TenantSuspendedError();
+    if (this.isSuspended(tenantId)) throw new TenantSuspendedError(isBeingImported(this.#catalog, tenantId));
     if (scope !== 'any' && scopes?.includes(scope) === false) throw forbidden(scope, scopes);
   }
 
-  /** Whose the key is, where it is in force, whatever it may be used for. */
+  /** Whose the key is, where it is in force, whatever it may be used for; or whose ticket, where it is for this request. */
   find(request: IncomingMessage): Principal | undefined {
-    const key = this.#named(request);
-    return key !== undefined && this.#isInForce(key) && this.#catalog.get('tenant', key.tenantId) !== undefined
-      ? key
-      : undefined;
+    const { key, ticket } = this.#shown(request);
+    if (key === undefined || !this.#isInForce(key) || this.#catalog.get('tenant', key.tenantId) === undefined)
+      return undefined;
+    if (ticket !== undefined && (this.#hasExpired(ticket) || misuseOf(ticket, request) !== undefined)) return undefined;
+    return key;
   }
 
   /** As far as this process knows. */
@@ -78,31 +82,55 @@ export class Authenticator {
 
   /** Revoked and expired are for good. */
   #mayBeNew(request: IncomingMessage): boolean {
-    const named = this.#named(request);
-    return isKey(request.headers['x-api-key']) && (named === undefined || this.#isInForce(named));
+    const { key, ticket } = this.#shown(request);
+    if (ticket !== undefined) return key === undefined && !this.#hasExpired(ticket);
+    return isKey(request.headers['x-api-key']) && (key === undefined || this.#isInForce(key));
   }
 
   #isInForce({ revokedAt, expiresAt }: KeyEntity): boolean {
     return revokedAt === undefined && (expiresAt === undefined || this.now() < Date.parse(expiresAt));
   }
 
-  #unauthenticated(request: IncomingMessage): StatefoldError {
+  #hasExpired({ expiresAt }: Ticket): boolean {
+    return this.now() >= expiresAt;
+  }
+
+  #refusal(request: IncomingMessage): StatefoldError {
     const given = request.headers['x-api-key'];
+    const { key, ticket } = this.#shown(request);
+    if (ticket !== undefined) return this.#refusalOf(ticket, key, request);
     if (given === undefined || given === '')
-      return new StatefoldError('UNAUTHENTICATED', 'The header X-API-Key is missing.');
-    const named = this.#named(request);
+      return unauthenticated(
+        showsTicket(request.url ?? '')
+          ? 'The ticket is not valid: make a new one.'
+          : 'The header X-API-Key is missing.',
+      );
     // Only who has the key itself is told.
-    return new StatefoldError(
-      'UNAUTHENTICATED',
-      named?.expiresAt !== undefined && named.revokedAt === undefined && !this.#isInForce(named)
-        ? `The API key expired at ${named.expiresAt}.`
+    return unauthenticated(
+      key?.expiresAt !== undefined && key.revokedAt === undefined && !this.#isInForce(key)
+        ? `The API key expired at ${key.expiresAt}.`
         : 'The API key is not valid.',
     );
   }
 
-  #named(request: IncomingMessage): KeyEntity | undefined {
+  #refusalOf(ticket: Ticket, key: KeyEntity | undefined, request: IncomingMessage): StatefoldError {
+    if (key === undefined || !this.#isInForce(key))
+      return unauthenticated('The API key that the ticket was made with is no longer valid.');
+    if (this.#hasExpired(ticket))
+      return unauthenticated(`The ticket expired at ${new Date(ticket.expiresAt).toISOString()}: make a new one.`);
+    return misuseOf(ticket, request) ?? unauthenticated('The ticket is not valid: make a new one.');
+  }
+
+  /** By the header, or without it by a ticket in the query. */
+  #shown(request: IncomingMessage): { readonly key: KeyEntity | undefined; readonly ticket: Ticket | undefined } {
     const given = request.headers['x-api-key'];
-    return isKey(given) ? this.#catalog.keyByHash(hashApiKey(given)) : undefined;
+    if (given === undefined) {
+      const ticket = this.tickets?.of(request);
+      if (ticket === undefined) return NOTHING;
+      const key = this.#catalog.get('key', ticket.keyId)?.value;
+      return { ticket, key: key?.tenantId === ticket.tenantId ? key : undefined };
+    }
+    return { key: isKey(given) ? this.#catalog.keyByHash(hashApiKey(given)) : undefined, ticket: undefined };
   }
 
   /** Called with the id of each key that is revoked or deleted, on the turn of the change. Who holds on to a key that expires looks at its `expiresAt`. */
@@ -122,6 +150,8 @@ export const keyUntil = (expiresAt: string | undefined, now: number): number =>
 /** Could be a key. Node joins a repeated header with a comma, which no key contains. */
 const isKey = (given: string | string[] | undefined): given is string =>
   typeof given === 'string' && given !== '' && given.length <= LONGEST_KEY && !given.includes(',');
+
+const unauthenticated = (message: string): StatefoldError => new StatefoldError('UNAUTHENTICATED', message);
 
 const forbidden = (scope: Scope, scopes: readonly Scope[]): StatefoldError =>
   new StatefoldError(

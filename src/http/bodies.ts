@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { StatefoldError, type FieldError } from '../core/errors.js';
+import { escapedPart } from '../core/json-pointer.js';
 import { scanJson } from '../core/json-scanner.js';
 import { hasBody, readBody, requireJson } from './body.js';
-import { escapedPart, pointerPart, unknownMember } from './nearest-name.js';
+import { pointerPart, unknownMember } from './nearest-name.js';
 import type { Parameters, Values } from './parameters.js';
 import { memoryOf } from './request-memory.js';
 import { MAX_FORM_BYTES, readUpload, requireFields, type Upload, type UploadLimits } from './upload.js';

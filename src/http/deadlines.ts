@@ -62,6 +62,14 @@ const lateRelease = (): Error =>
     'the log does not answer; it may have been done: look at the fault, and send the request again',
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
+const lateErase = (): Error =>
+  new StatefoldError(
+    'UNAVAILABLE',
+    'the log does not answer; the aggregate may have been erased: send the request again',
+    {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    },
+  );
 const lateRead = (): Error =>
   new StatefoldError('UNAVAILABLE', 'the tenant does not answer now; send the request again', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -69,6 +77,10 @@ const lateRead = (): Error =>
 
 const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
   append: (command) => deadlines.within(of.append(command), lateAppend),
+  transact: (command) => deadlines.within(of.transact(command), lateAppend),
+  // It waits for a log that is away rather than begin again.
+  import: (command) => of.import(command),
+  erase: (aggregateId, reason) => deadlines.within(of.erase(aggregateId, reason), lateErase),
   events: (query) => deadlines.within(of.events(query), lateRead),
   state: (aggregateType, aggregateId) => deadlines.within(of.state(aggregateType, aggregateId), lateRead),
   release: (query) => deadlines.within(of.release(query), lateRelease),
@@ -77,6 +89,7 @@ const home = (of: AggregateHome, deadlines: Deadlines): AggregateHome => ({
 const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
   list: (query) => deadlines.within(of.list(query), lateRead),
   types: () => deadlines.within(of.types(), lateRead),
+  eventTypes: () => deadlines.within(of.eventTypes(), lateRead),
   catchUp: (aggregateType) => of.catchUp(aggregateType),
   keptGenerations: (aggregateType) => of.keptGenerations(aggregateType),
 });
@@ -84,6 +97,8 @@ const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
 const projections = (of: Projections, deadlines: Deadlines): Projections => ({
   states: (query) => deadlines.within(of.states(query), lateRead),
   statesOf: (projectionId, key) => deadlines.within(of.statesOf(projectionId, key), lateRead),
+  // Its reader takes as long as it takes.
+  snapshot: (query) => of.snapshot(query),
   // It waits as long as its client asked.
   includes: (projectionId, place, signal) => of.includes(projectionId, place, signal),
   get reached() {

@@ -1,17 +1,24 @@
 import type { Catalog, TenantEntity } from '../catalog/catalog.js';
+import type { AuditTrail } from '../audit/audit-entry.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import type { Deployments } from '../deployments/deployments.js';
+import type { EventTypes } from '../event-schemas/event-type-service.js';
 import type { Inspections } from '../inspection/inspections.js';
+import type { TenantSql } from '../read-store/tenant-sql.js';
 import type { AggregateHomes, Tenants } from '../tenancy/tenant.js';
 import type { Deliveries } from '../webhooks/deliveries.js';
 import type { Endpoints } from '../webhooks/endpoints.js';
 import type { Admission } from './admission.js';
+import type { AssistantRequest } from './assistants.js';
+import type { ConcurrencyQuota } from './concurrency-quota.js';
 import type { Channels } from './channels.js';
+import type { ConsolePages } from './console/console-pages.js';
 import type { FrontDoor, FrontDoorSettings } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 import type { Peers } from './gateway/peers.js';
+import type { SeenIds } from './import/import-route.js';
 import type { SchemaRegistry } from './schema-registry.js';
 
 /** The settings that the edge itself reads. */
@@ -29,6 +36,7 @@ export type EdgeSettings = FrontDoorSettings &
     | 'answerDeadlineMs'
     | 'bulkIdleMs'
     | 'roles'
+    | 'corsOrigins'
   >;
 
 /** Where the owner's own ClickHouse client connects. */
@@ -59,11 +67,25 @@ export interface EdgeOptions {
   >;
   readonly deliveries: Pick<Deliveries, 'state' | 'progress' | 'attempts' | 'parked' | 'test' | 'replay' | 'resend'>;
   readonly inspections: Inspections;
+  readonly eventTypes: EventTypes;
+  /** Resolves when this process, as the owner of the tenant's partition, knows what the catalog has. @throws NotOwnerError */
+  readonly knows: (tenantId: string, partition: number) => Promise<void>;
   /** Stops the tenant's tasks and drops its topics and rows, as a deletion of the tenant asks for; may be called again. */
   readonly removeTenantData: (tenant: TenantEntity) => Promise<void>;
+  /** For an import, to tell an event that comes twice. */
+  readonly seenIds: () => SeenIds;
   readonly admission: Admission;
+  /** What keys have changed. */
+  readonly audit: AuditTrail;
   /** The admin key, in clear. */
   readonly adminKey: string;
+  /** SQL of tenants: how many statements each may have under way, and where the rows of all events below an offset are waited for. */
+  readonly sql: {
+    readonly tenants: TenantSql;
+    readonly quota: ConcurrencyQuota;
+    /** @throws StatefoldError UNAVAILABLE after `deadlineMs` */
+    readonly flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>;
+  };
   /** Undefined while the read store is away. */
   readonly readStoreAccess: () => ReadStoreAccess | undefined;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
@@ -80,6 +102,10 @@ export interface EdgeOptions {
   /** Polling, SSE and WebSocket; closed with the edge. */
   readonly channels: Channels;
   readonly schemaRegistry: SchemaRegistry;
+  /** Unless given, its paths are as any that are not there. */
+  readonly console?: ConsolePages;
+  /** `/mcp`, where assistants ask: it asks what it needs by this edge, as any client. */
+  readonly assistants?: (asked: AssistantRequest) => Promise<void>;
   /** The port that was taken already; unless given, `listen` takes it. */
   readonly door?: FrontDoor;
 }

@@ -1,6 +1,9 @@
 import type { CatalogChange } from '../catalog/catalog.js';
 import type { RecordBytes } from '../feed/record-bytes.js';
 import type { FollowedFeed } from '../feed/feed.js';
+import type { FeedHub } from '../feed/hub.js';
+import { PrefacedSubscription, type Preface, type PrefacedSubscriber } from '../feed/prefaced-subscription.js';
+import type { Subscriber, Subscription } from '../feed/subscription.js';
 import type { Polled } from '../feed/poll.js';
 import type { Source } from '../feed/tenant-feeds.js';
 
@@ -18,7 +21,7 @@ export interface Followed<T> {
   readonly words: FollowedWords;
   /** What a poll's answer tells besides its items: how far it came, under a name. */
   readonly told?: (polled: Polled) => readonly [name: string, position: number];
-  /** Streams tell now and then how far they are, also past items that the client does not want. */
+  /** Streams tell now and then how far they are, also past items that the client does not want; a poll's answer tells the newest position. */
   readonly tellsPosition?: true;
 }
 
@@ -38,7 +41,7 @@ export interface FollowedWords {
  * Where a stream begins that was asked for what comes after `after`; undefined: for what comes from now on, without anything that was
  * answered before. @throws StatefoldError CURSOR_EXPIRED, which shows only in a read, and is worth an answer in HTTP
  */
-export async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefined): Promise<number> {
+async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefined): Promise<number> {
   if (after === undefined) {
     await feed.caughtUp();
     return (await feed.latest()) + 1;
@@ -47,9 +50,50 @@ export async function firstOf<T>(feed: FollowedFeed<T>, after: number | undefine
   return after + 1;
 }
 
+/** What a stream tells before the feed that it follows. */
+export interface Before<T> {
+  /** @throws StatefoldError where it can't be told here */
+  open(tenantId: string, signal: AbortSignal): Promise<Preface<T>>;
+  /** The bytes of an item of it on each channel. */
+  readonly encode: (item: T) => RecordBytes;
+  /** The word that it is over, and up to which position it holds. */
+  readonly end: (position: number) => RecordBytes;
+}
+
 /** What a channel is asked for. */
 export interface FollowQuery<T> {
   readonly followed: Followed<T>;
   /** The last position that the client has. Undefined: a poll begins at the oldest that is kept, a stream is live only. */
   readonly after: number | undefined;
+  /** Of a stream without `after`: told first. */
+  readonly before?: Before<T> | undefined;
+}
+
+/** Where a stream begins: at a position, or with a preface whose end tells it. */
+export interface Beginning<T> {
+  readonly from: number | undefined;
+  readonly preface: { readonly pages: Preface<T>; readonly left: AbortController } | undefined;
+}
+
+/** @throws StatefoldError as `firstOf`, or where what comes before the feed can't be told here */
+export async function beginningOf<T>(
+  tenantId: string,
+  feed: FollowedFeed<T>,
+  { after, before }: FollowQuery<T>,
+): Promise<Beginning<T>> {
+  if (before === undefined) return { from: await firstOf(feed, after), preface: undefined };
+  const left = new AbortController();
+  return { from: undefined, preface: { pages: await before.open(tenantId, left.signal), left } };
+}
+
+/** A subscription that is not started yet. */
+export function subscribe<T>(
+  hub: FeedHub,
+  tenantId: string,
+  { source, wanted }: Followed<T>,
+  { from, preface }: Beginning<T>,
+  subscriber: Subscriber<T> & PrefacedSubscriber<T>,
+): Subscription {
+  const live = hub.subscribe({ tenantId, source, from, wanted }, subscriber);
+  return preface === undefined ? live : new PrefacedSubscription(live, preface.pages, subscriber, preface.left);
 }

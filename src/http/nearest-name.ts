@@ -1,4 +1,5 @@
 import { distance } from 'fastest-levenshtein';
+import { escapedPart } from '../core/json-pointer.js';
 
 /** Longer ones are no misspelling of ours. */
 const MAX_COMPARED = 64;
@@ -34,6 +35,3 @@ export function pointerPart(name: string): string {
   const shown = name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name;
   return escapedPart(shown);
 }
-
-/** All of a name as a part of a JSON pointer. */
-export const escapedPart = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');

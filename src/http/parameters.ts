@@ -137,6 +137,9 @@ export const described = <T>(parameter: Parameter<T>, description: string, more:
   ...(parameter.all && { all: (given: readonly string[], name: string) => parameter.all?.(given, name) as T }),
 });
 
+/** Read with the key, before the query is. */
+export const TICKET = described(anyText, 'A ticket of POST /auth/tickets, in place of the header X-API-Key.');
+
 /** The query of a URL, without its path. */
 export function queryOf(url: string): URLSearchParams {
   const start = url.indexOf('?');

@@ -79,9 +79,11 @@ export class Polling {
         timers: this.#timers,
         signal: ended.signal,
       });
+      const newest = followed.tellsPosition && (await feed.latest());
       if (response.destroyed) return;
       authenticator.authenticate(request, call.scope);
       response.setHeader('Cache-Control', 'no-store');
+      if (newest !== undefined) response.setHeader('Statefold-Position', String(newest));
       call.answer(200, pageJson(followed.words.items, records, followed.told?.(polled)));
     } finally {
       this.#polls.delete(stop);

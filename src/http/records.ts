@@ -64,6 +64,7 @@ export const projectionRecord = (
       : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
   faultCount: live?.faultCount,
+  erasedSinceBuild: live?.life.erasedSinceBuild === true ? true : undefined,
   faulted,
 });
 
@@ -76,13 +77,22 @@ const compiled = (artefact: ArtefactFields): object => ({
 });
 
 /** Of a tenant of one partition nothing is said of partitions; quotas are those of its own. */
-export const tenantRecord = ({ tenantId, name, createdAt, partitions, suspendedAt, quotas }: TenantEntity): object => ({
+export const tenantRecord = ({
+  tenantId,
+  name,
+  createdAt,
+  partitions,
+  suspendedAt,
+  importing,
+  quotas,
+}: TenantEntity): object => ({
   tenantId,
   name,
   createdAt,
   partitions: partitions > 1 ? partitions : undefined,
   suspended: suspendedAt === undefined ? undefined : true,
   suspendedAt,
+  importingSince: importing?.startedAt,
   quotas,
 });
 

@@ -7,6 +7,7 @@ import { RequestAbortedError } from './body.js';
 import type { Dues } from './dues.js';
 import { knownError, problemOf, refuseUpgrade, statusOf, type Problem } from './problem.js';
 import { ForeignError, type Dialect } from './route.js';
+import { withoutTicket } from './tickets.js';
 
 /** The one place where whatever was thrown becomes an answer: what isn't known is logged, and tells the client nothing of itself. */
 export class Refusals {
@@ -75,7 +76,7 @@ export class Refusals {
 
   #log({ method, url }: IncomingMessage, thrown: unknown, requestId: string, what: string): void {
     if (!(thrown instanceof ForeignError) && knownError(thrown).code === 'INTERNAL')
-      this.#logger.error({ err: thrown, requestId, method, url }, what);
+      this.#logger.error({ err: thrown, requestId, method, url: withoutTicket(url) }, what);
   }
 }
 

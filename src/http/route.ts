@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { z } from 'zod';
 import type { RequiredScope } from '../core/scopes.js';
+import { tracing } from '../core/tracing.js';
 import type { ErrorCode } from '../core/errors.js';
 import { answerJson } from './answer.js';
 import type { Principal } from './auth.js';
@@ -25,7 +26,7 @@ export type ParameterName<P extends string> = P extends `${string}{${infer Name}
 export type ServedBy =
   'any' | 'owner' | 'notifier' | 'appended' | { readonly aggregate: string } | { readonly tenant: string };
 
-/** What a caller shows. `own`: the handler asks for it. Tickets of upgrades belong beside this, as a member of a route. */
+/** What a caller shows. `own`: the handler asks for it. */
 export type Credentials = 'tenant' | 'admin' | 'none' | 'own';
 
 /** A body that isn't described by a schema. */
@@ -52,6 +53,8 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   /** Of a route of the notifier: with this parameter in its query the tenant's owner answers it, who alone knows. */
   readonly ownerWith?: string;
   readonly credentials: Credentials;
+  /** A ticket in the query serves in place of the key: for those who can send no headers. */
+  readonly tickets?: true;
   /** What the key of a tenant must allow; every route of a tenant says it. */
   readonly scope?: RequiredScope;
   /** What it answers as missing may be in the catalog by now, from another process: a read looks again before it says 404. */
@@ -70,8 +73,8 @@ export interface Contract<I extends string, P extends string, Q extends Paramete
   readonly headers?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   readonly body?: Body<T>;
   readonly answers: A;
-  /** Media type of an answer of success that the client may ask for in place of JSON. */
-  readonly orAs?: string;
+  /** Media types of an answer of success that the client may ask for in place of JSON. */
+  readonly orAs?: readonly string[];
   /** Headers of an answer of success, by their JSON Schema. */
   readonly answerHeaders?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Codes besides those that any route of its kind answers; the statuses follow from them. */
@@ -151,6 +154,8 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
   readonly #body: Body<T> | undefined;
   readonly #settings: BodySettings;
   #principal: Principal | undefined;
+  #given: unknown;
+  #held: HeldAnswer | undefined;
 
   constructor(
     route: AskedRoute & { readonly body?: Body<T> },
@@ -185,6 +190,7 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
 
   admit(principal: Principal): void {
     this.#principal = principal;
+    tracing.tracer?.current?.set({ 'statefold.tenant': principal.tenantId });
   }
 
   /** It changes nothing, and may be asked again. */
@@ -193,19 +199,60 @@ export class Call<N extends string = string, Q extends Parameters = Parameters, 
   }
 
   /** The body as the route declares it, read and checked: once. @throws StatefoldError as the body's kind has it */
-  body(): Promise<T> {
+  async body(): Promise<T> {
     if (this.#body === undefined) throw new Error('the route has no body');
-    return this.#body.read(this.request, this.#settings);
+    const given = await this.#body.read(this.request, this.#settings);
+    this.#given = given;
+    return given;
+  }
+
+  /** The body, once it was read. */
+  get given(): unknown {
+    return this.#given;
+  }
+
+  /** From now on an answer is kept until `release`. */
+  hold(): Readonly<HeldAnswer> {
+    return (this.#held ??= { status: undefined, body: undefined, send: undefined });
+  }
+
+  /** What is kept, or was. */
+  get held(): Readonly<HeldAnswer> | undefined {
+    return this.#held;
+  }
+
+  /** Sends what was kept, if anything. */
+  release(): void {
+    const send = this.#held?.send;
+    if (this.#held !== undefined) this.#held.send = undefined;
+    send?.();
   }
 
   answer(status: number, body: object | Buffer): void {
+    this.#send(status, body, () => this.#answer(status, body));
+  }
+
+  #send(status: number, body: object | undefined, send: () => void): void {
+    if (this.#held === undefined) send();
+    else Object.assign(this.#held, { status, body, send });
+  }
+
+  #answer(status: number, body: object | Buffer): void {
     answerJson(this.response, status, this.requestId, Buffer.isBuffer(body) ? body : JSON.stringify(body));
   }
 
   /** Answers without a body. */
   done(status = 204): void {
-    this.response.writeHead(status).end();
+    this.#send(status, undefined, () => this.response.writeHead(status).end());
   }
+}
+
+/** An answer that is ready, and waits. */
+export interface HeldAnswer {
+  /** Undefined: there is none yet. */
+  status: number | undefined;
+  body: object | undefined;
+  send: (() => void) | undefined;
 }
 
 /** A request to go on in another protocol, by the socket that it came on. */

@@ -7,6 +7,7 @@ import type { RequiredScope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Turns } from '../core/turns.js';
 import { requestIdOf } from './answer.js';
+import type { Auditing } from './audited.js';
 import type { Principal } from './auth.js';
 import type { BodySettings } from './bodies.js';
 import { REQUEST_COST } from './dues.js';
@@ -26,6 +27,8 @@ export interface RouterOptions<D> {
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly settings: BodySettings;
   readonly refusals: Refusals;
+  /** Records what changes something; without one nothing is. */
+  readonly auditing?: Auditing;
   /** Asks which process is to serve; without one, this one serves all. */
   readonly guard?: Guard;
   /** `route` is the path of the route as express writes it, never an id; `none` where no route matched, or another process answered. */
@@ -89,26 +92,29 @@ function byPath<D>(routes: readonly RouteOf<D>[]): [path: string, routes: RouteO
 
 function handlerOf<D>(
   route: RouteOf<D>,
-  { dependencies, guard, authenticate, turns, requireAdmin, settings }: RouterOptions<D>,
+  { dependencies, guard, authenticate, turns, requireAdmin, settings, auditing }: RouterOptions<D>,
   onElsewhere: (response: ServerResponse) => void,
 ): RequestHandler {
   if (route.credentials === 'tenant' && route.scope === undefined)
     throw new Error(`${route.method} ${route.path} does not say which scope it asks of a key`);
-  const serve = async (call: Call): Promise<void> => {
+  const audited = route.method === 'GET' ? undefined : auditing;
+  const serve = async (call: Call, parameters: Readonly<Record<string, string>>): Promise<void> => {
     if (route.credentials === 'tenant') {
       call.admit(authenticate(call.request, call.scope));
       const turn = turns?.enter(call.tenantId, REQUEST_COST);
       if (turn !== undefined) await turn;
     } else if (route.credentials === 'admin') requireAdmin(call.request);
-    await route.serve(dependencies, call);
+    if (audited === undefined) await route.serve(dependencies, call);
+    else await audited.serve(route, call, parameters, () => route.serve(dependencies, call));
   };
   return async (request, response) => {
     const parameters = { ...(request.params as Record<string, string>), ...route.parameters };
     const call = new Call(route, request, response, { parameters, requestId: requestIdOfAnswer(response), settings });
     // An append finds its own owner, and asks for the key before that.
     if (route.servedBy === 'appended') return void (await route.serve(dependencies, call));
-    if (guard === undefined) return serve(call);
-    if ((await guard.serve(route, call, parameters, serve)) === 'elsewhere') onElsewhere(response);
+    const serveHere = (one: Call): Promise<void> => serve(one, parameters);
+    if (guard === undefined) return serveHere(call);
+    if ((await guard.serve(route, call, parameters, serveHere)) === 'elsewhere') onElsewhere(response);
   };
 }
 
@@ -119,7 +125,11 @@ function otherMethods<D>(routes: readonly RouteOf<D>[]): RequestHandler {
   );
   return (request, response) => {
     response.setHeader('Allow', allow);
-    if (request.method === 'OPTIONS') return void response.status(204).end();
+    if (request.method === 'OPTIONS') {
+      // A preflight of an origin that is allowed.
+      if (response.hasHeader('Access-Control-Allow-Origin')) response.setHeader('Access-Control-Allow-Methods', allow);
+      return void response.status(204).end();
+    }
     throw new StatefoldError('METHOD_NOT_ALLOWED', `${request.method} is not allowed here: ${allow}.`);
   };
 }
@@ -129,6 +139,7 @@ const requestIdOfAnswer = (response: ServerResponse): string => String(response.
 /** An entry that can be upgraded to, as a request asks for it. */
 export interface FoundUpgrade {
   readonly servedBy: ServedBy;
+  readonly ownerWith: string | undefined;
   readonly scope: RequiredScope;
   /** Takes the socket, or refuses it. Never rejects. */
   take(request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): Promise<void>;
@@ -139,25 +150,35 @@ export function upgradesOf<D>(
   routes: readonly RouteOf<D>[],
   dependencies: D,
 ): (request: IncomingMessage) => FoundUpgrade {
-  const entries = routes
-    .filter((route) => route.upgrade !== undefined)
-    .map((route) => ({
-      route,
-      matches: match<Record<string, string>>(expressPath(route.path), { trailing: false, sensitive: true }),
-    }));
+  const find = finderOf(routes.filter((route) => route.upgrade !== undefined));
   return ({ url = '/' }) => {
-    const path = url.split('?', 1)[0] ?? '';
+    const found = find(url.split('?', 1)[0] ?? '');
+    if (found === undefined) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
+    const { route, parameters } = found;
+    return {
+      servedBy: route.servedBy,
+      ownerWith: route.ownerWith,
+      scope: route.scope ?? 'any',
+      take: async (request, socket, head, requestId) =>
+        route.upgrade?.(dependencies, new Upgrade(route, request, socket, head, parameters, requestId)),
+    };
+  };
+}
+
+/** Finds the entry of a path among these, with the path's parameters. @throws StatefoldError INVALID_REQUEST */
+export function finderOf<R extends { readonly path: string }>(
+  routes: readonly R[],
+): (path: string) => { readonly route: R; readonly parameters: Readonly<Record<string, string>> } | undefined {
+  const entries = routes.map((route) => ({
+    route,
+    matches: match<Record<string, string>>(expressPath(route.path), { trailing: false, sensitive: true }),
+  }));
+  return (path) => {
     for (const { route, matches } of entries) {
       const found = matched(matches, path);
-      if (found === false) continue;
-      return {
-        servedBy: route.servedBy,
-        scope: route.scope ?? 'any',
-        take: async (request, socket, head, requestId) =>
-          route.upgrade?.(dependencies, new Upgrade(route, request, socket, head, found.params, requestId)),
-      };
+      if (found !== false) return { route, parameters: found.params };
     }
-    throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
+    return undefined;
   };
 }
 

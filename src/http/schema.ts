@@ -125,6 +125,8 @@ export const Diagnostic = component(
   }),
 );
 
+export const Source = component('Source', z.strictObject({ path: text, text: z.string() }));
+
 /** Why code was not compiled. */
 export const notCompiled = { compilationError: text.optional(), diagnostics: z.array(Diagnostic).optional() };
 /** Of an artefact's record. */

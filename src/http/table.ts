@@ -5,7 +5,9 @@ import type { Answers, Media } from './route.js';
 import { ADMIN } from './routes/admin.js';
 import { AGGREGATE_TYPES } from './routes/aggregate-types.js';
 import { AGGREGATES } from './routes/aggregates.js';
+import { AUDIT } from './routes/audit.js';
 import type { Room, Route } from './routes/dependencies.js';
+import { EVENT_TYPES } from './routes/event-types.js';
 import { EVENTS } from './routes/events.js';
 import { FEED } from './routes/feed.js';
 import { FAULTS } from './routes/faults.js';
@@ -15,7 +17,10 @@ import { PROJECTIONS } from './routes/projections.js';
 import { REDUCERS } from './routes/reducers.js';
 import { REVISIONS } from './routes/revisions.js';
 import { SCHEMA_REGISTRY } from './routes/schema-registry.js';
+import { SQL } from './routes/sql.js';
+import { STATE_TYPES } from './routes/state-types.js';
 import { SYSTEM } from './routes/system.js';
+import { TICKETS } from './routes/tickets.js';
 import { UPLOAD_CHECKS } from './routes/upload-checks.js';
 import { USAGE } from './routes/usage.js';
 import { WEBHOOK_ENDPOINTS } from './routes/webhook-endpoints.js';
@@ -24,6 +29,7 @@ import { WEBHOOKS } from './routes/webhooks.js';
 /** The interface of the service, entry by entry: a route is here, or it is not. The order is that of the OpenAPI document. */
 export const ENTRIES = [
   ...EVENTS,
+  ...EVENT_TYPES,
   ...AGGREGATES,
   ...AGGREGATE_TYPES,
   ...FAULTS,
@@ -34,11 +40,15 @@ export const ENTRIES = [
   ...INSPECTIONS,
   ...NOTIFICATIONS,
   ...FEED,
+  ...TICKETS,
   ...WEBHOOKS,
   ...WEBHOOK_ENDPOINTS,
+  ...SQL,
+  ...STATE_TYPES,
   ...SYSTEM,
   ...ADMIN,
   ...USAGE,
+  ...AUDIT,
 ];
 
 /** Ours, and those of others that we speak. */

@@ -1,5 +1,6 @@
 import type { Catalog } from '../catalog/catalog.js';
 import type { CodeHost, CompileResult, Unit } from '../code-host/code-host.js';
+import { gone } from '../core/append-rules.js';
 import { StatefoldError } from '../core/errors.js';
 import { revisionUnit } from '../core/ids.js';
 import type { SourceFile } from '../deployments/source-file.js';
@@ -106,6 +107,7 @@ export class InspectionService implements Inspections {
         ? source.bound(aggregateType)
         : boundClass(this.#options.catalog, tenantId, aggregateType, reducerId, className);
     if (unit === undefined) throw noReducer(aggregateType);
+    if (source.isErased(query.aggregateId)) throw gone(query.aggregateId);
     const head = source.head(query.aggregateId);
     if (head?.type !== aggregateType)
       throw new StatefoldError('NOT_FOUND', `there is no aggregate '${query.aggregateId}'`);

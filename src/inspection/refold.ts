@@ -1,6 +1,6 @@
 import type { FoldItem, FoldOutcome, HostEvent, State, Unit } from '../code-host/code-host.js';
 import { StatefoldError } from '../core/errors.js';
-import type { Fault, StoredCommit, StoredEvent } from '../core/event.js';
+import type { Fault, AggregateCommit, StoredEvent } from '../core/event.js';
 import { eventsOf } from '../core/event.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import { NO_MARKS, type ReducerMarks } from '../store/fault-tables.js';
@@ -19,10 +19,10 @@ const NOTHING: FoldOutcome = { states: [] };
 
 /** Events of an aggregate in order, a page at a time. */
 class EventCursor {
-  readonly #chunks: AsyncGenerator<readonly StoredCommit[]>;
+  readonly #chunks: AsyncGenerator<readonly AggregateCommit[]>;
   readonly #toVersion: number;
   readonly #skipped: readonly number[];
-  #commits: StoredCommit[] = [];
+  #commits: AggregateCommit[] = [];
   #events: Iterator<StoredEvent> | undefined;
   #next: StoredEvent | undefined;
 

@@ -1,4 +1,4 @@
-import { nextTurn } from '../core/slices.js';
+import { background } from '../core/background.js';
 
 /**
  * Work over more rows than others can wait for: a slice at a time, each from a cursor. The cursor is saved with what its slice
@@ -53,7 +53,7 @@ export class SliceMeter {
   }
 }
 
-/** Between slices the event loop turns once, and what was set is written when it is much. */
+/** Between slices others have their turn, and what was set is written when it is much. */
 export class StorePace implements Pace {
   readonly #room: () => Promise<void>;
   readonly #mustGoOn: () => void;
@@ -65,7 +65,7 @@ export class StorePace implements Pace {
   }
 
   async next(): Promise<void> {
-    await nextTurn();
+    await background.turn();
     await this.#room();
     this.#mustGoOn();
   }

@@ -8,9 +8,24 @@ export const changesTopic = (storedAs: string): string => `statefold.${storedAs}
 export const orderTopic = (storedAs: string): string => `statefold.${storedAs}.order`;
 export const snapshotsTopic = (storedAs: string): string => `statefold.${storedAs}.snapshots`;
 
+const EVENTS = '.events';
+/** Of a tenant's events, partition by partition; made when an aggregate of a transaction is erased, or something of the events is gone. */
+export const redactionsTopic = (storedAs: string): string => `statefold.${storedAs}.redactions`;
+/** What erasures drop records of. */
+export const isErasable = (topic: string): boolean => topic.endsWith(EVENTS) || topic.endsWith('.redactions');
+export const redactionsRef = ({ topic, partition }: PartitionRef): PartitionRef => ({
+  topic: `${topic.slice(0, -EVENTS.length)}.redactions`,
+  partition,
+});
+export const redactionsTopicSpec = (events: PartitionRef, partitions: number): TopicSpec => ({
+  topic: redactionsRef(events).topic,
+  partitions,
+  cleanup: { policy: 'tombstones' },
+});
+
 /** Whatever topics a tenant may have. */
 export const allTopics = (storedAs: string): string[] =>
-  [eventsTopic, changesTopic, orderTopic, snapshotsTopic].map((topic) => topic(storedAs));
+  [eventsTopic, changesTopic, orderTopic, snapshotsTopic, redactionsTopic].map((topic) => topic(storedAs));
 
 /** Made when a tenant has enough in its log for a snapshot. */
 export const snapshotsTopicSpec = (storedAs: string, partitions = 1): TopicSpec => ({

@@ -135,6 +135,7 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
       codec,
       kind: CHANGES,
       tailBytes,
+      tails: options.budget?.process.caches.tails,
       start: from.position,
       first: (trimmed?.last ?? -1) + 1,
       voids: tables.voids('changes'),
@@ -173,8 +174,9 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#partition.repeatClaim();
   }
 
-  close(): Promise<void> {
-    return this.#partition.close();
+  async close(): Promise<void> {
+    await this.#partition.close();
+    this.all.close();
   }
 
   /** Writes the changes in one produce; `acked` when they are acknowledged and folded. Rejects nothing: a stopped writer is silent. */
@@ -325,6 +327,11 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
     return this.#recorded.last;
   }
 
+  /** Inputs from `from` up to `end`, exclusive, that were not passed and have accepted changes; ascending. */
+  recordedBetween(from: number, end: number): readonly number[] {
+    return this.#recorded.between(from, end);
+  }
+
   /** The accepted changes of an input that was not passed, in no order. */
   recordedOf(inputOffset: number): Iterable<Change> {
     return this.#recorded.of(inputOffset);
@@ -333,6 +340,15 @@ export class ChangesWriter implements PartitionHandler<ChangesBody>, PartitionOb
   /** Of an input whose changes come in parts, some of which are accepted, and which was not passed: whether all are. Else undefined. */
   parts(inputOffset: number): { readonly whole: boolean } | undefined {
     return this.#recorded.parts(inputOffset);
+  }
+
+  /** As `recordedOf`, with the name of each, by which `recordedNamed` finds it. */
+  recordedNames(inputOffset: number): Iterable<readonly [name: string, change: Change]> {
+    return this.#recorded.named(inputOffset);
+  }
+
+  recordedNamed(inputOffset: number, name: string): Change | undefined {
+    return this.#recorded.get(inputOffset, name);
   }
 
   /** One that was read, of which retention took some that came behind it: in its order among those, which have no other sequence. */

@@ -1,5 +1,5 @@
 import type { ProjectChange, Runner } from '../code-host/code-host.js';
-import type { StoredCommit } from '../core/event.js';
+import { firstEventId, type StoredCommit } from '../core/event.js';
 import type { Input } from '../feed/inputs.js';
 import type { RevisionUnit } from './projection-unit.js';
 
@@ -60,7 +60,7 @@ export class Foresight {
     return (
       input?.kind === 'commit' &&
       input.commit.offset === commit.offset &&
-      input.commit.events[0]?.eventId === commit.events[0]?.eventId
+      firstEventId(input.commit) === firstEventId(commit)
     );
   }
 }

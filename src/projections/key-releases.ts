@@ -171,9 +171,21 @@ class Run implements FoldedKeys<RevisionUnit> {
   /** From the event on, or from the one after it. */
   async #fold(eventId: string, past: boolean): Promise<void> {
     this.#after = eventId;
-    const from = this.#row.fault.place ?? 0;
-    for await (const commits of commitsBetween(this.#options.inputs, from, this.#offset, FOLD_READ_BYTES))
+    const { place: from = 0 } = this.#row.fault;
+    let looked = false;
+    for await (const read of commitsBetween(this.#options.inputs, from, this.#offset, FOLD_READ_BYTES)) {
+      let commits = read;
+      if (!looked && eventId === this.#row.fault.eventId && this.#row.fault.place !== undefined && read.length > 0) {
+        looked = true;
+        const at = read.find(({ offset }) => offset === from);
+        // It was erased: the key goes on behind it.
+        if (at === undefined || new ProjectionBatch([at]).only(eventId) === undefined) {
+          commits = read.filter(({ offset }) => offset > from);
+          this.#after = undefined;
+        }
+      }
       for (const batch of ProjectionBatch.of(commits, EVENTS_PER_BATCH)) if (await this.#project(batch, past)) return;
+    }
   }
 
   /** True when the key has stopped again. */

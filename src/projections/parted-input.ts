@@ -3,9 +3,10 @@ import type { Change } from '../core/change.js';
 import { eventsOf, type StoredCommit } from '../core/event.js';
 import type { ChangeValue } from '../core/records.js';
 import { inSlices, nextTurn } from '../core/slices.js';
-import type { PartitionTables } from '../store/partition-tables.js';
+import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { ChangesWriter } from './changes-writer.js';
 import { ProjectionBatch, valuesOf, type FoldedKeys } from './projection-fold.js';
+import { inSequence } from './recorded-order.js';
 import {
   beforeHalt,
   compareUnits,
@@ -80,7 +81,7 @@ export class PartedInput {
     const through = trimmed ? await this.#storedThrough(isClosed) : Infinity;
     if (isClosed()) return NOTHING;
     const there = recorded.filter(({ sequence }) => sequence <= through);
-    await this.#store(there, through, isClosed);
+    await this.#store(through, isClosed);
     const whole = changes.parts(offset)?.whole === true;
     if (isClosed() || (whole && !trimmed)) return NOTHING;
     const values = await this.#behind(there);
@@ -175,11 +176,15 @@ export class PartedInput {
     let seen = 0;
     for (const change of this.#options.changes.recordedOf(this.#commit.offset)) {
       yield change;
-      if (++seen % ROWS_PER_TURN !== 0) continue;
-      await nextTurn();
-      await this.#options.tables.section.room();
-      if (isClosed()) return;
+      if (++seen % ROWS_PER_TURN === 0 && !(await this.#turned(isClosed))) return;
     }
+  }
+
+  /** Others have had their turn, and the disk has taken what was set; false: it is closed. */
+  async #turned(isClosed: () => boolean): Promise<boolean> {
+    await nextTurn();
+    await this.#options.tables.section.room();
+    return !isClosed();
   }
 
   async #recorded(isClosed: () => boolean): Promise<Told[]> {
@@ -194,26 +199,39 @@ export class PartedInput {
    * from the first one on: where one was missing already, nothing was put there before all were told.
    */
   async #storedThrough(isClosed: () => boolean): Promise<number> {
-    const own = new Set(Array.from(eventsOf(this.#commit), ({ eventId }) => eventId));
+    const own = this.#eventIds();
     let through = -1;
     for await (const change of this.#each(isClosed)) {
-      const unit = unitOf(this.#live, change);
-      const row = unit && this.#options.tables.keyState(unit.projectionId, unit.revision, change.key, unit.classIndex);
+      const row = this.#rowOf(change);
       if (row !== undefined && own.has(row.origin.eventId)) through = Math.max(through, row.sequence);
     }
     return through;
   }
 
   /**
-   * Of each key the last one. Not by what the row says: of an input before, which was folded past what retention took, it has a
-   * later sequence.
+   * A row of this input that is newer was put there before a restart. That of an input before is replaced whatever its sequence: one
+   * that was folded past what retention took has a later one.
    */
-  async #store(there: readonly Told[], through: number, isClosed: () => boolean): Promise<void> {
-    const last = new Map<string, number>();
-    for (const change of there) last.set(nameOf(change), Math.max(change.sequence, last.get(nameOf(change)) ?? -1));
-    for await (const change of this.#each(isClosed))
-      if (change.sequence <= through && last.get(nameOf(change)) === change.sequence)
-        storeChange(this.#options.tables, this.#live, change);
+  async #store(through: number, isClosed: () => boolean): Promise<void> {
+    const { changes, tables } = this.#options;
+    const own = this.#eventIds();
+    const turned = (): Promise<boolean> => this.#turned(isClosed);
+    for await (const change of inSequence(changes, this.#commit.offset, ROWS_PER_TURN, turned)) {
+      if (change.sequence > through) break;
+      const row = this.#rowOf(change);
+      if (row === undefined || !own.has(row.origin.eventId) || row.sequence < change.sequence)
+        storeChange(tables, this.#live, change);
+    }
+  }
+
+  #eventIds(): ReadonlySet<string> {
+    return new Set(Array.from(eventsOf(this.#commit), ({ eventId }) => eventId));
+  }
+
+  /** What the store has under the key of the change. */
+  #rowOf(change: Change): KeyState | undefined {
+    const unit = unitOf(this.#live, change);
+    return unit && this.#options.tables.keyState(unit.projectionId, unit.revision, change.key, unit.classIndex);
   }
 }
 

@@ -17,7 +17,8 @@ import { nextTurn, timedSlice } from '../core/slices.js';
 import { takeEvents } from '../core/event.js';
 import type { BuildProgress, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
-import { READ_BYTES } from '../core/reads.js';
+import { background } from '../core/background.js';
+import { FOLD_READ_BYTES, SHORT_FOLD_READ_BYTES } from '../core/reads.js';
 import type { ProjectionLife } from './projections.js';
 
 /** A compiled revision that is to become the live one. */
@@ -45,6 +46,8 @@ export interface ProjectionBuildsOptions {
 }
 
 const MOST_EVENTS_PER_BATCH = 1000;
+/** While clients are about. */
+const EVENTS_PER_SHORT_BATCH = 128;
 /** A build this close to the live position is swapped in; the rest is folded while the live projections wait. */
 const NEAR = 1000;
 const STORED_MS = 50;
@@ -119,6 +122,7 @@ export class ProjectionBuilds {
         proposed: false,
         cause,
         seedFrom: live.revision,
+        ...(live.erased && { erased: live.erased }),
       });
     const adopted =
       cause === 'rebuild' ? undefined : tables.kept.adopt(projectionId, { revision, artefactId, classNames }, end);
@@ -152,7 +156,13 @@ export class ProjectionBuilds {
       cause: under.cause,
       final: under.proposed || one?.swapping === true,
     };
-    return { live, building, kept: tables.kept.of(projectionId), past: live?.past ?? [] };
+    return {
+      live,
+      building,
+      kept: tables.kept.of(projectionId),
+      past: live?.past ?? [],
+      erasedSinceBuild: live?.erased === true,
+    };
   }
 
   progress(projectionId: string): Progress | undefined {
@@ -208,6 +218,14 @@ export class ProjectionBuilds {
         throw error;
       }
     }
+  }
+
+  /** An aggregate was erased: what was folded before may have its events. */
+  markErased(): void {
+    this.#options.tables.markErased();
+    for (const one of this.#builds.values())
+      if (one.progress.position > 0 || one.progress.seeded !== undefined)
+        this.#set(one, { ...one.progress, erased: true });
   }
 
   close(): void {
@@ -301,10 +319,13 @@ export class ProjectionBuilds {
     const { inputs: feed, code, tables } = this.#options;
     const { projectionId } = one;
     if (one.progress.seedFrom !== undefined) return this.#seed(one, one.progress.seedFrom, end);
-    const { items: inputs, end: next } = await feed.read(one.progress.position, { bytes: READ_BYTES });
+    const { items: inputs, end: next } = await feed.read(one.progress.position, {
+      bytes: background.givesWay ? SHORT_FOLD_READ_BYTES : FOLD_READ_BYTES,
+    });
     const commits = commitsWithin(inputs, one.progress.position, end);
     const units = unitsOf(projectionId, one.progress);
-    const count = takeEvents(commits, one.batchSize.events(units.length));
+    const most = background.givesWay ? EVENTS_PER_SHORT_BATCH : MOST_EVENTS_PER_BATCH;
+    const count = takeEvents(commits, Math.min(most, one.batchSize.events(units.length)));
     const position = count < commits.length ? (commits[count]?.offset ?? end) : Math.min(end, next);
     const batch = new ProjectionBatch(commits.slice(0, count));
     await code.load(one.progress.artefactId);

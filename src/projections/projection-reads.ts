@@ -5,12 +5,15 @@ import type { KeyState, PartitionTables } from '../store/partition-tables.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import type { ProjectionCursor } from './projection-cursor.js';
+import { ProjectionSnapshots, type ProjectionSnapshotsOptions, type SnapshotBounds } from './projection-snapshot.js';
 import type {
   ProjectionLife,
   Projections,
+  ProjectionSnapshot,
   ProjectionState,
   ProjectionStatesPage,
   ProjectionStatesQuery,
+  SnapshotQuery,
 } from './projections.js';
 
 /** The projections that answers rest on. */
@@ -24,6 +27,8 @@ export interface ProjectionReadsOptions {
   readonly builds: ProjectionBuilds;
   readonly projections: ServedProjections;
   readonly cursor: Pick<ProjectionCursor, 'stored' | 'onStored'>;
+  readonly changes: ProjectionSnapshotsOptions['changes'];
+  readonly snapshots?: SnapshotBounds | undefined;
 }
 
 /** What is around a state in an answer, about. */
@@ -34,8 +39,23 @@ export class ProjectionReads implements Projections {
   readonly #options: ProjectionReadsOptions;
   readonly #listeners = new Set<() => void>();
 
+  readonly #snapshots: ProjectionSnapshots;
+
   constructor(options: ProjectionReadsOptions) {
     this.#options = options;
+    const { tables, changes, cursor, projections, snapshots } = options;
+    this.#snapshots = new ProjectionSnapshots({
+      tables,
+      changes,
+      cursor,
+      onLive: (listener) => this.onLive(listener),
+      mustServe: () => projections.mustServe(),
+      ...(snapshots && { bounds: snapshots }),
+    });
+  }
+
+  snapshot(query: SnapshotQuery): ProjectionSnapshot {
+    return this.#snapshots.of(query);
   }
 
   onLive(listener: () => void): () => void {

@@ -302,7 +302,8 @@ export function goLive(
 ): void {
   const { projectionId, revision, artefactId, classNames, cause } = swap;
   const past: readonly LivePast[] = [...(before?.past ?? []), { revision, artefactId, changed }].slice(-PAST);
-  tables.setLiveProjection(projectionId, { revision, artefactId, classNames, past });
+  const erased = holdsErased(tables, swap);
+  tables.setLiveProjection(projectionId, { revision, artefactId, classNames, past, ...(erased && { erased }) });
   tables.setSwap(projectionId, undefined);
   if (before === undefined) return;
   const kept = {
@@ -317,4 +318,10 @@ export function goLive(
       : tables.kept.keep(projectionId, kept, most);
   for (const one of gone) tables.dropRevision(projectionId, one.revision);
   tables.kept.forgetBelow(projectionId, revision);
+}
+
+/** The states of the revision may have events of aggregates that were erased. Who did not build it does not know, and says so. */
+function holdsErased(tables: PartitionTables, { projectionId, revision }: ProjectionSwapValue): boolean {
+  const build = tables.builds().find(([id, one]) => id === projectionId && one.revision === revision)?.[1];
+  return build === undefined ? tables.hasErasures : build.erased === true;
 }

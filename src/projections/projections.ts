@@ -1,4 +1,4 @@
-import type { SwapCause } from '../core/change.js';
+import type { Change, SwapCause } from '../core/change.js';
 import type { Fault } from '../core/event.js';
 import type { Progress } from '../core/progress.js';
 
@@ -8,6 +8,13 @@ export interface Projections {
   states(query: ProjectionStatesQuery): Promise<ProjectionStatesPage>;
   /** The states of one key, one for each class that has any. */
   statesOf(projectionId: string, key: string): Promise<readonly ProjectionState[]>;
+  /**
+   * The states as they are now, as changes in pages, ascending by sequence, and at last the sequence up to which they hold. Reading it goes
+   * on for as long as its reader takes.
+   * @throws StatefoldError while it is read: UNAVAILABLE when another process serves the tenant, CURSOR_EXPIRED where reading took longer
+   * than changes are kept
+   */
+  snapshot(query: SnapshotQuery): ProjectionSnapshot;
   /** Resolves with true when the projection is live and has all that it ever will of the inputs through the place, with false when the signal aborts before. */
   includes(projectionId: string, place: number, signal: AbortSignal): Promise<boolean>;
   /** The first place that the projections have not all of yet. */
@@ -31,7 +38,20 @@ export interface ProjectionLife {
   readonly kept: readonly { readonly revision: number; readonly artefactId: string }[];
   /** Those that were live, the last of them now, oldest first; `changed`: the keys that were other than before. */
   readonly past: readonly { readonly revision: number; readonly artefactId: string; readonly changed: number }[];
+  /** An aggregate was erased whose events may be in the states that are live. */
+  readonly erasedSinceBuild: boolean;
 }
+
+export interface SnapshotQuery {
+  readonly projectionId: string;
+  /** Of these state keys alone. */
+  readonly keys: ReadonlySet<string> | undefined;
+  /** Nobody wants it any more. */
+  readonly signal: AbortSignal;
+}
+
+/** A key that changes meanwhile may come again, later. Several may share a sequence: those whose changes are kept no longer. */
+export type ProjectionSnapshot = AsyncGenerator<readonly Change[], number, void>;
 
 export interface ProjectionStatesQuery {
   readonly projectionId: string;

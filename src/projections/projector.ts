@@ -8,7 +8,7 @@ import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
 import type { ChangesWriter } from './changes-writer.js';
-import { commitsOf, type InputFeed } from '../feed/inputs.js';
+import { commitsOf, inputOffset, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
 import { inSlices, nextTurn } from '../core/slices.js';
@@ -27,6 +27,7 @@ import {
   pendingState,
   sameState,
   storeChange,
+  storeNewer,
   stateName,
   unitsOf,
   type NamedState,
@@ -38,6 +39,7 @@ import { FOLD_READ_BYTES } from '../core/reads.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
 import type { ProjectionReads } from './projection-reads.js';
+import { withRecorded } from './recorded-inputs.js';
 import type { PartitionTables } from '../store/partition-tables.js';
 
 export interface ProjectorOptions {
@@ -188,12 +190,21 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     if (this.#steps.closed) return false;
     if (this.#units.length === 0 && this.#pass()) return true;
     const { cursor } = this.#options;
-    const { items: inputs, end: next } = await this.#options.inputs.read(cursor.folded, { bytes: FOLD_READ_BYTES });
-    if (next === cursor.folded || this.#steps.closed) return false;
+    const from = cursor.folded;
+    const { items, end: next } = await this.#options.inputs.read(from, { bytes: FOLD_READ_BYTES });
+    if (next === from || this.#steps.closed) return false;
+    const inputs = withRecorded(items, from, next, this.#options.changes);
     const foreseen = this.#foresight.pending ? await this.#foresight.claim(inputs, this.#fed()) : undefined;
     if (this.#steps.closed) return false;
-    const control = inputs.findIndex((input) => input.kind === 'control');
+    const control = inputs.findIndex((input) => input.kind === 'control' || input.kind === 'erased');
     const first = inputs[0];
+    if (first?.kind === 'erased') {
+      // What it was told of before is in the store: its states have it, and what comes has not.
+      await this.#allAcked();
+      this.#options.builds.markErased();
+      this.#passControl(first.offset);
+      return true;
+    }
     if (control === 0 && first?.kind === 'control') {
       await this.#allAcked();
       if (first.control.kind === 'ProjectionSwap') await this.#swap(first.control.value, first.offset);
@@ -205,7 +216,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     }
     let commits = commitsOf(control < 0 ? inputs : inputs.slice(0, control));
     const stop = inputs[control];
-    let end = stop?.kind === 'control' ? stop.offset : next;
+    let end = stop === undefined ? next : inputOffset(stop);
     if (end <= cursor.folded) throw new InvariantError(`what is to be folded from ${cursor.folded} on ends at ${end}`);
     const parted = this.#firstParted(commits);
     if (parted === 0) {
@@ -523,6 +534,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       mustGoOn: () => this.#mustGoOn(),
     };
     const changed = await new TellingSwap(plan, (values) => this.#writeSwap(values)).run();
+    this.#storeTold(projectionId, offset);
     const kept =
       before !== undefined && code.isHalted(revisionUnit(projectionId, before.revision))
         ? 0
@@ -534,6 +546,14 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
     this.#options.reads.livesChanged();
     builds.forget(projectionId, revision);
     if (before !== undefined) this.#options.code.runner.forget(revisionUnit(projectionId, before.revision));
+  }
+
+  /** Of a swap that was told before something was erased, other keys are told now than then: what was told holds, for each key. */
+  #storeTold(projectionId: string, offset: number): void {
+    const { tables, changes } = this.#options;
+    if (!tables.hasErasures) return;
+    const told = [...changes.recordedOf(offset)].filter((change) => change.projectionId === projectionId);
+    for (const change of told.sort((a, b) => a.sequence - b.sequence)) storeNewer(tables, this.#units, change);
   }
 
   async #writeSwap(values: readonly ChangeValue[]): Promise<void> {

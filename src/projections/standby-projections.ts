@@ -10,6 +10,8 @@ import { inputOffset, type Input, type InputFeed } from '../feed/inputs.js';
 import { heldRow } from './key-releases.js';
 import type { ProjectionBuilds } from './projection-builds.js';
 import { FollowingSwap, goLive } from './projection-swap.js';
+import { withRecorded } from './recorded-inputs.js';
+import { inSequence } from './recorded-order.js';
 import { storeChange, storeNewer, unitsOf, type RevisionUnit } from './projection-unit.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { nextTurn } from '../core/slices.js';
@@ -76,11 +78,11 @@ export class StandbyProjections implements SteppedWork {
   }
 
   async step(): Promise<boolean> {
-    const { inputs, changes, cursor } = this.#options;
+    const { inputs, changes, cursor, builds } = this.#options;
     const from = cursor.stored;
     if (from >= this.#recordedTo()) return false;
     const { items, end: next } = await inputs.read(from, { bytes: FOLD_READ_BYTES });
-    for (const input of items) {
+    for (const input of withRecorded(items, from, next, changes)) {
       if (this.#steps.closed) return false;
       const offset = inputOffset(input);
       if (!this.#isRecorded(input)) {
@@ -89,7 +91,8 @@ export class StandbyProjections implements SteppedWork {
       }
       if (input.kind === 'commit') {
         if (!(await this.#commit(offset))) return false;
-      } else if (input.kind === 'control') {
+      } else if (input.kind === 'erased') builds.markErased();
+      else if (input.kind === 'control') {
         if (input.control.kind === 'ProjectionDrop') this.#drop(input.control.value.projectionId);
         else if (input.control.kind === 'ProjectionRelease') this.#release(input.control.value, offset);
         else await this.#swap(input.control.value, offset);
@@ -103,23 +106,21 @@ export class StandbyProjections implements SteppedWork {
     return cursor.stored > from;
   }
 
-  /** Of an input whose changes come in parts there may be many: of each key the last one counts, in whatever order they are read. False: closed in the middle of it. */
+  /** Of an input whose changes come in parts there may be many, of which some are in the store already. False: closed in the middle of it. */
   async #commit(offset: number): Promise<boolean> {
     const { tables, changes } = this.#options;
     if (changes.parts(offset) === undefined) {
       for (const change of inOrder(changes.recordedOf(offset))) storeChange(tables, this.#units, change);
       return true;
     }
-    const { rows: most } = this.#options.slice ?? SLICE;
-    let rows = 0;
-    for (const change of changes.recordedOf(offset)) {
-      storeNewer(tables, this.#units, change);
-      if (++rows % most !== 0) continue;
+    const { rows } = this.#options.slice ?? SLICE;
+    const turned = async (): Promise<boolean> => {
       await nextTurn();
       await tables.section.room();
-      if (this.#steps.closed) return false;
-    }
-    return true;
+      return !this.#steps.closed;
+    };
+    for await (const change of inSequence(changes, offset, rows, turned)) storeNewer(tables, this.#units, change);
+    return !this.#steps.closed;
   }
 
   /** Without a projection no input has a change. */

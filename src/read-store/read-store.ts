@@ -15,6 +15,8 @@ export interface ReadStore {
   query(sql: string, format: string): Promise<NodeJS.ReadableStream>;
   /** Drops the states and notifications of a projection; resolves when no query sees them. */
   dropProjection(tenantId: string, projectionId: string): Promise<void>;
+  /** Takes the events and the states of aggregates that were erased out; resolves when no query sees them, and the parts that held them are written anew. */
+  eraseAggregates(tenantId: string, aggregateIds: readonly string[]): Promise<void>;
   /** Drops all rows and watermarks, of one tenant or of all. */
   reset(tenantId?: string): Promise<void>;
   ping(): Promise<boolean>;

@@ -1,5 +1,5 @@
 import type { Change } from '../core/change.js';
-import type { StoredCommit } from '../core/event.js';
+import { partsOf, type AggregateCommit, type StoredCommit } from '../core/event.js';
 import { overSlices } from '../core/slices.js';
 import {
   bytesOfRow,
@@ -47,27 +47,31 @@ export class Rows {
 
   addCommits(tenant: string, commits: readonly StoredCommit[]): Promise<void> {
     return overSlices('read_store', commits, (commit) => {
-      let version = commit.baseVersion;
-      for (const event of commit.events) {
-        const metadata = event.metadata ?? commit.metadata ?? null;
-        const row: EventRow = {
-          tenant,
-          aggregate_type: commit.aggregateType,
-          aggregate_id: commit.aggregateId,
-          version: ++version,
-          event_id: event.eventId,
-          event_type: event.eventType,
-          timestamp: commit.timestamp,
-          correlation_id: event.correlationId ?? commit.correlationId ?? '',
-          causation_id: event.causationId ?? commit.causationId ?? '',
-          data: event.data,
-          metadata,
-          log_offset: commit.offset,
-        };
-        this.#events.push(row);
-        this.#bytes += bytesOfRow(row);
-      }
+      for (const part of partsOf(commit)) this.#addEvents(tenant, part);
     });
+  }
+
+  #addEvents(tenant: string, commit: AggregateCommit): void {
+    let version = commit.baseVersion;
+    for (const event of commit.events) {
+      const metadata = event.metadata ?? commit.metadata ?? null;
+      const row: EventRow = {
+        tenant,
+        aggregate_type: commit.aggregateType,
+        aggregate_id: commit.aggregateId,
+        version: ++version,
+        event_id: event.eventId,
+        event_type: event.eventType,
+        timestamp: commit.timestamp,
+        correlation_id: event.correlationId ?? commit.correlationId ?? '',
+        causation_id: event.causationId ?? commit.causationId ?? '',
+        data: event.data,
+        metadata,
+        log_offset: commit.offset,
+      };
+      this.#events.push(row);
+      this.#bytes += bytesOfRow(row);
+    }
   }
 
   addStates(tenant: string, states: Awaited<ReturnType<SinkSource['aggregateStates']>>): void {

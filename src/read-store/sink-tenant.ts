@@ -1,5 +1,5 @@
 import { backOff, type BackOff } from '../core/back-off.js';
-import type { StoredCommit } from '../core/event.js';
+import { partsOf, type StoredCommit } from '../core/event.js';
 import { within } from '../core/within.js';
 import type { Page } from '../feed/feed.js';
 import { commitsOf, type Input } from '../feed/inputs.js';
@@ -36,6 +36,8 @@ export interface Gathered {
   readonly failures: readonly { readonly stream: SinkStream; readonly error: unknown }[];
   /** Projections of which the rows are to go, when these are in. */
   readonly dropped: readonly string[];
+  /** Aggregates of which the rows are to go, likewise. */
+  readonly erased: readonly string[];
   readonly startedAt: number;
   readonly generation: number;
   readonly revision: number;
@@ -103,6 +105,7 @@ export class SinkTenant {
       progress: new Map<SinkStream, number>(),
       failures: [] as { stream: SinkStream; error: unknown }[],
       dropped: [] as string[],
+      erased: [] as string[],
       startedAt,
       generation: this.#generation,
       revision,
@@ -145,6 +148,7 @@ export class SinkTenant {
       const page = await commitsFrom(from);
       await rows.addCommits(tenantId, page.commits);
       gathered.dropped.push(...page.dropped);
+      gathered.erased.push(...page.erased);
       return page.end;
     });
     await attempt('states', async (from) => {
@@ -177,7 +181,7 @@ export class SinkTenant {
       const ids = new Set<string>();
       const first = rows.bytes;
       for (; at < commits.length && ids.size < this.#statesAtOnce; at++)
-        ids.add((commits[at] as StoredCommit).aggregateId);
+        for (const { aggregateId } of partsOf(commits[at] as StoredCommit)) ids.add(aggregateId);
       const upTo = commits[at]?.offset ?? end;
       if (upTo === end) for (const aggregateId of released) ids.add(aggregateId);
       if (ids.size > 0) {
@@ -243,18 +247,22 @@ interface CommitsPage {
   readonly released: readonly string[];
   /** Projections that are deleted, of which no changes are given any more. */
   readonly dropped: readonly string[];
+  /** Aggregates that were erased. */
+  readonly erased: readonly string[];
   readonly end: number;
 }
 
 function commitsIn({ items, end }: Page<Input>): CommitsPage {
   const released: string[] = [];
   const dropped: string[] = [];
+  const erased: string[] = [];
   for (const input of items) {
-    if (input.kind === 'release') released.push(input.aggregateId);
+    if (input.kind === 'erased') erased.push(input.aggregateId);
+    else if (input.kind === 'release') released.push(input.aggregateId);
     else if (input.kind === 'control' && input.control.kind === 'ProjectionDrop')
       dropped.push(input.control.value.projectionId);
   }
-  return { commits: commitsOf(items), released, dropped, end };
+  return { commits: commitsOf(items), released, dropped, erased, end };
 }
 
 /** A source that doesn't answer is given up on; its late answer is dropped. */

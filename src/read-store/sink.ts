@@ -363,6 +363,8 @@ export class Sink {
     }
     for (const { tenant, dropped } of gathered)
       for (const projectionId of dropped) await store.dropProjection(tenant.source.tenantId, projectionId);
+    for (const { tenant, erased } of gathered)
+      if (erased.length > 0) await store.eraseAggregates(tenant.source.tenantId, erased);
     const watermarks = gathered.flatMap((one) => one.tenant.watermarksOf(one));
     if (watermarks.length > 0) await store.setWatermarks(watermarks);
   }

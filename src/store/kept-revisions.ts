@@ -99,6 +99,13 @@ export class KeptRevisions {
     }
   }
 
+  /** None is kept any more; gives those of which the states are to be dropped. */
+  giveUp(projectionId: string): readonly KeptRevision[] {
+    const all = this.of(projectionId);
+    if (all.length > 0) this.#section.set(`q${projectionId}`, undefined);
+    return all;
+  }
+
   drop(projectionId: string): void {
     this.#section.delete(`q${projectionId}`);
     const base = `a${projectionId}${SEPARATOR}`;

@@ -4,6 +4,7 @@ import { eventLoop } from '../core/event-loop.js';
 import { LOG_RESERVE_BYTES, requireSpace, STORE_RESERVE_BYTES } from '../core/disk-space.js';
 import { lmdbFailure } from '../core/lmdb-failure.js';
 import type { Logger } from '../core/logger.js';
+import { SharedCache } from '../core/shared-cache.js';
 import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
 import { nextTurn } from '../core/slices.js';
 import { tenantOfKey } from '../core/slots.js';
@@ -29,7 +30,7 @@ const ENTRY_BYTES = 4096;
 /** Where the log takes appends the store can write them: what waits in memory is bounded by that. */
 const MOST_ASKED_BYTES = (LOG_RESERVE_BYTES - STORE_RESERVE_BYTES) / 2;
 const FORMAT_KEY = '\u0001format';
-export const STORE_FORMAT = 6;
+export const STORE_FORMAT = 8;
 /** A section is written when what changed is about so large, however few entries it is. */
 const FLUSH_BYTES = 4 * 1024 * 1024;
 /** A row that changes often is written once for many changes. */
@@ -38,8 +39,6 @@ const BULK = { entries: 20_000, flushBytes: 16 * 1024 * 1024, flushAfterMs: 5000
 const ENCODED_AT_ONCE = { entries: 256, bytes: 256 * 1024 };
 /** Whoever fills a section goes on below this, whatever else is held: so each of them comes to an end of what it began. */
 const LEAST_BYTES = 256 * 1024;
-/** What sections remember of what they wrote may be this part of the budget, beside it. */
-const REMEMBERED_SHARE = 1 / 8;
 /** How long it is before one who waits for room looks whether it is still wanted. */
 const ROOM_POLL_MS = 500;
 /** What others wait for waits so long for room itself. */
@@ -67,10 +66,10 @@ export class LocalStore {
   readonly #db: RootDatabase<unknown, string>;
   readonly #options: LocalStoreOptions;
   readonly #dropping = new Map<string, Promise<void>>();
-  readonly #remembered: Remembered;
+  readonly #remembered: SharedCache;
 
   constructor(options: LocalStoreOptions) {
-    this.#remembered = new Remembered((options.budget ?? UNBOUNDED).limits.processBytes * REMEMBERED_SHARE);
+    this.#remembered = options.budget?.caches.rows ?? new SharedCache(Infinity);
     makePrivateFolder(options.path);
     this.#options = options;
     this.#db = open<unknown, string>({ path: options.path, encoding: 'msgpack', ...STORE_TUNING });
@@ -180,36 +179,6 @@ function commonPrefix(from: string, to: string): string {
   return from.slice(0, length);
 }
 
-/**
- * What the sections of a store remember of what they wrote last, in bytes, all together. Past the limit those forget whose last
- * write is the longest ago: idle tenants take nothing from busy ones.
- */
-class Remembered {
-  #bytes = 0;
-  /** Those who remember, by how they forget; the map's order is that of their last writes. */
-  readonly #sections = new Map<() => void, number>();
-
-  constructor(private readonly limit: number) {}
-
-  /** So much is remembered from now on by whoever forgets it so. */
-  set(forget: () => void, bytes: number): void {
-    this.#drop(forget);
-    if (bytes === 0) return;
-    this.#sections.set(forget, bytes);
-    this.#bytes += bytes;
-    for (const oldest of this.#sections.keys()) {
-      if (this.#bytes <= this.limit) return;
-      this.#drop(oldest);
-      oldest();
-    }
-  }
-
-  #drop(forget: () => void): void {
-    this.#bytes -= this.#sections.get(forget) ?? 0;
-    this.#sections.delete(forget);
-  }
-}
-
 /** Entries of one partition with write-behind: changes are seen at once and written together with the checkpoint. */
 export class StoreSection {
   readonly #db: RootDatabase<unknown, string>;
@@ -230,7 +199,7 @@ export class StoreSection {
   #writtenBytes = 0;
   #writtenBefore: Map<string, unknown> | undefined;
   #writtenBeforeBytes = 0;
-  readonly #remembered: Remembered;
+  readonly #remembered: SharedCache;
   /** Who waits until something was written. */
   readonly #awaiting: (() => void)[] = [];
   #running: Promise<void> | undefined;
@@ -253,7 +222,7 @@ export class StoreSection {
     untilFlush: () => number,
     requireRoom: (bytes: number) => void = () => undefined,
     hold: Hold = UNBOUNDED.tenant('').hold('entries'),
-    remembered = new Remembered(Infinity),
+    remembered = new SharedCache(Infinity),
   ) {
     this.#remembered = remembered;
     this.#hold = hold;

@@ -3,6 +3,7 @@ import type { Head, RememberedCommand } from '../core/append-rules.js';
 import type { Fault } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
 import { ChangeIndex } from './change-index.js';
+import { EventTypeCounts } from './event-type-counts.js';
 import { FaultTables } from './fault-tables.js';
 import { KeptRevisions, type KeptRevision } from './kept-revisions.js';
 import { SEPARATOR, type StoreSection } from './local-store.js';
@@ -44,6 +45,8 @@ export interface LiveProjection {
   readonly classNames: readonly string[];
   /** The last ones that went live, this one too: what became of them, oldest first. */
   readonly past?: readonly LivePast[];
+  /** An aggregate was erased whose events may be in its states; so it is until another revision is live. */
+  readonly erased?: true;
 }
 
 export interface LivePast {
@@ -64,6 +67,8 @@ export interface BuildProgress {
   /** The swap is in the log. */
   readonly proposed: boolean;
   readonly cause: SwapCause;
+  /** An aggregate was erased whose events may be in the states that it has so far. */
+  readonly erased?: true;
   /** The former revision of the same code whose states it took over. */
   readonly adopted?: KeptRevision;
   /** Of a revival: the states of this revision, the live one, are taken over first. */
@@ -89,6 +94,17 @@ export interface SwapCursor {
   readonly phase: number;
   readonly after?: readonly [key: string, classIndex: number];
   readonly told: number;
+}
+
+/** An aggregate that was erased; the row stays for ever, so that its id is not used again. */
+export interface ErasureRow {
+  /** `erased`: the log has tombstones for all that it had of the aggregate. */
+  readonly status: 'erasing' | 'erased';
+  readonly aggregateType: string;
+  /** Of the record that erased it, in the partition. */
+  readonly offset: number;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
 }
 
 /** Input of a change: offset in the events topic, number among the changes of that record. */
@@ -264,15 +280,18 @@ export class PartitionTables {
   readonly changes: ChangeIndex;
   /** Of the records that are folded. */
   readonly bytes: StoredBytes;
+  readonly eventTypes: EventTypeCounts;
   /** By aggregate, rows that were set since the section's last write began: they are changed in place. */
   #unwrittenHeads = new Map<string, HeadRow>();
   #unwrittenSince = -1;
+  #erasures: boolean | undefined;
 
   constructor(section: StoreSection) {
     this.section = section;
     this.kept = new KeptRevisions(section);
     this.faults = new FaultTables(section, this.kept);
     this.bytes = new StoredBytes(this.checkpoint()?.bytes);
+    this.eventTypes = new EventTypeCounts(section);
     this.drops = new PendingDrops(section, {
       // Of what is dropped the states of projections count as stored.
       from: KEY_STATES,
@@ -287,10 +306,13 @@ export class PartitionTables {
     return stored && checkpointOf(stored);
   }
   setCheckpoint(checkpoint: Checkpoint): void {
+    this.eventTypes.save();
     this.section.set(CHECKPOINT_KEY, storedCheckpoint({ ...checkpoint, bytes: this.bytes.row }));
   }
 
+  /** Undefined: there is no such aggregate, or it was erased. */
   head(aggregateId: string): Head | undefined {
+    if (this.isErased(aggregateId)) return undefined;
     const row = this.#headRow(aggregateId);
     return row === undefined ? undefined : headOf(row);
   }
@@ -319,7 +341,66 @@ export class PartitionTables {
   /** Ids after `cursor`, ascending. */
   *heads(cursor: string): Generator<readonly [string, Head]> {
     for (const [key, value] of this.section.range(`h${cursor}${SEPARATOR}`, 'i'))
-      yield [key.slice(1), headOf(value as HeadRow)];
+      if (!this.isErased(key.slice(1))) yield [key.slice(1), headOf(value as HeadRow)];
+  }
+
+  /** Most tenants have erased nothing, and are not asked for each aggregate. */
+  get hasErasures(): boolean {
+    return (this.#erasures ??= [...this.section.range('D', 'E', { limit: 1 })].length > 0);
+  }
+  isErased(aggregateId: string): boolean {
+    return this.hasErasures && this.section.get(`D${aggregateId}`) !== undefined;
+  }
+  erasure(aggregateId: string): ErasureRow | undefined {
+    return this.hasErasures ? (this.section.get(`D${aggregateId}`) as ErasureRow | undefined) : undefined;
+  }
+  *erasures(): Generator<readonly [aggregateId: string, row: ErasureRow]> {
+    if (this.hasErasures)
+      for (const [key, row] of this.section.range('D', 'E')) yield [key.slice(1), row as ErasureRow];
+  }
+  /** The aggregate is gone: all that is kept of it, but for the index of its records, which are to be tombstoned. */
+  erase(aggregateId: string, row: Omit<ErasureRow, 'status'>): void {
+    const type = this.head(aggregateId)?.type;
+    if (type !== undefined) {
+      this.section.delete(`t${type}${SEPARATOR}${aggregateId}`);
+      const left = this.typeCount(type) - 1;
+      this.section.set(`T${type}`, left > 0 ? left : undefined);
+      this.faults.setAggregate(type, aggregateId, false);
+    }
+    this.dropReducerState(aggregateId);
+    for (const table of ['j', 'z']) this.section.delete(`${table}${aggregateId}`);
+    const commands = `k${aggregateId}${SEPARATOR}`;
+    for (const [key, value] of [...this.section.range(commands, after(commands))]) {
+      this.section.delete(key);
+      this.section.delete(`x${padded((value as RememberedCommand).offset)}`);
+    }
+    this.section.set(`D${aggregateId}`, { ...row, status: 'erasing' } satisfies ErasureRow);
+    this.#erasures = true;
+  }
+  /** The log has tombstones for all of its records: nothing needs to find them any more. */
+  erased(aggregateId: string): void {
+    const row = this.erasure(aggregateId);
+    if (row === undefined) return;
+    this.section.set(`D${aggregateId}`, { ...row, status: 'erased' } satisfies ErasureRow);
+    this.#unwrittenHeads.delete(aggregateId);
+    this.section.delete(`h${aggregateId}`);
+    for (const table of ['c', 'C'])
+      for (const [key] of [
+        ...this.section.range(`${table}${aggregateId}${SEPARATOR}`, after(`${table}${aggregateId}${SEPARATOR}`)),
+      ])
+        this.section.delete(key);
+  }
+  /** Of a record that is no commit and says something of the aggregate: it is found again when that is erased. */
+  addControl(aggregateId: string, offset: number): void {
+    this.section.set(`C${aggregateId}${SEPARATOR}${padded(offset)}`, offset);
+  }
+  /** Ascending: where the log has records of the aggregate that count. */
+  recordsOf(aggregateId: string): number[] {
+    const offsets = new Set<number>();
+    for (const [, offset] of this.commitOffsets(aggregateId, 0, Number.MAX_SAFE_INTEGER)) offsets.add(offset);
+    const base = `C${aggregateId}${SEPARATOR}`;
+    for (const [, offset] of this.section.range(base, after(base))) offsets.add(offset as number);
+    return [...offsets].sort((a, b) => a - b);
   }
 
   addToType(aggregateType: string, aggregateId: string): void {
@@ -377,7 +458,9 @@ export class PartitionTables {
   forgetCommands(offset: number): void {
     for (const [key, value] of [...this.section.range('x', `x${padded(Math.max(0, offset))}`, { limit: 1000 })]) {
       const [aggregateId, commandId] = value as [string, string];
-      this.section.delete(`k${aggregateId}${SEPARATOR}${commandId}`);
+      // It may have been used again since, and then counts from there.
+      const used = this.command(aggregateId, commandId);
+      if (used !== undefined && used.offset < offset) this.section.delete(`k${aggregateId}${SEPARATOR}${commandId}`);
       this.section.delete(key);
     }
   }
@@ -403,6 +486,8 @@ export class PartitionTables {
     /** The one that is stored, for who knows it. */
     before = this.reducerState(aggregateId),
   ): void {
+    // What was under way when the aggregate was erased comes to nothing.
+    if (this.isErased(aggregateId)) return;
     this.bytes.changeState(stateBytes(aggregateId, before), stateBytes(aggregateId, { state }));
     const row: ReducerRow = [generation, version, state, lastModified, offset, fault ?? null];
     this.section.set(`r${aggregateId}`, row);
@@ -454,6 +539,13 @@ export class PartitionTables {
   }
   setLiveProjection(projectionId: string, live: LiveProjection | undefined): void {
     this.section.set(`p${projectionId}`, live);
+  }
+  /** Live projections may have folded what is gone now; so may former revisions, whose states are not kept for it. */
+  markErased(): void {
+    for (const [projectionId, live] of this.liveProjections()) {
+      if (live.erased !== true) this.setLiveProjection(projectionId, { ...live, erased: true });
+      for (const { revision } of this.kept.giveUp(projectionId)) this.dropRevision(projectionId, revision);
+    }
   }
   builds(): (readonly [string, BuildProgress])[] {
     return [...this.section.range('b', 'c')].map(
@@ -566,6 +658,12 @@ export class PartitionTables {
     const width = padded(0).length;
     for (const [key, value] of this.section.range(`w${padded(inputOffset)}`, 'x', { limit }))
       yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width), value as Change];
+  }
+  /** The first input from there on that has recorded changes. */
+  firstRecordedInput(from: number): number | undefined {
+    for (const [key] of this.section.range(`w${padded(from)}`, 'x', { limit: 1 }))
+      return parseInt(key.slice(1, 12), 36);
+    return undefined;
   }
   lastRecordedInput(): number | undefined {
     for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true }))

@@ -8,7 +8,6 @@ interface Held {
 
 /** What is kept in memory; the rest is in the store. */
 const HELD_BYTES = 8 * 1024 * 1024;
-const NONE: readonly Change[] = [];
 const NOTHING: readonly (readonly [name: string, change: Change])[] = [];
 /** Inputs are come to in their order, so what the store has is read by the page. */
 const PAGE_ROWS = 512;
@@ -52,6 +51,21 @@ export class RecordedChanges {
     return this.#last;
   }
 
+  /** Inputs from `from` up to `end`, exclusive, that have recorded changes; ascending. */
+  between(from: number, end: number): number[] {
+    if (this.#last < from) return [];
+    const inputs = new Set<number>();
+    for (const input of this.#held.keys()) if (input >= from && input < end) inputs.add(input);
+    const stop = Math.min(end, this.#spilledEnd);
+    for (let at = from; at < stop;) {
+      const next = this.#tables.firstRecordedInput(at);
+      if (next === undefined || next >= stop) break;
+      inputs.add(next);
+      at = next + 1;
+    }
+    return [...inputs].sort((a, b) => a - b);
+  }
+
   /** Of an input whose changes come in parts, some of which are recorded: whether the last one is. Undefined: of no such input. */
   parts(input: number): { readonly whole: boolean } | undefined {
     const whole = this.#parted.get(input);
@@ -86,15 +100,20 @@ export class RecordedChanges {
   }
 
   /** In no order. */
-  of(input: number): Iterable<Change> {
-    if (input < this.#spilledEnd) return this.#both(input);
-    return this.#held.get(input)?.changes.values() ?? NONE;
+  *of(input: number): Iterable<Change> {
+    for (const [, change] of this.named(input)) yield change;
   }
 
-  *#both(input: number): Generator<Change> {
+  /** As `of`, with the names by which `get` finds them. */
+  named(input: number): Iterable<readonly [name: string, change: Change]> {
+    if (input < this.#spilledEnd) return this.#both(input);
+    return this.#held.get(input)?.changes ?? NOTHING;
+  }
+
+  *#both(input: number): Generator<readonly [name: string, change: Change]> {
     const held = this.#held.get(input)?.changes;
-    for (const [name, change] of this.#stored(input)) if (held?.has(name) !== true) yield change;
-    if (held !== undefined) yield* held.values();
+    for (const entry of this.#stored(input)) if (held?.has(entry[0]) !== true) yield entry;
+    if (held !== undefined) yield* held;
   }
 
   /** What the store has of an input, of a large one as it is read. */

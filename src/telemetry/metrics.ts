@@ -198,6 +198,15 @@ export class Metrics {
         this.#budgetHeld.set({ kind }, this.#budget?.held(kind) ?? 0);
     },
   );
+  readonly #cacheHeld: Gauge<'cache'> = this.#gauges(
+    'cache_held_bytes',
+    'Bytes that caches hold beside the budget: tails are the last events and changes, rows what the local store wrote last.',
+    ['cache'],
+    () => {
+      for (const [cache, { bytes }] of Object.entries(this.#budget?.caches ?? {}))
+        this.#cacheHeld.set({ cache }, bytes);
+    },
+  );
   readonly #budgetLargest: Gauge = this.#gauge(
     'budget_largest_tenant_bytes',
     'Bytes that are held for the tenant that holds most.',

@@ -1,4 +1,11 @@
-import type { Aggregates, AggregatesPage, AggregatesQuery, AggregateTypeSummary } from '../aggregates/aggregates.js';
+import type {
+  Aggregates,
+  AggregatesPage,
+  AggregatesQuery,
+  AggregateTypeSummary,
+  EventTypesSummary,
+  EventTypeSummary,
+} from '../aggregates/aggregates.js';
 import { encodeCursor } from '../core/cursor.js';
 import type { Progress } from '../core/progress.js';
 import { compareKeys } from '../store/local-store.js';
@@ -20,6 +27,11 @@ export class TenantAggregates implements Aggregates {
   async types(): Promise<readonly AggregateTypeSummary[]> {
     const partitions = await this.#input.all();
     return summedTypes(await Promise.all(partitions.map(({ reads }) => reads.types())));
+  }
+
+  async eventTypes(): Promise<EventTypesSummary> {
+    const partitions = await this.#input.all();
+    return summedEventTypes(await Promise.all(partitions.map(({ reads }) => reads.eventTypes())));
   }
 
   catchUp(aggregateType: string): Progress | undefined {
@@ -51,6 +63,28 @@ function summedTypes(summaries: readonly (readonly AggregateTypeSummary[])[]): r
     .sort(([a], [b]) => compareKeys(a, b))
     .map(([aggregateType, aggregates]) => ({ aggregateType, aggregates }));
 }
+
+function summedEventTypes(summaries: readonly EventTypesSummary[]): EventTypesSummary {
+  const [first] = summaries;
+  if (first !== undefined && summaries.length === 1) return first;
+  const sums = new Map<string, EventTypeSummary>();
+  for (const type of summaries.flatMap(({ eventTypes }) => eventTypes)) {
+    const sum = sums.get(type.eventType);
+    sums.set(type.eventType, sum === undefined ? type : together(sum, type));
+  }
+  return {
+    eventTypes: [...sums.values()].sort((a, b) => compareKeys(a.eventType, b.eventType)),
+    others: summaries.reduce((sum, { others }) => sum + others, 0),
+  };
+}
+
+const together = (a: EventTypeSummary, b: EventTypeSummary): EventTypeSummary => ({
+  eventType: a.eventType,
+  events: a.events + b.events,
+  firstSeen: Math.min(a.firstSeen, b.firstSeen),
+  lastSeen: Math.max(a.lastSeen, b.lastSeen),
+  aggregateTypes: [...new Set([...a.aggregateTypes, ...b.aggregateTypes])],
+});
 
 /** Undefined where no partition has one. */
 function summedProgress(parts: readonly (Progress | undefined)[]): Progress | undefined {

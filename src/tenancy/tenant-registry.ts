@@ -1,7 +1,7 @@
 import { NotOwnerError } from '../core/errors.js';
 import { partitionOf } from '../core/murmur2.js';
 import { partitionKey } from '../core/slots.js';
-import type { Places } from '../aggregates/partition.js';
+import type { AggregatePartition, Places } from '../aggregates/partition.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { Inspectable, TenantInspection } from './inspection.js';
 import type { PartitionTask } from './partition-task.js';
@@ -148,6 +148,17 @@ export class TenantRegistry implements Tenants, AggregateHomes, Inspectable {
     return partition === 0
       ? (await this.open(tenantId)).first
       : (await this.#partitions.open(partitionKey(tenantId, partition))).core;
+  }
+
+  /** The partition, of which this process is the owner by what the log has now. @throws NotOwnerError | StatefoldError */
+  async ownedPartition(tenantId: string, partition: number): Promise<AggregatePartition> {
+    const of =
+      partition === 0
+        ? (await this.open(tenantId)).first
+        : (await this.#partitions.open(partitionKey(tenantId, partition))).core;
+    if (of.owned) await of.caughtUpAsOwner();
+    if (!of.owned) throw new NotOwnerError();
+    return of;
   }
 
   /** Tells all that run code of the tenant here. */

@@ -58,7 +58,7 @@ export interface EndpointContext {
   paceMs(endpoint: EndpointIdentity): number;
   /** A message was given up. */
   buried(endpoint: EndpointIdentity, letter: DeadLetter): void;
-  gone(endpoint: EndpointIdentity): void;
+  gone(endpoint: EndpointIdentity, url: string): void;
 }
 
 /** An endpoint, for those who are told of it. */
@@ -429,7 +429,7 @@ export class Endpoint<T> implements EndpointIdentity {
     else if (outcome.kind === 'failed') this.#failed(lane, message, attempt, outcome);
     else {
       window.released(position);
-      this.context.gone(this);
+      this.context.gone(this, outcome.url);
     }
     this.#settled();
   }

@@ -70,6 +70,8 @@ type Rotated = ReturnType<typeof rotateSecrets>;
 /** The endpoints of all tenants, and the secrets with which their webhooks are signed. */
 export class Endpoints {
   readonly #options: EndpointsOptions;
+  /** By tenant, how many are being made and are not in the catalog yet. */
+  readonly #beingMade = new Map<string, number>();
 
   constructor(options: EndpointsOptions) {
     this.#options = options;
@@ -199,17 +201,36 @@ export class Endpoints {
 
   /** @throws StatefoldError NOT_FOUND (the projection), WEBHOOK_URL_REFUSED, QUOTA_EXCEEDED, UNAVAILABLE */
   async create(tenantId: string, asked: NewEndpoint): Promise<EndpointWithUrl> {
-    const { catalog, checkUrl, clock, feeds, most } = this.#options;
-    const { url, source, isolateSecret: isolated = false, headers = {}, from = 'now' } = asked;
-    const projectionId = projectionOf(source);
+    const projectionId = projectionOf(asked.source);
     if (projectionId !== undefined) this.#requireProjection(tenantId, projectionId);
-    const there = this.list(tenantId).length;
+    this.#requireRoom(tenantId);
+    const beingMade = (more: number): void => {
+      const now = (this.#beingMade.get(tenantId) ?? 0) + more;
+      if (now === 0) this.#beingMade.delete(tenantId);
+      else this.#beingMade.set(tenantId, now);
+    };
+    beingMade(1);
+    try {
+      return await this.#create(tenantId, projectionId, asked);
+    } finally {
+      beingMade(-1);
+    }
+  }
+
+  #requireRoom(tenantId: string): void {
+    const { most } = this.#options;
+    const there = this.list(tenantId).length + (this.#beingMade.get(tenantId) ?? 0);
     if (there >= most)
       throw new StatefoldError(
         'QUOTA_EXCEEDED',
         `The tenant has ${there} webhook endpoints, and may have ${most} (MAX_WEBHOOK_ENDPOINTS): delete what is not needed, or ask the owner of the service for more.`,
         { details: { quota: 'webhookEndpoints', usage: there, limit: most } },
       );
+  }
+
+  async #create(tenantId: string, projectionId: string | undefined, asked: NewEndpoint): Promise<EndpointWithUrl> {
+    const { catalog, checkUrl, clock, feeds } = this.#options;
+    const { url, source, isolateSecret: isolated = false, headers = {}, from = 'now' } = asked;
     await checkUrl(url);
     if (!isolated) await this.#sharedSecret(tenantId);
     const since = from === 'start' ? undefined : await this.#lastOf(await feeds.open(tenantId), source);
@@ -348,12 +369,17 @@ export class Endpoints {
     return this.#sealedHeaders(Object.fromEntries(merged));
   }
 
-  /** No more webhooks are sent to it, until it is configured again. One that is gone meanwhile is no error. */
-  async disable(endpointId: string): Promise<void> {
+  /**
+   * No more webhooks are sent to it, until it is configured again. One that is gone meanwhile, or was given another URL than the one
+   * that wants none, stays as it is.
+   */
+  async disable(endpointId: string, url: string): Promise<void> {
     const had = endpointOf(this.#options.catalog, endpointId);
-    if (had === undefined) return;
+    if (had?.url !== url) return;
     const disabledAt = this.#now();
-    await this.#write(endpointId, projectionOf(had.source), (value) => value && { ...value, disabledAt });
+    await this.#write(endpointId, projectionOf(had.source), (value) =>
+      value?.url === url ? { ...value, disabledAt } : value,
+    );
   }
 
   /** Those of a projection that is deleted. */

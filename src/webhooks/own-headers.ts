@@ -47,9 +47,11 @@ function nameProblem(given: string): string | undefined {
   const name = given.toLowerCase();
   if (!NAME.test(name) || name.length > MAX_NAME)
     return `is not the name of a header: letters, digits and -, at most ${MAX_NAME}`;
-  if (OURS.has(name) || name.startsWith('webhook-'))
+  // Some receivers read _ as -.
+  const read = name.replaceAll('_', '-');
+  if (OURS.has(read) || read.startsWith('webhook-'))
     return 'is a header that the service itself sends: choose another name';
-  if (OF_THE_CONNECTION.has(name) || name.startsWith('proxy-'))
+  if (OF_THE_CONNECTION.has(read) || read.startsWith('proxy-'))
     return 'is a header of the connection, which only the service may set';
   return undefined;
 }

@@ -19,7 +19,7 @@ export interface WebhookClientOptions extends AddressGuardOptions {
 /** What became of one attempt. `gone`: the endpoint wants no more, ever. */
 export type AttemptOutcome =
   | { readonly kind: 'delivered'; readonly status: number }
-  | { readonly kind: 'gone'; readonly status: 410; readonly excerpt: string }
+  | { readonly kind: 'gone'; readonly url: string; readonly status: 410; readonly excerpt: string }
   | {
       readonly kind: 'failed';
       readonly status: number | undefined;
@@ -96,7 +96,7 @@ export class WebhookClient {
         return { kind: 'delivered', status };
       }
       const excerpt = await excerptOf(answer.body);
-      if (status === 410) return { kind: 'gone', status, excerpt };
+      if (status === 410) return { kind: 'gone', url, status, excerpt };
       const header = answer.headers['retry-after'];
       const asked =
         status === 429 || status === 503

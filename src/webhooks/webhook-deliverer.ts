@@ -1,3 +1,4 @@
+import { traced, tracing } from '../core/tracing.js';
 import type { Catalog, CatalogChange, EndpointEntity } from '../catalog/catalog.js';
 import { isSuspended, onSuspension } from '../catalog/suspension.js';
 import { signingSecrets } from '../catalog/webhook-secrets.js';
@@ -147,7 +148,7 @@ export class WebhookDeliverer {
         logger.warn({ tenantId, endpointId, ...letter }, 'a webhook was given up after its last attempt');
         options.observer?.buried?.(tenantId, endpointId, letter);
       },
-      gone: (endpoint) => this.#disable(endpoint),
+      gone: (endpoint, url) => this.#disable(endpoint, url),
       wanted: ({ endpointId }, item) => {
         const endpoint = endpointOf(options.catalog, endpointId);
         return endpoint !== undefined && filterOf(endpoint).passes(item);
@@ -282,13 +283,15 @@ export class WebhookDeliverer {
     else void endpoint.stop().then(forget);
   }
 
-  #disable({ tenantId, endpointId }: EndpointIdentity): void {
+  /** Where it has another URL meanwhile it goes on there. */
+  #disable({ tenantId, endpointId }: EndpointIdentity, url: string): void {
+    if (endpointOf(this.options.catalog, endpointId)?.url !== url) return;
     const endpoint = this.#endpoints.get(endpointId);
     if (endpoint !== undefined) this.#stop(endpoint);
     this.options.logger.warn({ tenantId, endpointId }, 'the endpoint answered 410: no more webhooks are sent to it');
     this.options.observer?.disabled?.(tenantId, endpointId);
     this.options.endpoints
-      .disable(endpointId)
+      .disable(endpointId, url)
       .catch((error: unknown) =>
         this.options.logger.warn(
           { err: error, tenantId, endpointId },
@@ -306,7 +309,7 @@ export class WebhookDeliverer {
   ): Promise<AttemptOutcome | undefined> {
     const endpoint = endpointOf(this.options.catalog, endpointId);
     if (!isActive(endpoint)) return undefined;
-    const sent = await this.#send(endpoint, message, signal);
+    const sent = await this.#sendTraced(endpoint, message, attempt, signal);
     if (!signal.aborted) {
       const { outcome, durationMs } = sent;
       this.#record(endpoint, message, message.position, attempt, sent);
@@ -317,7 +320,39 @@ export class WebhookDeliverer {
     return sent.outcome;
   }
 
-  async #send(endpoint: EndpointWithUrl, message: Omit<Message, 'position'>, signal: AbortSignal): Promise<SentNow> {
+  /** The receiver gets the attempt's `traceparent`: what it does is a part of the attempt. */
+  async #sendTraced(
+    endpoint: EndpointWithUrl,
+    message: Message,
+    attempt: number,
+    signal: AbortSignal,
+  ): Promise<SentNow> {
+    const { tracer } = tracing;
+    if (tracer === undefined) return this.#send(endpoint, message, signal);
+    const attributes = {
+      'http.request.method': 'POST',
+      'server.address': new URL(endpoint.url).hostname,
+      'statefold.tenant': endpoint.tenantId,
+      'statefold.endpoint': endpoint.endpointId,
+      'statefold.position': message.position,
+      'statefold.attempt': attempt,
+      'messaging.message.id': message.id,
+    };
+    return traced(tracer, 'webhook.attempt', { kind: 'client', attributes }, async (span) => {
+      const sent = await this.#send(endpoint, message, signal, span.headers);
+      const { outcome } = sent;
+      span.set({ 'http.response.status_code': outcome.status });
+      if (outcome.kind !== 'delivered') span.fail(outcome.kind === 'failed' ? outcome.reason : 'gone');
+      return sent;
+    });
+  }
+
+  async #send(
+    endpoint: EndpointWithUrl,
+    message: Omit<Message, 'position'>,
+    signal: AbortSignal,
+    further: Readonly<Record<string, string>> = {},
+  ): Promise<SentNow> {
     const { catalog, unseal } = this.options;
     const { tenantId, endpointId } = endpoint;
     const begun = this.#context.timers.now();
@@ -329,6 +364,7 @@ export class WebhookDeliverer {
       const body = message.body();
       // Ours last: what is stored was checked, and ours count whatever is stored.
       const headers = {
+        ...further,
         ...ownHeadersOf({ unseal }, endpoint.headers),
         ...webhookHeaders(message.id, new Date(at), body, signing),
       };

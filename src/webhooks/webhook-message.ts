@@ -2,7 +2,8 @@ import { Webhook } from 'standardwebhooks';
 import type { EndpointSource } from '../catalog/catalog.js';
 import type { Change } from '../core/change.js';
 import { isoTimestamp } from '../core/event.js';
-import type { PositionedEvent } from '../feed/events.js';
+import { erasureRecord } from '../feed/event-record.js';
+import { isErasure, type FeedItem, type PositionedErasure, type PositionedEvent } from '../feed/events.js';
 import { notificationBytes } from '../feed/notification-record.js';
 import { ALL_EVENTS, changesOf } from '../feed/sources.js';
 import type { Source } from '../feed/tenant-feeds.js';
@@ -50,11 +51,36 @@ export const changeMessages = (projectionId: string): MessageFeed<Change> => ({
   }),
 });
 
-/** All events of the tenant; those of an aggregate in order. */
-export const EVENT_MESSAGES: MessageFeed<PositionedEvent> = {
+/** All events of the tenant, and which aggregates were erased; those of an aggregate in order. */
+export const EVENT_MESSAGES: MessageFeed<FeedItem> = {
   source: ALL_EVENTS,
-  filtered: ({ aggregateId, aggregateType, eventType }) => ({ key: aggregateId, aggregateType, eventType }),
-  messageOf: (event) => ({
+  // Who chose some types of events is told of erasures too: it may have copies.
+  filtered: (item) => ({
+    key: item.aggregateId,
+    aggregateType: item.aggregateType,
+    ...(isErasure(item) ? {} : { eventType: item.eventType }),
+  }),
+  messageOf: (item) => (isErasure(item) ? messageOfErasure(item) : messageOfEvent(item)),
+};
+
+const messageOfErasure = (erasure: PositionedErasure): Message => ({
+  position: erasure.position,
+  key: erasure.aggregateId,
+  aggregateType: erasure.aggregateType,
+  bytes: RECORD_BYTES,
+  id: `msg_erased_${erasure.position}`,
+  body: () =>
+    Buffer.from(
+      JSON.stringify({
+        type: 'aggregate.erased',
+        timestamp: isoTimestamp(erasure.timestamp),
+        data: erasureRecord(erasure),
+      }),
+    ),
+});
+
+function messageOfEvent(event: PositionedEvent): Message {
+  return {
     position: event.position,
     key: event.aggregateId,
     aggregateType: event.aggregateType,
@@ -62,8 +88,8 @@ export const EVENT_MESSAGES: MessageFeed<PositionedEvent> = {
     bytes: RECORD_BYTES + event.data.length + (event.metadata?.length ?? 0),
     id: `msg_${event.eventId}`,
     body: () => eventBody(event),
-  }),
-};
+  };
+}
 
 const RECORD_BYTES = 512;
 

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import { builtCheckout, needsGit } from '../support/checkout.js';
+import { needsChromium, openChromium } from '../support/chromium.js';
 import { freePort, needsKafkaHome } from '../support/kafka.js';
 import { type Page, parsePage } from '../support/page.js';
-import { ROOT, temporaryDirectory } from '../support/service.js';
+import { ROOT, temporaryDirectory, until } from '../support/service.js';
 import { isFree, Reader, readersEnvironment, Terminal } from '../support/terminal.js';
 
 const pagesIn = (folder: string): string[] =>
@@ -24,12 +25,20 @@ const NOT_RUN: readonly string[] = [
   "docs/how-to/land-events-in-your-clickhouse.md: a ClickHouse of the reader's own",
   "docs/how-to/land-events-in-your-clickhouse.md: a Kafka Connect of the reader's own",
   "docs/how-to/land-events-in-your-clickhouse.md: a ClickHouse of the reader's own",
+  "docs/how-to/move-a-tenant.md: it ends with a signal to a process of the reader's own",
   'docs/how-to/run-on-kafka.md: it changes nothing on one broker',
   "docs/how-to/run-on-kafka.md: the reader's own Kafka tools",
+  "docs/how-to/run-on-kubernetes.md: a Kubernetes of the reader's own",
 ];
 
 /** Ports besides the service's that pages name. */
-const PORTS = new Map([['docs/how-to/receive-webhooks.md', [3000]]]);
+const IN_A_BROWSER = 'docs/how-to/follow-from-a-browser.md';
+const PAGE_PORT = 8091;
+const PORTS = new Map([
+  ['docs/how-to/receive-webhooks.md', [3000]],
+  ['docs/how-to/back-up-and-restore.md', [8090]],
+  [IN_A_BROWSER, [PAGE_PORT]],
+]);
 
 /** They have a service of their own, on the addresses that they show. */
 const ON_KAFKA = new Map([['docs/how-to/run-on-kafka.md', [9092, 8081, 8082]]]);
@@ -72,7 +81,14 @@ test('the pages, as they are written', { skip: needsGit }, async (t) => {
   const cwd = builtCheckout(t);
   const port = `${await freePort()}`;
   const env = { PORT: port, STATEFOLD_DATA_DIR: temporaryDirectory(t) };
-  const service = new Terminal(cwd, readersEnvironment({ ...env, WEBHOOK_ALLOW_PRIVATE: 'true' }));
+  const service = new Terminal(
+    cwd,
+    readersEnvironment({
+      ...env,
+      WEBHOOK_ALLOW_PRIVATE: 'true',
+      CORS_ORIGINS: `http://127.0.0.1:${PAGE_PORT}`,
+    }),
+  );
   t.after(() => service.close());
   const url = `http://127.0.0.1:${port}`;
   const printed = await service.serve('npm start', (text) => text.includes(`listens on ${url}`) && /sf_\w+/.test(text));
@@ -86,9 +102,47 @@ test('the pages, as they are written', { skip: needsGit }, async (t) => {
       const reader = new Reader({ cwd, env: { ...env, STATEFOLD_URL: url, STATEFOLD_API_KEY: apiKey } });
       each.after(() => reader.close());
       await reader.walk(name, page);
+      if (name === IN_A_BROWSER)
+        await each.test('the page that it opens', { skip: needsChromium }, (inner) => opened(inner, reader));
       assert.ok(await reader.close(), 'what the page starts ends on SIGTERM');
     });
   }
+});
+
+/** What the reader sees who opens the address, and lets more flights land. */
+async function opened(t: TestContext, reader: Reader): Promise<void> {
+  const browser = await openChromium(t);
+  const page = await browser.newPage();
+  const failures: string[] = [];
+  page.on('pageerror', (error) => failures.push(String(error)));
+  await page.goto(`http://127.0.0.1:${PAGE_PORT}`);
+  const drawn = (): Promise<readonly string[]> => page.locator('#airports li').allTextContents();
+  await until(async () => (await page.locator('#status').textContent()) === 'live');
+  await until(async () => (await drawn()).length === 10);
+  const flights = (rows: readonly string[]): number =>
+    rows.reduce((sum, row) => sum + Number(/(\d+)$/.exec(row)?.[1]), 0);
+  const before = await drawn();
+  await reader.walk('more flights', parsePage('```sh\nnode samples/flights/page/land.mjs 700\n```'));
+  await until(async () => flights(await drawn()) > flights(before));
+  // Drawn as the projection has them.
+  const shown = page.locator('#airports .airport');
+  const minutes = (await drawn()).map((row) => Number(/^[A-Z]{3}(\d+) min/.exec(row)?.[1]));
+  assert.deepEqual(
+    minutes,
+    [...minutes].sort((one, other) => other - one),
+    'the worst first',
+  );
+  assert.equal(new Set(await shown.allTextContents()).size, 10);
+  assert.deepEqual(failures, []);
+}
+
+test('what the page of browsers shows of the sample is in the sample', () => {
+  const [shown = ''] =
+    /```js\nasync function connect[\s\S]*?```/.exec(readFileSync(join(ROOT, IN_A_BROWSER), 'utf8')) ?? [];
+  const lines = (text: string): string => text.replaceAll(/^\s+/gm, '');
+  const code = shown.split('\n').slice(1, -1).join('\n');
+  assert.ok(code.length > 500);
+  assert.ok(lines(readFileSync(join(ROOT, 'samples', 'flights', 'page', 'index.html'), 'utf8')).includes(lines(code)));
 });
 
 for (const [name, ports] of ON_KAFKA) {

@@ -68,6 +68,54 @@ test('appends line by line', async (t) => {
     assert.equal((await api.read<Listed>('/events/bulk')).events.length, 1);
   });
 
+  await t.test('lines that share a record are each answered, placed and read as if they had their own', async () => {
+    const body = (n: number): object => ({
+      ...noted(`share-${n % 5}`, n),
+      ...(n % 3 === 0 ? { correlationId: `c-${n}`, metadata: { n } } : {}),
+      // These have a record of their own, in their place.
+      ...(n < 200
+        ? {}
+        : n % 7 === 0
+          ? { idempotencyKey: `share-${n}` }
+          : n % 11 === 0
+            ? { expectedVersion: 1_000 }
+            : {}),
+    });
+    const lines = await send(Array.from({ length: 300 }, (_, n) => body(n)));
+    const isRefused = (n: number): boolean => n >= 200 && n % 11 === 0 && n % 7 !== 0;
+    assert.deepEqual(
+      lines.map(({ line, status }) => [line, status]),
+      Array.from({ length: 300 }, (_, n) => [n + 1, isRefused(n) ? 409 : 201]),
+    );
+    for (let i = 0; i < 5; i++) {
+      const mine = Array.from({ length: 300 }, (_, n) => n).filter((n) => n % 5 === i && !isRefused(n));
+      const { events } = await api.read<{
+        events: (Listed['events'][number] & { correlationId?: string; metadata?: object })[];
+      }>(`/events/share-${i}?include=metadata`);
+      assert.deepEqual(
+        events.map(({ data, correlationId, metadata, version, eventId }) => [
+          data,
+          correlationId,
+          metadata,
+          version,
+          eventId,
+        ]),
+        mine.map((n, k) => [
+          { n },
+          n % 3 === 0 ? `c-${n}` : undefined,
+          n % 3 === 0 ? { n } : undefined,
+          k + 1,
+          lines[n]?.eventId,
+        ]),
+      );
+      for (const [k, n] of mine.entries()) assert.equal(lines[n]?.version, k + 1);
+    }
+    const { events: fed } = await api.read<{ events: { position: number; eventId: string }[] }>('/feed?limit=1000');
+    const places = new Map(fed.map(({ eventId, position }) => [eventId, position]));
+    for (const { status, eventId, position } of lines)
+      if (status === 201) assert.equal(position, places.get(String(eventId)));
+  });
+
   await t.test('what is refused as a whole is an ordinary problem', async () => {
     const ask = (headers: Record<string, string>, key: string | null = API_KEY, query = ''): Promise<Answer> =>
       api.post(`/events/bulk${query}`, undefined, { raw: '{}\n', headers, key });

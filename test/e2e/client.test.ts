@@ -112,6 +112,33 @@ test('the client', async (t) => {
       3,
     );
     assert.equal((await all(client.events('lost-9'))).length, 3);
+    // Transactions too, each of both aggregates.
+    const moved = await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        lossy.appendTransaction({
+          appends: ['lost-10', 'lost-11'].map((aggregateId) => ({
+            aggregateId,
+            events: [{ eventType: 'Noted', data: { n } }],
+          })),
+        }),
+      ),
+    );
+    const sides = await Promise.all(['lost-10', 'lost-11'].map((id) => all(client.events(id))));
+    for (const [side, events] of sides.entries())
+      assert.deepEqual(
+        events.map(({ eventId }) => eventId),
+        [...moved].sort((a, b) => a.position! - b.position!).map(({ appends }) => appends[side]?.eventIds[0]),
+      );
+    const elsewhere = client.appendTransaction({
+      appends: [{ aggregateId: 'lost-10', expectedVersion: 3, events: [{ eventType: 'Noted', data: {} }] }],
+    });
+    await assert.rejects(elsewhere, (error) => {
+      assert.ok(isRefused(error, 'VERSION_CONFLICT'));
+      assert.deepEqual(error.problem['mismatches'], [
+        { aggregateId: 'lost-10', expectedVersion: 3, currentVersion: 12 },
+      ]);
+      return true;
+    });
     assert.ok(proxy.seen.length > 60, `${proxy.seen.length} requests: nothing was lost`);
   });
 
@@ -179,9 +206,14 @@ async function subscriptions(t: TestContext, url: string, api: Api, client: Stat
         data: { key: `k${i % 5}`, n: appended++ },
       });
   };
-  const changes = async (): Promise<Notification[]> =>
-    (await client.request('pollNotifications', { path: { id: projectionId }, query: { limit: 1000 } }))
-      .notifications as Notification[];
+  /** One an event; of the newest ones they come a moment later. */
+  const changes = async (): Promise<Notification[]> => {
+    for (;;) {
+      const query = { limit: 1000 };
+      const { notifications } = await client.request('pollNotifications', { path: { id: projectionId }, query });
+      if (notifications.length === appended) return notifications as Notification[];
+    }
+  };
 
   for (const channel of ['websocket', 'sse', 'poll'] satisfies Channel[])
     await t.test(`a subscription by ${channel} has each change once and in its order, whatever is cut`, async (t) => {
@@ -199,6 +231,8 @@ async function subscriptions(t: TestContext, url: string, api: Api, client: Stat
         firstDelayMs: 5,
         mostDelayMs: 50,
       });
+      const live = { websocket: /^UPGRADE .*stream/, sse: /^GET .*\/sse/, poll: /waitSeconds/ }[channel];
+      const opened = (): number => proxy.seen.filter((one) => live.test(one)).length;
       const told: Notification[] = [];
       const reading = (async () => {
         for await (const change of subscription) told.push(change);
@@ -207,6 +241,8 @@ async function subscriptions(t: TestContext, url: string, api: Api, client: Stat
         await append(10);
         const before = await changes();
         await until(() => told.length >= before.length);
+        // By now all may have come by polls alone: a stream is opened once there is nothing to catch up with.
+        await until(() => opened() > i);
         proxy.cut();
       }
       await append(10);
@@ -216,8 +252,67 @@ async function subscriptions(t: TestContext, url: string, api: Api, client: Stat
       await reading;
       assert.deepEqual(told, expected);
       assert.equal(subscription.sequence, expected.at(-1)?.sequence);
-      const live = { websocket: /^UPGRADE .*stream/, sse: /^GET .*\/sse/, poll: /waitSeconds/ }[channel];
-      assert.ok(proxy.seen.filter((one) => live.test(one)).length >= 2, proxy.seen.join('\n'));
+    });
+
+  for (const channel of ['websocket', 'sse'] satisfies Channel[])
+    await t.test(`from the states by ${channel}, with tickets alone: all there is, whatever is cut`, async (t) => {
+      const proxy = await lossyProxy(t, url);
+      const asked: object[] = [];
+      const places: string[] = [];
+      const ended = new AbortController();
+      const subscription = new StatefoldClient({ url: proxy.url }).subscribe<{ total: number }>(projectionId, {
+        from: 'snapshot',
+        key: ['k1', 'k3'],
+        channels: [channel],
+        webSocket: (address) => new WebSocket(address),
+        ticket: async (wanted) => {
+          asked.push(wanted);
+          if (asked.length === 2) throw new Error('the backend is away');
+          return (await client.request('createTicket', { body: { ...wanted, key: [...(wanted.key ?? [])] } })).ticket;
+        },
+        onSnapshot: (place) => places.push(place),
+        signal: ended.signal,
+        firstDelayMs: 5,
+        mostDelayMs: 50,
+      });
+      const latest = new Map<string, unknown>();
+      const told: Notification[] = [];
+      const reading = (async () => {
+        for await (const change of subscription) {
+          told.push(change);
+          latest.set(change.key, change.state);
+        }
+      })();
+      const isThere = async (): Promise<boolean> => {
+        const { states } = await client.request('listStates', { path: { id: projectionId }, query: { limit: 1000 } });
+        return ['k1', 'k3'].every(
+          (key) =>
+            JSON.stringify(latest.get(key)) ===
+            JSON.stringify(states.find((one) => one.key === key)?.state ?? undefined),
+        );
+      };
+      await append(10);
+      await until(() => places.includes('end'));
+      await until(isThere);
+      for (let i = 0; i < 3; i++) {
+        proxy.cut();
+        await append(10);
+        await until(isThere);
+      }
+      ended.abort();
+      await reading;
+      assert.deepEqual(places, ['begin', 'end'], 'what was missed later came as changes');
+      assert.ok(told.every(({ key }) => key === 'k1' || key === 'k3'));
+      const live = told.filter(({ cause }) => cause !== 'snapshot').map(({ sequence }) => sequence);
+      assert.deepEqual(
+        live,
+        [...new Set(live)].sort((a, b) => a - b),
+        'each once, and in its order',
+      );
+      assert.ok(asked.length >= 4, 'a ticket for each connection');
+      const path = `/projections/${projectionId}/${channel === 'sse' ? 'sse' : 'stream'}`;
+      assert.deepEqual(asked[0], { path, key: ['k1', 'k3'] });
+      assert.ok(proxy.seen.every((one) => !one.includes('/notifications')));
     });
 
   await t.test('a channel that does not work gives way to the next', async (t) => {

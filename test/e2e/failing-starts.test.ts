@@ -185,11 +185,7 @@ test('what is wrong with the data directory is told with its path', { skip }, as
   await t.test('a part of it is damaged', async () => {
     mkdirSync(join(inside('damaged'), 'log'), { recursive: true });
     writeFileSync(join(inside('damaged'), 'log', 'data.mdb'), Buffer.alloc(8192, 7));
-    await refused(
-      t,
-      { STATEFOLD_DATA_DIR: inside('damaged') },
-      /^\S+data\.mdb is damaged: .*Restore the data directory from a backup/,
-    );
+    await refused(t, { STATEFOLD_DATA_DIR: inside('damaged') }, /^\S+data\.mdb is damaged: .*Restore it from a backup/);
     mkdirSync(inside('emptied'));
     writeFileSync(join(inside('emptied'), 'admin-key'), '');
     await refused(t, { STATEFOLD_DATA_DIR: inside('emptied') }, /^\S+admin-key is empty: restore it/);

@@ -54,6 +54,7 @@ test('hostile code', async (t) => {
     RUNNER_BATCH_DEADLINE_MS: '800',
     FOLD_DEADLINE_MS: '60000',
     COMPILE_DEADLINE_MS: '5000',
+    COMPILATIONS_DIR: '',
     DETERMINISM_CHECKS: 'off',
   };
   const service = await startService(t, { env });

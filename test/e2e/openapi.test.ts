@@ -8,7 +8,11 @@ import { ROUTES } from '../../src/http/table.js';
 import { Api, problem, success } from '../support/api.js';
 import { AS_ADMIN, ROOT, startService } from '../support/service.js';
 
-type Paths = Readonly<Record<string, Readonly<Record<string, { readonly security: readonly object[] }>>>>;
+interface Operation {
+  readonly security: readonly object[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example?: unknown }>> };
+}
+type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 test('what needs no key is named in its page', () => {
   const { paths } = openapiDocument() as { paths: Record<string, Record<string, { security?: object[] }>> };
@@ -47,7 +51,7 @@ test('the description is the service', async (t) => {
       }
       const used = Object.keys(methods).map((method) => method.toUpperCase());
       // Read as the events of an aggregate of that name, these are there.
-      const isAggregate = path === '/events/batch' || path === '/events/bulk';
+      const isAggregate = ['/events/batch', '/events/bulk', '/events/transaction'].includes(path);
       const unused = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'].filter(
         (method) => !used.includes(method) && !(isAggregate && method === 'GET'),
       );
@@ -85,6 +89,36 @@ test('the description is the service', async (t) => {
     problem(await service.request('GET', '/events/%zz'), 400, 'INVALID_REQUEST');
     problem(await service.request('GET', '/events/%ff'), 400, 'INVALID_REQUEST');
     problem(await service.request('GET', '/events/%00'), 400, 'INVALID_REQUEST');
+  });
+
+  await t.test('each example of a body is taken, or refused for what it names alone', async () => {
+    const tenant = new Api(service);
+    // Its engine is a process of its own, and may still be starting.
+    await api.readStoreAccess();
+    const outcomes: string[] = [];
+    for (const [path, methods] of Object.entries(document.paths))
+      for (const [method, { requestBody, security }] of Object.entries(methods))
+        for (const [type, { example }] of Object.entries(requestBody?.content ?? {})) {
+          if (example === undefined) continue;
+          const raw = typeof example === 'string' ? example : JSON.stringify(example);
+          const isOwners = JSON.stringify(security).includes('admin');
+          const url = path.replace(/\{\w+\}/g, 'x');
+          const headers = { 'content-type': type, ...(isOwners ? AS_ADMIN.headers : {}) };
+          const answer = await (isOwners ? api : tenant).request(method.toUpperCase(), url, { raw, headers });
+          outcomes.push(`${method} ${path}: ${answer.status}`);
+          assert.ok(
+            [200, 201, 202, 404, 409].includes(answer.status),
+            `${method} ${path}: ${answer.status} ${answer.text}`,
+          );
+        }
+    assert.ok(outcomes.length >= 20);
+    for (const taken of [
+      'post /events: 201',
+      'post /events/batch: 201',
+      'post /events/bulk: 200',
+      'post /admin/tenants: 201',
+    ])
+      assert.ok(outcomes.includes(taken), `${taken} is not among ${outcomes.join(', ')}`);
   });
 
   await t.test('health, readiness and metrics', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import test from 'node:test';
 import { ZipArchive } from 'archiver';
 import { Api, problem, success, TIMESTAMP, UUIDV7, type Appended } from '../support/api.js';
@@ -375,7 +376,9 @@ test('reducers', async (t) => {
         'private static',
         'private static long Slowly() { var sum = 1L; for (var i = 0; i < 50_000_000; i++) sum += i % 7; return sum; }\n\n    private static',
       );
-    const { reducerId } = success(await api.upload('reducers', { 'Late.cs': slow }), 202).json<{ reducerId: string }>();
+    const { reducerId } = success(await api.upload('reducers', { 'Late.cs': `${slow}// ${randomUUID()}` }), 202).json<{
+      reducerId: string;
+    }>();
     await service.kill();
     service = await startService(t, { dataDirectory, env: { ...env, FOLD_DEADLINE_MS: '1' } });
     api = new Api(service);

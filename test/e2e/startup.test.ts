@@ -224,6 +224,7 @@ test('starting and ending', { skip: process.platform === 'linux' ? false : 'read
       'scripts',
       'dotnet/src',
       'dotnet/Directory.Build.props',
+      'dotnet/Directory.Build.targets',
       'dotnet/Directory.Packages.props',
       'dotnet/hosts.proj',
     ].filter((path) => existsSync(join(ROOT, path)))) {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import test from 'node:test';
 import { Api, problem, success, type Listed, admin, newTenant } from '../support/api.js';
 import { openEvents, openSocket, Receiver, refusedUpgrade } from '../support/api-channels.js';
@@ -91,7 +92,9 @@ test('a suspended tenant stands still, and goes on where it was', async (t) => {
   });
 
   await t.test('code that waited for its compilation is compiled when that is taken back', async () => {
-    const uploaded = success(await acme().upload('reducers', { 'Tally.cs': tally('late') }), 202).json<{
+    // Nobody has compiled it before.
+    const code = `${tally('late')}// ${randomUUID()}`;
+    const uploaded = success(await acme().upload('reducers', { 'Tally.cs': code }), 202).json<{
       reducerId: string;
     }>();
     await suspend(true);

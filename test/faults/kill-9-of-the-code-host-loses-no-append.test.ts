@@ -10,7 +10,7 @@ const COMPILER = 'Statefold.Compiler.dll';
 const KILLS = 4;
 
 test('kill -9 of the runner and of the compiler under load', async (t) => {
-  const scenario = Scenario.alone(t, { seed: 99 });
+  const scenario = Scenario.alone(t, { seed: 99, env: { COMPILATIONS_DIR: '' } });
   const { world, history, load } = scenario;
   await scenario.begin();
   load.start();

@@ -107,7 +107,13 @@ export async function openWorld(
   env: Readonly<Record<string, string>> = {},
 ): Promise<World> {
   const service = await startService(t, {
-    env: { DETERMINISM_CHECKS: 'off', FOLD_DEADLINE_MS: '60000', ANSWER_DEADLINE_MS: '60000', ...env },
+    env: {
+      COMPILATIONS_DIR: '',
+      DETERMINISM_CHECKS: 'off',
+      FOLD_DEADLINE_MS: '60000',
+      ANSWER_DEADLINE_MS: '60000',
+      ...env,
+    },
   });
   const made = await service.request('POST', '/admin/tenants', {
     ...AS_ADMIN,

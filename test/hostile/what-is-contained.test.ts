@@ -5,7 +5,7 @@ import test from 'node:test';
 import { tally } from '../support/csharp.js';
 import { AS_ADMIN, until } from '../support/service.js';
 import { noJail, openWorld, runnersOf } from './escape-world.js';
-import { Neighbour } from './neighbour.js';
+import { Neighbour, waitedForProcessors } from './neighbour.js';
 import { MODULE_INITIALIZER, NASTY } from './probes.js';
 import { NUMBERS } from './system-calls.js';
 
@@ -81,7 +81,7 @@ test('uploaded code is contained', { skip: noJail }, async (t) => {
     Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
   await neighbour.deploy(tally('calm'));
   await attacker.deploy(NASTY);
-  const other = new Neighbour(neighbour);
+  const other = new Neighbour(neighbour, () => waitedForProcessors(process.pid, service.pid));
   other.start();
   other.measure('between');
   await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);

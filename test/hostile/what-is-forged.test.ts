@@ -7,7 +7,7 @@ import { tally, totals } from '../support/csharp.js';
 import { AS_ADMIN, API_KEY, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 import { Tenant } from './escape-world.js';
 import { pathOfForgedRunners } from './forged-world.js';
-import { Neighbour } from './neighbour.js';
+import { Neighbour, waitedForProcessors } from './neighbour.js';
 
 const MIB = 1024 * 1024;
 const QUIET_WINDOWS = 1;
@@ -116,7 +116,9 @@ test('forged answers', async (t) => {
   const key = await madeNeighbour(world.service);
   await new Tenant(world.service, key).deploy(tally('calm'));
   const projectionId = await world.service.deploy('projections', { 'Totals.cs': totals() });
-  const other = new Neighbour(new Tenant(world.service, key));
+  const other = new Neighbour(new Tenant(world.service, key), () =>
+    waitedForProcessors(process.pid, world.service.pid),
+  );
   other.start();
   await until(() => other.measured >= APPENDS_A_WINDOW, 120_000);
   for (let window = 0; window < QUIET_WINDOWS; window++) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AppendResult } from '../../src/core/event.js';
-import type { EventFeed, PositionedEvent } from '../../src/feed/events.js';
+import { isEvent, type EventFeed, type PositionedEvent } from '../../src/feed/events.js';
 import type { Log } from '../../src/log/log.js';
 import { append, appendAll, assign, chainCode, Node, orderRef, TENANT, truthOf } from '../support/partition-world.js';
 import { temporaryDirectory, until } from '../support/service.js';
@@ -14,7 +14,7 @@ async function all(feed: EventFeed): Promise<PositionedEvent[]> {
   for (let end = await feed.start(); end < feed.head;) {
     const page = await feed.read(end, { items: 100 });
     if (page.end === end) break;
-    events.push(...page.items);
+    events.push(...page.items.filter(isEvent));
     end = page.end;
   }
   return events;

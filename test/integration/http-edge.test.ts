@@ -24,8 +24,11 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../src/aggregates/aggregates.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
+import { NO_SQL } from '../support/no-sql.js';
 import { openapiFault } from '../support/openapi.js';
+import { NO_AUDIT } from '../support/no-audit.js';
 import { noEndpoints } from '../support/no-endpoints.js';
+import { noEventTypes } from '../support/no-event-types.js';
 import { noInspections } from '../support/no-inspections.js';
 import { quietChannels, schemaRegistryOf } from '../support/edge-parts.js';
 import { peers } from '../support/peers.js';
@@ -39,7 +42,9 @@ const unasked = (): Promise<never> => Promise.reject(new Error('nobody asks for 
 class MemoryAggregates implements Aggregates {
   readonly list = unasked;
   readonly types = unasked;
+  readonly eventTypes = unasked;
   readonly release = unasked;
+  readonly erase = unasked;
   readonly commands: AppendCommand[] = [];
   readonly #events = new Map<string, StoredEvent[]>();
 
@@ -83,6 +88,9 @@ class MemoryAggregates implements Aggregates {
     return Promise.resolve(aggregateType === 'folded' ? { ...result, state: STATE } : result);
   }
 
+  readonly transact = unasked;
+  readonly import = unasked;
+
   events({ aggregateId, fromVersion = 1, limit }: EventsQuery): Promise<EventsPage> {
     const events = this.#events.get(aggregateId);
     if (events === undefined)
@@ -110,9 +118,12 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
     states: unasked,
     statesOf: unasked,
     includes: unasked,
+    snapshot: () => {
+      throw new Error('not asked here');
+    },
     reached: 0,
     build: () => undefined,
-    life: () => ({ live: undefined, building: undefined, kept: [], past: [] }),
+    life: () => ({ live: undefined, building: undefined, kept: [], past: [], erasedSinceBuild: false }),
     onLive: () => () => undefined,
   };
   readonly faults = {
@@ -265,11 +276,15 @@ before(async () => {
     deployments: deployments as Deployments,
     ...noEndpoints,
     removeTenantData: () => Promise.resolve(),
+    seenIds: () => assert.fail('nothing is imported'),
     admission,
+    audit: NO_AUDIT,
     channels: quietChannels(catalog, admission),
     schemaRegistry: schemaRegistryOf(catalog, admission, settings),
     adminKey: ADMIN_KEY,
     inspections: noInspections,
+    ...noEventTypes,
+    sql: NO_SQL,
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],

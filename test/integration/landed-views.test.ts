@@ -83,7 +83,7 @@ it(
       log_offset: string;
     }>(
       endpoint,
-      'SELECT tenant, aggregate_id, version, event_id, data_raw, log_offset FROM statefold_events ORDER BY tenant, log_offset, version',
+      'SELECT tenant, aggregate_id, version, event_id, data_raw, log_offset FROM statefold_events ORDER BY tenant, log_offset, aggregate_id, version',
     );
     const changeRows = await select<{
       tenant: string;
@@ -97,8 +97,14 @@ it(
     );
     const of = (rows: readonly { readonly tenant: string }[], tenant: string): object[] =>
       normalized(rows.filter((row) => row.tenant === tenant));
+    let transactions = 0;
     for (const { tenant, truth } of logs) {
-      const expected = truth.commits.flatMap(({ offset, value, eventIds }) =>
+      // Parts of a transaction have one offset.
+      const commits = [...truth.commits].sort(
+        (a, b) => a.offset - b.offset || (a.value.aggregateId < b.value.aggregateId ? -1 : 1),
+      );
+      transactions += new Set(commits.flatMap(({ offset, parts = 1 }) => (parts > 1 ? [offset] : []))).size;
+      const expected = commits.flatMap(({ offset, value, eventIds }) =>
         value.events.map(({ data }, i) => ({
           tenant,
           aggregate_id: value.aggregateId,
@@ -118,6 +124,7 @@ it(
       }));
       assert.deepEqual(of(changeRows, tenant), expectedChanges, `changes of seed ${tenant}`);
     }
+    assert.ok(transactions > SEEDS / 5, `${transactions} transactions`);
     assert.ok(eventRows.length > 10 * SEEDS && changeRows.length > SEEDS, 'there was something to compare');
   },
 );

@@ -17,7 +17,7 @@ import { createRouter, upgradesOf } from '../../src/http/router.js';
 import { route, type Route, type RouteDependencies } from '../../src/http/routes/dependencies.js';
 import { NOTIFICATIONS } from '../../src/http/routes/notifications.js';
 import { followDeletions } from '../../src/app/follow-deletions.js';
-import type { EventFeed, PositionedEvent } from '../../src/feed/events.js';
+import type { EventFeed, FeedItem, PositionedEvent } from '../../src/feed/events.js';
 import { FeedHub } from '../../src/feed/hub.js';
 import { ALL_EVENTS } from '../../src/feed/sources.js';
 import { feedOf, ListedInputs } from '../support/listed-inputs.js';
@@ -565,9 +565,10 @@ test('13: clients that never read spend the memory of their own tenant, not of t
 
 /** All events, as entries of the table would have them. */
 function eventRoutes(tenantOfFeed: string): readonly Route[] {
-  const followed: Followed<PositionedEvent> = {
+  const followed: Followed<FeedItem> = {
     source: ALL_EVENTS,
-    encode: ({ position, eventId }) => {
+    encode: (item) => {
+      const { position, eventId } = item as PositionedEvent;
       const record = Buffer.from(`{"position":${position},"eventId":"${eventId}"}`);
       return {
         record,

@@ -249,6 +249,11 @@ test('on the embedded log, 9: each partition has snapshots of its own, from whic
   results.push(...(await appendAll([other], 1500, 1600)));
   await settled(log, successor);
   await holds(log, results);
+  const { eventTypes } = await successor.aggregates.eventTypes();
+  assert.deepEqual(
+    eventTypes.map(({ eventType, events }) => [eventType, events]),
+    [['Paid', results.reduce((sum, { eventIds }) => sum + eventIds.length, 0)]],
+  );
   assert.deepEqual(await statesOf(successor), (await truthOf(log)).states);
   assert.ok(!other.warnings.some((warning) => OTHER_STATE.test(warning)), other.warnings.join());
 });

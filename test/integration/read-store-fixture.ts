@@ -73,7 +73,7 @@ export async function rowsOf<T>(store: ClickHouseReadStore, sql: string): Promis
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  deadlineMs = 30_000,
+  deadlineMs = 60_000,
 ): Promise<void> {
   for (const end = Date.now() + deadlineMs; !(await condition()); await delay(20))
     if (Date.now() > end) throw new Error(`${what}: not within ${deadlineMs} ms`);

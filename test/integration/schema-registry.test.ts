@@ -140,6 +140,8 @@ describe('the built-in registry', () => {
     const { ask } = await builtIn(t);
     const version = { subject: 'statefold.one.events-value', version: 1, id: 1, schema: schemas.events.text };
     const second = { ...version, version: 2, id: 5, schema: schemas.events2.text };
+    const third = { ...version, version: 3, id: 7, schema: schemas.events3.text };
+    const fourth = { ...version, version: 4, id: 8, schema: schemas.events4.text };
     const answers: readonly [path: string, status: number, body: unknown][] = [
       [
         '/subjects',
@@ -164,12 +166,13 @@ describe('the built-in registry', () => {
           'dev.statefold.OrderRecord',
         ],
       ],
-      ['/subjects/statefold.one.events-value/versions', 200, [1, 2]],
+      ['/subjects/statefold.one.events-value/versions', 200, [1, 2, 3, 4]],
       ['/subjects/statefold.one.changes-value/versions', 200, [1, 2]],
       ['/subjects/statefold.one.events-value/versions/1', 200, version],
       ['/subjects/statefold.one.events-value/versions/2', 200, second],
-      ['/subjects/statefold.one.events-value/versions/latest', 200, second],
-      ['/subjects/statefold.one.events-value/versions/-1', 200, second],
+      ['/subjects/statefold.one.events-value/versions/3', 200, third],
+      ['/subjects/statefold.one.events-value/versions/latest', 200, fourth],
+      ['/subjects/statefold.one.events-value/versions/-1', 200, fourth],
       ['/schemas/ids/5/schema', 200, schemas.events2.schema],
       [
         '/schemas/ids/5/versions',
@@ -210,7 +213,7 @@ describe('the built-in registry', () => {
         404,
         { error_code: 40401, message: "Subject 'statefold.one.order-value' not found." },
       ],
-      ['/subjects/statefold.one.events-value/versions/3', 404, { error_code: 40402, message: 'Version 3 not found.' }],
+      ['/subjects/statefold.one.events-value/versions/5', 404, { error_code: 40402, message: 'Version 5 not found.' }],
       ['/subjects/statefold.one.changes-value/versions/3', 404, { error_code: 40402, message: 'Version 3 not found.' }],
       ['/schemas/ids/9', 404, { error_code: 40403, message: 'Schema 9 not found' }],
       ['/nothing', 404, { error_code: 404, message: 'HTTP 404 Not Found' }],
@@ -338,10 +341,19 @@ describe('the built-in registry', () => {
   });
 
   it('serves a client of the field: look-ups, registration of what is known, decoding', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45, changes2: 46 };
+    const ids = {
+      events: 41,
+      changes: 42,
+      catalog: 43,
+      order: 44,
+      events2: 45,
+      changes2: 46,
+      events3: 47,
+      events4: 48,
+    };
     const { url, keys } = await builtIn(t, { ids });
     const registry = client(url, keys[0]);
-    assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 45);
+    assert.equal(await registry.getLatestSchemaId('statefold.one.events-value'), 48);
     assert.equal(
       await registry.getRegistryIdBySchema('statefold.one.events-value', {
         type: SchemaType.AVRO,
@@ -439,6 +451,8 @@ describe('a registry of the cluster', () => {
       order: 100_004,
       events2: 100_005,
       changes2: 100_006,
+      events3: 100_007,
+      events4: 100_008,
     });
     assert.deepEqual(
       [...other.ids.keys()].map((key) => key.split(' ')[0]),
@@ -449,6 +463,8 @@ describe('a registry of the cluster', () => {
         'dev.statefold.OrderRecord',
         'dev.statefold.EventsRecord',
         'dev.statefold.ChangesRecord',
+        'dev.statefold.EventsRecord',
+        'dev.statefold.EventsRecord',
       ],
     );
     other.asked.length = 0;
@@ -461,13 +477,24 @@ describe('a registry of the cluster', () => {
       'POST /subjects/dev.statefold.OrderRecord',
       'POST /subjects/dev.statefold.EventsRecord',
       'POST /subjects/dev.statefold.ChangesRecord',
+      'POST /subjects/dev.statefold.EventsRecord',
+      'POST /subjects/dev.statefold.EventsRecord',
     ]);
     const value = loadCodecs(AVRO, ids).events.encode(fence, { kind: 'Claim', value: { rules: 1 } });
     assert.equal(value.readUInt32BE(1), 100_001);
   });
 
   it('may be the built-in one of another service', async (t) => {
-    const ids = { events: 41, changes: 42, catalog: 43, order: 44, events2: 45, changes2: 46 };
+    const ids = {
+      events: 41,
+      changes: 42,
+      catalog: 43,
+      order: 44,
+      events2: 45,
+      changes2: 46,
+      events3: 47,
+      events4: 48,
+    };
     const { url, keys } = await builtIn(t, { ids });
     assert.deepEqual(await registerSchemas({ url, username: 'any', password: keys[0], schemas }), ids);
   });
@@ -533,7 +560,16 @@ describe('a registry of the cluster', () => {
     const artefacts = await LogArtefactStore.open({ log });
     const open = (ids: SchemaIds): Promise<FencedCatalog> =>
       FencedCatalog.open({ log, codec: loadCodecs(AVRO, ids).catalog, artefacts, owner: 'o', logger: silentLogger });
-    const before = { events: 11, changes: 12, catalog: 13, order: 14, events2: 15, changes2: 16 };
+    const before = {
+      events: 11,
+      changes: 12,
+      catalog: 13,
+      order: 14,
+      events2: 15,
+      changes2: 16,
+      events3: 17,
+      events4: 18,
+    };
     const first = await open(before);
     await createTenant(first, { tenantId: 'one' });
     await first.close();
@@ -622,7 +658,7 @@ describe('a service on Kafka', { skip: needsKafkaTools }, () => {
     );
     assert.equal(
       await client(`${service.url}/schema-registry`, apiKey).getLatestSchemaId(`${topicPrefix}.two.events-value`),
-      5,
+      BUILT_IN_SCHEMA_IDS.events4,
     );
     await service.stop();
 

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Change } from '../../src/core/change.js';
-import type { StoredCommit } from '../../src/core/event.js';
+import type { AggregateCommit } from '../../src/core/event.js';
 import { commitsOf, type Input } from '../../src/feed/inputs.js';
 import type { SinkSource } from '../../src/read-store/sink-source.js';
 
 /** A tenant's accepted log as a list: what the sink reads in these tests. States are the count of the aggregate's events. */
 export class ListedLog implements SinkSource {
   readonly tenantId: string;
-  readonly commits: StoredCommit[] = [];
+  readonly commits: AggregateCommit[] = [];
   /** Changes. */
   readonly written: Change[] = [];
   readonly reads = { commits: [] as number[], changes: [] as number[], states: [] as number[] };

@@ -37,7 +37,8 @@ import {
   TENANT,
 } from '../support/snapshot-world.js';
 
-const COMMITS = 30_000;
+/** So many that a snapshot of them is of several chunks, with more to fold behind it. */
+const COMMITS = 20_000;
 const TAIL = 700;
 
 const LOGS: readonly {
@@ -58,7 +59,8 @@ const embedded = (t: TestContext): Log => {
   t.after(() => log.close());
   return log;
 };
-const folded = (task: TenantTask): Promise<void> => until(() => task.projectionLag === 0);
+/** A busy machine takes its time over ten thousand of them. */
+const folded = (task: TenantTask): Promise<void> => until(() => task.projectionLag === 0, 120_000);
 const records = async (log: Log): Promise<LogRecord[]> => {
   const out: LogRecord[] = [];
   for (let from = 0; ; from = (out.at(-1)?.offset ?? 0) + 1) {
@@ -79,13 +81,14 @@ describe('a machine without a local store', () => {
       pushedInto(before, pushed);
       const written: number[] = [];
       const snapshots = former.snapshots(log, {
-        afterRecords: 40_000,
+        afterRecords: 27_000,
         observer: { wrote: (bytes) => void written.push(bytes) },
       });
       snapshots.watch(before);
       const answers = await appendAll(before, 0, COMMITS);
       await folded(before);
-      await until(() => written.length > 0);
+      await until(() => written.length > 0, 120_000);
+      t.diagnostic(`a snapshot of ${written[0]} bytes`);
       assert.ok((written[0] ?? 0) > CHUNK_BYTES, 'it is more than a chunk');
       await snapshots.close();
       answers.push(...(await appendAll(before, COMMITS, COMMITS + TAIL)));

@@ -247,6 +247,42 @@ test('410 disables the endpoint for good, in the catalog', async (t) => {
   assert.equal(deliverer.status('p1'), undefined);
 });
 
+test('410 of a URL that the endpoint has no more disables nothing: what was sent there goes to the new one', async (t) => {
+  const w = world(t);
+  const asked: ServerResponse[] = [];
+  const old = await receiver(t, (_, response) => void asked.push(response));
+  const moved = await receiver(t);
+  const deliverer = w.deliverer();
+  await deliverer.start();
+  w.configure(old.url);
+  w.feed.accept(change(1, { key: 'a' }));
+  await until(() => asked.length === 1, 'the old one is asked');
+  w.configure(moved.url);
+  asked[0]?.writeHead(410).end();
+  await until(() => moved.received.length === 1, 'the new one has it');
+  assert.equal(w.catalog.get('endpoint', 'p1')?.value.disabledAt, undefined);
+  w.feed.accept(change(2, { key: 'a' }));
+  await until(() => moved.received.length === 2, 'and what comes later');
+});
+
+test('endpoints that are made at once are no more than the limit', async (t) => {
+  const { endpoints } = world(t);
+  const made = await Promise.allSettled(
+    Array.from({ length: 140 }, () =>
+      endpoints.create('t1', {
+        url: 'https://example.com/hook',
+        source: { feed: {} },
+        isolateSecret: true,
+        from: 'start',
+      }),
+    ),
+  );
+  assert.equal(made.filter(({ status }) => status === 'fulfilled').length, 100);
+  assert.equal(endpoints.list('t1').length, 100);
+  for (const one of made)
+    if (one.status === 'rejected') assert.equal((one.reason as { code: string }).code, 'QUOTA_EXCEEDED');
+});
+
 test('redirects are refused and count as failures; a huge answer is not read; 429 pauses the whole endpoint', async (t) => {
   const w = world(t);
   const elsewhere = await receiver(t);

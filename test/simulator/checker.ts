@@ -11,8 +11,18 @@ import {
   type Bad,
   type Committed,
 } from '../support/rules.js';
-import { modelOf, skipsOf, standing, stateAt, truthOf, type TrueCommit, type Truth } from './truth.js';
-import { AGGREGATE_TYPE, CHANGES, type Answer, type Attempt, type Command, type Read, type World } from './world.js';
+import { modelOf, skipsOf, standing, stateAt, truthOf, withoutErased, type TrueCommit, type Truth } from './truth.js';
+import {
+  AGGREGATE_TYPE,
+  CHANGES,
+  EVENTS,
+  REDACTIONS,
+  type Answer,
+  type Attempt,
+  type Command,
+  type Read,
+  type World,
+} from './world.js';
 
 /** Holds a run against the truth of its log. Each problem starts with the number of the invariant of docs that it breaks. */
 export async function check(world: World): Promise<{ problems: string[]; truth: Truth }> {
@@ -26,9 +36,12 @@ export async function check(world: World): Promise<{ problems: string[]; truth: 
   const acknowledged = acknowledgedBefore(answeredIn(world));
   realTime(world, acknowledged, numbered);
   for (const read of world.reads) readOf(truth, read, acknowledged, numbered);
-  changes(world, truth, bad);
+  readsInOrder(world.reads, truth, bad);
+  if (world.options.erasures === 0) changes(world, truth, bad);
+  erasures(world, truth, bad);
   for (const { process, pushed } of world.runs) pushedOf(world, truth, process.id, pushed, bad);
   await readers(world, truth, bad);
+  leftOver(world, truth, bad);
   return { problems, truth };
 }
 
@@ -55,25 +68,40 @@ const committed = ({ offset, value, eventIds }: TrueCommit): Committed => ({
   eventIds,
 });
 
-const nameOf = ({ number, aggregateId, expectedVersion, commandId }: Command): string =>
-  `command ${number} (${commandId} on ${aggregateId}, expects ${expectedVersion})`;
+const nameOf = ({ number, parts, transaction, commandId }: Command): string =>
+  `${transaction ? 'transaction' : 'command'} ${number} (${commandId} on ${parts
+    .map(({ aggregateId, expectedVersion }) => `${aggregateId}, expects ${expectedVersion}`)
+    .join('; ')})`;
+
+/**
+ * What is in the log under the name of a command: of an append by its aggregate, of a transaction by the tenant, whatever
+ * aggregates it names.
+ */
+const landedOf = (truth: Truth, { transaction, parts, commandId }: Command): readonly TrueCommit[] =>
+  (transaction ? truth.commits : (truth.byAggregate.get(parts[0]?.aggregateId ?? '') ?? [])).filter(
+    (commit) => (commit.parts !== undefined) === transaction && commit.value.commandId === commandId,
+  );
 
 function commandOf(world: World, truth: Truth, command: Command, bad: Say): void {
   const name = nameOf(command);
-  const landed = (truth.byAggregate.get(command.aggregateId) ?? []).filter(
-    ({ value }) => value.commandId === command.commandId,
-  );
+  const landed = landedOf(truth, command);
   const mine = landed.filter(({ value }) => value.requestHash.equals(command.requestHash));
-  if (landed.length > 1)
-    bad(
-      `${command.keyed ? 4 : 3}: ${name} is in the log ${landed.length} times, at ${landed.map(({ offset }) => offset).join(', ')}`,
-    );
+  const places = new Set(landed.map(({ offset }) => offset));
+  if (places.size > 1)
+    bad(`${command.keyed ? 4 : 3}: ${name} is in the log ${places.size} times, at ${[...places].join(', ')}`);
+  if (mine.length > 0 && mine.length !== command.parts.length * places.size)
+    bad(`5: ${name} is of ${command.parts.length} aggregates, the log has ${mine.length} of them`);
   for (const commit of mine) {
     const { value, payloads } = commit;
-    if (payloads.length !== command.payloads.length)
-      bad(`5: ${name} has ${command.payloads.length} events, ${payloads.length} are in the log`);
-    if (!meets(command.expectedVersion, value.baseVersion))
-      bad(`6: ${name} was accepted at version ${value.baseVersion}`);
+    const part = command.parts.find(({ aggregateId }) => aggregateId === value.aggregateId);
+    if (part === undefined) {
+      bad(`5: ${name} is in the log of ${value.aggregateId} too`);
+      continue;
+    }
+    if (payloads.length !== part.payloads.length)
+      bad(`5: ${name} has ${part.payloads.length} events of ${part.aggregateId}, ${payloads.length} are in the log`);
+    if (!meets(part.expectedVersion, value.baseVersion))
+      bad(`6: ${name} was accepted at version ${value.baseVersion} of ${value.aggregateId}`);
   }
   for (const attempt of command.attempts) {
     const { answer } = attempt;
@@ -90,11 +118,27 @@ function commandOf(world: World, truth: Truth, command: Command, bad: Say): void
   }
 }
 
-function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], { result, step }: Ok, bad: Say): void {
+function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], answer: Ok, bad: Say): void {
+  const { results } = answer;
+  const [names, asked] = [results, command.parts].map((of) => of.map(({ aggregateId }) => aggregateId).join());
+  if (names !== asked) bad(`2: ${nameOf(command)} was answered of ${names}`);
+  for (const result of results) answeredOf(truth, command, mine, answer, result, bad);
+}
+
+function answeredOf(
+  truth: Truth,
+  command: Command,
+  mine: readonly TrueCommit[],
+  { step, timestamp }: Ok,
+  result: Ok['results'][number],
+  bad: Say,
+): void {
   const name = nameOf(command);
-  const commit = mine[0];
+  const commit = mine.find(({ value }) => value.aggregateId === result.aggregateId);
   if (commit === undefined)
-    return void bad(`2: ${name} was answered version ${result.endVersion} and is not in the log`);
+    return void bad(
+      `2: ${name} was answered version ${result.endVersion} of ${result.aggregateId} and is not in the log`,
+    );
   const { value, eventIds } = commit;
   if (commit.step > step) bad(`2: ${name} was answered before it was in the log`);
   if (result.startVersion !== value.baseVersion + 1 || result.endVersion !== value.baseVersion + value.events.length)
@@ -102,10 +146,10 @@ function answered(truth: Truth, command: Command, mine: readonly TrueCommit[], {
       `2: ${name} was answered versions ${result.startVersion} to ${result.endVersion}, the log has it at ${value.baseVersion + 1}`,
     );
   if (result.eventIds.join() !== eventIds.join()) bad(`2: ${name} was answered other event ids than the log has`);
-  if (result.timestamp !== value.timestamp) bad(`4: ${name} was answered another timestamp than the log has`);
+  if (timestamp !== value.timestamp) bad(`4: ${name} was answered another timestamp than the log has`);
   if (
     result.state !== undefined &&
-    !statesAt(truth, command.aggregateId, result.endVersion).includes(result.state.toString())
+    !statesAt(truth, result.aggregateId, result.endVersion).includes(result.state.toString())
   )
     bad(`10: ${name} was answered state ${result.state.toString()} at version ${result.endVersion}`);
 }
@@ -128,11 +172,17 @@ function refused(
   bad: Say,
 ): void {
   const name = nameOf(command);
-  const commits = truth.byAggregate.get(command.aggregateId) ?? [];
-  const known = commits.find(({ value }) => command.keyed && value.commandId === command.commandId);
+  const landed = landedOf(truth, command);
+  const known = command.keyed ? landed[0] : undefined;
   if (error.code === 'IDEMPOTENCY_KEY_REUSED') {
     if (known === undefined || known.value.requestHash.equals(command.requestHash) || known.step > answeredAt)
       bad(`4: ${name} was refused as a reuse of a key that was not used for another request`);
+    return;
+  }
+  if (error.code === 'GONE') {
+    const { parts } = command;
+    if (!parts.some(({ aggregateId }) => (truth.erased.get(aggregateId) ?? Infinity) <= answeredAt))
+      bad(`2: ${name} was answered GONE, and none of its aggregates was erased`);
     return;
   }
   if (error.code !== 'VERSION_CONFLICT') return void bad(`3: ${name} was answered ${error.code}`);
@@ -140,10 +190,29 @@ function refused(
   const others =
     world.commands.some((other) => other !== command && other.commandId === command.commandId) ||
     command.attempts.some((other) => other !== attempt && other.answer?.kind === 'unknown');
-  if (!others && commits.some(({ value }) => value.commandId === command.commandId))
-    bad(`3: ${name} was refused and is in the log`);
-  const current = Number(error.details?.['currentVersion']);
-  if (meets(command.expectedVersion, current)) bad(`6: ${name} was refused at version ${current}`);
+  if (!others && landed.length > 0) bad(`3: ${name} was refused and is in the log`);
+  const [first] = command.parts;
+  const mismatches = command.transaction
+    ? (error.details?.['mismatches'] as readonly { aggregateId: string; currentVersion: number }[])
+    : [{ aggregateId: first?.aggregateId ?? '', currentVersion: Number(error.details?.['currentVersion']) }];
+  if (mismatches.length === 0) bad(`6: ${name} was refused for nothing`);
+  for (const mismatch of mismatches) refusedAt(truth, command, attempt, mismatch, answeredAt, bad);
+}
+
+/** The aggregate was there at some moment of the request, and not where the command expected it. */
+function refusedAt(
+  truth: Truth,
+  command: Command,
+  attempt: Attempt,
+  { aggregateId, currentVersion: current }: { readonly aggregateId: string; readonly currentVersion: number },
+  answeredAt: number,
+  bad: Say,
+): void {
+  const name = nameOf(command);
+  const commits = truth.byAggregate.get(aggregateId) ?? [];
+  const part = command.parts.find((one) => one.aggregateId === aggregateId);
+  if (part === undefined) return void bad(`6: ${name} was refused for ${aggregateId}`);
+  if (meets(part.expectedVersion, current)) bad(`6: ${name} was refused at version ${current} of ${aggregateId}`);
   let version = 0;
   let since = 0;
   let was = false;
@@ -154,7 +223,7 @@ function refused(
   }
   if (!was)
     bad(
-      `6: ${name} was refused at version ${current}, at which the aggregate was at no moment between ${attempt.sent} and ${answeredAt}`,
+      `6: ${name} was refused at version ${current} of ${aggregateId}, at which it was at no moment between ${attempt.sent} and ${answeredAt}`,
     );
 }
 
@@ -167,7 +236,12 @@ function realTime(world: World, acknowledged: ReturnType<typeof acknowledgedBefo
   const appends = once.flatMap((command) =>
     command.attempts.flatMap(({ sent, answer }) =>
       answer?.kind === 'ok'
-        ? [{ name: nameOf(command), aggregateId: command.aggregateId, startVersion: answer.result.startVersion, sent }]
+        ? answer.results.map(({ aggregateId, startVersion }) => ({
+            name: nameOf(command),
+            aggregateId,
+            startVersion,
+            sent,
+          }))
         : [],
     ),
   );
@@ -176,21 +250,83 @@ function realTime(world: World, acknowledged: ReturnType<typeof acknowledgedBefo
 
 /** All that was answered with 201, in steps of the simulation. */
 const answeredIn = (world: World): Acknowledged[] =>
-  world.commands.flatMap(({ aggregateId, attempts }) =>
+  world.commands.flatMap(({ attempts }) =>
     attempts.flatMap(({ answer }) =>
-      answer?.kind === 'ok' ? [{ aggregateId, endVersion: answer.result.endVersion, at: answer.step }] : [],
+      answer?.kind === 'ok'
+        ? answer.results.map(({ aggregateId, endVersion }) => ({ aggregateId, endVersion, at: answer.step }))
+        : [],
     ),
   );
+
+/** What was answered as erased stays so, for whoever asks. */
+function erasures(world: World, truth: Truth, bad: Say): void {
+  for (const { aggregateId, answered: at } of world.erasures) {
+    if (at === undefined) continue;
+    const landed = truth.erased.get(aggregateId);
+    if (landed === undefined || landed > at) bad(`2: the erasure of ${aggregateId} was answered and is not in the log`);
+    for (const { sent, gone } of world.reads.filter((read) => read.aggregateId === aggregateId))
+      if (sent > at && !gone) bad(`7: ${aggregateId} was read at step ${sent}, and was erased at ${at}`);
+    for (const command of world.commands)
+      for (const { sent, answer } of command.attempts)
+        if (sent > at && answer?.kind === 'ok' && answer.results.some((result) => result.aggregateId === aggregateId))
+          bad(`7: ${nameOf(command)} was accepted at step ${sent}, and ${aggregateId} was erased at ${at}`);
+  }
+}
+
+/** When all that may go is gone, nothing of an erased aggregate is left, by whatever way it came there. */
+function leftOver(world: World, truth: Truth, bad: Say): void {
+  if (truth.erased.size === 0) return;
+  world.compact();
+  for (const topic of [EVENTS, REDACTIONS])
+    for (const { offset, value, gone, key } of world.log.records(topic)) {
+      if (gone || value === null) continue;
+      const text = value.toString('latin1');
+      for (const commit of truth.written)
+        if (
+          truth.erased.has(commit.aggregateId) &&
+          commit.events.some(({ eventId }) => text.includes(eventId.toString('latin1')))
+        )
+          bad(`erasure: record ${offset} of ${topic} (${key.toString()}) has events of ${commit.aggregateId}`);
+    }
+}
 
 /** A read that found no aggregate is a listing of nothing. */
 function readOf(
   truth: Truth,
-  { aggregateId, events, sent, answered: at }: Read,
+  { aggregateId, events, sent, answered: at, gone }: Read,
   acknowledged: ReturnType<typeof acknowledgedBefore>,
   bad: Bad,
 ): void {
+  if (gone) {
+    if ((truth.erased.get(aggregateId) ?? Infinity) > at) bad(2, `${aggregateId} was answered as erased, and was not`);
+    return;
+  }
   const there = (truth.byAggregate.get(aggregateId) ?? []).filter(({ step }) => step <= at);
   checkListing(aggregateId, events ?? [], there.map(committed), acknowledged(aggregateId, sent), bad);
+}
+
+/**
+ * Who was shown a commit, and asks for another aggregate then, is shown what the log has of it up to there: so a transaction that
+ * is seen in one of its aggregates is seen in all.
+ */
+function readsInOrder(reads: readonly Read[], truth: Truth, bad: Say): void {
+  const offsetsOf = ({ aggregateId, events = [] }: Read): number[] => {
+    const shown = new Set(events.map(({ eventId }) => eventId));
+    return (truth.byAggregate.get(aggregateId) ?? []).flatMap(({ offset, eventIds }) =>
+      eventIds.some((id) => shown.has(id)) ? [offset] : [],
+    );
+  };
+  for (const read of reads) {
+    if (read.gone) continue;
+    const seen = new Set(offsetsOf(read));
+    const before = reads.filter(({ answered: at }) => at < read.sent).flatMap(offsetsOf);
+    const last = Math.max(-1, ...before);
+    for (const { offset, parts } of truth.byAggregate.get(read.aggregateId) ?? [])
+      if (offset <= last && !seen.has(offset))
+        bad(
+          `${parts === undefined ? 7 : 5}: a listing of ${read.aggregateId} lacks what is at offset ${offset}, though ${last} was shown before`,
+        );
+  }
 }
 
 /** Every change that is due, once, in order, and no other. */
@@ -262,7 +398,9 @@ async function opened(world: World, machine: World['machines'][number]): Promise
   return task;
 }
 
-async function reader(world: World, truth: Truth, who: string, task: TenantTask, bad: Say): Promise<void> {
+async function reader(world: World, first: Truth, who: string, task: TenantTask, bad: Say): Promise<void> {
+  // Who has no store folds again without what was erased, and may tell a key once more when it comes to the last build.
+  const truth = world.options.erasures === 0 ? first : truthOf(world.log);
   const settled = async <T>(work: Promise<T>): Promise<T | undefined> => {
     let value: T | undefined;
     let failed: unknown;
@@ -278,7 +416,21 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
     return value;
   };
   if (task.status !== 'RUNNING') return void bad(`2: ${who} does not run: ${task.status}`);
+  for (const aggregateId of truth.erased.keys())
+    for (const ask of [
+      () => task.first.events({ aggregateId, fromVersion: 1, toVersion: undefined, limit: 10, direction: 'forward' }),
+      () => task.first.state(AGGREGATE_TYPE, aggregateId),
+    ]) {
+      const answer = await settled(
+        ask().then(
+          () => 'an answer',
+          (error: StatefoldError) => error.code,
+        ),
+      );
+      if (answer !== 'GONE') bad(`erasure: ${who} gives ${answer} for ${aggregateId}, which was erased`);
+    }
   for (const [aggregateId, commits] of truth.byAggregate) {
+    if (truth.erased.has(aggregateId)) continue;
     const page = await settled(
       task.first.events({
         aggregateId,
@@ -304,13 +456,22 @@ async function reader(world: World, truth: Truth, who: string, task: TenantTask,
       );
   }
   for (const projectionId of world.deployed.keys()) {
-    const { rows, revision } = modelOf(truth, projectionId);
+    const { rows, revision } = modelOf(withoutErased(truth), projectionId);
     if (revision !== world.deployed.get(projectionId)?.revision) bad(`11: ${projectionId} is at revision ${revision}`);
     const page = await settled(task.projections.states({ projectionId, prefix: '', limit: 10_000, cursor: undefined }));
+    const isErasing = world.options.erasures > 0;
+    if (
+      isErasing &&
+      who === `the owner ${world.runs.find((run) => run.task === task)?.process.id}` &&
+      task.projections.life(projectionId).erasedSinceBuild
+    )
+      bad(`erasure: ${who} says that ${projectionId}, which was built again since, may hold what was erased`);
     const want = [...rows]
+      .filter(([, { state, fault }]) => !isErasing || state !== null || fault !== undefined)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, { state, fault }]) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`);
-    const got = page?.states.map(
+    const shown = page?.states.filter(({ state, fault }) => !isErasing || state !== null || fault !== undefined);
+    const got = shown?.map(
       ({ key, state, fault }) => `${key}=${state?.toString() ?? null}${fault === undefined ? '' : '!'}`,
     );
     if (got !== undefined && got.join(' ') !== want.join(' '))

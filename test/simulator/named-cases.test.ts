@@ -6,9 +6,19 @@ import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { calm, simulate } from './plans.js';
 import type { Action, SimProcess } from './scheduler.js';
 import { mutant } from './mutant.js';
+import { Erasures } from '../../src/aggregates/erasures.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
 import { truthOf } from './truth.js';
-import { CHANGES, codecs, EVENTS, type Machine, type Running, type World, type WorldOptions } from './world.js';
+import {
+  CHANGES,
+  codecs,
+  EVENTS,
+  type AskedErasure,
+  type Machine,
+  type Running,
+  type World,
+  type WorldOptions,
+} from './world.js';
 
 interface Sent {
   answer: AppendResult | StatefoldError | undefined;
@@ -97,6 +107,51 @@ const p = (revision: number): WorldOptions['deploys'][number] => ({
 });
 const unheard = (topic: string) => (action: Action) =>
   !(action.label.includes(`to ${topic} land`) || action.label.includes(`to ${topic} are acknowledged`));
+
+/** Appends an event to each of the aggregates, all or none. */
+async function transact(world: World, { process, task }: Running, ...aggregateIds: readonly string[]): Promise<void> {
+  let stored = false;
+  const number = sent++;
+  const data = Buffer.from(JSON.stringify({ c: number, i: 0, k: ['k'], bad: false }));
+  const rest = { correlationId: undefined, causationId: undefined, metadata: undefined };
+  const appends = aggregateIds.map((aggregateId) => ({
+    ...{ aggregateId, aggregateType: undefined, expectedVersion: 'any' as const },
+    events: [{ eventType: 'happened', data }],
+  }));
+  post(world, process, `transaction ${number}`, () => {
+    void task.first
+      .transact({ ...rest, commandId: `command-${number}`, keyed: false, requestHash: Buffer.alloc(0), appends })
+      .then(() => (stored = true));
+  });
+  await drain(world);
+  assert.ok(stored);
+}
+
+/**
+ * An owner ends between two redactions of an aggregate, and one without a local store folds what it left, from a log in which an
+ * earlier erasure's records are gone. Gives what becomes of an append that rests on both transactions.
+ */
+async function halfErased(world: World): Promise<number | string | undefined> {
+  const owner = await up(world, 0);
+  const erase = (aggregateId: string): void => {
+    const asked: AskedErasure = { aggregateId, sent: world.scheduler.step, answered: undefined };
+    world.erasures.push(asked);
+    post(world, owner.process, `erase ${aggregateId}`, () => {
+      void owner.task.first.erase(aggregateId, undefined).then(() => (asked.answered = world.scheduler.step));
+    });
+  };
+  await append(world, owner, { aggregateId: 'acc-2' });
+  erase('acc-2');
+  await drain(world);
+  await transact(world, owner, 'acc-0', 'acc-1');
+  await transact(world, owner, 'acc-0', 'acc-1');
+  world.compact();
+  erase('acc-0');
+  await drain(world, ({ label }) => !label.includes('to redactions are acknowledged'));
+  world.crash(machine(world, 0));
+  const next = await up(world, 1);
+  return append(world, next, { aggregateId: 'acc-1', expected: 2 });
+}
 
 /** The next reads of the topic by the process are answered by a leader that knows it up to `end` only. */
 function lagging(world: World, process: SimProcess, topic: string, end: number): { left: number } {
@@ -691,6 +746,25 @@ describe('cases of the model', () => {
     for (const input of new Set(inputs))
       assert.equal(produces.filter((produce) => produce.includes(input)).length, 1, `input ${input}`);
   });
+
+  const HALF_ERASED = { aggregates: 3, erasures: 1 };
+  named('an owner that ends between two redactions leaves all of the others’ events', HALF_ERASED, async (world) =>
+    assert.equal(await halfErased(world), 3),
+  );
+  mutant(
+    'redactions from the first record on',
+    async (seed) => {
+      let end: number | string | undefined;
+      await simulate(
+        { ...calm(seed), clients: 0, machines: 2, deploys: [], ...HALF_ERASED },
+        async (world) => void (end = await halfErased(world)),
+      );
+      return end === 3 ? 0 : 1;
+    },
+    Erasures.prototype,
+    'inOrder',
+    () => (offsets) => offsets,
+  );
 
   named(
     '11: a store that is written while changes are under way does not count them; a crash folds them again',

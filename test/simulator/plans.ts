@@ -40,6 +40,8 @@ export const calm = (seed: number): WorldOptions => ({
   bitter: 0,
   stops: 0,
   releases: 0,
+  transactions: 0,
+  erasures: 0,
 });
 
 /** What the seed makes of a world: how large it is, and what goes wrong in it. */
@@ -94,7 +96,17 @@ export function planOf(seed: number): WorldOptions {
     faults: { ...plan.faults, lagging: some(0.4, 15) },
     trims: plan.stops > 0 ? 0 : some(0.6, 1 + random.below(4)),
     rowsPerSlice: random.pick([1, 2, 256]),
+    transactions: some(0.6, 40),
+    erasures: 0,
   };
+}
+
+/** The same world, in which aggregates are erased. */
+export function erasingPlanOf(seed: number): WorldOptions {
+  const plan = planOf(seed);
+  const random = new Random(seed ^ 0xe7a5e);
+  // Which changes a projection makes of what is being erased is nobody's to say; where processes are stopped, nor is what is left.
+  return { ...plan, erasures: 1 + random.below(3), stops: 0, aggregates: plan.aggregates + 1, trims: 0 };
 }
 
 export interface Outcome {
@@ -108,6 +120,8 @@ export interface Outcome {
   readonly trimmed: number;
   /** How often states were looked at. */
   readonly looks: number;
+  /** Requests that were answered that the aggregate was erased. */
+  readonly gone: number;
 }
 
 /** Runs a world to its end and checks it. */
@@ -129,6 +143,7 @@ export async function simulate(
       restored: world.restored,
       trimmed: world.trimmed,
       looks: world.looks,
+      gone: goneIn(world),
     };
   } catch (error) {
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -141,8 +156,15 @@ export async function simulate(
       restored: world.restored,
       trimmed: world.trimmed,
       looks: world.looks,
+      gone: goneIn(world),
     };
   } finally {
     release();
   }
 }
+
+const goneIn = ({ reads, commands }: World): number =>
+  reads.filter(({ gone }) => gone).length +
+  commands
+    .flatMap(({ attempts }) => attempts)
+    .filter(({ answer }) => answer?.kind === 'refused' && answer.error.code === 'GONE').length;

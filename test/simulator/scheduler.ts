@@ -1,3 +1,6 @@
+import { mock } from 'node:test';
+import { background } from '../../src/core/background.js';
+
 /** Seeded randomness (mulberry32): the same seed gives the same run. */
 export class Random {
   #state: number;
@@ -137,10 +140,13 @@ export class Scheduler {
     // oxlint-disable-next-line typescript/unbound-method -- it is put back as it was
     const now = performance.now;
     Object.assign(globalThis, fakes);
+    // Each process of the simulation is one of its own, and so is what turns its background work waits for.
+    const theirs = mock.method(background, 'turn', () => new Promise<void>((resolve) => void setImmediate(resolve)));
     performance.now = () => (this.#now += this.#hurried && this.#clock.chance(0.25) ? SLOW_MS : 0.001);
     return () => {
       Object.assign(globalThis, real);
       performance.now = now;
+      theirs.mock.restore();
     };
   }
 }

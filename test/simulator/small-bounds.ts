@@ -11,6 +11,7 @@ export const SMALL_BOUNDS: Readonly<Record<string, Readonly<Record<string, numbe
   'projections/projection-builds.js': { MOST_EVENTS_PER_BATCH: 4, NEAR: 3 },
   'projections/projection-fold.js': { SLICE: 2 },
   'projections/projection-changes.js': { FIRST_READ: 2 },
+  'projections/parted-input.js': { ROWS_PER_TURN: 1 },
   'projections/projection-swap.js': { PAST: 2 },
   'store/recorded-changes.js': { HELD_BYTES: 400, PAGE_ROWS: 2 },
   'store/local-store.js': { REMOVED_AT_ONCE: 2, FLUSH_BYTES: 1000 },

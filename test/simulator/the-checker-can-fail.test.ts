@@ -1,10 +1,14 @@
 import { AppendIndefiniteError, AppendRefusedError, type LogPage } from '../../src/log/log.js';
 import { FencedPartition } from '../../src/log/journal/fenced-partition.js';
 import { ChangesWriter } from '../../src/projections/changes-writer.js';
-import type { CommitValue } from '../../src/core/records.js';
+import { decideTransaction } from '../../src/core/append-rules.js';
+import type { CommitValue, EventsBody } from '../../src/core/records.js';
 import { PartitionReader } from '../../src/log/journal/partition-reader.js';
 import { AggregatePartition } from '../../src/aggregates/partition.js';
 import { EventsWriter, type Accepted } from '../../src/aggregates/events-writer.js';
+import { CommitFeed, WithoutErased } from '../../src/aggregates/commit-feed.js';
+import { Erasures } from '../../src/aggregates/erasures.js';
+import { EventsLog } from '../../src/log/journal/events-log.js';
 import { storedCommit } from '../../src/log/codec/commit-of-view.js';
 import { TellingSwap } from '../../src/projections/projection-swap.js';
 import { Foresight } from '../../src/projections/foresight.js';
@@ -17,7 +21,7 @@ import { KeptRevisions } from '../../src/store/kept-revisions.js';
 import { PartitionTables } from '../../src/store/partition-tables.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
 import { mutant as anyMutant } from './mutant.js';
-import { planOf, simulate } from './plans.js';
+import { erasingPlanOf, planOf, simulate } from './plans.js';
 import { SimRunner } from './sim-code.js';
 import { SimDisk } from './sim-store.js';
 import { SimLog } from './sim-log.js';
@@ -109,7 +113,12 @@ mutant(
     },
 );
 
-mutant('a projector that does not look at what was accepted before', RecordedChanges.prototype, 'of', () => () => []);
+mutant(
+  'a projector that does not look at what was accepted before',
+  RecordedChanges.prototype,
+  'named',
+  () => () => [],
+);
 
 mutant('a fold of commits that were on their way and never came', Foresight.prototype, 'isInput', () => () => true);
 
@@ -315,13 +324,13 @@ mutant(
 
 mutant(
   'a part that is told again after a takeover',
-  ChangesWriter.prototype,
-  'recordedOf',
-  (recordedOf) =>
-    function (this: ChangesWriter, input) {
-      const changes = [...recordedOf.call(this, input)];
-      const last = Math.max(...changes.map(({ sequence }) => sequence));
-      return this.parts(input)?.whole === false ? changes.filter(({ sequence }) => sequence < last) : changes;
+  RecordedChanges.prototype,
+  'named',
+  (named) =>
+    function (this: RecordedChanges, input) {
+      const changes = [...named.call(this, input)];
+      const last = Math.max(...changes.map(([, { sequence }]) => sequence));
+      return this.parts(input)?.whole === false ? changes.filter(([, { sequence }]) => sequence < last) : changes;
     },
 );
 
@@ -344,11 +353,91 @@ mutant(
 
 mutant(
   'a rest that is numbered without a part that is recorded',
-  ChangesWriter.prototype,
-  'recordedOf',
-  (recordedOf) =>
-    function (this: ChangesWriter, input) {
-      const recorded = [...recordedOf.call(this, input)];
+  RecordedChanges.prototype,
+  'named',
+  (named) =>
+    function (this: RecordedChanges, input) {
+      const recorded = [...named.call(this, input)];
       return this.parts(input)?.whole === false ? recorded.slice(0, -1) : recorded;
     },
+);
+
+/** The record's first half: what is left of it is a transaction too. */
+const halved = <B extends EventsBody>(body: B): B =>
+  body.kind === 'Transaction'
+    ? { ...body, value: { ...body.value, parts: body.value.parts.slice(0, Math.ceil(body.value.parts.length / 2)) } }
+    : body;
+
+mutant(
+  'a transaction that is written by half, and answered whole',
+  EventsWriter.prototype,
+  'gather',
+  (gather) =>
+    function (this: EventsWriter) {
+      return gather.call(this).map((draft) => Object.assign(draft, { body: halved(draft.body) }));
+    },
+);
+
+mutant(
+  'a transaction that a fold takes by half',
+  EventsWriter.prototype,
+  'fold',
+  (fold) =>
+    function (this: EventsWriter, record, draft) {
+      fold.call(this, { ...record, body: halved(record.body) }, draft);
+    },
+);
+
+mutant(
+  'a transaction of which projections see one half',
+  CommitFeed.prototype,
+  'push',
+  (push) =>
+    function (this: CommitFeed, input) {
+      if (input.kind !== 'commit' || input.commit.parts === undefined) return push.call(this, input);
+      const parts = input.commit.parts.slice(-1);
+      push.call(this, { kind: 'commit', commit: { ...input.commit, parts, eventCount: parts[0]?.events.length ?? 0 } });
+    },
+);
+
+mutant(
+  'a transaction that is checked against the heads of before it waited',
+  AggregatePartition.prototype,
+  'transact',
+  (transact) =>
+    function (this: AggregatePartition, command) {
+      const { kind } = decideTransaction(command, (aggregateId) => this.head(aggregateId), undefined, 0);
+      const unchecked = command.appends.map((append) => ({ ...append, expectedVersion: 'any' as const }));
+      return transact.call(this, kind === 'refuse' ? command : { ...command, appends: unchecked });
+    },
+);
+
+mutant(
+  'transactions whose keys are forgotten',
+  PartitionTables.prototype,
+  'setCommand',
+  (setCommand) =>
+    function (this: PartitionTables, aggregateId, commandId, command) {
+      if (aggregateId !== '') setCommand.call(this, aggregateId, commandId, command);
+    },
+);
+
+const erasingMutant = <T extends object, K extends keyof T>(
+  name: string,
+  of: T,
+  method: K,
+  broken: (original: T[K]) => T[K],
+): void => anyMutant(name, async (seed) => (await simulate(erasingPlanOf(seed))).problems.length, of, method, broken);
+
+erasingMutant('an erased aggregate whose id is used again', PartitionTables.prototype, 'isErased', () => () => false);
+
+erasingMutant('a projection that is built with what was erased', WithoutErased.prototype, 'of', () => (input) => input);
+
+erasingMutant('an erasure that the next owner does not finish', Erasures.prototype, 'start', () => () => undefined);
+
+erasingMutant(
+  'tombstones of a transaction whose other parts nobody finds',
+  EventsLog.prototype,
+  'refresh',
+  () => () => Promise.resolve(),
 );

@@ -13,7 +13,7 @@ import type {
 } from '../../src/core/records.js';
 import type { ReducerControl } from '../../src/core/records.js';
 import type { RecordCodec } from '../../src/log/codec/codec.js';
-import { ChangesJudge, EventsJudge } from '../support/rules.js';
+import { ChangesJudge, commitsOfBody, EventsJudge } from '../support/rules.js';
 import { payloadOf, project, reduce, type Payload, uploadOf } from './sim-code.js';
 import type { SimLog } from './sim-log.js';
 import { CHANGES, codecs, EVENTS } from './world.js';
@@ -22,7 +22,10 @@ export interface TrueCommit {
   readonly offset: number;
   /** Step of the simulation in which it landed. */
   readonly step: number;
+  /** Of a transaction, what it added to one aggregate. */
   readonly value: CommitValue;
+  /** Of how many aggregates the transaction is; undefined: it is none. */
+  readonly parts: number | undefined;
   readonly eventIds: readonly string[];
   readonly payloads: readonly Payload[];
 }
@@ -43,6 +46,10 @@ export interface Truth {
   readonly commits: readonly TrueCommit[];
   readonly byAggregate: ReadonlyMap<string, readonly TrueCommit[]>;
   readonly changes: readonly TrueChange[];
+  /** By aggregate, the step in which its erasure landed. */
+  readonly erased: ReadonlyMap<string, number>;
+  /** All commits that were written, those too that do not count. */
+  readonly written: readonly CommitValue[];
   readonly voids: number;
   readonly epochs: number;
   /** Offsets of the claims of the changes that count. */
@@ -85,24 +92,31 @@ export function truthOf(log: SimLog): Truth {
   const reducers: ReducerControl[] = [];
   const commits: TrueCommit[] = [];
   const byAggregate = new Map<string, TrueCommit[]>();
+  const erased = new Map<string, number>();
   const events = foldTopic<EventsBody>(log, EVENTS, codecs.events, new EventsJudge(), (body, offset, step) => {
+    if (body.kind === 'Erase') erased.set(body.value.aggregateId, step);
     if (body.kind === 'ProjectionSwap') inputs.push({ swap: body.value, offset });
     if (body.kind === 'ProjectionRelease') inputs.push({ release: body.value, offset });
     if (body.kind === 'ReducerFault' || body.kind === 'ReducerRelease') reducers.push(body);
-    if (body.kind !== 'Commit') return;
-    const { value } = body;
-    const commit = {
-      offset,
-      step,
-      value,
-      eventIds: value.events.map(({ eventId }) => uuidText(eventId)),
-      payloads: value.events.map(({ data }) => payloadOf(data)),
-    };
-    inputs.push({ commit });
-    commits.push(commit);
-    const of = byAggregate.get(value.aggregateId);
-    if (of === undefined) byAggregate.set(value.aggregateId, [commit]);
-    else of.push(commit);
+    for (const value of commitsOfBody(body)) {
+      const commit = {
+        offset,
+        step,
+        value,
+        parts: body.kind === 'Transaction' ? body.value.parts.length : undefined,
+        eventIds: value.events.map(({ eventId }) => uuidText(eventId)),
+        payloads: value.events.map(({ data }) => payloadOf(data)),
+      };
+      inputs.push({ commit });
+      commits.push(commit);
+      const of = byAggregate.get(value.aggregateId);
+      if (of === undefined) byAggregate.set(value.aggregateId, [commit]);
+      else of.push(commit);
+    }
+  });
+  const written = log.records(EVENTS).flatMap(({ value }) => {
+    const body = value === null ? undefined : codecs.events.decode(value)?.body;
+    return body === undefined || body.kind === 'Claim' ? [] : commitsOfBody(body);
   });
   const changes: TrueChange[] = [];
   const changed = foldTopic<ChangesBody>(
@@ -115,7 +129,19 @@ export function truthOf(log: SimLog): Truth {
   );
   const { claims, expectedClaims } = changed;
   const voids = events.voids + changed.voids;
-  return { inputs, reducers, commits, byAggregate, changes, voids, epochs: events.epoch, claims, expectedClaims };
+  return {
+    inputs,
+    reducers,
+    commits,
+    byAggregate,
+    changes,
+    erased,
+    written,
+    voids,
+    epochs: events.epoch,
+    claims,
+    expectedClaims,
+  };
 }
 
 /** One change that must be in the log. */
@@ -297,3 +323,9 @@ export function standing(truth: Truth, aggregateId: string): StandingAggregate {
   const version = Math.min(at - 1, payloads.length);
   return { version, state: stateAt(truth, aggregateId, version), fault: at <= payloads.length };
 }
+
+/** As a reader of what is left of the log finds it. */
+export const withoutErased = (truth: Truth): Truth => ({
+  ...truth,
+  inputs: truth.inputs.filter((input) => !('commit' in input) || !truth.erased.has(input.commit.value.aggregateId)),
+});

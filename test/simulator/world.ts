@@ -2,7 +2,7 @@ import { taskOptions } from '../../src/app/open-tasks.js';
 import type { Change } from '../../src/core/change.js';
 import { pushedInto } from '../support/all-changes.js';
 import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
-import type { AppendResult, ExpectedVersion, StoredEvent } from '../../src/core/event.js';
+import type { ExpectedVersion, StoredEvent, TransactedAppend } from '../../src/core/event.js';
 import type { BuildTarget } from '../../src/projections/projection-builds.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
 import { TenantTask } from '../../src/tenancy/tenant-task.js';
@@ -17,6 +17,7 @@ export { codecs };
 export const TENANT = 't';
 export const EVENTS = `statefold.${TENANT}.events`;
 export const CHANGES = `statefold.${TENANT}.changes`;
+export const REDACTIONS = `statefold.${TENANT}.redactions`;
 export const AGGREGATE_TYPE = 'acc';
 
 export interface WorldOptions {
@@ -63,10 +64,28 @@ export interface WorldOptions {
   readonly stops: number;
   /** Retries and skips, of keys and of aggregates. */
   readonly releases: number;
+  /** Of 100 commands so many are transactions over several aggregates, where there are several. */
+  readonly transactions: number;
+  /** Erasures that are asked for, of any aggregate. With them a cleaner comes by, and at the end all projections are built again. */
+  readonly erasures: number;
+}
+
+/** An erasure that was asked for. */
+export interface AskedErasure {
+  readonly aggregateId: string;
+  readonly sent: number;
+  /** Step of the answer that it is in the log. */
+  answered: number | undefined;
 }
 
 export type Answer =
-  | { readonly kind: 'ok'; readonly step: number; readonly result: AppendResult }
+  | {
+      readonly kind: 'ok';
+      readonly step: number;
+      readonly timestamp: number;
+      /** Of each aggregate of the command. */
+      readonly results: readonly TransactedAppend[];
+    }
   | { readonly kind: 'refused'; readonly step: number; readonly error: StatefoldError }
   /** `notStored`: the process said that nothing was, nor will be. */
   | { readonly kind: 'unknown'; readonly step: number; readonly notStored: boolean };
@@ -76,14 +95,21 @@ export interface Attempt {
   answer: Answer | undefined;
 }
 
+/** What a command adds to an aggregate. */
+export interface CommandPart {
+  readonly aggregateId: string;
+  readonly expectedVersion: ExpectedVersion;
+  readonly payloads: readonly Payload[];
+}
+
 export interface Command {
   readonly number: number;
-  readonly aggregateId: string;
   readonly commandId: string;
   readonly keyed: boolean;
   readonly requestHash: Buffer;
-  readonly expectedVersion: ExpectedVersion;
-  readonly payloads: readonly Payload[];
+  /** Of an append one; of a transaction one or more. */
+  readonly parts: readonly CommandPart[];
+  readonly transaction: boolean;
   readonly attempts: Attempt[];
 }
 
@@ -93,6 +119,8 @@ export interface Read {
   readonly aggregateId: string;
   /** Undefined: there is no such aggregate. */
   readonly events: readonly StoredEvent[] | undefined;
+  /** It was answered that the aggregate was erased. */
+  readonly gone: boolean;
 }
 
 /** A process that serves the tenant on a machine. */
@@ -141,6 +169,7 @@ export class World {
   readonly machines: Machine[];
   readonly commands: Command[] = [];
   readonly reads: Read[] = [];
+  readonly erasures: AskedErasure[] = [];
   readonly runs: Running[] = [];
   readonly problems: string[] = [];
   /** The newest revision of each projection, as the catalog has it. */
@@ -165,6 +194,7 @@ export class World {
     snapshots: number;
     trims: number;
     releases: number;
+    erasures: number;
     deploys: BuildTarget[];
   };
   /** Machines that started from a snapshot. */
@@ -198,6 +228,7 @@ export class World {
     }));
     const { crashes, pauses, takeovers, standbys, promotions, handovers, snapshots, trims, releases, deploys } =
       options;
+    const { erasures } = options;
     this.#left = {
       crashes,
       pauses,
@@ -208,6 +239,7 @@ export class World {
       snapshots,
       trims,
       releases,
+      erasures,
       deploys: [...deploys],
     };
   }
@@ -239,6 +271,12 @@ export class World {
       if (machine.running) machine.running.process.paused = false;
     }
     for (const target of this.#left.deploys.splice(0)) this.#deploy(target);
+    await this.#drain();
+    await this.owner();
+    if (this.options.erasures === 0) return;
+    // What was erased meanwhile may be in live states until they are built again.
+    for (const [projectionId, target] of this.deployed)
+      this.#deploy({ ...target, projectionId, revision: target.revision + 10, cause: 'rebuild' });
     await this.#drain();
     await this.owner();
   }
@@ -463,6 +501,17 @@ export class World {
           );
       move('retention takes changes', 0.05, () => this.trim(false, this.#cuts.next()));
     }
+    if (this.options.erasures > 0) {
+      for (const { running } of this.#left.erasures > 0 ? up : [])
+        if (running)
+          move(
+            `${running.process.id} is asked to erase`,
+            0.15 / up.length,
+            () => void (this.#left.erasures--, this.#erase(running)),
+            running.process,
+          );
+      move('a cleaner takes what was tombstoned', 0.1, () => this.compact());
+    }
     const [target] = this.#left.deploys;
     if (target !== undefined)
       move(
@@ -496,10 +545,28 @@ export class World {
     return true;
   }
 
+  /** Takes all that was tombstoned, as a cleaner does when it likes. */
+  compact(): void {
+    for (const topic of [EVENTS, REDACTIONS]) this.log.compact(topic, this.scheduler.step);
+  }
+
+  #erase({ task }: Running): void {
+    const aggregateId = `${AGGREGATE_TYPE}-${this.#eyes.below(this.options.aggregates)}`;
+    const asked: AskedErasure = { aggregateId, sent: this.scheduler.step, answered: undefined };
+    this.erasures.push(asked);
+    task.first.erase(aggregateId, undefined).then(
+      () => (asked.answered = this.scheduler.step),
+      (error: unknown) => {
+        if (!(error instanceof StatefoldError) || !['NOT_FOUND', 'UNAVAILABLE'].includes(error.code))
+          this.problems.push(`an erasure was answered ${error instanceof Error ? (error.stack ?? '') : 'no error'}`);
+      },
+    );
+  }
+
   /** A reader of states comes by, mostly while a swap is under way: what it sees is what was told up to one place, never a part of a swap. */
   #look(): void {
     // What a process was stopped on need not come again, and is then told late.
-    if (this.options.stops > 0) return;
+    if (this.options.stops > 0 || this.options.erasures > 0) return;
     for (const { running } of this.machines) {
       if (running?.open !== true || running.standby || running.task.status !== 'RUNNING') continue;
       const { task } = running;
@@ -593,23 +660,27 @@ export class World {
     let seen = 0;
     for (const command of this.commands)
       for (const { answer } of command.attempts)
-        if (command.aggregateId === aggregateId && answer?.kind === 'ok')
-          seen = Math.max(seen, answer.result.endVersion);
+        if (answer?.kind === 'ok')
+          for (const result of answer.results)
+            if (result.aggregateId === aggregateId) seen = Math.max(seen, result.endVersion);
     return seen;
   }
 
   #command(client: Client): Command {
     const { random } = this.scheduler;
-    const { aggregates, keys, bad, bitter } = this.options;
+    const { aggregates, keys, bad, bitter, transactions } = this.options;
     client.left--;
     const number = this.commands.length;
     const again = client.done.length > 0 && random.chance(0.15) ? random.pick(client.done) : undefined;
-    const aggregateId = again?.aggregateId ?? `${AGGREGATE_TYPE}-${random.below(aggregates)}`;
-    const expectedVersion = ((): ExpectedVersion => {
+    const transaction = again?.transaction ?? (transactions > 0 && random.chance(transactions / 100));
+    const [before] = again?.parts ?? [];
+    const aggregateId = before?.aggregateId ?? `${AGGREGATE_TYPE}-${random.below(aggregates)}`;
+    const expectedVersion = (of: string): ExpectedVersion => {
       if (random.chance(0.4)) return 'any';
       if (random.chance(0.2)) return random.pick(['none', 'exists']);
-      return Math.max(0, this.#seen(aggregateId) - (random.chance(0.2) ? 1 : 0));
-    })();
+      return Math.max(0, this.#seen(of) - (random.chance(0.2) ? 1 : 0));
+    };
+    const expected = expectedVersion(aggregateId);
     const payload = (i: number): Payload => {
       const first = `k${random.below(keys)}`;
       const second = `k${random.below(keys)}`;
@@ -621,17 +692,25 @@ export class World {
         bitter: random.chance(bitter / 100),
       };
     };
-    const payloads = Array.from({ length: random.chance(0.3) ? 2 + random.below(2) : 1 }, (_, i) => payload(i));
+    let events = 0;
+    const payloads = (): Payload[] =>
+      Array.from({ length: random.chance(0.3) ? 2 + random.below(2) : 1 }, () => payload(events++));
+    const first = { aggregateId, expectedVersion: expected, payloads: payloads() };
+    // Of all aggregates, or all but some: a transaction of one is a transaction too.
+    const others = !transaction
+      ? []
+      : Array.from({ length: aggregates }, (_, i) => `${AGGREGATE_TYPE}-${i}`)
+          .filter((id) => id !== aggregateId && random.chance(0.7))
+          .map((id) => ({ aggregateId: id, expectedVersion: expectedVersion(id), payloads: payloads() }));
     const keyed = again?.keyed ?? random.chance(0.4);
     const same = again?.keyed === true && random.chance(0.7);
     const command: Command = {
       number,
-      aggregateId,
+      transaction,
       commandId: again?.keyed ? again.commandId : `${keyed ? 'key' : 'id'}-${number}`,
       keyed,
       requestHash: Buffer.from(keyed ? (same ? again.requestHash.toString() : `body-${number}`) : ''),
-      expectedVersion: same ? again.expectedVersion : expectedVersion,
-      payloads: same ? again.payloads : payloads,
+      parts: same ? again.parts : [first, ...others],
       attempts: [],
     };
     this.commands.push(command);
@@ -651,36 +730,37 @@ export class World {
       client.busy = false;
       if (answer.kind === 'unknown' && command.keyed && command.attempts.length < ATTEMPTS) client.retry = command;
     });
-    const { aggregateId, commandId, keyed, requestHash, expectedVersion, payloads } = command;
+    const { commandId, keyed, requestHash } = command;
     const { standby } = running;
-    const events = payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) }));
-    running.task.first
-      .append({
-        aggregateId,
-        commandId,
-        keyed,
-        requestHash,
-        expectedVersion,
-        events,
-        aggregateType: undefined,
-        correlationId: undefined,
-        causationId: undefined,
-        metadata: undefined,
-      })
-      .then(
-        (result) => {
-          if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered an append`);
-          this.#answer(attempt, { kind: 'ok', step: scheduler.step, result });
-        },
-        (error: unknown) => {
-          const cause = error instanceof StatefoldError ? error.cause : error;
-          if (!(error instanceof StatefoldError) || cause instanceof InvariantError)
-            this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
-          if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE')
-            this.#answer(attempt, { kind: 'unknown', step: scheduler.step, notStored: error instanceof NotOwnerError });
-          else this.#answer(attempt, { kind: 'refused', step: scheduler.step, error });
-        },
-      );
+    const context = { correlationId: undefined, causationId: undefined, metadata: undefined };
+    const appends = command.parts.map(({ aggregateId, expectedVersion, payloads }) => ({
+      aggregateId,
+      expectedVersion,
+      aggregateType: undefined,
+      events: payloads.map((payload) => ({ eventType: 'happened', data: Buffer.from(JSON.stringify(payload)) })),
+    }));
+    const [append] = appends;
+    if (append === undefined) throw new Error('a command without an aggregate');
+    const { first } = running.task;
+    const stored = command.transaction
+      ? first.transact({ commandId, keyed, requestHash, ...context, appends })
+      : first
+          .append({ commandId, keyed, requestHash, ...context, ...append })
+          .then((result) => ({ timestamp: result.timestamp, appends: [result] }));
+    stored.then(
+      ({ timestamp, appends: results }) => {
+        if (standby) this.problems.push(`8: ${running.process.id}, a standby, answered an append`);
+        this.#answer(attempt, { kind: 'ok', step: scheduler.step, timestamp, results });
+      },
+      (error: unknown) => {
+        const cause = error instanceof StatefoldError ? error.cause : error;
+        if (!(error instanceof StatefoldError) || cause instanceof InvariantError)
+          this.problems.push(`an append was answered ${cause instanceof Error ? cause.message : 'no error'}`);
+        if (!(error instanceof StatefoldError) || error.code === 'UNAVAILABLE')
+          this.#answer(attempt, { kind: 'unknown', step: scheduler.step, notStored: error instanceof NotOwnerError });
+        else this.#answer(attempt, { kind: 'refused', step: scheduler.step, error });
+      },
+    );
   }
 
   readonly #onAnswer = new Map<Attempt, (answer: Answer) => void>();
@@ -718,11 +798,14 @@ export class World {
             answered: scheduler.step,
             aggregateId,
             events: direction === 'forward' ? events : [...events].reverse(),
+            gone: false,
           });
         },
         (error: unknown) => {
-          const missing = error instanceof StatefoldError && error.code === 'NOT_FOUND';
-          if (missing) this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined });
+          const code = error instanceof StatefoldError ? error.code : undefined;
+          const [missing, gone] = [code === 'NOT_FOUND', code === 'GONE'];
+          if (missing || gone)
+            this.#readAnswered(attempt, { sent, answered: scheduler.step, aggregateId, events: undefined, gone });
           else this.#unknown(running, attempt);
         },
       );

@@ -46,7 +46,7 @@ export class SoakLoad {
     return this.#latencies.splice(0);
   }
 
-  /** One event of each aggregate, as fast as they are taken. */
+  /** One event of each aggregate, as fast as they are taken; of no lane, so that what they leave is aggregates and not changes. */
   async seed(told: (done: number) => void): Promise<void> {
     const { tenants, clients } = this.#options;
     let [tenant, aggregate, done] = [0, 0, 0];
@@ -60,7 +60,7 @@ export class SoakLoad {
       Array.from({ length: clients }, async () => {
         for (let one = next(); one !== undefined; one = next()) {
           const [of, number] = one;
-          await this.#until201(of, this.#request(of.aggregateId(number), 1, true));
+          await this.#until201(of, this.#request(of.aggregateId(number), 1, true, ''));
           told(++done);
         }
       }),
@@ -110,11 +110,11 @@ export class SoakLoad {
     );
   }
 
-  #request(aggregateId: string, count: number, keyed: boolean): AppendRequest {
+  #request(aggregateId: string, count: number, keyed: boolean, ofLane?: string): AppendRequest {
     const command = this.#commands++;
     const events: SentEvent[] = Array.from({ length: count }, () => ({
       mark: `e${this.#events++}`,
-      lane: `lane-${Math.floor(Math.random() * this.#options.lanes)}`,
+      lane: ofLane ?? `lane-${Math.floor(Math.random() * this.#options.lanes)}`,
       eventType: 'Added',
     }));
     return { kind: 'append', command, aggregateId, batch: count > 1, events, ...(keyed && { key: `key-${command}` }) };

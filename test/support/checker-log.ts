@@ -7,7 +7,7 @@ import { readBelow } from '../../src/log/journal/known-end.js';
 import type { Log, PartitionRef } from '../../src/log/log.js';
 import type { Chain } from './checker-model.js';
 import type { SentEvent } from './history.js';
-import { ChangesJudge, EventsJudge } from './rules.js';
+import { ChangesJudge, commitsOfBody, EventsJudge } from './rules.js';
 import { ROOT } from './service.js';
 
 export interface LoggedEvent extends SentEvent {
@@ -104,21 +104,22 @@ async function readEvents(log: Log, ref: PartitionRef, codec: RecordCodec<Events
     judge: new EventsJudge(),
     accept: (body, offset) => {
       if (body.kind === 'ProjectionSwap') swaps.push({ offset, projectionId: body.value.projectionId });
-      if (body.kind !== 'Commit') return;
-      const { aggregateId, aggregateType, baseVersion, timestamp, keyed, commandId } = body.value;
-      const sent = body.value.events.map(({ eventId, eventType, data }) => {
-        const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
-        return { eventId: uuidText(eventId), eventType, mark: id, lane };
-      });
-      commits.push({
-        offset,
-        aggregateId,
-        aggregateType,
-        baseVersion,
-        timestamp,
-        key: keyed ? commandId : undefined,
-        events: sent,
-      });
+      for (const value of commitsOfBody(body)) {
+        const { aggregateId, aggregateType, baseVersion, timestamp, keyed, commandId } = value;
+        const sent = value.events.map(({ eventId, eventType, data }) => {
+          const { id, lane } = JSON.parse(data.toString()) as { id: string; lane: string };
+          return { eventId: uuidText(eventId), eventType, mark: id, lane };
+        });
+        commits.push({
+          offset,
+          aggregateId,
+          aggregateType,
+          baseVersion,
+          timestamp,
+          key: keyed ? commandId : undefined,
+          events: sent,
+        });
+      }
     },
   });
   return { commits, swaps, epochs: state.epoch, voids };

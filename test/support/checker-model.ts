@@ -39,21 +39,21 @@ public sealed class ChainReducer : IReducer<Chain>
 ${CHAIN}`,
 });
 
-/** How a projection of the tests finds the key of an event, and whether a `Cleared` ends its chain. */
+/** How a projection of the tests finds the key of an event (undefined: passed over), and whether a `Cleared` ends its chain. */
 export interface ProjectionModel {
-  readonly keyOf: (event: { readonly lane: string }) => string;
+  readonly keyOf: (event: { readonly lane: string }) => string | undefined;
   readonly clears: boolean;
 }
 
-/** By lane, across aggregates. */
+/** By lane, across aggregates; an event of no lane is none of its own. */
 export const LANES: ProjectionModel & { readonly source: Record<string, string> } = {
-  keyOf: (event) => event.lane,
+  keyOf: ({ lane }) => (lane === '' ? undefined : lane),
   clears: true,
   source: {
     'lanes.cs': `namespace Faults;
 public sealed class Lanes : IProjection<Chain>
 {
-    public string? ResolveKey(Event e) => e.Data.GetProperty("lane").GetString();
+    public string? ResolveKey(Event e) => e.Data.GetProperty("lane").GetString() is { Length: > 0 } lane ? lane : null;
     public Chain? Apply(Chain? chain, Event e) => e.EventType == "${CLEARED}" ? null : Chain.After(chain, e);
 }
 ${CHAIN}`,

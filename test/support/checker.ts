@@ -491,6 +491,7 @@ function expectedOf(
     if (offset > swap.offset) built ??= new Map(states);
     events.forEach((event, i) => {
       const key = model.keyOf(event);
+      if (key === undefined) return;
       const before = states.get(key) ?? null;
       const state = model.clears && event.eventType === CLEARED ? null : chainAfter(before, event.mark);
       states.set(key, state);

@@ -40,6 +40,7 @@ export class ClusterWorld implements Stage {
   readonly #options: ClusterOptions;
   readonly #members: Member[];
   readonly #waiting = new Set<() => void>();
+  readonly #programs = new Map<number, string>();
   #turn = 0;
   #ended = false;
 
@@ -101,7 +102,7 @@ export class ClusterWorld implements Stage {
     const { brokers, env, envOf } = this.#options;
     const service = await startService(this.#t, {
       dataDirectory: member.dataDirectory,
-      program: programOf(FAULTY_SERVICE),
+      program: this.#programs.get(i) ?? programOf(FAULTY_SERVICE),
       env: {
         KAFKA_BROKERS: brokers.join(','),
         KAFKA_TOPIC_PREFIX: this.prefix,
@@ -123,6 +124,12 @@ export class ClusterWorld implements Stage {
       if (member.service === service) member.service = undefined;
     });
     return service;
+  }
+
+  /** What the process is from its next start on; undefined: the build of this tree. */
+  becomes(i: number, program: string | undefined): void {
+    if (program === undefined) this.#programs.delete(i);
+    else this.#programs.set(i, program);
   }
 
   light(): void {

@@ -15,6 +15,7 @@ import type { Deployments } from '../../src/deployments/deployments.js';
 import type { SourceFile } from '../../src/deployments/source-file.js';
 import { Admission } from '../../src/http/admission.js';
 import { Channels } from '../../src/http/channels.js';
+import { Tickets } from '../../src/http/tickets.js';
 import { createEdge, type Edge } from '../../src/http/edge.js';
 import type { ForwardOutcome } from '../../src/http/gateway/gateway.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
@@ -29,12 +30,15 @@ import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { NO_SQL } from './no-sql.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
+import { NO_AUDIT } from './no-audit.js';
 import { noEndpoints } from './no-endpoints.js';
+import { noEventTypes } from './no-event-types.js';
 import { noInspections } from './no-inspections.js';
 import { schemaRegistryOf } from './edge-parts.js';
-import { peers } from './peers.js';
+import { MASTER_KEY, peers } from './peers.js';
 
 export const ADMIN_KEY = 'an-admin-key-of-the-test';
 export const TENANT = 'acme';
@@ -271,6 +275,14 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
           await node.afterAppend?.();
           return result;
         },
+        transact: async (command) => {
+          const result = await home.transact(command);
+          counts.appends++;
+          await node.afterAppend?.();
+          return result;
+        },
+        import: (command) => home.import(command),
+        erase: (aggregateId, reason) => home.erase(aggregateId, reason),
         events: (query) => home.events(query),
         state: (aggregateType, aggregateId) => home.state(aggregateType, aggregateId),
         release: (query) => home.release(query),
@@ -308,7 +320,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     : undefined;
   shutdown.add('assignment', () => assignment?.close());
   if (!aligned) ownership.onChange(reassign);
-  const admission = new Admission(catalog, quotasOf(catalog, settings), settings);
+  const admission = new Admission(catalog, quotasOf(catalog, settings), settings, undefined, new Tickets(MASTER_KEY));
   const uploads: (readonly SourceFile[])[] = [];
   const removed: string[] = [];
   const forwarded: ForwardOutcome[] = [];
@@ -344,9 +356,13 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     deployments: deployments as Deployments,
     ...noEndpoints,
     removeTenantData: ({ tenantId }) => Promise.resolve(void removed.push(tenantId)),
+    seenIds: () => ({ add: () => Promise.resolve(true), close: () => Promise.resolve() }),
     admission,
+    audit: NO_AUDIT,
     adminKey: ADMIN_KEY,
     inspections: noInspections,
+    ...noEventTypes,
+    sql: NO_SQL,
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [],

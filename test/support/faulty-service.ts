@@ -162,6 +162,7 @@ const faultyReadStore = (store: ReadStore, fuse: Fuse): ReadStore => ({
   },
   query: (sql, format) => store.query(sql, format),
   dropProjection: (tenantId, projectionId) => store.dropProjection(tenantId, projectionId),
+  eraseAggregates: (tenantId, aggregateIds) => store.eraseAggregates(tenantId, aggregateIds),
   reset: (tenantId) => store.reset(tenantId),
   ping: () => store.ping(),
   close: () => store.close(),

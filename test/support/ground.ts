@@ -18,7 +18,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import type { Log } from '../../src/log/log.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
-import { ROOT, temporaryDirectory } from './service.js';
+import { compiledOnce, ROOT, temporaryDirectory } from './service.js';
 
 export const codecs = loadCodecs(join(ROOT, 'schemas', 'avro'));
 /** A part that needs longer to end than this has failed. */
@@ -92,12 +92,12 @@ export function openRunners({ settings, logger, shutdown }: TaskGround): DotnetC
   return codeHost;
 }
 
-/** The assemblies of one source each, in their order, by a compiler that has ended when they are there. */
+/** The assemblies of one source each, in their order, by a compiler that has ended when they are there, unless the run has them. */
 export async function compiled(
   t: Pick<TestContext, 'after'>,
   ...sources: readonly (readonly [kind: CompileRequest['kind'], text: string])[]
 ): Promise<Buffer[]> {
-  const ground = testGround({ directory: temporaryDirectory(t) });
+  const ground = testGround({ directory: temporaryDirectory(t), env: compiledOnce });
   const codeHost = openRunners(ground);
   try {
     return await Promise.all(

@@ -1,8 +1,8 @@
 // What the definitions of connectors/ land of a record: for tests of the views over it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ChangesBody, ClaimBody, EventsBody, Fence } from '../../src/core/records.js';
-import { contextsOf, hasContexts } from '../../src/log/codec/commit-records.js';
+import type { ChangesBody, ClaimBody, CommitEventValue, EventsBody, Fence } from '../../src/core/records.js';
+import { contextsOf, hasContexts, type EventContext } from '../../src/log/codec/commit-records.js';
 import type { ClickHouseEndpoint } from '../../src/read-store/endpoint.js';
 import { ROOT } from './service.js';
 import { jsonLines } from './json-lines.js';
@@ -23,6 +23,21 @@ export function landedEvent(
   const { fence, body } = record;
   const row = { topic, kafka_partition: 0, log_offset: offset, log_time: 0, epoch: fence.epoch, owner: fence.owner };
   if (body.kind === 'Claim') return { ...row, claim_rules: body.value.rules };
+  if (body.kind === 'Transaction')
+    return {
+      ...row,
+      transaction_timestamp: body.value.timestamp,
+      transaction_correlation_id: body.value.correlationId,
+      transaction_causation_id: body.value.causationId,
+      transaction_metadata: body.value.metadata?.toString() ?? null,
+      parts: body.value.parts.map((part) => ({
+        aggregateId: part.aggregateId,
+        aggregateType: part.aggregateType,
+        baseVersion: part.baseVersion,
+        events: part.events.map(landedEventOf),
+        contexts: hasContexts(part) ? contextsOf(part).map(landedContext) : [],
+      })),
+    };
   if (body.kind !== 'Commit') return row;
   const { aggregateType, aggregateId, baseVersion, timestamp, correlationId, causationId, metadata, events } =
     body.value;
@@ -37,18 +52,22 @@ export function landedEvent(
     metadata: metadata?.toString() ?? null,
     // Records of the first version of the schema have no such column.
     ...(hasContexts(body.value) && {
-      contexts: contextsOf(body.value).map(({ metadata: own, ...ids }) => ({
-        ...ids,
-        metadata: own?.toString() ?? null,
-      })),
+      contexts: contextsOf(body.value).map(landedContext),
     }),
-    events: events.map(({ eventId, eventType, data }) => ({
-      eventId: eventId.toString('base64'),
-      eventType,
-      data: data.toString(),
-    })),
+    events: events.map(landedEventOf),
   };
 }
+
+const landedContext = ({ metadata, ...ids }: EventContext): object => ({
+  ...ids,
+  metadata: metadata?.toString() ?? null,
+});
+
+const landedEventOf = ({ eventId, eventType, data }: CommitEventValue): object => ({
+  eventId: eventId.toString('base64'),
+  eventType,
+  data: data.toString(),
+});
 
 export function landedChange(
   { topic, offset }: Place,
@@ -114,6 +133,8 @@ export async function select<T>(endpoint: ClickHouseEndpoint, sql: string): Prom
   return jsonLines(text);
 }
 
+const decoded = (events: string): string => `arrayMap(event -> (base64Decode(event.1), event.2, event.3), ${events})`;
+
 /** Makes the tables and views of connectors/clickhouse, and a way in for rows of JSON: the connector itself writes bytes. */
 export async function makeLandingTables(endpoint: ClickHouseEndpoint): Promise<void> {
   await clickHouse({ ...endpoint, database: 'default' }, `CREATE DATABASE IF NOT EXISTS ${endpoint.database}`);
@@ -123,7 +144,7 @@ export async function makeLandingTables(endpoint: ClickHouseEndpoint): Promise<v
     await clickHouse(endpoint, `CREATE TABLE json_${kind} AS statefold_${kind}_landed ENGINE = Null`);
     const columns =
       kind === 'events'
-        ? '* REPLACE (arrayMap(event -> (base64Decode(event.1), event.2, event.3), events) AS events)'
+        ? `* REPLACE (${decoded('events')} AS events, arrayMap(part -> (part.1, part.2, part.3, ${decoded('part.4')}, part.5), parts) AS parts)`
         : '*';
     await clickHouse(
       endpoint,

@@ -1,4 +1,4 @@
-import type { StoredCommit } from '../../src/core/event.js';
+import type { AggregateCommit } from '../../src/core/event.js';
 import { EventFeed } from '../../src/feed/events.js';
 import type { Budget, Page } from '../../src/feed/feed.js';
 import type { Input, InputFeed } from '../../src/feed/inputs.js';
@@ -54,7 +54,7 @@ export class ListedInputs implements InputFeed {
   }
 }
 
-export const commit = (offset: number, events: number): StoredCommit => ({
+export const commit = (offset: number, events: number): AggregateCommit => ({
   offset,
   commandId: `c${offset}`,
   aggregateId: `a${offset % 3}`,

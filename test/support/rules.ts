@@ -1,7 +1,14 @@
 // What holds of any run, stated once: the checkers of the simulator and of real services ask it of what each of them knows.
-import { headAfter, judgeCommit, type Head } from '../../src/core/append-rules.js';
+import {
+  headAfter,
+  headAfterPart,
+  judgeCommit,
+  judgeErase,
+  judgeTransaction,
+  type Head,
+} from '../../src/core/append-rules.js';
 import type { ExpectedVersion } from '../../src/core/event.js';
-import type { ChangesBody, ChangeValue, EventsBody } from '../../src/core/records.js';
+import type { ChangesBody, ChangeValue, CommitValue, EventsBody } from '../../src/core/records.js';
 
 /** The number is that of the invariant which the problem breaks. */
 export type Bad = (invariant: number, problem: string) => unknown;
@@ -9,14 +16,40 @@ export type Bad = (invariant: number, problem: string) => unknown;
 /** Which bodies of a tenant's events count, for a reader that knows nothing but the log. */
 export class EventsJudge {
   readonly #heads = new Map<string, Head>();
+  readonly #erased = new Set<string>();
 
   judge(body: EventsBody): boolean {
+    if (body.kind === 'Erase') return judgeErase(this.#erased.has(body.value.aggregateId));
+    if (aggregatesIn(body).some((id) => this.#erased.has(id)) && !isControl(body)) return false;
+    if (body.kind === 'Transaction') return judgeTransaction((aggregateId) => this.#heads.get(aggregateId), body.value);
     return body.kind !== 'Commit' || judgeCommit(this.#heads.get(body.value.aggregateId), body.value);
   }
 
   accept(body: EventsBody): void {
+    if (body.kind === 'Erase') {
+      this.#erased.add(body.value.aggregateId);
+      this.#heads.delete(body.value.aggregateId);
+    }
     if (body.kind === 'Commit') this.#heads.set(body.value.aggregateId, headAfter(body.value));
+    if (body.kind === 'Transaction')
+      for (const part of body.value.parts) this.#heads.set(part.aggregateId, headAfterPart(part, body.value));
   }
+}
+
+const aggregatesIn = (body: EventsBody): readonly string[] =>
+  body.kind === 'Transaction'
+    ? body.value.parts.map(({ aggregateId }) => aggregateId)
+    : 'aggregateId' in body.value
+      ? [body.value.aggregateId]
+      : [];
+const isControl = ({ kind }: EventsBody): boolean => kind !== 'Commit' && kind !== 'Transaction';
+
+/** What a body of a tenant's events adds, an aggregate each: of a transaction several, as if each were a commit of its own. */
+export function commitsOfBody(body: EventsBody): readonly CommitValue[] {
+  if (body.kind === 'Commit') return [body.value];
+  if (body.kind !== 'Transaction') return [];
+  const { parts, ...rest } = body.value;
+  return parts.map((part) => ({ ...rest, ...part }));
 }
 
 /** Which bodies of a tenant's changes count: those of inputs past their projection's last one. */

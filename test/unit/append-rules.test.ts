@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decideAppend, isRemembered, type Head, type RememberedCommand } from '../../src/core/append-rules.js';
-import type { AppendCommand, ExpectedVersion } from '../../src/core/event.js';
+import {
+  decideAppend,
+  decideTransaction,
+  headAfterPart,
+  isRemembered,
+  judgeTransaction,
+  type Head,
+  type RememberedCommand,
+} from '../../src/core/append-rules.js';
+import type { AppendCommand, ExpectedVersion, TransactionAppend } from '../../src/core/event.js';
 
 const hash = Buffer.from('one body');
 const command = (more: Partial<AppendCommand> = {}): AppendCommand => ({
@@ -88,3 +96,99 @@ describe('what is decided of an append', () => {
     assert.equal(said(command(), undefined, undefined, 1), 'write order@0 at 1');
   });
 });
+
+describe('what is decided of a transaction', () => {
+  const heads = new Map<string, Head>([
+    ['order-1', head],
+    ['order-2', { version: 1, type: 'order', timestamp: 9500 }],
+  ]);
+  const headOf = (id: string): Head | undefined => heads.get(id);
+  const append = (aggregateId: string, more: Partial<TransactionAppend> = {}): TransactionAppend => ({
+    aggregateId,
+    aggregateType: undefined,
+    expectedVersion: 'any',
+    events: [{ eventType: 'e', data: Buffer.from('{}') }],
+    ...more,
+  });
+  const decide = (appends: TransactionAppend[], memory?: RememberedCommand): ReturnType<typeof decideTransaction> =>
+    decideTransaction({ ...command(), appends }, headOf, memory, 9000);
+  const refusal = (appends: TransactionAppend[]): [string, string, unknown] => {
+    const decision = decide(appends);
+    assert.ok(decision.kind === 'refuse');
+    return [decision.error.code, decision.error.message, decision.error.details];
+  };
+
+  it('5: all of its aggregates are where it expects them, and it is not older than the last event of any', () => {
+    assert.deepEqual(
+      decide([append('order-1', { expectedVersion: 3 }), append('order-2'), append('new-1', { expectedVersion: 0 })]),
+      {
+        kind: 'write',
+        parts: [
+          { aggregateType: 'order', baseVersion: 3 },
+          { aggregateType: 'order', baseVersion: 1 },
+          { aggregateType: 'new', baseVersion: 0 },
+        ],
+        timestamp: 9500,
+      },
+    );
+  });
+
+  it('5, 6: one that is elsewhere refuses all, and each that is elsewhere is named', () => {
+    const [code, message, details] = refusal([
+      append('order-1', { expectedVersion: 2 }),
+      append('order-2', { expectedVersion: 1 }),
+      append('new-1', { expectedVersion: 'exists' }),
+    ]);
+    assert.equal(code, 'VERSION_CONFLICT');
+    assert.match(
+      message,
+      /^aggregate 'order-1' is at version 3, expected was 2, and 1 more is elsewhere; nothing of the/,
+    );
+    assert.deepEqual(details, {
+      mismatches: [
+        { aggregateId: 'order-1', expectedVersion: 2, currentVersion: 3 },
+        { aggregateId: 'new-1', expectedVersion: 'exists', currentVersion: 0 },
+      ],
+    });
+    assert.match(
+      refusal([append('order-1', { expectedVersion: 'none' })])[1],
+      /at version 3, expected was none; nothing/,
+    );
+  });
+
+  it('another type refuses all, and says of which aggregate', () => {
+    const [code, , details] = refusal([append('order-2'), append('order-1', { aggregateType: 'invoice' })]);
+    assert.deepEqual([code, details], ['AGGREGATE_TYPE_MISMATCH', { aggregateId: 'order-1', aggregateType: 'order' }]);
+  });
+
+  it('4: a known key is answered again, and refused for another body, wherever its aggregates are by now', () => {
+    const elsewhere = [append('order-1', { expectedVersion: 0 })];
+    assert.deepEqual(decide(elsewhere, known), { kind: 'replay', command: known });
+    const decision = decide(elsewhere, { offset: 7, requestHash: Buffer.from('other') });
+    assert.ok(decision.kind === 'refuse');
+    assert.equal(decision.error.code, 'IDEMPOTENCY_KEY_REUSED');
+  });
+
+  it('5: its record counts where each of its parts does', () => {
+    const part = (aggregateId: string, baseVersion: number, aggregateType = 'order'): Part => ({
+      aggregateId,
+      baseVersion,
+      aggregateType,
+      events: [],
+    });
+    type Part = Parameters<typeof judgeTransaction>[1]['parts'][number];
+    const counts = (...parts: Part[]): boolean => judgeTransaction(headOf, { parts });
+    assert.ok(counts(part('order-1', 3), part('order-2', 1), part('new-1', 0, 'new')));
+    assert.ok(!counts(part('order-1', 3), part('order-2', 0)));
+    assert.ok(!counts(part('order-1', 2), part('order-2', 1)));
+    assert.ok(!counts(part('order-1', 3), part('order-2', 1, 'invoice')));
+    assert.ok(!counts(part('order-1', 3), part('new-1', 1)));
+    assert.deepEqual(headAfterPart({ ...part('order-1', 3), events: [EVENT, EVENT] }, { timestamp: 7 }), {
+      version: 5,
+      type: 'order',
+      timestamp: 7,
+    });
+  });
+});
+
+const EVENT = { eventId: Buffer.alloc(16), eventType: 'e', data: Buffer.from('{}') };

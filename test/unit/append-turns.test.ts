@@ -45,7 +45,7 @@ test('bodies that were held back and end together wait for their turns, at what 
     limits: { maxBodyBytes: MIB, maxDepth: 64, maxEvents: 1000 },
   } as unknown as AppendRouteOptions);
   const server = createServer((request, response) => {
-    serves(request, response, 'r', false).catch((error: unknown) => answerError(response, error, 'r'));
+    serves(request, response, 'r', 'single').catch((error: unknown) => answerError(response, error, 'r'));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {

@@ -36,6 +36,18 @@ test('lines are the same however the bytes come in pieces', () => {
   );
 });
 
+test('lines with nothing in them are counted, so that whoever sends them pays', () => {
+  const splitter = new LineSplitter(100);
+  assert.deepEqual([...splitter.push(Buffer.alloc(65_536, '\n'))], []);
+  assert.deepEqual([splitter.blank, splitter.next], [65_536, 65_537]);
+  assert.deepEqual([...splitter.push(Buffer.from(' \r\n \t'))], []);
+  assert.deepEqual(
+    [...splitter.push(Buffer.from('\n{}\n\n'))].map(({ number }) => number),
+    [65_539],
+  );
+  assert.deepEqual([splitter.blank, splitter.next], [65_539, 65_541]);
+});
+
 test('a line that is too long holds no more than it may', () => {
   const splitter = new LineSplitter(100);
   for (let i = 0; i < 50; i++) assert.deepEqual([...splitter.push(Buffer.alloc(60, 'x'))], []);

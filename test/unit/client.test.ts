@@ -1,9 +1,14 @@
 // The parts of the client package that need no service.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Webhook } from 'standardwebhooks';
 import {
   isRefused,
@@ -148,4 +153,69 @@ test('a webhook is taken from who has the secret alone, at its time', async () =
   await refused(verifyWebhook(body, headers, { secret: 'whsec_AAAA' }));
   await refused(verifyWebhook(body, headers, { secret, now: () => at.getTime() + 301_000 }));
   await refused(verifyWebhook(body, { 'webhook-id': 'msg_1' }, { secret }));
+});
+
+test('a stream is opened behind the place up to which all was read, also where there is nothing yet', async () => {
+  const stream = (text: string): Response => new Response(text, { headers: { 'content-type': 'text/event-stream' } });
+  const feed = scripted(json({ events: [], position: 0 }), stream('id: 7\nevent: event\ndata: {"position":7}\n\n'));
+  for await (const { position } of feed.client.feed.subscribe({ channels: ['sse'] })) {
+    assert.equal(position, 7);
+    break;
+  }
+  assert.match(feed.sent[1]?.url ?? '', /\/feed\/sse\?after=0$/);
+  const changes = scripted(
+    json({ notifications: [] }),
+    stream('id: 3\nevent: state_changed\ndata: {"sequence":3}\n\n'),
+  );
+  for await (const { sequence } of changes.client.subscribe('p', { channels: ['sse'] })) {
+    assert.equal(sequence, 3);
+    break;
+  }
+  assert.match(changes.sent[1]?.url ?? '', /\/sse\?afterSequence=0$/);
+});
+
+/** Collects what nobody holds: a signal that only the platform's fetch was given is forgotten with it. */
+const collect = (): void => {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+};
+
+test('an answer whose body goes silent behind its head ends at the time-out, and with the signal, also when memory was collected', async (t) => {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.write('{"events":[');
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close().closeAllConnections());
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const client = new StatefoldClient({ url, apiKey: 'k', timeoutMs: 500, retry: { attempts: 1 } });
+  const collecting = setInterval(collect, 50);
+  t.after(() => clearInterval(collecting));
+  await assert.rejects(client.state('a-1'), TimeoutError);
+  const ended = new AbortController();
+  const slow = new StatefoldClient({ url, apiKey: 'k', retry: { attempts: 1 } });
+  setTimeout(() => ended.abort(new Error('enough')), 300);
+  await assert.rejects(slow.state('a-1', { signal: ended.signal }), /enough/);
+});
+
+test('events backward go on below the page before', async () => {
+  const page = (from: number, nextVersion?: number): Response =>
+    json({ events: [{ version: from }, { version: from - 1 }], ...(nextVersion && { nextVersion }) });
+  const { client, sent } = scripted(page(4, 2), page(2));
+  const versions: number[] = [];
+  for await (const { version } of client.events('a-1', { direction: 'backward' })) versions.push(version);
+  assert.deepEqual(versions, [4, 3, 2, 1]);
+  assert.match(sent[1]?.url ?? '', /fromVersion=2/);
+  assert.doesNotMatch(sent[1]?.url ?? '', /toVersion/);
+});
+
+test('what a lost request deleted is not missed by the next one', async () => {
+  const { client } = scripted(
+    new TypeError('the connection broke'),
+    problem(404, 'NOT_FOUND'),
+    problem(404, 'NOT_FOUND'),
+  );
+  const path = { id: 'e-1' };
+  await client.request('deleteWebhookEndpoint', { path });
+  await assert.rejects(client.request('deleteWebhookEndpoint', { path }), (error) => isRefused(error, 'NOT_FOUND'));
 });

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
-import type { ChangeValue, CommitValue, EventsBody, Fence } from '../../src/core/records.js';
+import type { ChangeValue, CommitValue, EventsBody, Fence, TransactionValue } from '../../src/core/records.js';
 import { CommitView } from '../../src/log/codec/commit-records.js';
 import { AvroRecordCodec, commitInAvro, loadCodecs, UnknownSchemaError } from '../../src/log/codec/codec.js';
 import { readSchemas } from '../../src/log/codec/schemas.js';
@@ -59,6 +59,20 @@ const GOLDEN: [string, Parameters<typeof codecs.events.encode>[1], string][] = [
   ],
 ];
 
+const transaction: TransactionValue = {
+  commandId: 'key',
+  keyed: true,
+  requestHash: Buffer.from('h'),
+  timestamp: 1_700_000_000_000,
+  correlationId: 'c',
+  causationId: null,
+  metadata: Buffer.from('{"a":1.0}'),
+  parts: [
+    { aggregateId: 'order-1', aggregateType: 'order', baseVersion: 2, events: commit.events },
+    { aggregateId: 'stock-é', aggregateType: 'stock', baseVersion: 0, events: own.events },
+  ],
+};
+
 const change: ChangeValue = {
   projectionId: 'p',
   revision: 1,
@@ -75,6 +89,8 @@ const change: ChangeValue = {
   state: Buffer.from('{"n":1.0}'),
   fault: null,
 };
+const GOLDEN_TRANSACTION =
+  '0000000007bb5ae25b060477310877313a61520877313a390e066b657901026880a0abfef9620202630002127b2261223a312e307d040e6f726465722d310a6f7264657204020707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d00001073746f636b2dc3a90a73746f636b00060707070707070707070707070707070708706169642c7b226e223a393030373139393235343734303939337d080808080808080808080808080808080873656e74047b7d090909090909090909090909090909090873656e74047b7d000602026302026402127b2262223a322e307d000000000002047b7d0000';
 const GOLDEN_CHANGES: [string, ChangeValue, string][] = [
   [
     'change',
@@ -276,6 +292,29 @@ describe('the codec of records', () => {
     assert.deepEqual(plain(codecs.events.decode(both)), { fence, body: { kind: 'Commit', value: own } });
   });
 
+  it('a transaction is written with the third version of the schema, and read as it was', () => {
+    const body: EventsBody = { kind: 'Transaction', value: transaction };
+    const encoded = codecs.events.encode(fence, body);
+    assert.equal(encoded.toString('hex'), GOLDEN_TRANSACTION);
+    assert.deepEqual(plain(codecs.events.decode(encoded)), { fence, body });
+    const { schema } = readSchemas(DIRECTORY).events3;
+    const whole = new AvroRecordCodec<EventsBody>({ schema, schemaId: 7 });
+    assert.equal(whole.decode(encoded)?.body.kind, 'Transaction');
+  });
+
+  it('a service that does not know transactions stops at one', () => {
+    const { events, events2 } = readSchemas(DIRECTORY);
+    const encoded = codecs.events.encode(fence, { kind: 'Transaction', value: transaction });
+    for (const [{ schema }, schemaId] of [
+      [events, 1],
+      [events2, 5],
+    ] as const)
+      assert.throws(
+        () => new AvroRecordCodec<EventsBody>({ schema, schemaId }).decode(encoded),
+        (error) => error instanceof UnknownSchemaError && error.message.includes('schema id 7'),
+      );
+  });
+
   it('a commit whose events are in blocks with sizes, as other writers of Avro may have them, is read whole', () => {
     const encoded = codecs.events.encode(fence, { kind: 'Commit', value: commit });
     const {
@@ -341,12 +380,14 @@ describe('the codec of records', () => {
         order: 73,
         events2: 74,
         changes2: 75,
+        events3: 76,
+        events4: 77,
       }).events.encode(fence, { kind: 'Commit', value: commit });
       assert.throws(
         () => codecs.events.decode(written),
         (error) =>
           error instanceof UnknownSchemaError &&
-          error.message.includes(`schema id ${id}, this process knows 1, 5: `) &&
+          error.message.includes(`schema id ${id}, this process knows 1, 5, 7, 8: `) &&
           error.message.includes('SCHEMA_REGISTRY_URL'),
       );
       written[5] = (written[5] ?? 0) ^ 1;

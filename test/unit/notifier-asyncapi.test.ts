@@ -9,7 +9,7 @@ import { CLOSE } from '../../src/http/websocket/connection.js';
 import { eventBytes } from '../../src/feed/event-record.js';
 import type { PositionedEvent } from '../../src/feed/events.js';
 import { notificationBytes } from '../../src/feed/notification-record.js';
-import { changeMessages } from '../../src/webhooks/webhook-message.js';
+import { changeMessages, EVENT_MESSAGES } from '../../src/webhooks/webhook-message.js';
 import { feedOf, ListedInputs } from '../support/listed-inputs.js';
 import { change } from '../support/notifier-world.js';
 
@@ -40,6 +40,16 @@ test('what the channels carry is what the AsyncAPI document says, field by field
   for (const event of [input as PositionedEvent, { ...(input as PositionedEvent), ...sent }]) {
     validate('feedEvent', eventBytes(event).message);
     validate('feedServerSentEvent', eventBytes(event).record);
+    validate('feedLine', eventBytes(event).line);
+    validate('eventAppended', EVENT_MESSAGES.messageOf(event).body());
+  }
+  for (const more of [{ reason: 'asked for' }, { reason: undefined }]) {
+    const erased = { position: 7, erased: true, aggregateId: 'a', aggregateType: 't', timestamp: 1, ...more } as const;
+    const { message, line, serverSentEvent } = eventBytes(erased);
+    for (const bytes of [message, line]) validate('feedErased', bytes);
+    validate('feedErasedEvent', Buffer.from(/^data: (.*)$/m.exec(serverSentEvent.toString())?.[1] ?? ''));
+    assert.match(serverSentEvent.toString(), /^id: 7\nevent: erased\n/);
+    validate('aggregateErased', EVENT_MESSAGES.messageOf(erased).body());
   }
   const whole = eventBytes({ ...(input as PositionedEvent), ...sent }).record.toString();
   const { feedRecord } = (document as unknown as { components: { schemas: { feedRecord: { properties: object } } } })
@@ -57,4 +67,26 @@ test('what the channels carry is what the AsyncAPI document says, field by field
 test('every code with which a socket is closed is documented', () => {
   for (const code of Object.values(CLOSE))
     assert.ok(document.channels.stream.description.includes(`${code} `), String(code));
+});
+
+test('each message has an example, which is as its schema says; what nobody refers to is not there', () => {
+  const ajv = new Ajv2020({ strict: false });
+  addFormats.default(ajv);
+  ajv.addSchema(document, 'asyncapi');
+  const text = JSON.stringify(document);
+  for (const [name, message] of Object.entries(document.components.messages)) {
+    const { examples = [], headers } = message as {
+      readonly examples?: readonly { readonly payload: unknown; readonly headers?: unknown }[];
+      readonly headers?: object;
+    };
+    assert.ok(examples.length > 0, name);
+    assert.ok(text.includes(`"#/components/messages/${name}"`), name);
+    for (const example of examples) {
+      const check = ajv.getSchema(`asyncapi#/components/messages/${name}/payload`);
+      assert.ok(check?.(example.payload), `${name}: ${ajv.errorsText(check?.errors)}`);
+      if (headers === undefined) continue;
+      const of = ajv.compile({ $ref: `asyncapi#/components/messages/${name}/headers` });
+      assert.ok(of(example.headers), `${name}: ${ajv.errorsText(of.errors)}`);
+    }
+  }
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as microtasksDone } from 'node:timers/promises';
 import { MemoryBudget, UNBOUNDED, type TenantBudget } from '../../src/core/budget.js';
-import type { StoredCommit } from '../../src/core/event.js';
+import type { AggregateCommit } from '../../src/core/event.js';
 import { eventsIn } from '../../src/core/event.js';
 import {
   ReducerTurns,
@@ -13,22 +13,22 @@ import {
 } from '../../src/aggregates/reducer-turns.js';
 import { seeded } from '../support/load.js';
 
-const commit = (aggregateId: string, baseVersion: number, eventCount = 1): StoredCommit =>
-  ({ aggregateId, baseVersion, eventCount, events: [] }) as unknown as StoredCommit;
+const commit = (aggregateId: string, baseVersion: number, eventCount = 1): AggregateCommit =>
+  ({ aggregateId, baseVersion, eventCount, events: [] }) as unknown as AggregateCommit;
 const work = (aggregateId: string, baseVersion: number): Work => ({
   commit: commit(aggregateId, baseVersion),
   waiter: undefined,
   bytes: 100,
 });
 /** Commits of one aggregate, one behind the other. */
-const group = (aggregateId: string, count: number, eventCount = 1): StoredCommit[] =>
+const group = (aggregateId: string, count: number, eventCount = 1): AggregateCommit[] =>
   Array.from({ length: count }, (_, i) => commit(aggregateId, i * eventCount, eventCount));
-const named = ({ aggregateId, baseVersion }: StoredCommit): string => `${aggregateId}${baseVersion}`;
+const named = ({ aggregateId, baseVersion }: AggregateCommit): string => `${aggregateId}${baseVersion}`;
 
 interface Turn {
   readonly works: readonly Work[];
   readonly ensures: readonly Ensure[];
-  readonly commits: readonly StoredCommit[];
+  readonly commits: readonly AggregateCommit[];
   readonly aggregates: ReadonlySet<string>;
   /** What it folds; `?` is before an aggregate that is folded up to its head. */
   readonly names: readonly string[];
@@ -45,7 +45,12 @@ class Folds implements TurnFold {
   readonly #onBegin: ((turn: Turn) => void) | undefined;
 
   constructor(onBegin?: (turn: Turn) => void, budget: TenantBudget = UNBOUNDED.tenant('t')) {
-    this.turns = new ReducerTurns(this, budget, { dropped: (one) => void this.dropped.push(named(one)) });
+    this.turns = new ReducerTurns(
+      this,
+      budget,
+      { dropped: (one) => void this.dropped.push(named(one)) },
+      { turn: () => Promise.resolve(), givesWay: false },
+    );
     this.#onBegin = onBegin;
   }
 
@@ -294,7 +299,7 @@ describe('turns of reducers', () => {
 });
 
 interface KnownCatchUp {
-  readonly groups: readonly (readonly StoredCommit[])[];
+  readonly groups: readonly (readonly AggregateCommit[])[];
   readonly outcome: { settled?: 'resolved' | Error };
   /** The first of its turns that failed says why. */
   failed: Error | undefined;
@@ -311,14 +316,14 @@ async function randomly(seed: number): Promise<void> {
   const waitingWorks = new Set<Work>();
   const ensures: { readonly aggregateId: string; readonly outcome: ReturnType<typeof outcomeOf> }[] = [];
   const catchUps: KnownCatchUp[] = [];
-  const catchUpOf = new Map<StoredCommit, KnownCatchUp>();
+  const catchUpOf = new Map<AggregateCommit, KnownCatchUp>();
   const versions = new Map<string, number>();
   let ensured = 0;
 
   const isFree = ({ aggregateId }: { readonly aggregateId: string }): boolean =>
     ![...folds.underWay].some(({ aggregates }) => aggregates.has(aggregateId));
   const current = (): KnownCatchUp | undefined => catchUps.find(({ outcome }) => outcome.settled === undefined);
-  const begunOf = ({ groups }: KnownCatchUp): StoredCommit[][] =>
+  const begunOf = ({ groups }: KnownCatchUp): AggregateCommit[][] =>
     groups.map((commits) => folds.all.flatMap((one) => one.commits.filter((begun) => commits.includes(begun))));
 
   const folds: Folds = new Folds((begun) => {

@@ -50,7 +50,7 @@ async function route(
     limits: { maxBodyBytes: MIB, maxDepth: 64, maxEvents: 1000 },
   } as unknown as AppendRouteOptions);
   const url = await serve(t, (request, response) => {
-    serves(request, response, 'r', request.url === '/events/batch').catch((error: unknown) =>
+    serves(request, response, 'r', request.url === '/events/batch' ? 'batch' : 'single').catch((error: unknown) =>
       answerError(response, error, 'r'),
     );
   });

@@ -6,6 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { z } from 'zod';
 import { findProjectRoot } from '../../src/config/project-root.js';
+import { AUDITED, NOT_AUDITED } from '../../src/http/audited.js';
 import { openapiDocument } from '../../src/http/openapi/document.js';
 import { statusOf } from '../../src/http/problem.js';
 import type { Append } from '../../src/http/append-schema.js';
@@ -54,6 +55,35 @@ test('every entry has one name and one place, and what it says of its path is th
   }
 });
 
+test('a route that may change something is audited, or named as one that is not', () => {
+  const changing = ENTRIES.filter(({ method }) => method !== 'GET');
+  for (const { operationId, path, credentials } of changing) {
+    const audited = AUDITED[operationId];
+    assert.equal(audited === undefined, NOT_AUDITED[operationId] !== undefined, `${operationId} is in one of the two`);
+    if (audited === undefined) continue;
+    const named = [...path.matchAll(PATH_PARAMETER)];
+    assert.ok((audited.names ?? named).length === named.length, `${operationId} names each parameter of its path`);
+    assert.equal(
+      audited.ofTenant === true,
+      credentials === 'admin' && path.startsWith('/admin/tenants/{'),
+      operationId,
+    );
+  }
+  const known = new Set(changing.map(({ operationId }) => operationId as string));
+  assert.deepEqual(
+    [...Object.keys(AUDITED), ...Object.keys(NOT_AUDITED)].filter((name) => !known.has(name)),
+    [],
+  );
+  // Those of the schema registry refuse whatever isn't a lookup.
+  for (const { credentials, path } of ROUTES.filter(({ credentials: shown }) => shown === 'own'))
+    assert.ok(path.startsWith('/schema-registry/'), `${path} ${credentials}`);
+});
+
+test('the page of the audit log names every action', () => {
+  const page = readFileSync(join(findProjectRoot(), 'docs', 'reference', 'audit.md'), 'utf8');
+  for (const { action } of Object.values(AUDITED)) assert.ok(page.includes(`\`${action}\``), action);
+});
+
 test('paths are spelt where their entries are, and nowhere else', () => {
   const folder = join(findProjectRoot(), 'src', 'http');
   const roots = [...new Set(ROUTES.map(({ path }) => path.split('/')[1] ?? ''))];
@@ -95,7 +125,9 @@ test('schemas refer to what is there, and examples are as the schemas have them'
       const check = ajv.compile({
         $ref: `${place}/${method.toLowerCase()}/requestBody/content/${type.replace('/', '~1')}/schema`,
       });
-      if (example === undefined) continue;
+      // Files have none.
+      if (type === 'multipart/form-data') continue;
+      assert.ok(example !== undefined, `${method} ${path} shows no example of its body`);
       examples++;
       assert.ok(check(example), `${method} ${path}: ${ajv.errorsText(check.errors)}`);
       // And as the service reads it.
@@ -103,7 +135,7 @@ test('schemas refer to what is there, and examples are as the schemas have them'
       assert.ok(body?.schema instanceof z.ZodType && body.schema.safeParse(example).success, path);
     }
   }
-  assert.ok(examples >= 8);
+  assert.ok(examples >= 20);
 });
 
 test('refusals are told by status, with the codes that a client may meet', () => {

@@ -64,6 +64,11 @@ describe('settings', () => {
         'gateway',
         'ROLES needs KAFKA_BROKERS: with the log in the data directory one process does everything.',
       ],
+      [
+        'TEST_CLOCK',
+        '/tmp/time',
+        'TEST_CLOCK needs TEST_MODE=true: events that are kept have the time of the machine.',
+      ],
       ['KAFKA_SASL_MECHANISM', 'plain', 'KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD.'],
       [
         'KAFKA_SSL_CERT',

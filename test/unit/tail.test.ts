@@ -3,6 +3,7 @@ import { it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
+import { SharedCache } from '../../src/core/shared-cache.js';
 import { Tail } from '../../src/feed/tail.js';
 
 interface Item {
@@ -61,4 +62,27 @@ it('a tail holds nothing of what it let go, however few items that is', () => {
       [8, 9],
     );
   });
+});
+
+it('tails of many share a bound: those with nothing new for longest are let go, and say so', () => {
+  const shared = new SharedCache(1_000_000);
+  const tails = Array.from(
+    { length: 20 },
+    () => new Tail<Item>({ positionOf: ({ offset }) => offset, bytesOf: ({ size }) => size }, 1e9, 0, shared),
+  );
+  for (const tail of tails) for (let offset = 0; offset < 3; offset++) tail.push({ offset, size: 70_000 });
+  assert.ok(shared.bytes <= 1_000_000);
+  const kept = tails.map((tail) => tail.from(0, 10)?.length ?? 0);
+  assert.deepEqual(kept, [...Array.from({ length: 16 }, () => 0), 3, 3, 3, 3]);
+  const [first] = tails;
+  assert.ok(first !== undefined);
+  assert.deepEqual(first.from(3, 10), [], 'nothing is missing behind what was let go');
+  const more = [7, 8, 9].map((offset) => ({ offset, size: 70_000 }));
+  for (const item of more) first.push(item);
+  assert.deepEqual(first.from(3, 10), more);
+  assert.equal(tails[16]?.from(0, 10), undefined, 'the next one went for it');
+  for (const tail of tails) tail.close();
+  assert.equal(shared.bytes, 0);
+  first.push({ offset: 10, size: 70_000 });
+  assert.equal(shared.bytes, 0, 'what is pushed to a closed one is not counted');
 });

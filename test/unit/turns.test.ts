@@ -7,7 +7,8 @@ import { Turns } from '../../src/core/turns.js';
 function world(round = 16, atOnce = 8) {
   const rounds: (() => void)[] = [];
   const began: string[] = [];
-  const turns = new Turns({ round, atOnce, nextRound: (work) => void rounds.push(work) });
+  const clock = { now: 0 };
+  const turns = new Turns({ round, atOnce, nextRound: (work) => void rounds.push(work), now: () => clock.now });
   const ask = (name: string, cost = 1): void => {
     const turn = turns.enter(name.split(' ', 1)[0] as string, cost);
     if (turn === undefined) began.push(name);
@@ -20,7 +21,7 @@ function world(round = 16, atOnce = 8) {
     await Promise.resolve();
     return began.slice(before);
   };
-  return { turns, began, ask, next, rounds };
+  return { turns, began, ask, next, rounds, clock };
 }
 
 describe('turns', () => {
@@ -34,6 +35,23 @@ describe('turns', () => {
     for (let i = 0; i < 8; i++) ask(`a ${i}`);
     assert.equal(began.length, 16);
     assert.equal(turns.waiting, 0);
+  });
+
+  it('are fewer in a round while what was asked for takes longer than it was reckoned, and as many as before when it does not', async () => {
+    const { ask, next, clock } = world();
+    const round = async (unitMs: number): Promise<number> => {
+      for (let i = 0; i < 32; i++) ask(`a ${i}`);
+      const count = (await next()).length;
+      clock.now += count * unitMs;
+      return count;
+    };
+    assert.equal(await round(0), 16);
+    for (let i = 0; i < 100; i++) await round(1);
+    assert.equal(await round(1), 2, 'an eighth, and so 2 ms');
+    for (let i = 0; i < 100; i++) await round(0.2);
+    assert.equal(await round(0.2), 8);
+    for (let i = 0; i < 100; i++) await round(0.05);
+    assert.equal(await round(0.05), 16);
   });
 
   it('make a tenant that asks for much wait, in its order, and nobody else', async () => {

@@ -51,6 +51,7 @@ class World {
         building: undefined,
         kept: [],
         past: [],
+        erasedSinceBuild: false,
       }),
       onLive: (listener) => {
         this.listeners.add(listener);

@@ -29,6 +29,6 @@ test('a command of the command line loads no part of the service', () => {
 test('a service loads clients of Kafka, a schema registry, other processes and webhooks only where it has such', () => {
   const loaded = packagesOf(join(dirname(PROGRAM), 'app', 'service.js'));
   assert.ok(loaded.has('express'), [...loaded].join(', '));
-  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici'])
+  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici', '@opentelemetry/api'])
     assert.ok(!loaded.has(name), `${name} is loaded`);
 });

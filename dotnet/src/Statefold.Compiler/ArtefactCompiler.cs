@@ -124,7 +124,7 @@ internal sealed class ArtefactCompiler
         }
 
         var ordered = findings.OrderByDescending(f => f.IsError).ToList();
-        return ordered is [{ IsError: true }, ..] ? Failed(ordered, untold) : new CompileOutcome(assembly.ToArray(), discovery.Classes, Cap(ordered), "");
+        return ordered is [{ IsError: true }, ..] ? Failed(ordered, untold) : new CompileOutcome(assembly.ToArray(), discovery.Classes, StateTypes.Of(discovery.States), Cap(ordered), "");
     }
 
     private static CompileOutcome Failed(List<Finding> findings, int untold = 0)
@@ -150,7 +150,7 @@ internal sealed class ArtefactCompiler
             text.Append(told == 0 ? "" : "\n").Append($"… and {untold} more errors");
         }
 
-        return new CompileOutcome(null, [], Cap(findings), text.ToString());
+        return new CompileOutcome(null, [], [], Cap(findings), text.ToString());
     }
 
     private static string Shortened(string text) => text.Length <= MaxLine ? text : $"{text[..MaxLine]}…";

@@ -58,6 +58,8 @@ internal sealed class CompileServer(FrameChannel channel, ArtefactCompiler compi
                 writer.String(found.StateTypeName);
                 writer.String(found.AggregateType ?? "");
             }
+
+            writer.Blob(outcome.StateTypes);
         }
 
         writer.VarUInt((ulong)outcome.Findings.Count);

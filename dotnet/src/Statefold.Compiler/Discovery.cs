@@ -17,10 +17,14 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
         SymbolDisplayGenericsOptions.IncludeTypeParameters);
 
     private readonly List<DiscoveredClass> classes = [];
+    private readonly List<(string ClassName, ITypeSymbol State)> states = [];
     private readonly List<Finding> findings = [];
     private readonly List<(string AggregateType, INamedTypeSymbol Type)> reducers = [];
 
     public IReadOnlyList<DiscoveredClass> Classes => classes;
+
+    /// <summary>What the states of the classes are.</summary>
+    public IEnumerable<(string ClassName, ITypeSymbol State)> States => states.OrderBy(one => one.ClassName, StringComparer.Ordinal);
 
     public IReadOnlyList<Finding> Findings => findings;
 
@@ -87,14 +91,14 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
 
     private void Examine(INamedTypeSymbol type, INamedTypeSymbol wanted)
     {
-        var states = type.AllInterfaces.Where(i => SymbolEqualityComparer.Default.Equals(i.OriginalDefinition, wanted)).ToList();
+        var implemented = type.AllInterfaces.Where(i => SymbolEqualityComparer.Default.Equals(i.OriginalDefinition, wanted)).ToList();
         // Abstract and open generic classes are bases of others; interfaces extend.
-        if (states.Count == 0 || type.TypeKind == TypeKind.Interface || type.IsAbstract || IsGeneric(type))
+        if (implemented.Count == 0 || type.TypeKind == TypeKind.Interface || type.IsAbstract || IsGeneric(type))
         {
             return;
         }
 
-        if (WhyNotUsable(type, states.Count) is { } reason)
+        if (WhyNotUsable(type, implemented.Count) is { } reason)
         {
             Refuse("SF0002", type, $"{type.ToDisplayString(NameFormat)} can't be used: {reason}.");
             return;
@@ -112,7 +116,8 @@ internal sealed partial class Discovery(CSharpCompilation compilation, ArtefactK
             reducers.Add((aggregateType, type));
         }
 
-        classes.Add(new DiscoveredClass(type.ToDisplayString(NameFormat), states[0].TypeArguments[0].ToDisplayString(NameFormat), aggregateType));
+        states.Add((type.ToDisplayString(NameFormat), implemented[0].TypeArguments[0]));
+        classes.Add(new DiscoveredClass(type.ToDisplayString(NameFormat), implemented[0].TypeArguments[0].ToDisplayString(NameFormat), aggregateType));
     }
 
     private static string? WhyNotUsable(INamedTypeSymbol type, int implementations)

@@ -11,6 +11,9 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
 {
     private const int KeepDescriptors = 5;
     private const int OpenFiles = 128;
+
+    /// <summary>Columns of parts are files. It may have the number of the one exec then, and be what it is once more, in the same jail.</summary>
+    private const int OpenFilesOfEngine = 4096;
     private const long MiB = 1024 * 1024;
 
     private readonly SyscallNumbers numbers = SyscallNumbers.Of(cpu);
@@ -27,12 +30,12 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         var arguments = Strings(request.Check ? [.. request.Arguments, abi.ToString(null, null)] : request.Arguments);
         var variables = Split(environment);
         var empty = Text("");
-        var filter = SeccompFilter.Build(cpu, pid);
+        var filter = SeccompFilter.Build(cpu, pid, request.Folder is not null);
         var ruleset = Rules(abi, maps);
 
         Syscalls.Call(numbers.SetSid);
         Syscalls.Call(numbers.Umask, 0x3f);
-        Syscalls.Require("chdir", numbers.Chdir, Text("/"));
+        Syscalls.Require("chdir", numbers.Chdir, Text(request.Folder ?? "/"));
         DropPrivileges();
         // A change of the user takes it away.
         Syscalls.Require("prctl(PR_SET_PDEATHSIG)", numbers.Prctl, 1, 9);
@@ -52,10 +55,10 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         Syscalls.Require("execveat", numbers.ExecveAt, program, empty, arguments, variables, 0x1000);
     }
 
-    /// <summary>The very program that runs this; at a number past the limit of descriptors that comes.</summary>
+    /// <summary>At a number past the limit of descriptors that comes.</summary>
     private int OpenProgram()
     {
-        var opened = Syscalls.Require("open /proc/self/exe", numbers.OpenAt, -100, Text("/proc/self/exe"), 0x00080000);
+        var opened = Syscalls.Require("open " + request.Program, numbers.OpenAt, -100, Text(request.Program), 0x00080000);
         var program = (int)Syscalls.Require("fcntl(F_DUPFD_CLOEXEC)", numbers.Fcntl, opened, 1030, SeccompFilter.ExecDescriptor);
         return program == SeccompFilter.ExecDescriptor ? program : throw new JailException(JailException.Refused, "the launcher was given too many descriptors");
     }
@@ -68,15 +71,24 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
             Landlock.AllowExecuting(ruleset, numbers, folder);
         }
 
-        var dotnet = request.DotnetRoot;
-        foreach (var path in new[] { "/lib", "/lib64", "/usr/lib", "/usr/lib64", dotnet + "/dotnet", dotnet + "/host", dotnet + "/shared" })
+        foreach (var path in new[] { "/lib", "/lib64", "/usr/lib", "/usr/lib64" })
         {
             Landlock.AllowExecuting(ruleset, numbers, path);
         }
 
+        foreach (var path in request.Executable)
+        {
+            Landlock.AllowExecuting(ruleset, numbers, path);
+        }
+
+        foreach (var path in request.Readable)
+        {
+            Landlock.AllowReading(ruleset, numbers, path);
+        }
+
         foreach (var path in new[]
         {
-            request.Assemblies, "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/meminfo", "/proc/cpuinfo",
+            "/etc/ld.so.cache", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf", "/usr/share/zoneinfo", "/proc/meminfo", "/proc/cpuinfo",
             // File by file: the folder has the network's connections too.
             "/proc/self/cgroup", "/proc/self/environ", "/proc/self/maps", "/proc/self/mountinfo", "/proc/self/stat", "/proc/self/statm", "/proc/self/status",
             "/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/urandom",
@@ -86,6 +98,11 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         }
 
         Landlock.AllowWriting(ruleset, numbers, "/dev/null");
+        if (request.Folder is { } own)
+        {
+            Landlock.AllowChanging(ruleset, numbers, abi, own);
+        }
+
         return ruleset;
     }
 
@@ -143,8 +160,8 @@ internal sealed unsafe class Jail(Cpu cpu, JailRequest request)
         Limit(9, request.AddressBytes); // AS
         Limit(3, 8 * MiB); // STACK
         Limit(4, 0); // CORE
-        Limit(1, MiB); // FSIZE; at 0 the runtime doesn't start
-        Limit(7, OpenFiles); // NOFILE
+        Limit(1, request.FileBytes); // FSIZE
+        Limit(7, request.Folder is null ? OpenFiles : OpenFilesOfEngine); // NOFILE
         Limit(8, MiB); // MEMLOCK
         Limit(12, 0); // MSGQUEUE
         if (request.User is not null)

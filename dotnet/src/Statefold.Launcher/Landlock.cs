@@ -9,6 +9,12 @@ internal static unsafe class Landlock
     private const ulong WriteFile = 1 << 1;
     private const ulong ReadFile = 1 << 2;
     private const ulong ReadDir = 1 << 3;
+    private const ulong RemoveDir = 1 << 4;
+    private const ulong RemoveFile = 1 << 5;
+    private const ulong MakeDir = 1 << 7;
+    private const ulong MakeFile = 1 << 8;
+    private const ulong Refer = 1 << 13;
+    private const ulong Truncate = 1 << 14;
     private const int PathOnly = 0x00200000;
     private const int CloseOnExec = 0x00080000;
     private const int CurrentDirectory = -100;
@@ -29,7 +35,7 @@ internal static unsafe class Landlock
     public static int Create(int abi)
     {
         // The rights that the versions know: of files, then TCP, then devices, then signals and abstract sockets.
-        var files = (1UL << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;
+        var files = RightsOfFiles(abi);
         var attributes = stackalloc ulong[3];
         attributes[0] = files;
         attributes[1] = abi >= NetworkAbi ? 3UL : 0;
@@ -45,6 +51,15 @@ internal static unsafe class Landlock
     public static void AllowExecuting(int ruleset, SyscallNumbers numbers, string path) => AllowPath(ruleset, numbers, path, Execute | ReadFile | ReadDir, Execute | ReadFile);
 
     public static void AllowWriting(int ruleset, SyscallNumbers numbers, string device) => AllowPath(ruleset, numbers, device, ReadFile | WriteFile, ReadFile | WriteFile);
+
+    /// <summary>Below this folder: files and folders are read, made, changed and removed. No links, no devices, no sockets.</summary>
+    public static void AllowChanging(int ruleset, SyscallNumbers numbers, int abi, string folder)
+    {
+        const ulong rights = ReadFile | ReadDir | WriteFile | RemoveDir | RemoveFile | MakeDir | MakeFile | Refer | Truncate;
+        AllowPath(ruleset, numbers, folder, rights & RightsOfFiles(abi), ReadFile | WriteFile);
+    }
+
+    private static ulong RightsOfFiles(int abi) => (1UL << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;
 
     public static void Restrict(int ruleset) => Syscalls.Require("landlock_restrict_self", SyscallNumbers.LandlockRestrictSelf, ruleset);
 

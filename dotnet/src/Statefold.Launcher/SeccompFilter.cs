@@ -46,14 +46,15 @@ internal sealed class SeccompFilter
 
     /// <summary>struct sock_filter[]: code, jump if true, jump if false, k.</summary>
     /// <param name="pid">Of the process that will be jailed: the only one that it may signal.</param>
-    public static ulong[] Build(Cpu cpu, int pid)
+    /// <param name="changesFiles">It has a folder that it may change: landlock says which.</param>
+    public static ulong[] Build(Cpu cpu, int pid, bool changesFiles = false)
     {
         var filter = new SeccompFilter();
-        filter.Write(cpu, SyscallNumbers.Of(cpu), (uint)pid);
+        filter.Write(cpu, SyscallNumbers.Of(cpu), (uint)pid, changesFiles);
         return filter.program.AsSpan(0, filter.length).ToArray();
     }
 
-    private void Write(Cpu cpu, SyscallNumbers numbers, uint pid)
+    private void Write(Cpu cpu, SyscallNumbers numbers, uint pid, bool changesFiles)
     {
         Load(4);
         Add(JumpEqual, numbers.Audit, 1, 0);
@@ -66,6 +67,10 @@ internal sealed class SeccompFilter
         }
 
         Ranges(SyscallNumbers.Allowed(cpu));
+        if (changesFiles)
+        {
+            Ranges(SyscallNumbers.OfFiles(cpu));
+        }
 
         When(numbers.Mmap);
         LoadArgument(3);
@@ -92,7 +97,8 @@ internal sealed class SeccompFilter
         OneOf(numbers.Ioctl, 1, [0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]);
 
         // F_DUPFD to F_SETFL, F_DUPFD_CLOEXEC; no locks, which other processes would meet on files of the system, no owners, leases or pipe sizes.
-        OneOf(numbers.Fcntl, 1, [0, 1, 2, 3, 4, 1030]);
+        // A database asks for the size of a pipe, which changes nothing: F_GETPIPE_SZ.
+        OneOf(numbers.Fcntl, 1, changesFiles ? [0, 1, 2, 3, 4, 1030, 1032] : [0, 1, 2, 3, 4, 1030]);
 
         // PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA.
         OneOf(numbers.Prctl, 0, [3, 15, 16, 0x53564d41]);

@@ -1,7 +1,11 @@
+import { WebhookEndpoints } from './endpoints.js';
+import { EventTypes } from './event-types.js';
 import { isRefused, UnexpectedAnswerError } from './errors.js';
+import { EventFeed } from './feed.js';
 import { Producer, type ProducerOptions } from './producer.js';
+import { queryOf } from './query.js';
 import { Subscription, type SubscribeOptions } from './subscription.js';
-import { parsed, Transport, type TransportOptions } from './transport.js';
+import { parsed, Transport, type Received, type TransportOptions } from './transport.js';
 import { OPERATIONS, type Event, type OperationId, type Operations } from './wire.js';
 
 export interface CallOptions {
@@ -28,8 +32,14 @@ export type Asked<O extends OperationId> = CallOptions &
 export type AppendBody = Operations['appendEvent']['body'];
 export type BatchBody = Operations['appendBatch']['body'];
 export type NewEvent = BatchBody['events'][number];
-export type Appended = Operations['appendEvent']['answer'];
-export type BatchAppended = Operations['appendBatch']['answer'];
+/** Of the last event that was appended, for `waitFor`. Of a tenant of several partitions it is left out where it was not known in time. */
+interface AtPosition {
+  readonly position?: number;
+}
+export type Appended = Operations['appendEvent']['answer'] & AtPosition;
+export type BatchAppended = Operations['appendBatch']['answer'] & AtPosition;
+export type TransactionBody = Operations['appendTransaction']['body'];
+export type TransactionAppended = Operations['appendTransaction']['answer'];
 
 /** What a decision is made on. */
 export interface Loaded<S> {
@@ -54,16 +64,47 @@ export interface DecideOptions extends CallOptions {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+export interface SqlOptions extends Omit<CallOptions, 'idempotencyKey'> {
+  /** Values of the placeholders `{name:Type}` of the statement. */
+  readonly parameters?: Readonly<Record<string, string | number | boolean>>;
+  /** The position of an append: the rows of its events are there. */
+  readonly waitFor?: number;
+  /** How long to wait for that, 5 unless it is given. */
+  readonly waitSeconds?: number;
+}
+
 const DECISIONS = 10;
-const APPENDS: ReadonlySet<OperationId> = new Set<OperationId>(['appendEvent', 'appendBatch']);
+const APPENDS: ReadonlySet<OperationId> = new Set<OperationId>(['appendEvent', 'appendBatch', 'appendTransaction']);
 const SAFE = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
+/** Changes that leave the same behind when they are done twice. */
+const DONE_TWICE: ReadonlySet<OperationId> = new Set<OperationId>([
+  'pauseWebhookEndpoint',
+  'resumeWebhookEndpoint',
+  'querySql',
+]);
+
+/** What an operation is asked with, of whatever operation. */
+type AnyAsked = CallOptions & {
+  readonly path?: Readonly<Record<string, string>> | undefined;
+  readonly query?: Readonly<Record<string, unknown>> | undefined;
+  readonly body?: unknown;
+};
 
 /** One tenant of a Statefold service. Every method rejects with a `ClientError`, or the reason of its signal. */
 export class StatefoldClient {
   readonly transport: Transport;
+  /** All events of the tenant, in its one order. */
+  readonly feed: EventFeed;
+  /** Webhook endpoints. */
+  readonly endpoints: WebhookEndpoints;
+  /** Types of events, and their schemas. */
+  readonly eventTypes: EventTypes;
 
   constructor(options: TransportOptions) {
     this.transport = new Transport(options);
+    this.feed = new EventFeed(this);
+    this.endpoints = new WebhookEndpoints(this);
+    this.eventTypes = new EventTypes(this);
   }
 
   /**
@@ -74,30 +115,28 @@ export class StatefoldClient {
     operation: O,
     ...[asked]: Record<never, never> extends Asked<O> ? [asked?: Asked<O>] : [asked: Asked<O>]
   ): Promise<Operations[O]['answer']> {
-    const {
-      path: parameters,
-      query,
-      body,
-      signal,
-      timeoutMs,
-      idempotencyKey,
-    } = (asked ?? {}) as CallOptions & {
-      readonly path?: Readonly<Record<string, string>>;
-      readonly query?: Readonly<Record<string, unknown>>;
-      readonly body?: unknown;
-    };
+    return this.#answerOf(await this.#send(operation, (asked ?? {}) as AnyAsked));
+  }
+
+  #send(
+    operation: OperationId,
+    { path: parameters, query, body, signal, timeoutMs, idempotencyKey }: AnyAsked,
+  ): Promise<Received> {
     const { method, path, key } = OPERATIONS[operation];
     const isAppend = APPENDS.has(operation);
-    const { status, text, headers } = await this.transport.send({
+    return this.transport.send({
       method,
       path: pathOf(path, parameters) + queryOf(query),
       key,
       body: body === undefined || typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body),
       headers: isAppend ? { 'Idempotency-Key': idempotencyKey ?? crypto.randomUUID() } : undefined,
-      repeatable: isAppend || SAFE.has(method),
+      repeatable: isAppend || SAFE.has(method) || DONE_TWICE.has(operation),
       signal,
       timeoutMs,
     });
+  }
+
+  #answerOf<O extends OperationId>({ status, text, headers }: Received): Operations[O]['answer'] {
     if (text === '') return undefined;
     if (!/[/+]json/.test(headers.get('content-type') ?? '')) return text;
     const answer = parsed(text);
@@ -105,14 +144,53 @@ export class StatefoldClient {
     return answer as Operations[O]['answer'];
   }
 
+  async #append<O extends 'appendEvent' | 'appendBatch'>(
+    operation: O,
+    body: Operations[O]['body'],
+    options: CallOptions,
+  ): Promise<Operations[O]['answer'] & AtPosition> {
+    const received = await this.#send(operation, { ...options, body });
+    const position = received.headers.get('statefold-position');
+    const answer = this.#answerOf<O>(received);
+    return position === null ? answer : { ...answer, position: Number(position) };
+  }
+
   /** Appends one event. It is stored once, however often it had to be sent. */
   append(event: AppendBody, options: CallOptions = {}): Promise<Appended> {
-    return this.request('appendEvent', { ...options, body: event });
+    return this.#append('appendEvent', event, options);
   }
 
   /** Appends several events to one aggregate, all or none. They are stored once, however often they had to be sent. */
   appendBatch(batch: BatchBody, options: CallOptions = {}): Promise<BatchAppended> {
-    return this.request('appendBatch', { ...options, body: batch });
+    return this.#append('appendBatch', batch, options);
+  }
+
+  /**
+   * Appends events to several aggregates, all or none: a transfer, for one. They are stored once, however often they had to be sent.
+   * @throws RefusedError VERSION_CONFLICT, whose `problem.mismatches` names each aggregate that was elsewhere
+   */
+  appendTransaction(transaction: TransactionBody, options: CallOptions = {}): Promise<TransactionAppended> {
+    return this.request('appendTransaction', { ...options, body: transaction });
+  }
+
+  /**
+   * Rows of one statement of ClickHouse's SQL over the tenant's own events and states. 64-bit integers are numbers, past 2^53 rounded. All rows
+   * are in memory: `request('querySql', …)` gives the text of any format.
+   * @throws RefusedError SQL_REFUSED with ClickHouse's message, whose `problem.clickhouseCode` is its code
+   */
+  async sql<Row = Readonly<Record<string, unknown>>>(
+    query: string,
+    { parameters, waitFor, waitSeconds, ...options }: SqlOptions = {},
+  ): Promise<Row[]> {
+    const text = await this.request('querySql', {
+      ...options,
+      query: { waitFor, waitSeconds },
+      body: { query, format: 'JSONEachRow', ...(parameters === undefined ? {} : { parameters }) },
+    });
+    return String(text ?? '')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Row);
   }
 
   /** Events of an aggregate, page by page as they are asked for; none where it isn't there. */
@@ -121,7 +199,6 @@ export class StatefoldClient {
     query: Operations['listEvents']['query'] = {},
     options: Omit<CallOptions, 'idempotencyKey'> = {},
   ): AsyncGenerator<Event, void, undefined> {
-    const backward = query?.direction === 'backward';
     let left = query?.limit ?? Infinity;
     let asked = { ...query };
     for (;;) {
@@ -136,8 +213,24 @@ export class StatefoldClient {
       yield* page.events;
       left -= page.events.length;
       if (page.nextVersion === undefined || left <= 0) return;
-      asked = { ...asked, [backward ? 'toVersion' : 'fromVersion']: page.nextVersion };
+      // Of a backward read too it is the next to begin with.
+      asked = { ...asked, fromVersion: page.nextVersion };
     }
+  }
+
+  /**
+   * Erases the aggregate for good: its events and its state are gone for whoever asks, and its id is not used again. `reason` stays.
+   * @throws ClientError `NOT_FOUND` where there is none
+   */
+  erase(
+    aggregateId: string,
+    { reason, ...options }: Omit<CallOptions, 'idempotencyKey'> & { readonly reason?: string } = {},
+  ): Promise<Operations['eraseAggregate']['answer']> {
+    return this.request('eraseAggregate', {
+      ...options,
+      path: { aggregateId },
+      body: reason === undefined ? {} : { reason },
+    });
   }
 
   /** The state that the bound reducer made of the aggregate; version 0 and null where it isn't there. @throws RefusedError NO_REDUCER_BOUND */
@@ -238,14 +331,4 @@ function pathOf(path: string, parameters: Readonly<Record<string, string>> = {})
     if (value === undefined || value === '') throw new TypeError(`the path ${path} needs ${name}`);
     return encodeURIComponent(value);
   });
-}
-
-function queryOf(query: Readonly<Record<string, unknown>> = {}): string {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value === undefined) continue;
-    for (const one of Array.isArray(value) ? (value as unknown[]) : [value]) search.append(name, String(one));
-  }
-  const text = search.toString();
-  return text === '' ? '' : `?${text}`;
 }

@@ -46,8 +46,11 @@ export class UnreachableError extends ClientFailure {
 export class TimeoutError extends ClientFailure {
   override readonly name = 'TimeoutError';
   readonly kind = 'timeout';
-  constructor(url: string, milliseconds: number) {
-    super(`${url} did not answer within ${milliseconds} ms`, { retryable: true });
+  /** `goesOn`: the time is between two pieces of the answer. */
+  constructor(url: string, milliseconds: number, { goesOn = false }: { readonly goesOn?: boolean } = {}) {
+    super(`${url} ${goesOn ? 'sent nothing of its answer for' : 'did not answer within'} ${milliseconds} ms`, {
+      retryable: true,
+    });
   }
 }
 

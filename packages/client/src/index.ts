@@ -8,9 +8,20 @@ export {
   type BatchBody,
   type CallOptions,
   type DecideOptions,
+  type SqlOptions,
   type Loaded,
   type NewEvent,
+  type TransactionAppended,
+  type TransactionBody,
 } from './client.js';
+export {
+  WebhookEndpoints,
+  type ChangedWebhookEndpoint,
+  type NewEndpoint,
+  type EndpointChange,
+  type Resent,
+} from './endpoints.js';
+export { EventTypes, type JsonSchema } from './event-types.js';
 export {
   ClosedError,
   isClientError,
@@ -23,13 +34,19 @@ export {
   type ClientError,
   type ErrorCode,
 } from './errors.js';
+export { EventFeed, type FeedPage, type FeedQuery } from './feed.js';
+export { type Channel, type FeedFilters } from './followed.js';
 export { Producer, type Produced, type ProducerOptions, type Sending } from './producer.js';
 export {
+  FeedSubscription,
   Subscription,
-  type Channel,
   type CursorStore,
+  type FeedSubscribeOptions,
+  type FollowOptions,
   type Notification,
+  type PositionedEvent,
   type SubscribeOptions,
+  type TicketRequest,
 } from './subscription.js';
 export { Transport, type Received, type RetryOptions, type Sent, type TransportOptions } from './transport.js';
 export { type WebSocketFactory, type WebSocketLike } from './web-socket.js';
@@ -39,7 +56,13 @@ export {
   type BulkAnswer,
   type BulkLine,
   type Event,
+  type FeedErasure,
+  type FeedEvent,
+  type NewWebhookEndpoint,
   type OperationId,
   type Operations,
+  type ParkedMessage,
   type Problem,
+  type WebhookAttempt,
+  type WebhookEndpoint,
 } from './wire.js';

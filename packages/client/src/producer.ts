@@ -1,4 +1,4 @@
-import { ClosedError, RefusedError, UnexpectedAnswerError, type ClientError } from './errors.js';
+import { ClosedError, isClientError, RefusedError, UnexpectedAnswerError, type ClientError } from './errors.js';
 import { backOff, pause } from './pause.js';
 import { parsed, type Transport } from './transport.js';
 import type { BulkAnswer, BulkLine, Problem } from './wire.js';
@@ -24,6 +24,8 @@ export interface Produced {
   readonly aggregateId: string;
   readonly version: number;
   readonly timestamp: string;
+  /** In the feed, for `waitFor`. Of a tenant of several partitions it is left out where it was not known in time. */
+  readonly position?: number;
 }
 
 export interface Sending {
@@ -62,12 +64,13 @@ export class Producer {
   #running = false;
   #closed: unknown;
   #waiting: (() => void)[] = [];
+  readonly #abort = (): void => this.#end(this.#signal?.reason);
 
   constructor(transport: Transport, { signal, ...options }: ProducerOptions) {
     this.#transport = transport;
     this.#options = { ...DEFAULTS, ...options };
     this.#signal = signal;
-    signal?.addEventListener('abort', () => this.#end(signal.reason), { once: true });
+    signal?.addEventListener('abort', this.#abort, { once: true });
     if (signal?.aborted) this.#end(signal.reason);
   }
 
@@ -107,6 +110,7 @@ export class Producer {
     this.#closed ??= new ClosedError('the producer is closed');
     this.#wake();
     await this.flush();
+    this.#signal?.removeEventListener('abort', this.#abort);
   }
 
   #end(reason: unknown): void {
@@ -153,9 +157,10 @@ export class Producer {
   /** Sends events, and gives those that are to be sent again, in their order. */
   async #deliver(batch: readonly Pending[]): Promise<readonly Pending[]> {
     for (const pending of batch) pending.attempts++;
-    let answers: readonly BulkAnswer[];
+    const byLine = new Map<number, BulkAnswer>();
     try {
-      const { status, text } = await this.#transport.send({
+      // One request takes as long as the tenant's pace makes it: it has no time-out but for an answer that stands still.
+      await this.#transport.send({
         method: 'POST',
         path: '/events/bulk',
         key: 'tenant',
@@ -163,21 +168,24 @@ export class Producer {
         contentType: 'application/x-ndjson',
         repeatable: true,
         signal: this.#signal,
-      });
-      answers = text
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => {
+        onLine: (line, status) => {
+          if (line === '') return;
           const answer = parsed(line) as BulkAnswer | undefined;
           if (answer === undefined) throw new UnexpectedAnswerError(this.#transport.url, status, 'a line of no JSON');
-          return answer;
-        });
+          byLine.set(answer.line, answer);
+        },
+      });
     } catch (error) {
-      // The transport has sent it again, each time with the same keys.
-      for (const pending of batch) this.#settle(() => pending.reject(error));
-      return [];
+      // What was answered is known, and only the rest is sent again: a replay would take from the tenant's pace too.
+      const isCut = isClientError(error) && error.retryable && byLine.size > 0;
+      if (!isCut) {
+        // The transport has sent it again, each time with the same keys.
+        for (const pending of batch) this.#settle(() => pending.reject(error));
+        return [];
+      }
+      // Each cut brings an answer further, so what it left out is not held against an event.
+      for (const [i, pending] of batch.entries()) if (!byLine.has(i + 1)) pending.attempts--;
     }
-    const byLine = new Map(answers.map((answer) => [answer.line, answer]));
     /** The last line of each aggregate that was stored. */
     const stored = new Map<string, number>();
     for (const [i, { aggregateId }] of batch.entries())
@@ -185,8 +193,9 @@ export class Producer {
     return batch.filter((pending, i) => {
       const answer = byLine.get(i + 1);
       if (answer?.status === 201) {
-        const { eventId, aggregateId, version, timestamp } = answer as Produced;
-        this.#settle(() => pending.resolve({ eventId, aggregateId, version, timestamp }));
+        const { eventId, aggregateId, version, timestamp, position } = answer as Produced;
+        const at = position === undefined ? {} : { position };
+        this.#settle(() => pending.resolve({ eventId, aggregateId, version, timestamp, ...at }));
         return false;
       }
       const isOvertaken = (stored.get(pending.aggregateId) ?? -1) > i;

@@ -1,55 +1,35 @@
-import { UnexpectedAnswerError, UnreachableError } from './errors.js';
-import type { Live } from './subscription.js';
-import { parsed, refusalOf } from './transport.js';
-import type { Notification } from './wire.js';
+import { answerStream } from './answer-stream.js';
+import type { LiveOptions, Told } from './subscription.js';
+import { parsed } from './transport.js';
 
-/** The service sends something at least every 20 s. */
-const SILENT_MS = 45_000;
-const OPEN_MS = 15_000;
-
-/** Changes as server-sent events: read as fast as the loop takes them, so none gathers here. */
-export const sseLive: Live = async function* ({ transport, path, signal }) {
-  const ended = new AbortController();
-  const end = (): void => ended.abort();
-  signal.addEventListener('abort', end, { once: true });
-  let timer = setTimeout(end, OPEN_MS);
-  try {
-    const response = await fetch(transport.url + path, {
-      headers: { ...transport.headers('tenant'), Accept: 'text/event-stream' },
-      redirect: 'error',
-      signal: ended.signal,
-    }).catch((error: unknown) => {
-      throw new UnreachableError(transport.url, error);
-    });
-    const { status, headers, body } = response;
-    if (status !== 200) throw refusalOf(transport.url, { status, headers, text: await response.text() });
-    if (body === null || !(headers.get('content-type') ?? '').startsWith('text/event-stream'))
-      throw new UnexpectedAnswerError(transport.url, status, 'no event stream');
-    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = '';
-    for (;;) {
-      clearTimeout(timer);
-      timer = setTimeout(end, SILENT_MS);
-      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }) as const);
-      if (done) return;
-      clearTimeout(timer);
-      const events = (rest + value).split('\n\n');
-      rest = events.pop() ?? '';
-      for (const event of events) {
-        const change = changeOf(event);
-        if (change !== undefined) yield change;
-      }
+/** Items as server-sent events. */
+export async function* sseLive<T extends object>({
+  followed,
+  transport,
+  headers,
+  path,
+  signal,
+}: LiveOptions<T>): AsyncGenerator<Told<T>, void, undefined> {
+  for await (const event of answerStream({
+    transport,
+    headers,
+    path,
+    accept: 'text/event-stream',
+    separator: '\n\n',
+    signal,
+  })) {
+    const lines = event.split('\n');
+    const field = (name: string): string[] =>
+      lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2));
+    const data = field('data');
+    if (data.length > 0 && !field('event').includes('snapshot_end')) {
+      if (!field('event').includes(followed.type)) continue;
+      const item = parsed(data.join('\n')) as T | undefined;
+      if (item !== undefined) yield item;
+    } else {
+      // An id without data says how far the stream is, as the end of a snapshot does.
+      const [id] = field('id');
+      if (id !== undefined && /^\d+$/.test(id)) yield Number(id);
     }
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', end);
-    ended.abort();
   }
-};
-
-function changeOf(event: string): Notification | undefined {
-  const lines = event.split('\n');
-  if (!lines.includes('event: state_changed')) return undefined;
-  const data = lines.filter((line) => line.startsWith('data: ')).map((line) => line.slice(6));
-  return parsed(data.join('\n')) as Notification | undefined;
 }

@@ -1,111 +1,162 @@
-import { isRefused, RefusedError, UnexpectedAnswerError } from './errors.js';
+import { orAborted } from './body.js';
+import { isRefused, RefusedError, UnexpectedAnswerError, UnreachableError } from './errors.js';
+import { changesOf, eventsOf, type Channel, type FeedFilters, type Followed } from './followed.js';
+import { linesLive } from './lines.js';
 import { backOff, pause } from './pause.js';
+import { queryOf } from './query.js';
 import { sseLive } from './sse.js';
 import { parsed, type Transport } from './transport.js';
 import { webSocketLive, type WebSocketFactory } from './web-socket.js';
-import type { Notification as WireNotification, Operations } from './wire.js';
+import type { FeedEvent, Notification as WireNotification } from './wire.js';
 
 /** A change of a projection. */
 export type Notification<S = unknown> = Omit<WireNotification, 'state'> & { readonly state: S };
+/** An event of the feed, with its place there. */
+export type PositionedEvent<D = FeedEvent['data']> = Omit<FeedEvent, 'data'> & { readonly data: D };
 
 /** Where a subscription keeps how far its owner has come. */
 export interface CursorStore {
-  /** The last sequence that was committed; undefined: none. */
+  /** The last sequence, or position, that was committed; undefined: none. */
   load(): Promise<number | undefined>;
-  save(sequence: number): Promise<void>;
+  save(place: number): Promise<void>;
 }
 
-export type Channel = 'websocket' | 'sse' | 'poll';
-
-export interface SubscribeOptions {
+export interface FollowOptions {
   /**
-   * Where to begin when no cursor is stored: with the oldest change that is kept, behind a sequence, or with what comes from now on. Until
-   * the first change of `now` is there, changes made while no connection is open are not told.
+   * Where to begin when no cursor is stored: with the oldest that is kept, behind a sequence or position, or with what comes from now on. Until
+   * the first change of `now` is there, changes of a projection that are made while no connection is open are not told; events are.
    */
   readonly from?: 'start' | 'now' | number;
-  /** Changes of this state key alone. */
-  readonly key?: string;
   /** Loaded when the subscription begins, saved by `commit`. */
   readonly cursor?: CursorStore;
-  /** Ways to live changes, the best first; one that doesn't work gives way to the next. Polling is always the last. */
+  /** Ways to live items, the best first; one that doesn't work gives way to the next. Polling is always the last. */
   readonly channels?: readonly Channel[];
   /** Opens a WebSocket that sends headers; unless given, the platform's is used where it can (Node.js 22 and newer). */
   readonly webSocket?: WebSocketFactory;
+  /**
+   * For pages, which hold no API key: gets a ticket from the page's own backend (which asks `POST /auth/tickets`), each time a connection
+   * is opened. What it rejects with is taken for a connection that failed, and tried again. With it there are WebSockets and server-sent
+   * events alone.
+   */
+  readonly ticket?: (asked: TicketRequest) => Promise<string>;
   /** Ends the iteration, without an error. */
   readonly signal?: AbortSignal;
-  /** Told when the way to live changes is another one, and why the one before ended. */
+  /** Told when the way to live items is another one, and why the one before ended. */
   readonly onChannel?: (channel: Channel, why: unknown) => void;
   readonly firstDelayMs?: number;
   readonly mostDelayMs?: number;
 }
 
-/** A way to live changes: begins behind `after`, ends when its connection does, and throws where none comes about. */
-export interface LiveOptions {
+/** What a ticket is wanted for: the body of `POST /auth/tickets`. */
+export interface TicketRequest {
+  readonly path: string;
+  readonly key?: readonly string[];
+}
+
+export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
+  /**
+   * As of all, or `snapshot`: with the states as they are, each as a change with the cause `snapshot`, and then what changes. Where changes
+   * were missed that are kept no longer, it begins so again.
+   */
+  readonly from?: FollowOptions['from'] | 'snapshot';
+  /** Changes of this state key, or of these, alone. */
+  readonly key?: string | readonly string[];
+  /** Told when a snapshot begins, also when it begins anew since a connection broke in it, and when all of its states were given. */
+  readonly onSnapshot?: (place: 'begin' | 'end') => void;
+}
+
+/** With filters: only events that have one of the values of each name that is given. */
+export interface FeedSubscribeOptions extends FollowOptions, FeedFilters {}
+
+/** An item; or a number: how far all is told, also past what was not wanted. */
+export type Told<T extends object> = T | number;
+
+/** A way to live items: begins behind `after`, ends when its connection does, and throws where none comes about. */
+export interface LiveOptions<T extends object> {
+  readonly followed: Followed<T>;
   readonly transport: Transport;
+  /** That say who asks; unless given, with the key. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly path: string;
   readonly signal: AbortSignal;
   readonly webSocket?: WebSocketFactory | undefined;
 }
-export type Live = (options: LiveOptions) => AsyncGenerator<WireNotification, void, undefined>;
 
 const PAGE = 1_000;
 const POLL_WAIT_SECONDS = 25;
 /** After so many openings in a row that failed a channel gives way to the next. */
 const MOST_FAILURES = 3;
-const WAYS: Readonly<Record<Exclude<Channel, 'poll'>, { readonly live: Live; readonly path: string }>> = {
-  websocket: { live: webSocketLive, path: 'stream' },
-  sse: { live: sseLive, path: 'sse' },
-};
+const CHANNELS: readonly Channel[] = ['websocket', 'sse', 'ndjson', 'poll'];
+const LIVE = { websocket: webSocketLive, sse: sseLive, ndjson: linesLive } as const;
+
+/** `from`: also with what comes first, where what is followed has that. */
+type FollowingOptions = Omit<SubscribeOptions, 'key'>;
 
 /**
- * The changes of a projection as an async iterator that goes on for ever: each in its order and once, over whatever connections it
+ * Something that is followed, as an async iterator that goes on for ever: each item in its order and once, over whatever connections it
  * takes. It ends when its signal aborts, when it is closed, or when the loop over it ends; it throws where to go on makes no sense: the key
- * or the projection is gone, or what lies behind the cursor is kept no longer (`CURSOR_EXPIRED`).
+ * or what is followed is gone, or what lies behind the cursor is kept no longer (`CURSOR_EXPIRED`).
  */
-export class Subscription<S = unknown> implements AsyncIterable<Notification<S>> {
+abstract class Following<T extends object> implements AsyncIterable<T> {
   readonly #transport: Transport;
-  readonly #path: string;
-  readonly #options: SubscribeOptions;
+  readonly #followed: Followed<T>;
+  readonly #options: FollowingOptions;
   readonly #ended = new AbortController();
-  #after: number | undefined;
-  #told: number | undefined;
+  #reached: number | undefined;
+  #given: number | undefined;
 
-  constructor(transport: Transport, projectionId: string, options: SubscribeOptions) {
+  constructor(transport: Transport, followed: Followed<T>, options: FollowingOptions) {
     this.#transport = transport;
-    this.#path = `/projections/${encodeURIComponent(projectionId)}`;
+    this.#followed = followed;
     this.#options = options;
   }
 
-  /** The last sequence that was given to the loop; undefined: none yet. */
-  get sequence(): number | undefined {
-    return this.#told;
+  /** The place of the last item that was given to the loop; undefined: none yet. */
+  protected get given(): number | undefined {
+    return this.#given;
   }
 
-  /** Saves how far the owner has come: up to the change, or all that was given to the loop. */
-  async commit({ sequence }: { readonly sequence?: number | undefined } = { sequence: this.#told }): Promise<void> {
+  /** Up to there all was given to the loop, or was not wanted. */
+  protected get reached(): number | undefined {
+    return this.#reached;
+  }
+
+  protected async save(place: number | undefined): Promise<void> {
     const { cursor } = this.#options;
     if (cursor === undefined) throw new TypeError('to commit, give the subscription a cursor to keep it in');
-    if (sequence !== undefined) await cursor.save(sequence);
+    if (place !== undefined) await cursor.save(place);
   }
 
   close(): void {
     this.#ended.abort();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Notification<S>, void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
     const { signal, cursor, from = 'start' } = this.#options;
     const ended = new AbortController();
     const end = (): void => ended.abort();
-    for (const one of [signal, this.#ended.signal]) {
-      if (one?.aborted) return;
-      one?.addEventListener('abort', end, { once: true });
-    }
+    if (signal?.aborted || this.#ended.signal.aborted) return;
+    for (const one of [signal, this.#ended.signal]) one?.addEventListener('abort', end, { once: true });
     try {
-      this.#after = (await cursor?.load()) ?? (typeof from === 'number' ? from : undefined);
-      for await (const change of this.#changes(ended.signal)) {
-        if (this.#told !== undefined && change.sequence <= this.#told) continue;
-        this.#after = this.#told = change.sequence;
-        yield change as Notification<S>;
+      const stored = cursor === undefined ? undefined : await orAborted(cursor.load(), ended.signal);
+      this.#reached = stored ?? (typeof from === 'number' ? from : undefined);
+      for await (const told of this.#told(ended.signal)) {
+        if (typeof told === 'number') {
+          const wasSnapshot = this.#wantsSnapshot;
+          this.#reached = Math.max(this.#reached ?? 0, told);
+          if (wasSnapshot) this.#options.onSnapshot?.('end');
+          continue;
+        }
+        if (this.#followed.isSnapshot?.(told) === true) {
+          // No place to go on from.
+          yield told;
+          if (ended.signal.aborted) return;
+          continue;
+        }
+        const place = this.#followed.placeOf(told);
+        if (this.#given !== undefined && place <= this.#given) continue;
+        this.#reached = this.#given = place;
+        yield told;
         if (ended.signal.aborted) return;
       }
     } catch (error) {
@@ -116,28 +167,51 @@ export class Subscription<S = unknown> implements AsyncIterable<Notification<S>>
     }
   }
 
-  async *#changes(signal: AbortSignal): AsyncGenerator<WireNotification, void, undefined> {
-    const { from, firstDelayMs: first = 200, mostDelayMs: most = 10_000 } = this.#options;
-    const channels = this.#channels();
+  async *#told(signal: AbortSignal): AsyncGenerator<Told<T>, void, undefined> {
+    const { from, ticket, firstDelayMs: first = 200, mostDelayMs: most = 10_000 } = this.#options;
+    const { newest } = this.#followed;
+    let channels = this.#channels();
     let failures = 0;
-    for (let isNew = from === 'now' && this.#after === undefined; ;) {
+    /** Only then a poll waits for what comes: before it tells how far it is. */
+    let caughtUp = false;
+    for (let isNew = from === 'now' && this.#reached === undefined; ;) {
       const channel = channels[0] ?? 'poll';
       try {
-        // What was missed comes first; and a refusal is told in full.
-        if (!isNew) yield* this.#missed(signal, channel === 'poll');
+        if (isNew && newest !== undefined && ticket === undefined) {
+          const place = await newest(this.#transport, signal);
+          if (place !== undefined) {
+            yield place;
+            isNew = false;
+          }
+        }
+        // What was missed comes first; and a refusal is told in full. Whoever has a ticket alone is told it by the stream.
+        const mayAsk = ticket === undefined && !this.#wantsSnapshot;
+        if (mayAsk && !isNew) yield* this.#missed(signal, channel === 'poll' && caughtUp);
+        else if (mayAsk && channel === 'poll') {
+          // The service doesn't tell where now is: what is there already is passed over.
+          for await (const told of this.#missed(signal, false)) if (typeof told === 'number') yield told;
+          isNew = false;
+        }
         if (channel !== 'poll') {
-          for await (const change of this.#live(channel, signal)) {
+          for await (const told of this.#live(channel, signal)) {
             failures = 0;
             isNew = false;
-            yield change;
+            yield told;
           }
-        } else if (isNew) isNew = false;
-        if (channel !== 'poll') await pause(backOff(1, { first, most }), signal);
+          await pause(backOff(1, { first, most }), signal);
+        } else {
+          failures = 0;
+          caughtUp = true;
+        }
       } catch (error) {
-        if (signal.aborted || isFinal(error)) throw error;
+        if (signal.aborted) throw error;
+        if (from === 'snapshot' && isRefused(error, 'CURSOR_EXPIRED')) {
+          this.#reached = undefined;
+          channels = this.#channels();
+        } else if (isFinal(error, ticket !== undefined)) throw error;
         failures++;
         if (channel !== 'poll' && (isRefused(error, 'SSE_DISABLED') || failures >= MOST_FAILURES)) {
-          channels.shift();
+          this.#giveWay(channels, channel, error);
           failures = 0;
           this.#options.onChannel?.(channels[0] ?? 'poll', error);
           continue;
@@ -147,45 +221,152 @@ export class Subscription<S = unknown> implements AsyncIterable<Notification<S>>
     }
   }
 
+  /** The next channel is first from now on. Where there is no polling the one that failed is tried again, behind the others. */
+  #giveWay(channels: Channel[], channel: Channel, error: unknown): void {
+    const { from, ticket } = this.#options;
+    const mayPoll = ticket === undefined && !this.#wantsSnapshot;
+    channels.shift();
+    if (!mayPoll && !isRefused(error, 'SSE_DISABLED')) channels.push(channel);
+    if (!mayPoll && channels.length === 0) throw error;
+    // A page isn't told why a WebSocket was refused: that changes are kept no longer may be the reason.
+    if (ticket !== undefined && from === 'snapshot') this.#reached = undefined;
+  }
+
+  /** The states are to be told first: no place to go on from is known yet. */
+  get #wantsSnapshot(): boolean {
+    return this.#options.from === 'snapshot' && this.#reached === undefined;
+  }
+
   #channels(): Channel[] {
-    const { channels = ['websocket', 'sse', 'poll'], webSocket } = this.#options;
-    return channels.filter((channel) => channel !== 'websocket' || webSocket !== undefined || canSendHeaders());
+    const { channels = CHANNELS, webSocket, ticket } = this.#options;
+    const streamsAlone = ticket !== undefined || this.#wantsSnapshot;
+    const usable = channels.filter(
+      (channel) =>
+        this.#followed.paths[channel] !== undefined &&
+        (channel !== 'websocket' || ticket !== undefined || webSocket !== undefined || canSendHeaders()) &&
+        (channel === 'websocket' || channel === 'sse' || !streamsAlone),
+    );
+    if (streamsAlone && usable.length === 0)
+      throw new TypeError(
+        'a ticket opens streams alone, and a snapshot is told by them: name websocket or sse in channels, or give a webSocket',
+      );
+    return usable;
   }
 
-  #live(channel: Exclude<Channel, 'poll'>, signal: AbortSignal): AsyncGenerator<WireNotification, void, undefined> {
-    const { live, path } = WAYS[channel];
-    const { webSocket } = this.#options;
-    return live({ transport: this.#transport, path: `${this.#path}/${path}${this.#query({})}`, signal, webSocket });
+  async *#live(channel: Exclude<Channel, 'poll'>, signal: AbortSignal): AsyncGenerator<Told<T>, void, undefined> {
+    const { ticket, webSocket, onSnapshot } = this.#options;
+    const path = this.#followed.paths[channel] ?? '';
+    let begins = this.#wantsSnapshot;
+    const all = LIVE[channel]<T>({
+      followed: this.#followed,
+      transport: this.#transport,
+      path:
+        path +
+        this.#query({
+          ...(channel === 'ndjson' && { follow: true }),
+          ...(begins && { snapshot: true }),
+          ...(ticket !== undefined && { ticket: await this.#ticket(ticket, path, signal) }),
+        }),
+      ...(ticket !== undefined && { headers: {} }),
+      signal,
+      webSocket,
+    });
+    for await (const told of all) {
+      if (begins) onSnapshot?.('begin');
+      begins = false;
+      yield told;
+    }
   }
 
-  /** Pages up to the newest change; `wait`: then it waits for one. */
-  async *#missed(signal: AbortSignal, wait: boolean): AsyncGenerator<WireNotification, void, undefined> {
+  async #ticket(get: NonNullable<FollowOptions['ticket']>, path: string, signal: AbortSignal): Promise<string> {
+    const { key } = this.#followed.filters;
+    try {
+      const asked = { path, ...(key !== undefined && { key: typeof key === 'string' ? [key] : key }) };
+      return await orAborted(get(asked), signal);
+    } catch (error) {
+      throw new UnreachableError(this.#transport.url, error);
+    }
+  }
+
+  /** Pages up to the newest item; `wait`: then it waits for one. */
+  async *#missed(signal: AbortSignal, wait: boolean): AsyncGenerator<Told<T>, void, undefined> {
+    const { paths, pageOf, placeOf } = this.#followed;
     for (;;) {
-      const query = this.#query({ limit: String(PAGE), ...(wait ? { waitSeconds: String(POLL_WAIT_SECONDS) } : {}) });
+      const query = this.#query({ limit: PAGE, ...(wait ? { waitSeconds: POLL_WAIT_SECONDS } : {}) });
       const { status, text } = await this.#transport.send({
         method: 'GET',
-        path: `${this.#path}/notifications${query}`,
+        path: paths.poll + query,
         key: 'tenant',
         repeatable: true,
         signal,
         timeoutMs: (POLL_WAIT_SECONDS + 30) * 1000,
       });
-      const page = parsed(text) as Operations['pollNotifications']['answer'] | undefined;
-      if (page === undefined)
+      const answer = parsed(text);
+      if (answer === undefined)
         throw new UnexpectedAnswerError(this.#transport.url, status, 'something that is not JSON');
-      yield* page.notifications;
-      this.#after = Math.max(this.#after ?? 0, page.notifications.at(-1)?.sequence ?? 0, page.cursor ?? 0);
-      if (page.notifications.length === 0) return;
+      const { items, reached } = pageOf(answer);
+      yield* items;
+      const last = items.at(-1);
+      const place = Math.max(reached ?? 0, last === undefined ? 0 : placeOf(last));
+      // Also where there is nothing yet: what comes before a stream is open is behind this place.
+      yield place;
+      if (last === undefined) return;
     }
   }
 
-  #query(more: Readonly<Record<string, string>>): string {
-    const { key } = this.#options;
-    const query = new URLSearchParams(more);
-    if (this.#after !== undefined) query.set('afterSequence', String(this.#after));
-    if (key !== undefined) query.set('key', key);
-    const text = query.toString();
-    return text === '' ? '' : `?${text}`;
+  #query(more: Readonly<Record<string, unknown>>): string {
+    const { cursor, filters } = this.#followed;
+    const { from = 'start', ticket } = this.#options;
+    // A poll without a cursor begins with the oldest that is kept, a stream with what comes.
+    const begin = ticket !== undefined && from === 'start' ? 0 : undefined;
+    return queryOf({ ...more, ...filters, [cursor]: this.#reached ?? begin });
+  }
+}
+
+/** The changes of a projection, for ever; see `Following`. */
+export class Subscription<S = unknown> extends Following<Notification<S>> {
+  constructor(transport: Transport, projectionId: string, { key, ...options }: SubscribeOptions) {
+    super(transport, changesOf(projectionId, key) as Followed<Notification<S>>, options);
+  }
+
+  /** The last sequence that was given to the loop; undefined: none yet. */
+  get sequence(): number | undefined {
+    return this.given;
+  }
+
+  /**
+   * Saves how far the owner has come: up to the change, or all that was given to the loop. A state of a snapshot is no place to go on
+   * from: nothing is saved before all of them were given.
+   */
+  commit({ sequence, cause }: CommittedChange = { sequence: this.reached }): Promise<void> {
+    return this.save(cause === 'snapshot' ? undefined : sequence);
+  }
+}
+
+interface CommittedChange {
+  readonly sequence?: number | undefined;
+  readonly cause?: WireNotification['cause'];
+}
+
+/** All events of the tenant that pass the filters, for ever; see `Following`. */
+export class FeedSubscription<D = FeedEvent['data']> extends Following<PositionedEvent<D>> {
+  constructor(transport: Transport, { aggregateType, eventType, aggregateId, ...options }: FeedSubscribeOptions = {}) {
+    const filters = {
+      ...(aggregateType === undefined ? {} : { aggregateType }),
+      ...(eventType === undefined ? {} : { eventType }),
+      ...(aggregateId === undefined ? {} : { aggregateId }),
+    };
+    super(transport, eventsOf(filters) as unknown as Followed<PositionedEvent<D>>, options);
+  }
+
+  /** Up to there all was given to the loop, or left out by the filters; undefined: it has not begun. */
+  get position(): number | undefined {
+    return this.reached;
+  }
+
+  /** Saves how far the owner has come: up to the event, or all that was given to the loop. */
+  commit({ position }: { readonly position?: number | undefined } = { position: this.reached }): Promise<void> {
+    return this.save(position);
   }
 }
 
@@ -196,7 +377,10 @@ function canSendHeaders(): boolean {
 }
 
 const FOR_GOOD = new Set([400, 401, 403, 404, 410]);
-/** To go on makes no sense. */
-const isFinal = (error: unknown): boolean =>
+/** To go on makes no sense. With tickets a new one may do what the last one doesn't any more. */
+const isFinal = (error: unknown, withTickets: boolean): boolean =>
   error instanceof TypeError ||
-  (error instanceof RefusedError && FOR_GOOD.has(error.status) && error.code !== 'SSE_DISABLED');
+  (error instanceof RefusedError &&
+    FOR_GOOD.has(error.status) &&
+    error.code !== 'SSE_DISABLED' &&
+    !(withTickets && error.status === 401));

@@ -1,5 +1,7 @@
-import { RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from './errors.js';
+import { orAborted, textOf } from './body.js';
+import { isClientError, RefusedError, TimeoutError, UnexpectedAnswerError, UnreachableError } from './errors.js';
 import { backOff, pause } from './pause.js';
+import { refusedMidway } from './sql-exception.js';
 import type { Problem } from './wire.js';
 
 export interface RetryOptions {
@@ -39,6 +41,11 @@ export interface Sent {
   readonly signal?: AbortSignal | undefined;
   /** In place of that of all. */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Takes each line of an answer of success as it comes; the text of the answer is empty then. The time-out is between two pieces of the
+   * answer instead of for all of it, and an attempt of which a line came is not repeated: what was answered is known.
+   */
+  readonly onLine?: ((line: string, status: number) => void) | undefined;
 }
 
 export interface Received {
@@ -89,11 +96,29 @@ export class Transport {
   /** The answer of success. @throws ClientError; the reason of the signal */
   async send(sent: Sent): Promise<Received> {
     const { attempts, firstDelayMs: first, mostDelayMs: most } = this.#retry;
+    let hasLines = false;
+    const { onLine } = sent;
+    const taken: Sent =
+      onLine === undefined
+        ? sent
+        : {
+            ...sent,
+            onLine: (line, status) => {
+              hasLines = true;
+              onLine(line, status);
+            },
+          };
+    let mayBeDone = false;
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#once(sent);
+        return await this.#once(taken);
       } catch (error) {
-        if (attempt >= attempts || sent.signal?.aborted || !sent.repeatable || !mayRepeat(error)) throw error;
+        // What an attempt before, whose answer was lost, has taken away is no longer there.
+        if (mayBeDone && sent.method === 'DELETE' && error instanceof RefusedError && error.status === 404)
+          return { status: 204, headers: new Headers(), text: '' };
+        mayBeDone ||= !(error instanceof RefusedError && error.status === 429);
+        if (hasLines || attempt >= attempts || sent.signal?.aborted || !sent.repeatable || !mayRepeat(error))
+          throw error;
         const asked = error instanceof RefusedError ? error.retryAfterSeconds : undefined;
         if (asked !== undefined && asked > MOST_RETRY_AFTER_SECONDS) throw error;
         const wait = backOff(attempt, { first, most });
@@ -102,37 +127,94 @@ export class Transport {
     }
   }
 
+  /** An answer that goes on, whatever its status. @throws UnreachableError; the reason of the signal */
+  async open(
+    path: string,
+    {
+      accept,
+      asking = this.headers('tenant'),
+      signal,
+    }: {
+      readonly accept: string;
+      readonly asking?: Readonly<Record<string, string>> | undefined;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<Response> {
+    try {
+      return await this.#answer(path, { headers: { ...asking, Accept: accept }, redirect: 'error', signal });
+    } catch (error) {
+      throw new UnreachableError(this.url, error);
+    }
+  }
+
+  /** The whole body of an answer. @throws UnreachableError where it breaks off */
+  async textOf({ body }: Response, signal: AbortSignal): Promise<string> {
+    let text = '';
+    try {
+      for await (const piece of textOf(body, signal)) text += piece;
+    } catch (error) {
+      throw new UnreachableError(this.url, error);
+    }
+    return text;
+  }
+
+  /** The head of an answer; one that comes after the signal has aborted is let go. */
+  #answer(path: string, init: RequestInit & { readonly signal: AbortSignal }): Promise<Response> {
+    const { signal } = init;
+    const answer = this.#fetch(this.url + path, init);
+    const letGo = ({ body }: Response): unknown => (signal.aborted ? body?.cancel() : undefined);
+    answer.then(letGo).catch(() => undefined);
+    return orAborted(answer, signal);
+  }
+
   async #once(sent: Sent): Promise<Received> {
     const { status, headers, text } = await this.#exchange(sent);
     if (status < 400) return { status, headers, text };
     throw refusalOf(this.url, { status, headers, text });
   }
 
-  async #exchange({ method, path, key, body, contentType, headers, signal, ...sent }: Sent): Promise<Received> {
+  async #exchange({ method, path, key, body, contentType, headers, signal, onLine, ...sent }: Sent): Promise<Received> {
     const milliseconds = sent.timeoutMs ?? this.#options.timeoutMs ?? TIMEOUT_MS;
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
     if (signal?.aborted) throw signal.reason as Error;
     signal?.addEventListener('abort', abort, { once: true });
     let late = false;
-    const timer = setTimeout(() => {
+    const end = (): void => {
       late = true;
       ended.abort();
-    }, milliseconds);
+    };
+    let timer = setTimeout(end, milliseconds);
     const all = { ...this.headers(key), ...headers };
     if (typeof body === 'string') all['Content-Type'] = contentType ?? 'application/json';
+    let response: Response | undefined;
+    let text = '';
     try {
-      const response = await this.#fetch(this.url + path, {
+      response = await this.#answer(path, {
         method,
         headers: all,
         redirect: 'error',
         signal: ended.signal,
         ...(body === undefined ? {} : { body }),
       });
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      const { status } = response;
+      const byLine = onLine !== undefined && status < 400;
+      for await (const piece of textOf(response.body, ended.signal)) {
+        text += piece;
+        if (!byLine) continue;
+        clearTimeout(timer);
+        timer = setTimeout(end, milliseconds);
+        const lines = text.split('\n');
+        text = lines.pop() ?? '';
+        for (const line of lines) onLine(line, status);
+      }
+      if (byLine && text !== '') onLine(text, status);
+      return { status, headers: response.headers, text: byLine ? '' : text };
     } catch (error) {
       if (signal?.aborted) throw signal.reason as Error;
-      throw late ? new TimeoutError(this.url, milliseconds) : new UnreachableError(this.url, error);
+      if (late) throw new TimeoutError(this.url, milliseconds, { goesOn: onLine !== undefined });
+      if (isClientError(error)) throw error;
+      throw (response && refusedMidway(response.headers, text)) ?? new UnreachableError(this.url, error);
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);

@@ -1,7 +1,6 @@
 import { UnreachableError } from './errors.js';
-import type { Live } from './subscription.js';
+import type { LiveOptions, Told } from './subscription.js';
 import { parsed } from './transport.js';
-import type { Notification } from './wire.js';
 
 /** What a subscription needs of a WebSocket: what the platform's has, and that of the package `ws`. */
 export interface WebSocketLike {
@@ -20,11 +19,19 @@ const SILENT_MS = 75_000;
 /** Past it the socket is closed until the loop has taken them: a WebSocket can't be told to wait. */
 const MOST_QUEUED = 2_000;
 
-/** Changes over a WebSocket. */
-export const webSocketLive: Live = async function* ({ transport, path, signal, webSocket }) {
+/** Items over a WebSocket. */
+export async function* webSocketLive<T extends object>({
+  followed,
+  transport,
+  headers = transport.headers('tenant'),
+  path,
+  signal,
+  webSocket,
+}: LiveOptions<T>): AsyncGenerator<Told<T>, void, undefined> {
+  if (signal.aborted) throw signal.reason as Error;
   const open = webSocket ?? platformSocket;
-  const socket = open(transport.url.replace(/^http/, 'ws') + path, transport.headers('tenant'));
-  const queue: Notification[] = [];
+  const socket = open(transport.url.replace(/^http/, 'ws') + path, headers);
+  let queue: Told<T>[] = [];
   let isOpen = false;
   let isOver = false;
   let wake: (() => void) | undefined;
@@ -56,17 +63,26 @@ export const webSocketLive: Live = async function* ({ transport, path, signal, w
   socket.addEventListener('message', ({ data }) => {
     if (isOver) return;
     alive();
-    const message = parsed(String(data)) as { readonly type?: string } | undefined;
+    const message = parsed(String(data)) as
+      { readonly type?: string; readonly position?: number; readonly sequence?: number } | undefined;
     if (message?.type === 'ping') socket.send('{"type":"pong"}');
-    if (message?.type !== 'state_changed') return;
-    const { type: _type, ...change } = message;
-    queue.push(change as Notification);
+    if (message?.type === followed.type) {
+      const { type: _type, ...item } = message;
+      queue.push(item as T);
+    } else if ((message?.type === 'position' || message?.type === 'erased') && message.position !== undefined)
+      queue.push(message.position);
+    else if (message?.type === 'snapshot_end' && message.sequence !== undefined) queue.push(message.sequence);
+    else return;
     changed();
     if (queue.length >= MOST_QUEUED) close();
   });
   try {
     for (;;) {
-      for (let change = queue.shift(); change !== undefined; change = queue.shift()) yield change;
+      while (queue.length > 0) {
+        const taken = queue;
+        queue = [];
+        yield* taken;
+      }
       if (isOver) break;
       await new Promise<void>((resolve) => (wake = resolve));
     }
@@ -76,15 +92,15 @@ export const webSocketLive: Live = async function* ({ transport, path, signal, w
     signal.removeEventListener('abort', close);
     socket.close();
   }
-};
+}
 
-/** Of Node.js: it takes headers as an option, which the types of browsers don't know. */
+/** That of Node.js takes headers as an option, which the types of browsers don't know; these take none, and need none with a ticket. */
 function platformSocket(url: string, headers: Readonly<Record<string, string>>): WebSocketLike {
   const { WebSocket } = globalThis as unknown as {
     readonly WebSocket: new (
       url: string,
-      options: { readonly headers: Readonly<Record<string, string>> },
+      options?: { readonly headers: Readonly<Record<string, string>> },
     ) => WebSocketLike;
   };
-  return new WebSocket(url, { headers });
+  return Object.keys(headers).length === 0 ? new WebSocket(url) : new WebSocket(url, { headers });
 }

@@ -68,6 +68,11 @@ export type Diagnostic = {
   readonly column: number | null;
 };
 
+export type Source = {
+  readonly path: string;
+  readonly text: string;
+};
+
 export type Problem = {
   readonly type: string;
   readonly title: string;
@@ -78,6 +83,7 @@ export type Problem = {
     | 'AGGREGATE_TYPE_MISMATCH'
     | 'ARTEFACT_FAULTED'
     | 'BUILD_UNDER_WAY'
+    | 'CROSS_PARTITION'
     | 'CURSOR_EXPIRED'
     | 'FAULT_MISMATCH'
     | 'FAULT_WITHOUT_KEY'
@@ -104,7 +110,11 @@ export type Problem = {
     | 'REDUCER_CLASS_NOT_FOUND'
     | 'REDUCER_NOT_COMPILED'
     | 'REVISION_NOT_COMPILED'
+    | 'SCHEMA_VIOLATION'
+    | 'SQL_NOT_ISOLATED'
+    | 'SQL_REFUSED'
     | 'SSE_DISABLED'
+    | 'TENANT_NOT_EMPTY'
     | 'TENANT_SUSPENDED'
     | 'UNAUTHENTICATED'
     | 'UNAVAILABLE'
@@ -161,6 +171,8 @@ export type Tenant = {
   readonly suspended?: true;
   /** ISO 8601, UTC, with milliseconds */
   readonly suspendedAt?: string;
+  /** An import has begun, and has not ended: the tenant is served to nobody until then. */
+  readonly importingSince?: string;
   /** Those that are its own. */
   readonly quotas?: {
     readonly requestsPerSecond?: number;
@@ -187,7 +199,7 @@ export type Key = {
   readonly keyId: string;
   readonly tenantId: string;
   readonly name?: string;
-  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks')[];
+  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks' | 'audit')[];
   /** ISO 8601, UTC, with milliseconds */
   readonly expiresAt?: string;
   readonly prefix: string;
@@ -201,7 +213,7 @@ export type NewKey = {
   readonly keyId: string;
   readonly tenantId: string;
   readonly name?: string;
-  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks')[];
+  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks' | 'audit')[];
   /** ISO 8601, UTC, with milliseconds */
   readonly expiresAt?: string;
   readonly prefix: string;
@@ -215,6 +227,39 @@ export type ReadStoreAccess = {
   readonly user: string;
   readonly password: string;
   readonly database: string;
+};
+
+export type CloudEvent = {
+  readonly specversion: '1.0';
+  /** The eventId. */
+  readonly id: string;
+  /** /tenants/ and the tenant that it is exported from; an import does not keep it. */
+  readonly source: string;
+  /** The eventType. */
+  readonly type: string;
+  /** The aggregateId. */
+  readonly subject: string;
+  /** The timestamp, RFC 3339, with milliseconds at most. */
+  readonly time: string;
+  readonly datacontenttype?: 'application/json';
+  /** As for appends where it is left out. */
+  readonly aggregatetype?: string;
+  readonly aggregateversion: number;
+  readonly correlationid?: string;
+  readonly causationid?: string;
+  /** The text of a JSON object. */
+  readonly metadata?: string;
+  /** In the feed that it is exported from; an import does not keep it. */
+  readonly position?: string;
+  readonly data: {
+    readonly [member: string]: unknown;
+  };
+};
+
+export type Imported = {
+  readonly events: number;
+  /** Of the last event in the feed of the tenant; 0 where there is none. */
+  readonly position: number;
 };
 
 export type CatchUp = {
@@ -322,6 +367,113 @@ export type Aggregate = {
   readonly lastModified: string;
 };
 
+export type Erasure = {
+  readonly aggregateId: string;
+  /** erased: what the log had of it is marked to be taken out. To all who ask it is gone with the first answer. */
+  readonly status: 'erasing' | 'erased';
+};
+
+export type AuditRecord = {
+  readonly id: string;
+  /** When it began. */
+  readonly at: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly endedAt?: string;
+  /** Absent of what is done to no one tenant. */
+  readonly tenantId?: string;
+  /** Of the key that asked for it; admin: the admin key. */
+  readonly keyId: string;
+  /** As the key was called then. */
+  readonly keyName?: string;
+  /** What is done to what, for example projection.rollback. */
+  readonly action: string;
+  /** What it was done to, and what it made, by the names of their ids. */
+  readonly object: {
+    readonly [member: string]: string;
+  };
+  /** What was asked for, without secrets. */
+  readonly details?: {
+    readonly [member: string]: unknown;
+  };
+  /** unknown: it is under way, or its process ended before it was recorded; it may have been made. */
+  readonly outcome: 'done' | 'refused' | 'failed' | 'unknown';
+  /** The HTTP status of the answer. */
+  readonly status?: number;
+  /** Of the error that was answered; ABORTED: the caller went away with the body half sent. */
+  readonly code?: string;
+  /** X-Request-Id. */
+  readonly requestId: string;
+  /** Of who connected; a tenant is not told the address of the admin. */
+  readonly remoteAddress?: string;
+};
+
+export type EventType = {
+  readonly eventType: string;
+  /** Of the aggregates that have such events; the first 50 of them. */
+  readonly aggregateTypes: readonly string[];
+  readonly events: number;
+  /** Of its first event; absent while it has none. */
+  readonly firstSeen?: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly lastSeen?: string;
+  /** Counts the schemas that were put; absent where its data may be anything. */
+  readonly schemaVersion?: number;
+};
+
+export type EventTypeWithSchema = {
+  readonly eventType: string;
+  /** Of the aggregates that have such events; the first 50 of them. */
+  readonly aggregateTypes: readonly string[];
+  readonly events: number;
+  /** Of its first event; absent while it has none. */
+  readonly firstSeen?: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly lastSeen?: string;
+  /** Counts the schemas that were put; absent where its data may be anything. */
+  readonly schemaVersion?: number;
+  /** A JSON Schema (2020-12). */
+  readonly schema?:
+    | {
+        readonly [member: string]: unknown;
+      }
+    | boolean;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly schemaChangedAt?: string;
+};
+
+export type EventSchemaCheck = {
+  readonly eventType: string;
+  /** Absent of a check that changes nothing. */
+  readonly schemaVersion?: number;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly schemaChangedAt?: string;
+  /** Stored events of the type that were looked at. */
+  readonly checked: number;
+  /** Those among them that do not fit the schema. They stay as they are. */
+  readonly unfit: number;
+  /** The first ten of them. */
+  readonly examples: readonly {
+    readonly aggregateId: string;
+    readonly version: number;
+    readonly eventId: string;
+    /** ISO 8601, UTC, with milliseconds */
+    readonly timestamp: string;
+    readonly errors: readonly {
+      readonly pointer: string;
+      readonly message: string;
+    }[];
+  }[];
+  /** All stored events of the type were looked at. */
+  readonly complete: boolean;
+  /** Why not, and how far it got. */
+  readonly cut?: string;
+  /** Keywords in the schema that JSON Schema does not know: they check nothing. */
+  readonly ignored: readonly {
+    readonly pointer: string;
+    readonly message: string;
+  }[];
+};
+
 export type Append = {
   readonly aggregateId: string;
   readonly eventType: string;
@@ -380,6 +532,32 @@ export type AppendBatch = {
   };
 };
 
+export type Transaction = {
+  /** One for each aggregate; no aggregate is named twice. The bound of a batch holds for all their events together. */
+  readonly appends: readonly {
+    readonly aggregateId: string;
+    readonly events: readonly {
+      readonly eventType: string;
+      readonly data: {
+        readonly [member: string]: unknown;
+      };
+      readonly correlationId?: string;
+      readonly causationId?: string;
+      readonly metadata?: {
+        readonly [member: string]: unknown;
+      };
+    }[];
+    readonly aggregateType?: string;
+    /** The version the aggregate must be at; 0: it must not exist. */
+    readonly expectedVersion?: number | ('any' | 'none' | 'exists');
+  }[];
+  readonly correlationId?: string;
+  readonly causationId?: string;
+  readonly metadata?: {
+    readonly [member: string]: unknown;
+  };
+};
+
 export type Appended = {
   readonly eventId: string;
   readonly aggregateId: string;
@@ -407,6 +585,25 @@ export type BatchAppended = {
   readonly stateStatus?: 'deadline' | 'faulted' | 'superseded' | 'unavailable';
 };
 
+export type TransactionAppended = {
+  /** Of the last event in the feed, as the header Statefold-Position has it; left out as the header is. */
+  readonly position?: number;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly timestamp: string;
+  /** In the order of the request. */
+  readonly appends: readonly {
+    readonly aggregateId: string;
+    readonly aggregateType: string;
+    readonly startVersion: number;
+    readonly endVersion: number;
+    readonly eventIds: readonly string[];
+    /** What the reducer or projection made of the events: shaped by its own state type; null when it gave none. */
+    readonly state?: unknown;
+    /** Why there is no state although a reducer is bound. */
+    readonly stateStatus?: 'deadline' | 'faulted' | 'superseded' | 'unavailable';
+  }[];
+};
+
 export type BulkAppended = {
   readonly line: number;
   readonly status: 201;
@@ -431,6 +628,7 @@ export type BulkRefused = {
     | 'AGGREGATE_TYPE_MISMATCH'
     | 'ARTEFACT_FAULTED'
     | 'BUILD_UNDER_WAY'
+    | 'CROSS_PARTITION'
     | 'CURSOR_EXPIRED'
     | 'FAULT_MISMATCH'
     | 'FAULT_WITHOUT_KEY'
@@ -457,7 +655,11 @@ export type BulkRefused = {
     | 'REDUCER_CLASS_NOT_FOUND'
     | 'REDUCER_NOT_COMPILED'
     | 'REVISION_NOT_COMPILED'
+    | 'SCHEMA_VIOLATION'
+    | 'SQL_NOT_ISOLATED'
+    | 'SQL_REFUSED'
     | 'SSE_DISABLED'
+    | 'TENANT_NOT_EMPTY'
     | 'TENANT_SUSPENDED'
     | 'UNAUTHENTICATED'
     | 'UNAVAILABLE'
@@ -496,6 +698,18 @@ export type FeedEvent = {
   readonly metadata?: {
     readonly [member: string]: unknown;
   };
+};
+
+export type FeedErasure = {
+  /** The aggregate was erased: its events are in the feed no more. Erase your copies of them. */
+  readonly type: 'erased';
+  /** Its place in the feed, as that of an event. */
+  readonly position: number;
+  readonly aggregateId: string;
+  readonly aggregateType: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly timestamp: string;
+  readonly reason?: string;
 };
 
 export type FaultChoice = {
@@ -552,7 +766,8 @@ export type Notification = {
   /** ISO 8601, UTC, with milliseconds */
   readonly timestamp: string;
   readonly eventId: string;
-  readonly cause?: 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive' | 'retry' | 'skip';
+  /** Absent for a live event; snapshot: a state that a stream with snapshot=true tells first. */
+  readonly cause?: 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive' | 'retry' | 'skip' | 'snapshot';
 };
 
 export type Projection = {
@@ -599,6 +814,8 @@ export type Projection = {
   };
   readonly faults?: readonly KeyFault[];
   readonly faultCount?: number;
+  /** An aggregate was erased whose events may be in the states, until the projection is built again: POST /projections/{id}/rebuild. */
+  readonly erasedSinceBuild?: true;
 };
 
 export type ProjectionUploaded = {
@@ -699,6 +916,19 @@ export type RevisionChosen = {
   readonly message: string;
 };
 
+export type StateType = {
+  readonly kind: 'reducer' | 'projection';
+  readonly className: string;
+  /** Of a reducer: of the aggregates that it is bound to. */
+  readonly aggregateType?: string;
+  /** Of a projection. */
+  readonly projectionId?: string;
+  /** JSON Schema (2020-12) of the state where it is not null, as the compiler has found it in the code. x-dotnet is the type in C#. */
+  readonly schema: {
+    readonly [member: string]: unknown;
+  };
+};
+
 export type WhoAmI = {
   readonly tenantId: string;
   readonly name: string;
@@ -706,9 +936,15 @@ export type WhoAmI = {
   readonly createdAt: string;
   readonly partitions?: number;
   readonly keyName?: string;
-  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks')[];
+  readonly scopes: readonly ('append' | 'read' | 'deploy' | 'erase' | 'sql' | 'webhooks' | 'audit')[];
   /** ISO 8601, UTC, with milliseconds */
   readonly expiresAt?: string;
+};
+
+export type Ticket = {
+  readonly ticket: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly expiresAt: string;
 };
 
 export type WebhookEndpoint = {
@@ -840,6 +1076,13 @@ export interface Operations {
     readonly body: AppendBatch;
     readonly answer: BatchAppended;
   };
+  /** Append events to several aggregates, all or none. */
+  readonly appendTransaction: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: Transaction;
+    readonly answer: TransactionAppended;
+  };
   /** Append any number of events, line by line, each on its own. */
   readonly appendBulk: {
     readonly path: undefined;
@@ -870,6 +1113,54 @@ export interface Operations {
       readonly fault?: Fault;
     };
   };
+  /** List the types of events, with their numbers. */
+  readonly listEventTypes: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly eventTypes: readonly EventType[];
+      /** Events of types that are not counted each, since there were very many types before theirs. */
+      readonly otherEvents?: number;
+      readonly nextCursor?: string;
+    };
+  };
+  /** A type of events, with its schema. */
+  readonly getEventType: {
+    readonly path: {
+      readonly type: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: EventTypeWithSchema;
+  };
+  /** Hold the events of a type to a schema, and tell which stored ones would not fit. */
+  readonly setEventSchema: {
+    readonly path: {
+      readonly type: string;
+    };
+    readonly query: {
+      /** Tells what it would say of the stored events, and changes nothing. */
+      readonly check?: boolean | undefined;
+    };
+    readonly body: {
+      /** A JSON Schema (2020-12) that the data of each event of the type must fit. */
+      readonly schema: unknown;
+    };
+    readonly answer: EventSchemaCheck;
+  };
+  /** End the schema of a type: its events may be anything again. */
+  readonly deleteEventSchema: {
+    readonly path: {
+      readonly type: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: undefined;
+  };
   /** List aggregates. */
   readonly listAggregates: {
     readonly path: undefined;
@@ -883,6 +1174,22 @@ export interface Operations {
       readonly aggregates: readonly Aggregate[];
       readonly nextCursor?: string;
     };
+  };
+  /** Erase an aggregate: its events, its state and its id are gone for ever. */
+  readonly eraseAggregate: {
+    readonly path: {
+      readonly aggregateId: string;
+    };
+    readonly query: {
+      /** Why, for those who read the feed: it stays. In the body, or here. */
+      readonly reason?: string | undefined;
+    };
+    readonly body:
+      | {
+          readonly reason?: string;
+        }
+      | undefined;
+    readonly answer: Erasure;
   };
   /** List aggregate types and their bindings. */
   readonly listAggregateTypes: {
@@ -1082,6 +1389,18 @@ export interface Operations {
     readonly body: undefined;
     readonly answer: Reducer;
   };
+  /** The sources of a reducer, as they were uploaded. */
+  readonly getReducerSources: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly reducerId: string;
+      readonly files: readonly Source[];
+    };
+  };
   /** Let code that was halted for its strikes run again, from where it was. */
   readonly reviveReducer: {
     readonly path: {
@@ -1216,6 +1535,20 @@ export interface Operations {
     readonly answer: {
       readonly projectionId: string;
       readonly revisions: readonly Revision[];
+    };
+  };
+  /** The sources of a revision, as they were uploaded. */
+  readonly getRevisionSources: {
+    readonly path: {
+      readonly id: string;
+      readonly revision: string;
+    };
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly projectionId: string;
+      readonly revision: number;
+      readonly files: readonly Source[];
     };
   };
   /** Make the code of an earlier revision the live one again: of the last other one that was live, unless one is named. */
@@ -1515,7 +1848,8 @@ export interface Operations {
     };
     readonly query: {
       readonly afterSequence?: number | undefined;
-      readonly key?: string | undefined;
+      /** Only changes of these state keys. */
+      readonly key?: readonly string[] | undefined;
       readonly limit?: number | undefined;
       /** How long to wait for a change where there is none. With waitFor (then up to 30): how long to wait for that, 5 unless it is given. */
       readonly waitSeconds?: number | undefined;
@@ -1535,7 +1869,12 @@ export interface Operations {
     };
     readonly query: {
       readonly afterSequence?: number | undefined;
-      readonly key?: string | undefined;
+      /** Only changes of these state keys. */
+      readonly key?: readonly string[] | undefined;
+      /** The current states come first, then what changes. Not with afterSequence. */
+      readonly snapshot?: boolean | undefined;
+      /** A ticket of POST /auth/tickets, in place of the header X-API-Key. */
+      readonly ticket?: string | undefined;
     };
     readonly body: undefined;
     readonly answer: string;
@@ -1547,7 +1886,12 @@ export interface Operations {
     };
     readonly query: {
       readonly afterSequence?: number | undefined;
-      readonly key?: string | undefined;
+      /** Only changes of these state keys. */
+      readonly key?: readonly string[] | undefined;
+      /** The current states come first, then what changes. Not with afterSequence. */
+      readonly snapshot?: boolean | undefined;
+      /** A ticket of POST /auth/tickets, in place of the header X-API-Key. */
+      readonly ticket?: string | undefined;
     };
     readonly body: undefined;
     readonly answer: undefined;
@@ -1577,12 +1921,12 @@ export interface Operations {
       readonly waitSeconds?: number | undefined;
       /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
       readonly waitFor?: number | undefined;
-      /** With Accept: application/x-ndjson: the lines go on with what comes. */
+      /** With Accept: application/x-ndjson or application/cloudevents+x-ndjson: the lines go on with what comes. */
       readonly follow?: boolean | undefined;
     };
     readonly body: undefined;
     readonly answer: {
-      readonly events: readonly FeedEvent[];
+      readonly events: readonly (FeedEvent | FeedErasure)[];
       /** Where to go on: past the last event that was read, also if the filters left it out. */
       readonly position: number;
     };
@@ -1596,6 +1940,8 @@ export interface Operations {
       readonly aggregateType?: readonly string[] | undefined;
       readonly eventType?: readonly string[] | undefined;
       readonly aggregateId?: readonly string[] | undefined;
+      /** A ticket of POST /auth/tickets, in place of the header X-API-Key. */
+      readonly ticket?: string | undefined;
     };
     readonly body: undefined;
     readonly answer: string;
@@ -1609,9 +1955,25 @@ export interface Operations {
       readonly aggregateType?: readonly string[] | undefined;
       readonly eventType?: readonly string[] | undefined;
       readonly aggregateId?: readonly string[] | undefined;
+      /** A ticket of POST /auth/tickets, in place of the header X-API-Key. */
+      readonly ticket?: string | undefined;
     };
     readonly body: undefined;
     readonly answer: undefined;
+  };
+  /** Make a ticket that opens one stream in place of the API key. */
+  readonly createTicket: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: {
+      /** Of the stream: /projections/{id}/stream, /projections/{id}/sse, /feed/stream or /feed/sse. */
+      readonly path: string;
+      /** Of a projection: the state keys that may be followed; all, unless given. */
+      readonly key?: string | readonly string[];
+      /** How long it opens the stream, 60 unless given. What is open then stays open. */
+      readonly expiresInSeconds?: number;
+    };
+    readonly answer: Ticket;
   };
   /** Rotate the webhook secret of an isolated projection. */
   readonly rotateProjectionSecret: {
@@ -1889,6 +2251,40 @@ export interface Operations {
       readonly to: number;
     };
   };
+  /** Ask the tenant’s events and states by SQL: the answer comes as ClickHouse gives it. */
+  readonly querySql: {
+    readonly path: undefined;
+    readonly query: {
+      /** A position of the feed, as the header Statefold-Position of a 201 tells it: the answer has all events up to there, or is 503 NOT_CAUGHT_UP. */
+      readonly waitFor?: number | undefined;
+      /** With waitFor: how long to wait for it, 5 unless it is given. */
+      readonly waitSeconds?: number | undefined;
+    };
+    readonly body: {
+      /** One statement of ClickHouse’s SQL. */
+      readonly query: string;
+      /** Of the answer, unless the statement ends with FORMAT: a format of ClickHouse, JSON unless it is given. */
+      readonly format?: string;
+      /** Values of the placeholders {name:Type} of the statement. */
+      readonly parameters?: {
+        readonly [member: string]: string | number | boolean;
+      };
+    };
+    readonly answer: string;
+  };
+  /** What the states of bound reducers and of projections are. */
+  readonly listStateTypes: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly states: readonly StateType[];
+      readonly nextCursor?: string;
+    };
+  };
   /** The tenant of the API key, and what the key may be used for. */
   readonly whoami: {
     readonly path: undefined;
@@ -1997,6 +2393,15 @@ export interface Operations {
     readonly body: undefined;
     readonly answer: undefined;
   };
+  /** Take the events of a tenant from elsewhere into an empty one, as CloudEvents: all of them or none. */
+  readonly importEvents: {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: undefined;
+    readonly body: string;
+    readonly answer: Imported;
+  };
   /** List the keys of a tenant. */
   readonly listKeys: {
     readonly path: {
@@ -2071,6 +2476,34 @@ export interface Operations {
     readonly body: undefined;
     readonly answer: Usage;
   };
+  /** What was changed of the tenant and by which key, the newest first. */
+  readonly listAudit: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly entries: readonly AuditRecord[];
+      readonly nextCursor?: string;
+    };
+  };
+  /** What was changed and by which key, of one tenant or of all, the newest first. */
+  readonly listAllAudit: {
+    readonly path: undefined;
+    readonly query: {
+      readonly limit?: number | undefined;
+      readonly cursor?: string | undefined;
+      /** Of this tenant alone, also of one that was deleted. */
+      readonly tenant?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly entries: readonly AuditRecord[];
+      readonly nextCursor?: string;
+    };
+  };
 }
 
 export type OperationId = keyof Operations;
@@ -2079,9 +2512,15 @@ export type OperationId = keyof Operations;
 export const OPERATIONS = {
   appendEvent: { method: 'POST', path: '/events', key: 'tenant' },
   appendBatch: { method: 'POST', path: '/events/batch', key: 'tenant' },
+  appendTransaction: { method: 'POST', path: '/events/transaction', key: 'tenant' },
   appendBulk: { method: 'POST', path: '/events/bulk', key: 'tenant' },
   listEvents: { method: 'GET', path: '/events/{aggregateId}', key: 'tenant' },
+  listEventTypes: { method: 'GET', path: '/event-types', key: 'tenant' },
+  getEventType: { method: 'GET', path: '/event-types/{type}', key: 'tenant' },
+  setEventSchema: { method: 'PUT', path: '/event-types/{type}', key: 'tenant' },
+  deleteEventSchema: { method: 'DELETE', path: '/event-types/{type}', key: 'tenant' },
   listAggregates: { method: 'GET', path: '/aggregates', key: 'tenant' },
+  eraseAggregate: { method: 'DELETE', path: '/aggregates/{aggregateId}', key: 'tenant' },
   listAggregateTypes: { method: 'GET', path: '/aggregate-types', key: 'tenant' },
   getBinding: { method: 'GET', path: '/aggregate-types/{type}', key: 'tenant' },
   bindReducer: { method: 'PUT', path: '/aggregate-types/{type}', key: 'tenant' },
@@ -2099,6 +2538,7 @@ export const OPERATIONS = {
   uploadReducer: { method: 'POST', path: '/reducers/upload', key: 'tenant' },
   deleteReducer: { method: 'DELETE', path: '/reducers/{id}', key: 'tenant' },
   getReducer: { method: 'GET', path: '/reducers/{id}/status', key: 'tenant' },
+  getReducerSources: { method: 'GET', path: '/reducers/{id}/sources', key: 'tenant' },
   reviveReducer: { method: 'POST', path: '/reducers/{id}/revive', key: 'tenant' },
   listProjections: { method: 'GET', path: '/projections', key: 'tenant' },
   uploadProjection: { method: 'POST', path: '/projections/upload', key: 'tenant' },
@@ -2108,6 +2548,7 @@ export const OPERATIONS = {
   listStates: { method: 'GET', path: '/projections/{id}/states', key: 'tenant' },
   getStates: { method: 'GET', path: '/projections/{id}/states/{key}', key: 'tenant' },
   listRevisions: { method: 'GET', path: '/projections/{id}/revisions', key: 'tenant' },
+  getRevisionSources: { method: 'GET', path: '/projections/{id}/revisions/{revision}/sources', key: 'tenant' },
   rollbackProjection: { method: 'POST', path: '/projections/{id}/rollback', key: 'tenant' },
   rebuildProjection: { method: 'POST', path: '/projections/{id}/rebuild', key: 'tenant' },
   reviveProjection: { method: 'POST', path: '/projections/{id}/revive', key: 'tenant' },
@@ -2125,6 +2566,7 @@ export const OPERATIONS = {
   readFeed: { method: 'GET', path: '/feed', key: 'tenant' },
   followFeedByEvents: { method: 'GET', path: '/feed/sse', key: 'tenant' },
   followFeedByWebSocket: { method: 'GET', path: '/feed/stream', key: 'tenant' },
+  createTicket: { method: 'POST', path: '/auth/tickets', key: 'tenant' },
   rotateProjectionSecret: { method: 'POST', path: '/projections/{id}/webhook/rotate', key: 'tenant' },
   rotateTenantSecret: { method: 'POST', path: '/webhooks/rotate', key: 'tenant' },
   listWebhookEndpoints: { method: 'GET', path: '/webhooks/endpoints', key: 'tenant' },
@@ -2140,6 +2582,8 @@ export const OPERATIONS = {
   listParkedMessages: { method: 'GET', path: '/webhooks/endpoints/{id}/parked', key: 'tenant' },
   resendParkedMessage: { method: 'POST', path: '/webhooks/endpoints/{id}/parked/{messageId}/resend', key: 'tenant' },
   replayWebhookEndpoint: { method: 'POST', path: '/webhooks/endpoints/{id}/replay', key: 'tenant' },
+  querySql: { method: 'POST', path: '/sql', key: 'tenant' },
+  listStateTypes: { method: 'GET', path: '/state-types', key: 'tenant' },
   whoami: { method: 'GET', path: '/auth/whoami', key: 'tenant' },
   getHealth: { method: 'GET', path: '/health', key: 'none' },
   getReadiness: { method: 'GET', path: '/health/ready', key: 'none' },
@@ -2150,6 +2594,7 @@ export const OPERATIONS = {
   getTenant: { method: 'GET', path: '/admin/tenants/{id}', key: 'admin' },
   changeTenant: { method: 'PATCH', path: '/admin/tenants/{id}', key: 'admin' },
   deleteTenant: { method: 'DELETE', path: '/admin/tenants/{id}', key: 'admin' },
+  importEvents: { method: 'POST', path: '/admin/tenants/{id}/import', key: 'admin' },
   listKeys: { method: 'GET', path: '/admin/tenants/{id}/keys', key: 'admin' },
   createKey: { method: 'POST', path: '/admin/tenants/{id}/keys', key: 'admin' },
   revokeKey: { method: 'DELETE', path: '/admin/tenants/{id}/keys/{keyId}', key: 'admin' },
@@ -2157,6 +2602,8 @@ export const OPERATIONS = {
   rebuildReadStore: { method: 'POST', path: '/admin/read-store/rebuild', key: 'admin' },
   getUsage: { method: 'GET', path: '/usage', key: 'tenant' },
   getTenantUsage: { method: 'GET', path: '/admin/tenants/{id}/usage', key: 'admin' },
+  listAudit: { method: 'GET', path: '/audit', key: 'tenant' },
+  listAllAudit: { method: 'GET', path: '/admin/audit', key: 'admin' },
 } as const satisfies Readonly<
   Record<OperationId, { readonly method: string; readonly path: string; readonly key: 'tenant' | 'admin' | 'none' }>
 >;

@@ -9,6 +9,8 @@ export type DeterminismChecks = 'error' | 'warn' | 'off';
 /** More than the compiler tells of: 100 findings, and classes in 4 MiB of sources. */
 const MAX_FINDINGS = 1000;
 const MAX_CLASSES = 10_000;
+/** Where they would be more, it says of each class that it may be anything. */
+const MAX_STATE_TYPES = 4 * 1024 * 1024;
 
 const CHECKS: Record<DeterminismChecks, number> = { off: 0, warn: 1, error: 2 };
 
@@ -41,8 +43,9 @@ export function decodeCompiled(payload: Buffer, kind: CompileRequest['kind']): C
   // A copy: the frame around it need not be kept as long.
   const assembly = Buffer.from(reader.blob(MAX_FRAME));
   const discovered = Array.from({ length: reader.count(MAX_CLASSES) }, () => readDiscovered(reader, kind));
+  const stateTypes = Buffer.from(reader.blob(MAX_STATE_TYPES));
   const diagnostics = readDiagnostics(reader);
-  return { ok: true, assembly, discovered, diagnostics };
+  return { ok: true, assembly, discovered, stateTypes, diagnostics };
 }
 
 function readDiscovered(reader: FrameReader, kind: CompileRequest['kind']): Discovered {

@@ -3,6 +3,7 @@ import type { CompileRequest, CompileResult, SourceText } from '../code-host.js'
 import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
+import type { KeptCompilations } from './kept-compilations.js';
 import { launchOf } from './launch.js';
 import type { ResolvedOptions } from './options.js';
 import { giveWay } from './process-priority.js';
@@ -21,6 +22,8 @@ interface Job {
   readonly reject: (error: Error) => void;
   /** It was in the compiler when someone killed that; once is no fault of the code. */
   retried: boolean;
+  /** Under which its outcome is kept. */
+  key?: string;
 }
 
 /** One compiler: a resident process, one compilation at a time. It starts again after it ended. */
@@ -70,22 +73,21 @@ export class CompilerProcess {
   }
 
   async #send(job: Job): Promise<void> {
+    if (this.#options.kept !== undefined && job.key === undefined) {
+      const known = await this.#known(job, this.#options.kept);
+      if (this.#job !== job) return;
+      if (known !== undefined) {
+        this.#finish({ result: known, gaveUp: false });
+        return;
+      }
+    }
     const process = this.#running();
     this.#arm(this.#options.startDeadlineMs, 'it did not start in time');
     const isAt = (): boolean => this.#job === job && process === this.#process;
     if (!(await process.ready) || !isAt()) return;
     clearTimeout(this.#deadline);
-    let sources: readonly SourceText[];
-    try {
-      const { sources: given } = job.request;
-      sources = typeof given === 'function' ? await given() : given;
-    } catch (error) {
-      if (this.#job !== job) return;
-      this.#idle();
-      job.reject(error as Error);
-      return;
-    }
-    if (!isAt()) return;
+    const sources = await this.#sourcesOf(job);
+    if (sources === undefined || !isAt()) return;
     try {
       encodeCompile(this.#writer, ++this.#requestId, { ...job.request, sources }, this.#options.determinismChecks);
     } catch (error) {
@@ -97,6 +99,33 @@ export class CompilerProcess {
     this.#arm(compileDeadlineMs, `it took longer than ${compileDeadlineMs.toLocaleString('en-US')} ms`);
     this.#watch = setInterval(() => this.#look(process), pollMs).unref();
     process.send(this.#writer.end());
+  }
+
+  /** What came of the same code before. */
+  async #known(job: Job, kept: KeptCompilations): Promise<CompileResult | undefined> {
+    const sources = await this.#sourcesOf(job);
+    if (sources === undefined) return undefined;
+    try {
+      job.key = await kept.keyOf(job.request, sources);
+      return await kept.find(job.key, job.request.kind);
+    } catch (err) {
+      this.#options.logger.warn({ err }, 'it is not known whether the code was compiled before');
+      return undefined;
+    }
+  }
+
+  /** Undefined: they can't be read, or are not wanted any more. The job is rejected then. */
+  async #sourcesOf(job: Job): Promise<readonly SourceText[] | undefined> {
+    try {
+      const { sources } = job.request;
+      return typeof sources === 'function' ? await sources() : sources;
+    } catch (error) {
+      if (this.#job === job) {
+        this.#idle();
+        job.reject(error as Error);
+      }
+      return undefined;
+    }
   }
 
   #running(): HostProcess {
@@ -134,7 +163,10 @@ export class CompilerProcess {
     const job = this.#job;
     if (job === undefined || frame.tag !== Tag.Compiled || frame.requestId !== this.#requestId)
       throw new WireError('an answer that nobody asked for');
-    this.#finish({ result: decodeCompiled(frame.payload, job.request.kind), gaveUp: false });
+    const result = decodeCompiled(frame.payload, job.request.kind);
+    // A copy: the frame's memory is another's soon.
+    if (job.key !== undefined) void this.#options.kept?.keep(job.key, Buffer.from(frame.payload));
+    this.#finish({ result, gaveUp: false });
   }
 
   #ended(process: HostProcess, end: ProcessEnd): void {

@@ -50,6 +50,29 @@ export function launcherArguments(assembliesDir: string, user: number | undefine
   return [launcherOf(assembliesDir), 'run', ...argumentsOf(user, limits)];
 }
 
+/** What a database engine may do in the jail that runs other people's statements on it: read what it is given, and change one folder. */
+export interface EngineJail extends JailLimits {
+  /** Where it works: all that it can change. */
+  readonly folder: string;
+  /** Most bytes of one file. */
+  readonly fileBytes: number;
+  /** Files and folders that it may read, beside libraries of the system. */
+  readonly readable: readonly string[];
+}
+
+/** What comes between `dotnet` and the path of a program on the command line of a jailed engine. */
+export function engineArguments(assembliesDir: string, { folder, fileBytes, readable, ...limits }: EngineJail): string[] {
+  return [
+    launcherOf(assembliesDir),
+    'engine',
+    // The service's own user: the folder, and the files that it reads, are open to nobody else.
+    ...argumentsOf(undefined, limits),
+    folder,
+    String(fileBytes),
+    readable.join('\n'),
+  ];
+}
+
 const argumentsOf = (user: number | undefined, { dataBytes, addressBytes, threads }: JailLimits): string[] =>
   [user ?? '-', dataBytes, addressBytes, threads].map(String);
 

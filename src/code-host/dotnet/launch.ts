@@ -2,7 +2,16 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { StatefoldError } from '../../core/errors.js';
 import { StartupError } from '../../core/startup-error.js';
-import { DEFAULT_UID_BASE, detectJail, type Jail, type JailLimits, launcherArguments, refusalOf } from './jail.js';
+import {
+  DEFAULT_UID_BASE,
+  detectJail,
+  engineArguments,
+  type EngineJail,
+  type Jail,
+  type JailLimits,
+  launcherArguments,
+  refusalOf,
+} from './jail.js';
 
 export type Role = 'compiler' | 'runner';
 
@@ -70,6 +79,20 @@ export function launchOf(
   };
 }
 
+/** How a database engine is started in the jail: `program` is a path, `args` follow its name. Its environment is made anew. */
+export function launchOfEngine(
+  options: Pick<LaunchOptions, 'dotnet' | 'searchPath' | 'assembliesDir'>,
+  jail: EngineJail,
+  program: string,
+  args: readonly string[],
+): Omit<Launch, 'release'> {
+  return {
+    command: resolveCommand(options),
+    args: [...engineArguments(options.assembliesDir, jail), program, ...args],
+    env: environment(CHECKED_HEAP),
+  };
+}
+
 /**
  * Without .NET nothing that was uploaded can run, in a jail or not.
  * @throws StartupError
@@ -113,7 +136,7 @@ const environment = (heapLimitBytes: number): Record<string, string> => ({
 });
 
 /** The child gets no PATH, so the command is looked up here. */
-function resolveCommand({ dotnet, searchPath }: LaunchOptions): string {
+function resolveCommand({ dotnet, searchPath }: Pick<LaunchOptions, 'dotnet' | 'searchPath'>): string {
   if (dotnet.includes('/')) return dotnet;
   const folder = searchPath
     .split(delimiter)

@@ -1,7 +1,9 @@
+import { join } from 'node:path';
 import type { Clock } from '../../core/clock.js';
 import type { Logger } from '../../core/logger.js';
 import type { DeterminismChecks } from './compile-codec.js';
 import { ExchangeMarks } from './exchange-marks.js';
+import { KeptCompilations } from './kept-compilations.js';
 import { jailOf, type LaunchOptions, type Role } from './launch.js';
 
 export interface DotnetCodeHostOptions extends LaunchOptions {
@@ -14,6 +16,8 @@ export interface DotnetCodeHostOptions extends LaunchOptions {
   /** A single event; past it the event is a fault of its aggregate or key. */
   readonly eventDeadlineMs?: number;
   readonly compileDeadlineMs?: number;
+  /** A folder that keeps what compilations gave, for the same sources of the same tenant; unless given, nothing is kept. */
+  readonly compilationsDir?: string | undefined;
   /** `error` unless given. */
   readonly determinismChecks?: DeterminismChecks;
   /** From the start of a process to its first word. */
@@ -77,9 +81,10 @@ export interface CodeHostObserver {
   onStrike?(strike: Strike): void;
 }
 
-export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer' | 'marksDir'>> & {
+export type ResolvedOptions = Required<Omit<DotnetCodeHostOptions, 'observer' | 'marksDir' | 'compilationsDir'>> & {
   readonly observer: CodeHostObserver;
   readonly marks: ExchangeMarks | undefined;
+  readonly kept: KeptCompilations | undefined;
 };
 
 const MIB = 1024 * 1024;
@@ -111,5 +116,17 @@ export const resolveOptions = (options: DotnetCodeHostOptions): ResolvedOptions 
   observer: {},
   ...options,
   marks: options.marksDir === undefined ? undefined : new ExchangeMarks(options.marksDir, options.logger),
+  kept: keptBy(options),
   jail: options.jail ?? jailOf(options),
 });
+
+function keptBy({
+  compilationsDir,
+  assembliesDir,
+  determinismChecks = 'error',
+  logger,
+}: DotnetCodeHostOptions): KeptCompilations | undefined {
+  if (compilationsDir === undefined) return undefined;
+  const compilerDirectory = join(assembliesDir, 'compiler');
+  return new KeptCompilations({ directory: compilationsDir, compilerDirectory, determinismChecks, logger });
+}

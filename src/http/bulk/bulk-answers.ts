@@ -14,7 +14,7 @@ export interface AnswerLimits {
   readonly stallMs: number;
 }
 
-/** Of answers that wait for those before them, or for their client to read: nothing more is read past it. */
+/** Of answers that wait for those before them: no further lines are read past it, and those that were read go on. */
 const MOST_BYTES = 1024 * 1024;
 
 /** Answers in the order of their lines, whichever is known first. */
@@ -56,7 +56,12 @@ export class BulkAnswers {
 
   /** The client doesn't read, or much waits for an answer before it. */
   get isBehind(): boolean {
-    return this.#blocked || this.#known > MOST_BYTES;
+    return this.isUnread || this.#known > MOST_BYTES;
+  }
+
+  /** The client doesn't read what was written to it. It ends by itself: the client reads, or is cut. */
+  get isUnread(): boolean {
+    return this.#blocked && !this.#response.destroyed;
   }
 
   /** The next line, whose answer follows. */
@@ -75,6 +80,8 @@ export class BulkAnswers {
     if (slot.text !== undefined) return;
     slot.text = text;
     this.#known += text.length;
+    // What waits for an answer before it is held as well, or any number of states would pass for none.
+    this.#hold.set(this.#known + this.#response.writableLength);
     if (this.#flushing || this.#slots[this.#head] !== slot) return;
     this.#flushing = true;
     // Those of one produce are known on one turn, and go out in one write.

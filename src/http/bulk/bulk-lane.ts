@@ -1,24 +1,48 @@
 import { createHash } from 'node:crypto';
-import type { AppendCommand, AppendResult } from '../../core/event.js';
-import { NotOwnerError, StatefoldError } from '../../core/errors.js';
+import { hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
+import { NotOwnerError, StatefoldError, type ErrorCode } from '../../core/errors.js';
+import { uuidv7 } from '../../core/ids.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
 import type { BulkLineBody } from '../append-body.js';
+import { MAX_TRANSACTION_AGGREGATES } from '../append-schema.js';
 import type { Slot } from './bulk-answers.js';
 import type { BulkRelay } from './bulk-relay.js';
 
 /** A line on its way to whoever serves its aggregate. */
-export interface BulkItem {
-  readonly slot: Slot;
-  /** As it came: another process reads it once more. */
-  readonly line: Buffer;
-  readonly body: BulkLineBody;
-  /** Names the append where the client does not: so it can be sent to one owner after the other, and is stored once. */
-  readonly commandId: string;
+export class BulkItem {
   /** Another process sent it, and may send it to a third one, or it was on its way to one. */
   remembered: boolean;
-  /** When an owner must have been found. */
-  readonly until: number;
+  #commandId: string | undefined;
+
+  constructor(
+    readonly slot: Slot,
+    /** As it came: another process reads it once more. */
+    readonly line: Buffer,
+    readonly body: BulkLineBody,
+    /** Of the process that sent it. */
+    commandId: string | undefined,
+    /** When an owner must have been found. */
+    readonly until: number,
+  ) {
+    this.#commandId = commandId;
+    this.remembered = commandId !== undefined;
+  }
+
+  /** Names the append where the client does not: so it can be sent to one owner after the other, and is stored once. */
+  get commandId(): string {
+    return (this.#commandId ??= uuidv7());
+  }
+}
+
+/** What a line made that was stored. */
+export interface StoredLine {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly version: number;
+  /** Milliseconds since the epoch. */
+  readonly timestamp: number;
+  readonly position: number | undefined;
 }
 
 /** What a lane asks of its stream. */
@@ -27,6 +51,9 @@ export interface LaneHost {
   /** Where lines for that process go. */
   relayTo(url: string): BulkRelay;
   answer(slot: Slot, result: AppendResult): void;
+  stored(slot: Slot, line: StoredLine): void;
+  /** Nobody asks for the state after each line: lines may share a record. */
+  readonly together: boolean;
   refuse(slot: Slot, error: unknown): void;
   /** Another process sent the lines, and finds the owner where this one isn't it. */
   readonly passesBack: boolean;
@@ -39,6 +66,21 @@ const KEY_HASHED = 'POST /events\n';
 const EMPTY = Buffer.alloc(0);
 const FIRST_DELAY_MS = 20;
 const MAX_DELAY_MS = 500;
+/** Of lines that share a record. */
+const TOGETHER = { lines: 500, bytes: 64 * 1024, aggregates: MAX_TRANSACTION_AGGREGATES };
+/** What is refused so would be of any line: it holds for all of them. */
+const OF_ALL: ReadonlySet<string> = new Set<ErrorCode>(['UNAVAILABLE', 'QUOTA_EXCEEDED', 'RATE_LIMITED']);
+
+/**
+ * Hardly anything can make the service refuse this line and not another one: it has no version to be checked, no type that may be
+ * another, no key that may be known; only a schema of its event's type. So it shares a record with others, and is answered as if it
+ * had its own. Where the record is refused for one of them, each is tried by itself.
+ */
+const goesTogether = ({ body, remembered }: BulkItem): boolean =>
+  body.idempotencyKey === undefined &&
+  body.expectedVersion === 'any' &&
+  body.aggregateType === undefined &&
+  !remembered;
 
 /**
  * Lines of one slot of a tenant, in their order: to the tenant here, or to the process that owns it. What an owner refuses as
@@ -59,6 +101,14 @@ export class BulkLane {
   #delay = 0;
   /** Another process sent them, and this one is not the owner: it is to send all that follow elsewhere. */
   #lost = false;
+  /** Under way here, and not given to the tenant yet: lines that share a record, by aggregate. */
+  #gathered = new Map<string, BulkItem[]>();
+  #lines = 0;
+  #bytes = 0;
+  /** The record that lines share, until it is answered: were it refused, they would be tried one by one, before all behind them. */
+  #shared: Promise<void> | undefined;
+  /** Lines of both kinds come: each is sent by itself, or one kind would wait for the other. */
+  #mixed = false;
 
   constructor(slotKey: string, gateway: LaneGateway, host: LaneHost) {
     this.#slotKey = slotKey;
@@ -98,6 +148,86 @@ export class BulkLane {
   }
 
   #append(item: BulkItem): Promise<void> | void {
+    if (!this.#mixed && this.#host.together && goesTogether(item)) return this.#gather(item);
+    this.#mixed = true;
+    // Lines of one aggregate keep their order.
+    const flushed = this.flush();
+    return flushed === undefined ? this.#appendAlone(item) : flushed.then(() => this.#appendAlone(item));
+  }
+
+  #gather(item: BulkItem): Promise<void> | void {
+    const { aggregateId } = item.body;
+    const of = this.#gathered.get(aggregateId);
+    if (of === undefined) this.#gathered.set(aggregateId, [item]);
+    else of.push(item);
+    this.#bytes += item.line.length;
+    if (++this.#lines >= TOGETHER.lines || this.#bytes >= TOGETHER.bytes || this.#gathered.size >= TOGETHER.aggregates)
+      return this.flush();
+  }
+
+  /** The lines that were gathered go on: no other one is there now, or will be for a while. As of `send`, a promise is to be waited for. */
+  flush(): Promise<void> | void {
+    if (this.#shared !== undefined) return this.#shared.then(() => this.flush());
+    if (this.#lines === 0) return;
+    const gathered = this.#gathered;
+    const [first] = gathered.values();
+    const [item] = first ?? [];
+    if (item === undefined) return;
+    const isOne = this.#lines === 1;
+    this.#gathered = new Map();
+    this.#lines = this.#bytes = 0;
+    if (isOne) return this.#appendAlone(item);
+    const failed = (error: unknown): void => {
+      const items = [...gathered.values()].flat().sort((a, b) => a.slot.number - b.slot.number);
+      for (const one of items) this.#failedTogether(one, error);
+    };
+    let home: AggregateHome | Promise<AggregateHome>;
+    try {
+      home = this.#host.home(item.body.aggregateId);
+    } catch (error) {
+      return failed(error);
+    }
+    if (!(home instanceof Promise)) return this.#appendTogether(home, item.commandId, gathered, failed);
+    return home.then((opened) => this.#appendTogether(opened, item.commandId, gathered, failed), failed);
+  }
+
+  #appendTogether(
+    home: AggregateHome,
+    commandId: string,
+    gathered: ReadonlyMap<string, readonly BulkItem[]>,
+    failed: (error: unknown) => void,
+  ): void {
+    const context = { correlationId: undefined, causationId: undefined, metadata: undefined };
+    const appends = Array.from(gathered, ([aggregateId, items]) => ({
+      aggregateId,
+      aggregateType: undefined,
+      expectedVersion: 'any' as const,
+      events: items.map(eventOf),
+    }));
+    const shared = home
+      .transact({ commandId, keyed: false, requestHash: EMPTY, ...context, appends })
+      .then(({ timestamp, position: last, appends: stored }) => {
+        const lines = appends.reduce((sum, { events }) => sum + events.length, 0);
+        let position = last === undefined ? undefined : last - lines;
+        for (const { aggregateId, startVersion, eventIds } of stored)
+          (gathered.get(aggregateId) ?? []).forEach(({ slot }, i) => {
+            if (position !== undefined) position++;
+            const eventId = eventIds[i] ?? '';
+            this.#host.stored(slot, { eventId, aggregateId, version: startVersion + i, timestamp, position });
+          });
+        this.#delay = 0;
+        this.#ended(lines);
+      }, failed);
+    this.#shared = shared.then(() => void (this.#shared = undefined));
+  }
+
+  /** What is wrong with one of them must not refuse the others: each is tried by itself. */
+  #failedTogether(item: BulkItem, error: unknown): void {
+    if (error instanceof StatefoldError && !OF_ALL.has(error.code)) void this.#appendAlone(item);
+    else this.#failed(item, error);
+  }
+
+  #appendAlone(item: BulkItem): Promise<void> | void {
     let home: AggregateHome | Promise<AggregateHome>;
     try {
       home = this.#host.home(item.body.aggregateId);
@@ -141,8 +271,8 @@ export class BulkLane {
     this.#ended();
   }
 
-  #ended(): void {
-    this.#underWay--;
+  #ended(lines = 1): void {
+    this.#underWay -= lines;
     if (this.#underWay === 0 && !this.#moving && this.#again.length + this.#behind.length > 0) void this.#move();
   }
 
@@ -170,6 +300,7 @@ export class BulkLane {
       sent++;
       await dispatched;
     }
+    await this.flush();
     this.#behind = [...items.slice(sent), ...this.#behind];
     this.#moving = false;
     if (this.#underWay === 0 && this.#again.length + this.#behind.length > 0) void this.#move();
@@ -182,10 +313,20 @@ const away = (): StatefoldError =>
     'no process serves the tenant now; the event may have been stored: send the line again with its idempotencyKey, or read first',
   );
 
-function commandOf({ body, commandId, remembered }: BulkItem): AppendCommand {
+/** What the line has beside its event is the event's own, where others are in its record. */
+function eventOf({ body: { events, ...context } }: BulkItem): NewEvent {
+  const [event] = events;
+  if (event === undefined) throw new Error('a line without an event');
+  if (!hasContext(context)) return event;
+  const { correlationId, causationId, metadata } = context;
+  return { ...event, correlationId, causationId, metadata };
+}
+
+function commandOf(item: BulkItem): AppendCommand {
+  const { body, remembered } = item;
   const keyed = body.idempotencyKey !== undefined || remembered;
   return {
-    commandId: body.idempotencyKey ?? commandId,
+    commandId: body.idempotencyKey ?? item.commandId,
     keyed,
     requestHash: keyed ? createHash('sha256').update(KEY_HASHED).update(body.keyless).digest() : EMPTY,
     aggregateId: body.aggregateId,

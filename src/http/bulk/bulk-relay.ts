@@ -24,6 +24,16 @@ interface Pending {
 const MOST_ANSWER_BYTES = 64 * 1024 * 1024;
 const MOST_PROBLEM_BYTES = 256 * 1024;
 
+const STORED = /^\{"line":\d+,"status":201,/;
+const STATE = ',"state":';
+
+/** As this process answers where there is no memory for the state. Quotes within strings are escaped: the first is the member. */
+function withoutState(answer: Buffer): string {
+  const at = answer.indexOf(STATE);
+  if (at < 0 || !STORED.test(answer.toString('latin1', 0, 64))) return answer.toString('utf8');
+  return `${answer.toString('utf8', 0, at)},"stateStatus":"unavailable"}`;
+}
+
 /**
  * The part of a stream that another process owns, as a stream to it. Each line goes with its number, so that its answer can be
  * passed on as it is, and with the id of its command. What is not answered there is given back to its lane.
@@ -35,6 +45,7 @@ export class BulkRelay implements Dispatcher.DispatchHandler {
   #pending: Pending[] = [];
   #head = 0;
   #retired = false;
+  #paused = false;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #problem = '';
@@ -112,7 +123,8 @@ export class BulkRelay implements Dispatcher.DispatchHandler {
         if (!this.#retired) this.retire();
         next.lane.unanswered(next.item);
       } else {
-        this.#options.answers.settle(next.item.slot, `${text.toString('utf8')}\n`);
+        const answer = this.#options.answers.takes(text.length) ? text.toString('utf8') : withoutState(text);
+        this.#options.answers.settle(next.item.slot, `${answer}\n`);
         next.lane.answered();
       }
     }
@@ -120,13 +132,17 @@ export class BulkRelay implements Dispatcher.DispatchHandler {
       this.#pending = this.#pending.slice(this.#head);
       this.#head = 0;
     }
-    if (!this.#options.answers.isBehind) return;
+    // Only the client may hold up a process. Were it held up while its answers wait for those of another one, the answer that
+    // all wait for might be behind them: here, there, or after a slot moved. Lines, and the memory for states, bound what comes.
+    if (this.#paused || !this.#options.answers.isUnread) return;
+    this.#paused = true;
     controller.pause();
     void this.#resumeLater(controller);
   }
 
   async #resumeLater(controller: Dispatcher.DispatchController): Promise<void> {
-    while (this.#options.answers.isBehind) await this.#options.answers.changed();
+    while (this.#options.answers.isUnread) await this.#options.answers.changed();
+    this.#paused = false;
     controller.resume();
   }
 

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isoTimestamp, type AppendResult } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
-import { uuidv7 } from '../../core/ids.js';
 import { costOfBytes } from '../../core/turns.js';
 import { partitionOf } from '../../core/murmur2.js';
 import { partitionKey } from '../../core/slots.js';
@@ -18,7 +17,7 @@ import { isForwarded } from '../gateway/headers.js';
 import { flag, onlyParameters, queryOf, readQuery } from '../parameters.js';
 import { knownError, statusOf } from '../problem.js';
 import { BulkAnswers, type Slot } from './bulk-answers.js';
-import { BulkLane, type BulkItem, type LaneHost } from './bulk-lane.js';
+import { BulkItem, BulkLane, type LaneHost, type StoredLine } from './bulk-lane.js';
 import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
 import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
 
@@ -45,6 +44,8 @@ const LINES = 2_000;
 const LINES_WITH_STATE = 200;
 /** Of a turn: what a line costs, about, beside its bytes. */
 const LINE_COST = 0.25;
+/** What a line with nothing in it costs: it is counted, and that is all. */
+const BLANK_COST = 1 / 512;
 /** What lines may cost together before they wait for a turn: 32 short ones, or one that is long. */
 const TURN_COST = 8;
 /** Before the line of another process: its number, and the id of its command. */
@@ -134,6 +135,8 @@ class BulkStream implements LaneHost {
   /** What lines have cost since the last turn, with the one that is to be parsed. */
   #owed = 0;
   #stopping = false;
+  /** The line with which it was seen that nothing more is taken. */
+  #refusedAt: number | undefined;
 
   constructor(options: BulkOptions, request: IncomingMessage, response: ServerResponse, of: StreamOf) {
     const { memory } = options.admission;
@@ -149,6 +152,10 @@ class BulkStream implements LaneHost {
       lines: of.state ? LINES_WITH_STATE : LINES,
       stallMs: memory.stallMs,
     });
+  }
+
+  get together(): boolean {
+    return !this.#of.state;
   }
 
   get passesBack(): boolean {
@@ -168,13 +175,24 @@ class BulkStream implements LaneHost {
     let refused: unknown;
     try {
       for (let chunk = await this.#source.next(); chunk !== undefined; chunk = await this.#source.next()) {
+        // Who is revoked or suspended meanwhile is stopped; that a key has expired is seen with the next bytes.
+        let looked = false;
+        const blank = this.#lines.blank;
         for (const line of this.#lines.push(chunk)) {
           partial.set(0);
-          refused ??= this.#refusal();
-          if (refused !== undefined) break;
+          if (!looked || this.#stopping) refused ??= this.#refusal();
+          looked = true;
+          if (refused !== undefined) {
+            this.#refusedAt = line.number;
+            break;
+          }
           await this.#take(line);
         }
+        await this.#flush();
+        if (!looked) refused ??= this.#refusal();
         if (refused !== undefined) break;
+        const turn = this.#pay((this.#lines.blank - blank) * BLANK_COST);
+        if (turn !== undefined) await turn;
         const more = this.#lines.partial - partial.bytes;
         if (more <= 0 || partial.tryAdd(more)) continue;
         try {
@@ -199,6 +217,14 @@ class BulkStream implements LaneHost {
     this.#end(refused);
   }
 
+  /** Lines that were gathered to share a record wait for no further ones. */
+  async #flush(): Promise<void> {
+    for (const lane of this.#lanes.values()) {
+      const flushed = lane.flush();
+      if (flushed !== undefined) await flushed;
+    }
+  }
+
   /** Why the line that is being passed over was dropped, where it wasn't too long. */
   #dropped: unknown;
 
@@ -210,13 +236,9 @@ class BulkStream implements LaneHost {
     if (ended === 'whole' && refused === undefined) return void this.#response.end();
     const why = refused ?? (this.#stopping ? (this.#refusal() ?? closing()) : undefined);
     // A process that sent the lines on needs no word of it: what is not answered goes elsewhere.
-    if (why !== undefined && !this.#of.forwarded) this.#response.write(refusalLine(this.#nextLine(refused), why));
+    if (why !== undefined && !this.#of.forwarded)
+      this.#response.write(refusalLine(this.#refusedAt ?? this.#lines.next, why));
     this.#endBesideBody();
-  }
-
-  /** Of the first line that was not taken. */
-  #nextLine(refused: unknown): number {
-    return refused === undefined ? this.#lines.next : this.#lines.next - 1;
   }
 
   /** Closing at once would reset the connection, and the client might never see the answers. */
@@ -257,16 +279,28 @@ class BulkStream implements LaneHost {
     }
   }
 
+  /** What was read costs so much; resolves on the tenant's turn where one is due. */
+  #pay(cost: number): Promise<void> | undefined {
+    this.#owed += cost;
+    if (this.#owed < TURN_COST) return undefined;
+    const owed = this.#owed;
+    this.#owed = 0;
+    return this.#options.admission.turns.enter(this.tenantId, owed);
+  }
+
   async #take({ number, text }: Line | TooLong): Promise<void> {
-    const { admission, limits, gateway, tenants } = this.#options;
+    const { limits, gateway, tenants } = this.#options;
     this.#begin();
-    this.#owed += LINE_COST + costOfBytes(text?.length ?? 0);
-    if (this.#owed >= TURN_COST) {
-      const turn = admission.turns.enter(this.tenantId, this.#owed);
-      this.#owed = 0;
-      if (turn !== undefined) await turn;
+    const turn = this.#pay(LINE_COST + costOfBytes(text?.length ?? 0));
+    if (turn !== undefined) {
+      await this.#flush();
+      await turn;
     }
-    while (!this.#answers.hasRoom) await this.#answers.changed();
+    while (!this.#answers.hasRoom) {
+      const changed = this.#answers.changed();
+      await this.#flush();
+      await changed;
+    }
     let given = number;
     let line = text;
     let commandId: string | undefined;
@@ -290,18 +324,27 @@ class BulkStream implements LaneHost {
     const slotKey = partitionKey(this.tenantId, partitions === 1 ? 0 : partitionOf(body.aggregateId, partitions));
     let lane = this.#lanes.get(slotKey);
     if (lane === undefined) this.#lanes.set(slotKey, (lane = new BulkLane(slotKey, gateway, this)));
-    if (lane.isHere && !(await this.#paced(slot, line.length))) return;
-    const item: BulkItem = {
-      slot,
-      line,
-      body,
-      commandId: commandId ?? uuidv7(),
-      remembered: commandId !== undefined,
-      until: performance.now() + gateway.deadlineMs,
-    };
+    if (lane.isHere && !this.#passes(line.length) && !(await this.#paced(slot, line.length))) return;
+    const item = new BulkItem(slot, line, body, commandId, performance.now() + gateway.deadlineMs);
     const sent = lane.send(item);
     if (sent !== undefined) await sent;
-    for (const relay of this.#relays.values()) if (relay.isFull) await relay.drained();
+    for (const relay of this.#relays.values())
+      if (relay.isFull) {
+        await this.#flush();
+        await relay.drained();
+      }
+  }
+
+  /** The tenant's pace and memory take a line so long now. */
+  #passes(bytes: number): boolean {
+    const { events, memory } = this.#options.admission;
+    if (memory.budget.tenant(this.tenantId).refuses('appends', bytes) !== undefined) return false;
+    try {
+      events.take(this.tenantId);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Waits until the tenant's pace and memory take a line so long; false where it is refused. */
@@ -321,6 +364,7 @@ class BulkStream implements LaneHost {
       }
     }
     const tenant = memory.budget.tenant(this.tenantId);
+    if (tenant.refuses('appends', bytes) !== undefined) await this.#flush();
     while (tenant.refuses('appends', bytes) !== undefined && !this.#response.destroyed)
       await tenant.acquire('appends', bytes, memory.waitMs).then(
         (hold) => hold.close(),
@@ -331,6 +375,7 @@ class BulkStream implements LaneHost {
 
   /** False: the stream ends meanwhile. */
   async #pause(milliseconds: number): Promise<boolean> {
+    await this.#flush();
     const until = performance.now() + milliseconds;
     while (performance.now() < until && !this.#stopping && !this.#response.destroyed)
       await new Promise((resolve) => setTimeout(resolve, Math.min(100, until - performance.now())));
@@ -378,11 +423,24 @@ class BulkStream implements LaneHost {
     return relay;
   }
 
+  stored(slot: Slot, line: StoredLine): void {
+    this.#answers.settle(slot, `${this.#headOf(slot, line)}}\n`);
+  }
+
+  #headOf(slot: Slot, { eventId, aggregateId, version, timestamp, position }: StoredLine): string {
+    if (timestamp !== this.#time.of) this.#time = { of: timestamp, text: isoTimestamp(timestamp) };
+    return (
+      `{"line":${slot.number},"status":201,"eventId":"${eventId}","aggregateId":${JSON.stringify(aggregateId)},` +
+      `"version":${version},"timestamp":"${this.#time.text}"${position === undefined ? '' : `,"position":${position}`}`
+    );
+  }
+
+  /** Many lines after each other have one. */
+  #time = { of: 0, text: isoTimestamp(0) };
+
   answer(slot: Slot, result: AppendResult): void {
-    const head =
-      `{"line":${slot.number},"status":201,"eventId":"${result.eventIds[0] ?? ''}","aggregateId":${JSON.stringify(result.aggregateId)},` +
-      `"version":${result.endVersion},"timestamp":"${isoTimestamp(result.timestamp)}"` +
-      (result.position === undefined ? '' : `,"position":${result.position}`);
+    const { aggregateId, endVersion: version, timestamp, position } = result;
+    const head = this.#headOf(slot, { eventId: result.eventIds[0] ?? '', aggregateId, version, timestamp, position });
     const { state, stateStatus } = result;
     if (!this.#of.state || (state === undefined && stateStatus === undefined)) this.#answers.settle(slot, `${head}}\n`);
     else if (state === undefined || !this.#answers.takes(state.length))

@@ -21,6 +21,7 @@ export class LineSplitter {
   #partial = 0;
   #passing = false;
   #number = 0;
+  #blank = 0;
 
   /** `most`: bytes of a line; of a longer one nothing is kept. */
   constructor(most: number) {
@@ -30,6 +31,11 @@ export class LineSplitter {
   /** Bytes of the line that has not ended. */
   get partial(): number {
     return this.#partial;
+  }
+
+  /** Lines with nothing in them, so far. */
+  get blank(): number {
+    return this.#blank;
   }
 
   /** Of the line that comes next. */
@@ -53,9 +59,14 @@ export class LineSplitter {
   *push(chunk: Buffer): Generator<Line | TooLong> {
     let from = 0;
     for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, from)) {
-      const line = this.#ended(chunk.subarray(from, end));
+      if (!this.isOpen && isBlank(chunk, from, end)) {
+        this.#number++;
+        this.#blank++;
+      } else {
+        const line = this.#ended(chunk.subarray(from, end));
+        if (line !== undefined) yield line;
+      }
       from = end + 1;
-      if (line !== undefined) yield line;
     }
     if (from === chunk.length || this.#passing) return;
     this.#partial += chunk.length - from;
@@ -71,12 +82,17 @@ export class LineSplitter {
     this.#partial = 0;
     this.#passing = false;
     if (long) return { number, text: undefined };
-    return isBlank(text) ? undefined : { number, text };
+    if (!isBlank(text, 0, text.length)) return { number, text };
+    this.#blank++;
+    return undefined;
   }
 }
 
-function isBlank(text: Buffer): boolean {
-  for (const byte of text) if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+function isBlank(text: Buffer, from: number, end: number): boolean {
+  for (let i = from; i < end; i++) {
+    const byte = text[i];
+    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0d) return false;
+  }
   return true;
 }
 

@@ -42,12 +42,16 @@ interface Asked {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-function serverOf({ route: { servedBy, ownerWith }, call }: Asked): TenantServer {
+/** Which of a tenant's processes is to serve the request. */
+export function serverOf(
+  { servedBy, ownerWith }: Pick<Guarded, 'servedBy'> & { readonly ownerWith?: string | undefined },
+  request: Pick<IncomingMessage, 'url'>,
+): TenantServer {
   if (servedBy !== 'notifier') return 'owner';
-  return hasParameter(call, ownerWith) ? 'owner' : 'notifier';
+  return hasParameter(request, ownerWith) ? 'owner' : 'notifier';
 }
 
-const hasParameter = ({ request }: Call, name: string | undefined): boolean =>
+const hasParameter = (request: Pick<IncomingMessage, 'url'>, name: string | undefined): boolean =>
   name !== undefined && queryOf(request.url ?? '').has(name);
 
 /**
@@ -137,7 +141,7 @@ export class Guard {
   }
 
   #isHere(asked: Asked, tenantId: string): boolean {
-    return this.#options.gateway.serves(this.#slotOf(asked, tenantId), serverOf(asked));
+    return this.#options.gateway.serves(this.#slotOf(asked, tenantId), serverOf(asked.route, asked.call.request));
   }
 
   /** Who owns it serves the request: of the tenant, or of the partition of one aggregate. */
@@ -154,7 +158,7 @@ export class Guard {
     const { route, call } = asked;
     const forwarded: ForwardedRequest = {
       slotKey: this.#slotOf(asked, tenantId),
-      by: serverOf(asked),
+      by: serverOf(asked.route, asked.call.request),
       requestId: call.requestId,
       bodyLimit:
         call.safe || call.request.method === 'DELETE'
@@ -163,7 +167,7 @@ export class Guard {
       upload: route.body?.contentType === 'multipart/form-data',
       repeatable: call.safe,
       whole: false,
-      lasting: route.lasting === true || hasParameter(call, route.lastingWith),
+      lasting: route.lasting === true || hasParameter(call.request, route.lastingWith),
     };
     if (await gateway.forward(call.request, call.response, forwarded)) return true;
     // This process became the owner while the request was on its way, and the routes read a body from its connection only.
@@ -195,7 +199,11 @@ export class Guard {
       if (thrown instanceof NotOwnerError) call.response.setHeader(NOT_OWNER, '1');
       return 'told';
     }
-    const moved = await gateway.movedAway(this.#slotOf(asked, tenantId), thrown, serverOf(asked));
+    const moved = await gateway.movedAway(
+      this.#slotOf(asked, tenantId),
+      thrown,
+      serverOf(asked.route, asked.call.request),
+    );
     return moved && (await this.#forward(asked, tenantId)) ? 'answered' : 'told';
   }
 }

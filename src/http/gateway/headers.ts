@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { tracing } from '../../core/tracing.js';
 import { StatefoldError } from '../../core/errors.js';
 
 /** Set on what one process sends on to another, which then never sends it further, with the proof of `Peers`: from anybody else it is refused. */
@@ -24,6 +25,8 @@ const NOT_SENT_ON = new Set([
   ],
   ...['host', 'content-length', 'expect', 'x-forwarded-for', 'x-request-id', FORWARDED, COMMAND_ID],
 ]);
+/** Made anew where the request is a span here: what the other process does is a part of it. */
+const OF_TRACES = new Set(['traceparent', 'tracestate']);
 const NOT_SENT_BACK = new Set([
   'connection',
   'keep-alive',
@@ -57,14 +60,18 @@ export function forwardedHeaders(
   commandId?: string,
 ): string[] {
   const headers: string[] = [];
+  const span = tracing.tracer?.current;
   const { rawHeaders, socket } = request;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
-    if (!NOT_SENT_ON.has(name.toLowerCase())) headers.push(name, rawHeaders[i + 1] ?? '');
+    const lower = name.toLowerCase();
+    if (NOT_SENT_ON.has(lower) || (span !== undefined && OF_TRACES.has(lower))) continue;
+    headers.push(name, rawHeaders[i + 1] ?? '');
   }
   const from = [request.headers['x-forwarded-for'], socket.remoteAddress]
     .flat()
     .filter((hop) => hop !== undefined && hop !== '');
+  if (span !== undefined) headers.push(...Object.entries(span.headers).flat());
   headers.push('X-Request-Id', requestId);
   if (from.length > 0) headers.push('X-Forwarded-For', from.join(', '));
   if (commandId !== undefined) headers.push('Statefold-Command-Id', commandId);

@@ -30,6 +30,7 @@ export function openapiDocument(): object {
       schemas,
       securitySchemes: {
         tenant: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        ticket: { type: 'apiKey', in: 'query', name: 'ticket', description: 'Of POST /auth/tickets.' },
         admin: { type: 'apiKey', in: 'header', name: 'X-Admin-Key' },
       },
     },
@@ -81,7 +82,7 @@ function jsonSchemas(routes: readonly Route[]): {
 }
 
 function operation(route: Route, schemaOf: (schema: z.ZodType) => Schema): object {
-  const { path, operationId, tag, summary, credentials, scope, query = {}, headers = {}, body } = route;
+  const { path, operationId, tag, summary, query = {}, headers = {}, body } = route;
   const parameters = [
     ...[...path.matchAll(PATH_PARAMETER)].map(([, name]) => ({
       name,
@@ -102,11 +103,18 @@ function operation(route: Route, schemaOf: (schema: z.ZodType) => Schema): objec
     operationId,
     tags: [tag],
     summary,
-    security: credentials === 'none' ? [] : [{ [credentials]: scope === undefined || scope === 'any' ? [] : [scope] }],
+    security: securityOf(route),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...(content && { requestBody: { required: body.required, content } }),
     responses: { ...answers(route, schemaOf), ...refusals(route) },
   };
+}
+
+/** Any one of them. */
+function securityOf({ credentials, scope, tickets }: Route): object[] {
+  if (credentials === 'none') return [];
+  const key = { [credentials]: scope === undefined || scope === 'any' ? [] : [scope] };
+  return tickets ? [key, { ticket: [] }] : [key];
 }
 
 /** What a schema describes is described where it is used. */
@@ -117,7 +125,7 @@ function parameter(name: string, place: 'query' | 'header', { description, ...sc
 function answers(route: Route, schemaOf: (schema: z.ZodType) => Schema): object {
   const content = (answer: Route['answers'][number]): object => {
     if (answer === null) return {};
-    const others = route.orAs === undefined ? {} : { [route.orAs]: { schema: { type: 'string' } } };
+    const others = Object.fromEntries((route.orAs ?? []).map((media) => [media, { schema: { type: 'string' } }]));
     if (answer instanceof z.ZodType)
       return { content: { 'application/json': { schema: schemaOf(answer) }, ...others } };
     return {

@@ -4,10 +4,23 @@ import { QUOTA_NAMES } from '../../core/quotas.js';
 import { SCOPES } from '../../core/scopes.js';
 import { changeTenant, createKey, createTenant, deleteTenant, revokeKey } from '../../catalog/tenants.js';
 import { StatefoldError } from '../../core/errors.js';
-import { json, optionalJson } from '../bodies.js';
+import { json, ndjson, optionalJson } from '../bodies.js';
+import { requireNdjson } from '../body.js';
+import { CLOUD_EVENTS } from '../sse/event-streams.js';
 import { anyText, paging } from '../parameters.js';
 import { keyRecord, page, tenantRecord } from '../records.js';
-import { component, integer, listOf, text, timestamp } from '../schema.js';
+import {
+  aggregateId,
+  aggregateType,
+  anyObject,
+  component,
+  eventType,
+  integer,
+  listOf,
+  text,
+  timestamp,
+  version,
+} from '../schema.js';
 import { route } from './dependencies.js';
 import { perQuota } from './usage.js';
 
@@ -20,6 +33,9 @@ export const Tenant = component(
     ...tenant,
     suspended: z.literal(true).optional(),
     suspendedAt: timestamp.optional(),
+    importingSince: timestamp
+      .describe('An import has begun, and has not ended: the tenant is served to nobody until then.')
+      .optional(),
     quotas: z.strictObject(perQuota(integer.optional())).describe('Those that are its own.').optional(),
   }),
 );
@@ -154,6 +170,65 @@ const deleteTenantRoute = route({
   },
 });
 
+export const CloudEvent = component(
+  'CloudEvent',
+  z.strictObject({
+    specversion: z.literal('1.0'),
+    id: z.uuid().describe('The eventId.'),
+    source: text.min(1).describe('/tenants/ and the tenant that it is exported from; an import does not keep it.'),
+    type: eventType.describe('The eventType.'),
+    subject: aggregateId.describe('The aggregateId.'),
+    time: text.describe('The timestamp, RFC 3339, with milliseconds at most.'),
+    datacontenttype: z.literal('application/json').optional(),
+    aggregatetype: aggregateType.describe('As for appends where it is left out.').optional(),
+    aggregateversion: version,
+    correlationid: text.min(1).max(256).optional(),
+    causationid: text.min(1).max(256).optional(),
+    metadata: text.describe('The text of a JSON object.').optional(),
+    position: text.describe('In the feed that it is exported from; an import does not keep it.').optional(),
+    data: anyObject,
+  }),
+);
+export type CloudEvent = z.infer<typeof CloudEvent>;
+export const ImportAnswer = component(
+  'Imported',
+  z.strictObject({
+    events: integer,
+    position: integer.describe('Of the last event in the feed of the tenant; 0 where there is none.'),
+  }),
+);
+export type ImportAnswer = z.infer<typeof ImportAnswer>;
+
+const importEvents = route({
+  ...common,
+  method: 'POST',
+  path: '/admin/tenants/{id}/import',
+  operationId: 'importEvents',
+  summary: 'Take the events of a tenant from elsewhere into an empty one, as CloudEvents: all of them or none',
+  lasting: true,
+  body: ndjson(CloudEvent, {
+    specversion: '1.0',
+    source: '/tenants/acme',
+    id: '0190f2d3-7c1e-7a55-9c3f-1d2e3f4a5b6c',
+    type: 'OrderPlaced',
+    subject: 'order-1001',
+    time: '2026-01-31T09:30:00.123Z',
+    datacontenttype: 'application/json',
+    aggregatetype: 'order',
+    aggregateversion: 1,
+    data: { customer: 'ann' },
+  }),
+  answers: { 200: ImportAnswer },
+  errors: ['NOT_FOUND', 'TENANT_NOT_EMPTY', 'TENANT_SUSPENDED'],
+  serve: async ({ catalog, imports }, call) => {
+    const { request, response, requestId } = call;
+    const tenantId = requireTenant(catalog, call.parameter('id'));
+    if (request.headers['content-type'] !== CLOUD_EVENTS) requireNdjson(request);
+    const imported = await imports.serve(request, response, tenantId, requestId);
+    if (imported !== undefined) call.answer(200, imported);
+  },
+});
+
 const listKeys = route({
   ...common,
   method: 'GET',
@@ -246,6 +321,7 @@ export const ADMIN = [
   getTenant,
   changeTenantRoute,
   deleteTenantRoute,
+  importEvents,
   listKeys,
   createKeyRoute,
   revokeKeyRoute,

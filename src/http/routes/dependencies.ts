@@ -5,6 +5,7 @@ import type { BulkRoute } from '../bulk/bulk-route.js';
 import type { Channels } from '../channels.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
 import type { EdgeOptions } from '../edge-options.js';
+import type { ImportRoute } from '../import/import-route.js';
 import { routesWith, type RoomOf, type RouteOf } from '../route.js';
 import type { SchemaRegistry } from '../schema-registry.js';
 import type { Waits } from '../waits.js';
@@ -12,13 +13,16 @@ import type { Waits } from '../waits.js';
 /** What the handlers of routes are given. */
 export interface RouteDependencies extends Omit<
   EdgeOptions,
-  'admission' | 'ownership' | 'logger' | 'observer' | 'door'
+  'admission' | 'ownership' | 'logger' | 'observer' | 'door' | 'seenIds'
 > {
-  readonly admission: Pick<Admission, 'quotaOf' | 'requests' | 'events' | 'connections'>;
+  readonly admission: Pick<Admission, 'quotaOf' | 'requests' | 'events' | 'connections' | 'tickets'>;
   readonly channels: Channels;
   readonly schemaRegistry: SchemaRegistry;
   readonly append: AppendRoute;
   readonly bulk: Pick<BulkRoute, 'serve'>;
+  readonly imports: Pick<ImportRoute, 'serve'>;
+  /** The stream at a path, where a ticket may be for it. */
+  readonly ticketed: (path: string) => TicketedStream | undefined;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   /** The process is about to end: it is to get no new clients. */
@@ -29,6 +33,12 @@ export interface RouteDependencies extends Omit<
   readonly checks: ConcurrencyQuota;
   /** The OpenAPI document, as JSON. */
   readonly openapi: () => Buffer;
+}
+
+/** A stream that a ticket may be for. */
+export interface TicketedStream {
+  /** Undefined: it is of the feed. */
+  readonly projectionId: string | undefined;
 }
 
 export type Route = RouteOf<RouteDependencies>;

@@ -3,7 +3,7 @@ import { ERROR_CODES } from '../../core/errors.js';
 import { faultForClients } from '../../core/event.js';
 import { MAX_AGGREGATE_ID } from '../../core/names.js';
 import { APPEND_QUERY, APPENDING } from '../append-route.js';
-import { Append, AppendBatch, BulkLine } from '../append-schema.js';
+import { Append, AppendBatch, BulkLine, Transaction } from '../append-schema.js';
 import { json, ndjson } from '../bodies.js';
 import { BULK_QUERY, BULK_TYPE } from '../bulk/bulk-route.js';
 import { eventJson } from '../event-json.js';
@@ -70,7 +70,14 @@ const appending = {
         'Where the last event is in the feed, for waitFor. Of a tenant of several partitions it is left out where it was not known in time.',
     },
   },
-  errors: ['AGGREGATE_TYPE_MISMATCH', 'GONE', 'IDEMPOTENCY_KEY_REUSED', 'QUOTA_EXCEEDED', 'VERSION_CONFLICT'],
+  errors: [
+    'AGGREGATE_TYPE_MISMATCH',
+    'GONE',
+    'IDEMPOTENCY_KEY_REUSED',
+    'QUOTA_EXCEEDED',
+    'SCHEMA_VIOLATION',
+    'VERSION_CONFLICT',
+  ],
 } as const;
 
 const appendEvent = route({
@@ -88,7 +95,7 @@ const appendEvent = route({
     correlationId: 'checkout-7',
   }),
   answers: { 201: Appended },
-  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, false),
+  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, 'single'),
 });
 
 const appendBatch = route({
@@ -107,7 +114,57 @@ const appendBatch = route({
     expectedVersion: 1,
   }),
   answers: { 201: BatchAppended },
-  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, true),
+  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, 'batch'),
+});
+
+export const TransactionAppended = component(
+  'TransactionAppended',
+  z.strictObject({
+    position: version
+      .describe('Of the last event in the feed, as the header Statefold-Position has it; left out as the header is.')
+      .optional(),
+    timestamp,
+    appends: z
+      .array(
+        z.strictObject({
+          aggregateId,
+          aggregateType,
+          startVersion: version,
+          endVersion: version,
+          eventIds: z.array(text),
+          ...made,
+        }),
+      )
+      .describe('In the order of the request.'),
+  }),
+);
+export type TransactionAppended = z.infer<typeof TransactionAppended>;
+
+const appendTransaction = route({
+  method: 'POST',
+  path: '/events/transaction',
+  operationId: 'appendTransaction',
+  tag: 'Events',
+  summary: 'Append events to several aggregates, all or none',
+  ...appending,
+  query: {},
+  body: json(Transaction, {
+    appends: [
+      {
+        aggregateId: 'account-ann',
+        expectedVersion: 'exists',
+        events: [{ eventType: 'TransferSent', data: { transferId: 't-7', cents: 500 } }],
+      },
+      {
+        aggregateId: 'account-bob',
+        events: [{ eventType: 'TransferReceived', data: { transferId: 't-7', cents: 500 } }],
+      },
+    ],
+    correlationId: 'transfer-t-7',
+  }),
+  answers: { 201: TransactionAppended },
+  errors: [...appending.errors, 'CROSS_PARTITION'],
+  serve: ({ append }, { request, response, requestId }) => append(request, response, requestId, 'transaction'),
 });
 
 const BulkAppended = component(
@@ -218,4 +275,22 @@ const listEventsOfBulk = {
   described: false,
 } as const;
 
-export const EVENTS = [appendEvent, appendBatch, appendBulk, listEvents, listEventsOfBatch, listEventsOfBulk];
+/** So is "transaction". */
+const listEventsOfTransaction = {
+  ...listEvents,
+  path: '/events/transaction',
+  operationId: 'listEventsOfTransaction',
+  parameters: { aggregateId: 'transaction' },
+  described: false,
+} as const;
+
+export const EVENTS = [
+  appendEvent,
+  appendBatch,
+  appendTransaction,
+  appendBulk,
+  listEvents,
+  listEventsOfBatch,
+  listEventsOfTransaction,
+  listEventsOfBulk,
+];

@@ -15,6 +15,7 @@ import { route, type RouteDependencies } from './dependencies.js';
 const given = z.string('must be a string').min(1, 'must not be empty').optional();
 const version = z.int('must be an integer').min(1, 'must be at least 1').optional();
 /** Which fault the client means; without any, whichever it is. */
+const EXAMPLE_EVENT = '0198c9d2-7e5a-7c31-8f0e-2f6f0a1b2c3d';
 export const FaultChoice = component('FaultChoice', z.object({ eventId: given, version }));
 export const KeyFaultChoice = component('KeyFaultChoice', FaultChoice.extend({ className: given }));
 /** Of a projection: the empty key has no path of its own. */
@@ -117,9 +118,9 @@ const releasing = {
 const OF_AN_AGGREGATE = {
   ...releasing,
   servedBy: { aggregate: 'id' },
-  body: optionalJson(FaultChoice),
+  body: optionalJson(FaultChoice, { eventId: EXAMPLE_EVENT, version: 7 }),
   answers: { 200: AggregateReleased },
-  errors: ['ARTEFACT_FAULTED', 'FAULT_MISMATCH', 'NO_REDUCER_BOUND', 'NOT_FAULTED', 'NOT_FOUND'],
+  errors: ['ARTEFACT_FAULTED', 'FAULT_MISMATCH', 'GONE', 'NO_REDUCER_BOUND', 'NOT_FAULTED', 'NOT_FOUND'],
 } as const;
 
 const retryAggregate = route({
@@ -155,11 +156,11 @@ const releaseKeys = async (
 const OF_KEYS = {
   ...releasing,
   servedBy: 'owner',
-  body: optionalJson(KeysFaultChoice),
+  body: optionalJson(KeysFaultChoice, { key: 't-1', eventId: EXAMPLE_EVENT, className: 'Bank.Transfers' }),
   answers: { 200: KeysReleased },
   errors: ['ARTEFACT_FAULTED', 'FAULT_MISMATCH', 'NOT_FAULTED', 'NOT_FOUND'],
 } as const;
-const OF_A_KEY = { ...OF_KEYS, body: optionalJson(KeyFaultChoice) } as const;
+const OF_A_KEY = { ...OF_KEYS, body: optionalJson(KeyFaultChoice, { eventId: EXAMPLE_EVENT, version: 7 }) } as const;
 
 const retryKeys = route({
   ...OF_KEYS,

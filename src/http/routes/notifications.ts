@@ -3,16 +3,16 @@ import type { Catalog } from '../../catalog/catalog.js';
 import type { Change } from '../../core/change.js';
 import { StatefoldError } from '../../core/errors.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
-import { notificationBytes } from '../../feed/notification-record.js';
+import { notificationBytes, snapshotBytes, snapshotEndBytes } from '../../feed/notification-record.js';
 import type { Polled } from '../../feed/poll.js';
 import { changesOf } from '../../feed/sources.js';
-import type { Followed } from '../followed.js';
-import { described, integerFrom, nameUpTo } from '../parameters.js';
+import type { Before, Followed } from '../followed.js';
+import { described, flag, integerFrom, nameUpTo, repeated, TICKET, type Values } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
 import { requireProjection } from '../require-projection.js';
 import { aggregateId, aggregateType, component, integer, state, text, timestamp, version } from '../schema.js';
 import { EVENT_STREAM } from '../sse/event-streams.js';
-import { route } from './dependencies.js';
+import { route, type RouteDependencies } from './dependencies.js';
 
 /** Most that a poll may wait. */
 const MAX_WAIT_SECONDS = 60;
@@ -30,21 +30,41 @@ export const Notification = component(
     state,
     timestamp,
     eventId: text,
-    cause: z.enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive', 'retry', 'skip']).optional(),
+    cause: z
+      .enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive', 'retry', 'skip', 'snapshot'])
+      .describe('Absent for a live event; snapshot: a state that a stream with snapshot=true tells first.')
+      .optional(),
   }),
 );
 export type Notification = z.infer<typeof Notification>;
 
-/** The last sequence that the client has, which may be past the newest; and the state key to which the changes are limited. */
-const cursorAndKey = { afterSequence: integerFrom(0), key: nameUpTo(MAX_STATE_KEY) };
+type Keys = ReadonlySet<string> | undefined;
 
-/** The changes of a projection, of one state key where it is given. */
-const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: string | undefined): Followed<Change> => ({
+/** The last sequence that the client has, which may be past the newest; and the state keys to which the changes are limited. */
+const cursorAndKeys = {
+  afterSequence: integerFrom(0),
+  key: described(repeated(nameUpTo(MAX_STATE_KEY)), 'Only changes of these state keys.'),
+};
+
+/** What streams take besides. */
+const streamed = {
+  ...cursorAndKeys,
+  snapshot: described(flag, 'The current states come first, then what changes. Not with afterSequence.'),
+  ticket: TICKET,
+};
+
+/** The changes of a projection, of some state keys where they are given. */
+const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, keys: Keys): Followed<Change> => ({
   source: changesOf(projectionId),
   encode: notificationBytes,
-  wanted: key === undefined ? undefined : (change) => change.key === key,
-  // A client whose key is rare would read what lies between again with every poll.
-  ...(key !== undefined && { told: ({ end }: Polled) => ['cursor', end - 1] as const }),
+  // A client whose keys are rare would read what lies between again with every poll, and each time it connects.
+  ...(keys === undefined
+    ? { wanted: undefined }
+    : {
+        wanted: ({ key }) => keys.has(key),
+        told: ({ end }: Polled) => ['cursor', end - 1] as const,
+        tellsPosition: true,
+      }),
   guard: (tenantId) => void requireProjection(catalog, tenantId, projectionId),
   words: {
     items: 'notifications',
@@ -54,9 +74,31 @@ const changes = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: strin
   },
 });
 
+/** The states first, for streams that ask for them: of the tenant's owner, who alone has them. */
+const statesFirst = (
+  tenants: RouteDependencies['tenants'],
+  projectionId: string,
+  { snapshot, afterSequence, key: keys }: Values<typeof streamed>,
+): Before<Change> | undefined => {
+  if (!snapshot) return undefined;
+  if (afterSequence !== undefined)
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      'snapshot=true tells the states of now and goes on behind them, so afterSequence must be left out; to resume, leave out snapshot',
+    );
+  return {
+    open: async (tenantId, signal) => {
+      const { projections } = await tenants.open(tenantId);
+      return projections.snapshot({ projectionId, keys, signal });
+    },
+    encode: snapshotBytes,
+    end: (sequence) => snapshotEndBytes({ sequence }),
+  };
+};
+
 /** The same for as long as the projection's configuration has `sse`. */
-const withSse = (catalog: Pick<Catalog, 'get'>, projectionId: string, key: string | undefined): Followed<Change> => ({
-  ...changes(catalog, projectionId, key),
+const withSse = (catalog: Pick<Catalog, 'get'>, projectionId: string, keys: Keys): Followed<Change> => ({
+  ...changes(catalog, projectionId, keys),
   guard: (tenantId) => {
     if (!requireProjection(catalog, tenantId, projectionId).sse)
       throw new StatefoldError(
@@ -85,7 +127,7 @@ const pollNotifications = route({
   // A standby does not know of events without a change that they were folded.
   ownerWith: 'waitFor',
   query: {
-    ...cursorAndKey,
+    ...cursorAndKeys,
     limit: integerFrom(1, 1_000, 100),
     waitSeconds: described(
       integerFrom(0, MAX_WAIT_SECONDS),
@@ -117,14 +159,18 @@ const followByEvents = route({
   operationId: 'followByEvents',
   summary: 'Follow changes as server-sent events',
   lasting: true,
-  query: cursorAndKey,
+  tickets: true,
+  // A standby lacks states that no change of it tells.
+  ownerWith: 'snapshot',
+  query: streamed,
   headers: { 'Last-Event-ID': { type: 'integer', minimum: 0 } },
   answers: { 200: { media: EVENT_STREAM } },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND', 'SSE_DISABLED'],
-  serve: ({ channels, catalog }, call) =>
+  serve: ({ channels, catalog, tenants }, call) =>
     channels.events.answer(call, () => {
-      const { afterSequence: after, key } = call.query();
-      return { followed: withSse(catalog, call.parameter('id'), key), after };
+      const [id, query] = [call.parameter('id'), call.query()];
+      const before = statesFirst(tenants, id, query);
+      return { followed: withSse(catalog, id, query.key), after: query.afterSequence, before };
     }),
 });
 
@@ -133,7 +179,10 @@ const followByWebSocket = route({
   path: '/projections/{id}/stream',
   operationId: 'followByWebSocket',
   summary: 'Follow changes over a WebSocket (an upgrade)',
-  query: cursorAndKey,
+  tickets: true,
+  // A standby lacks states that no change of it tells.
+  ownerWith: 'snapshot',
+  query: streamed,
   answers: { 101: null },
   errors: ['CURSOR_EXPIRED', 'NOT_FOUND'],
   serve: ({ catalog }, call) => {
@@ -143,10 +192,11 @@ const followByWebSocket = route({
       'this path speaks WebSocket only: connect with an upgrade, or use /sse or /notifications',
     );
   },
-  upgrade: ({ channels, catalog }, upgrade) =>
+  upgrade: ({ channels, catalog, tenants }, upgrade) =>
     channels.sockets.take(upgrade, () => {
-      const { afterSequence: after, key } = upgrade.query();
-      return { followed: changes(catalog, upgrade.parameter('id'), key), after };
+      const [id, query] = [upgrade.parameter('id'), upgrade.query()];
+      const before = statesFirst(tenants, id, query);
+      return { followed: changes(catalog, id, query.key), after: query.afterSequence, before };
     }),
 });
 

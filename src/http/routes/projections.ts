@@ -61,6 +61,12 @@ export const Projection = component(
     faulted: faulted.optional(),
     faults: z.array(KeyFault).optional(),
     faultCount: integer.optional(),
+    erasedSinceBuild: z
+      .literal(true)
+      .describe(
+        'An aggregate was erased whose events may be in the states, until the projection is built again: POST /projections/{id}/rebuild.',
+      )
+      .optional(),
   }),
 );
 export type Projection = z.infer<typeof Projection>;

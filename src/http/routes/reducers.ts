@@ -5,7 +5,8 @@ import { unboundTypes } from '../../deployments/binding-records.js';
 import { upload } from '../bodies.js';
 import { paging } from '../parameters.js';
 import { page, reducerRecord } from '../records.js';
-import { aggregateType, compiled, component, faulted, listOf, notCompiled, text } from '../schema.js';
+import { aggregateType, compiled, component, faulted, listOf, notCompiled, Source, text } from '../schema.js';
+import { memoryOf } from '../request-memory.js';
 import { WAITED } from '../waits.js';
 import { route } from './dependencies.js';
 
@@ -121,6 +122,26 @@ const getReducer = route({
   },
 });
 
+const getReducerSources = route({
+  ...common,
+  method: 'GET',
+  path: '/reducers/{id}/sources',
+  scope: 'deploy',
+  operationId: 'getReducerSources',
+  summary: 'The sources of a reducer, as they were uploaded',
+  ofCatalog: true,
+  answers: { 200: z.strictObject({ reducerId: text, files: z.array(Source) }) },
+  errors: ['NOT_FOUND'],
+  serve: async ({ catalog, deployments }, call) => {
+    const id = call.parameter('id');
+    const reducer = catalog.get('reducer', id)?.value;
+    if (reducer?.tenantId !== call.tenantId || reducer.deletedAt !== undefined)
+      throw new StatefoldError('NOT_FOUND', `reducer ${id} does not exist`);
+    await memoryOf(call.request)?.pageOf(call.response);
+    call.answer(200, { reducerId: id, files: await deployments.uploadedSources(reducer.artefactId) });
+  },
+});
+
 const reviveReducer = route({
   ...common,
   method: 'POST',
@@ -136,4 +157,4 @@ const reviveReducer = route({
   },
 });
 
-export const REDUCERS = [listReducers, uploadReducer, deleteReducer, getReducer, reviveReducer];
+export const REDUCERS = [listReducers, uploadReducer, deleteReducer, getReducer, getReducerSources, reviveReducer];

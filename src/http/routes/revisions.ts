@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import type { ProjectionEntity } from '../../catalog/catalog.js';
-import { historyOf } from '../../deployments/revisions.js';
+import { StatefoldError } from '../../core/errors.js';
+import { historyOf, revisionsOf } from '../../deployments/revisions.js';
 import { optionalJson } from '../bodies.js';
+import { memoryOf } from '../request-memory.js';
 import { requireProjection } from '../require-projection.js';
-import { component, integer, text, timestamp, version } from '../schema.js';
+import { component, integer, Source, text, timestamp, version } from '../schema.js';
 import { route, type RouteDependencies } from './dependencies.js';
 
 // The revisions of a projection: which there are, an earlier one again, the live one from the start, one that was halted, and a
@@ -64,6 +66,29 @@ const listRevisions = route({
     const { projections } = await dependencies.tenants.open(call.tenantId);
     const revisions = historyOf(projection, projections.life(projection.projectionId));
     call.answer(200, { projectionId: projection.projectionId, revisions });
+  },
+});
+
+const getRevisionSources = route({
+  ...common,
+  method: 'GET',
+  path: '/projections/{id}/revisions/{revision}/sources',
+  scope: 'deploy',
+  operationId: 'getRevisionSources',
+  summary: 'The sources of a revision, as they were uploaded',
+  ofCatalog: true,
+  answers: { 200: z.strictObject({ projectionId: text, revision: version, files: z.array(Source) }) },
+  errors: ['NOT_FOUND'],
+  serve: async (dependencies, call) => {
+    const projection = projectionOf(dependencies, call);
+    const { projectionId } = projection;
+    const asked = call.parameter('revision');
+    const found = revisionsOf(projection).find(({ revision }) => String(revision) === asked);
+    if (found === undefined)
+      throw new StatefoldError('NOT_FOUND', `projection ${projectionId} has no revision ${asked} that is remembered`);
+    await memoryOf(call.request)?.pageOf(call.response);
+    const files = await dependencies.deployments.uploadedSources(found.artefactId);
+    call.answer(200, { projectionId, revision: found.revision, files });
   },
 });
 
@@ -143,4 +168,11 @@ const cancelBuild = route({
   },
 });
 
-export const REVISIONS = [listRevisions, rollbackProjection, rebuildProjection, reviveProjection, cancelBuild];
+export const REVISIONS = [
+  listRevisions,
+  getRevisionSources,
+  rollbackProjection,
+  rebuildProjection,
+  reviveProjection,
+  cancelBuild,
+];

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Catalog, CatalogChange } from '../../catalog/catalog.js';
 import { StatefoldError } from '../../core/errors.js';
 import type { ConcurrencyQuota } from '../concurrency-quota.js';
+import type { PrefacedSubscriber } from '../../feed/prefaced-subscription.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { FeedHub } from '../../feed/hub.js';
 import { Pulse, type Beating } from '../../feed/pulse.js';
@@ -9,7 +10,7 @@ import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { keyUntil, type Authenticator } from '../auth.js';
 import type { RecordBytes } from '../../feed/record-bytes.js';
-import { firstOf, type Followed, type FollowQuery } from '../followed.js';
+import { beginningOf, subscribe, type Before, type Followed, type FollowQuery } from '../followed.js';
 import { integerText } from '../parameters.js';
 import type { Call } from '../route.js';
 import {
@@ -50,6 +51,7 @@ const DEFAULT_LIMITS: EventStreamsLimits = {
 const BEAT_MS = 1_000;
 export const EVENT_STREAM = 'text/event-stream';
 export const NDJSON = 'application/x-ndjson';
+export const CLOUD_EVENTS = 'application/cloudevents+x-ndjson';
 
 /** How a stream is written. */
 interface Format {
@@ -79,6 +81,9 @@ const LINES: Format = {
   last: positionLine,
 };
 
+/** Each line is an event, and there is nothing else: an empty line keeps an idle stream alive. */
+const CLOUD_EVENT_LINES: Format = { ...LINES, contentType: CLOUD_EVENTS, mark: () => '\n', last: () => '' };
+
 /** What of a call a stream needs. */
 type StreamedCall = Pick<Call, 'request' | 'response' | 'tenantId' | 'scope'>;
 
@@ -104,8 +109,10 @@ export class EventStreams {
   /** Server-sent events. `Last-Event-ID` wins over the query's cursor. */
   async answer<T>(call: StreamedCall, query: () => FollowQuery<T>): Promise<void> {
     const resumed = lastEventId(call.request);
-    const { followed, after } = query();
-    await this.#stream(call, { followed, after: resumed ?? after }, SERVER_SENT_EVENTS, true);
+    const asked = query();
+    // Whoever goes on has had what comes before.
+    const begun = resumed === undefined ? asked : { followed: asked.followed, after: resumed };
+    await this.#stream(call, begun, SERVER_SENT_EVENTS, true);
   }
 
   /** Lines of JSON, from the oldest that is kept unless the query has a cursor. `follows`: they go on; else they end with what is there now. */
@@ -113,21 +120,26 @@ export class EventStreams {
     return this.#stream(call, { ...query, after: query.after ?? 0 }, LINES, follows);
   }
 
+  /** The same as CloudEvents. */
+  cloudEvents<T>(call: StreamedCall, query: FollowQuery<T>, follows: boolean): Promise<void> {
+    return this.#stream(call, { ...query, after: query.after ?? 0 }, CLOUD_EVENT_LINES, follows);
+  }
+
   async #stream<T>(
     { request, response, tenantId, scope }: StreamedCall,
-    { followed, after }: FollowQuery<T>,
+    asked: FollowQuery<T>,
     format: Format,
     follows: boolean,
   ): Promise<void> {
     const { hub, tenants, quota, authenticator } = this.#options;
     const limits = this.#limits;
-    const { source, wanted } = followed;
+    const { followed, before } = asked;
     followed.guard(tenantId);
     if (response.destroyed) return;
     const release = quota.take(tenantId);
     response.once('close', release);
-    const feed = source.of(await tenants.open(tenantId));
-    const from = await firstOf(feed, after);
+    const feed = followed.source.of(await tenants.open(tenantId));
+    const beginning = await beginningOf(tenantId, feed, asked);
     // What was answered before is in it.
     if (!follows) await feed.caughtUp();
     const until = follows ? undefined : await feed.latest();
@@ -154,6 +166,7 @@ export class EventStreams {
       keyId,
       keyUntil: keyUntil(expiresAt, this.#pulse.now),
       followed,
+      before,
       format,
       until,
       limits,
@@ -169,7 +182,7 @@ export class EventStreams {
       this.#pulse.delete(stream);
     });
     try {
-      stream.subscription = hub.subscribe({ tenantId, source, from, wanted }, stream);
+      stream.subscription = subscribe(hub, tenantId, followed, beginning, stream);
       stream.subscription.start();
     } catch {
       stream.ended();
@@ -200,6 +213,7 @@ interface EventStreamOptions<T> {
   /** When the key expires, by `now`. */
   readonly keyUntil: number;
   readonly followed: Followed<T>;
+  readonly before: Before<T> | undefined;
   readonly format: Format;
   /** The stream ends behind this position; undefined: it goes on. */
   readonly until: number | undefined;
@@ -209,16 +223,19 @@ interface EventStreamOptions<T> {
 }
 
 /** One open stream of whatever items. */
-class EventStream<T> implements Subscriber<T>, Beating {
+class EventStream<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   readonly rereads = true;
   subscription: Subscription | undefined;
   readonly #options: EventStreamOptions<T>;
   #nextMark: number;
+  /** What comes before the feed is being told. */
+  #isBefore: boolean;
   #ended = false;
 
   constructor(options: EventStreamOptions<T>) {
     this.#options = options;
-    const { response, memory, now } = options;
+    const { response, memory, now, before } = options;
+    this.#isBefore = before !== undefined;
     this.#nextMark = now() + this.#markEveryMs;
     response.on('drain', () => {
       memory.settle(response.writableLength);
@@ -237,7 +254,7 @@ class EventStream<T> implements Subscriber<T>, Beating {
   }
 
   push(item: T): boolean | 'later' {
-    const { response, followed, format, until = Infinity, limits, memory, now } = this.#options;
+    const { response, followed, format, until = Infinity, memory, now } = this.#options;
     const { reached } = this;
     if (reached > until) {
       this.#finish();
@@ -250,6 +267,25 @@ class EventStream<T> implements Subscriber<T>, Beating {
       this.#finish();
       return false;
     }
+    return this.#write(bytes);
+  }
+
+  pushBefore(item: T): boolean | 'later' {
+    const { response, before, format, memory, now } = this.#options;
+    if (before === undefined) throw new Error('nothing comes before the feed');
+    const bytes = format.bytes(before.encode(item));
+    return memory.tryPush(bytes, response.writableLength, now()) ? this.#write(bytes) : 'later';
+  }
+
+  prefaced(upTo: number): void {
+    const { response, before, format } = this.#options;
+    this.#isBefore = false;
+    if (before !== undefined) response.write(format.bytes(before.end(upTo)));
+  }
+
+  /** False: the buffer is full with it. */
+  #write(bytes: Buffer): boolean {
+    const { response, limits, memory, now } = this.#options;
     if (response.write(bytes) || response.writableLength <= limits.maxBufferedBytes) return true;
     memory.fill(now());
     return false;
@@ -275,7 +311,8 @@ class EventStream<T> implements Subscriber<T>, Beating {
     if (memory.full) return;
     if (now < this.#nextMark) return;
     this.#nextMark = now + this.#markEveryMs;
-    response.write(format.mark(followed.tellsPosition && this.reached));
+    // A client that goes on from a position would lack the rest of what comes before.
+    response.write(format.mark(followed.tellsPosition && !this.#isBefore ? this.reached : undefined));
   }
 
   /** From outside: the client goes on elsewhere, or not at all. */

@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream';
 import type { RawData, WebSocket } from 'ws';
 import { StatefoldError } from '../../core/errors.js';
+import type { PrefacedSubscriber } from '../../feed/prefaced-subscription.js';
 import type { Subscription, Subscriber } from '../../feed/subscription.js';
 import type { Beating } from '../../feed/pulse.js';
-import type { Followed } from '../followed.js';
+import type { Before, Followed } from '../followed.js';
 import type { StreamLimits, StreamMemory } from '../stream-memory.js';
 
 /** Why the service closes a socket. `schemas/asyncapi.json` documents each. */
@@ -35,7 +36,7 @@ const PING = '{"type":"ping"}';
 const TEXT = { binary: false } as const;
 
 /** One open WebSocket: pushes items, each as a message, pings, and gives up on a client that is gone, too slow or out of line. */
-export class StreamConnection<T> implements Subscriber<T>, Beating {
+export class StreamConnection<T> implements Subscriber<T>, PrefacedSubscriber<T>, Beating {
   readonly rereads = true;
   subscription: Subscription | undefined;
   #awaitedPongs = 0;
@@ -44,6 +45,8 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   #nextPosition: number;
   #closingSince: number | undefined;
   #corked = false;
+  /** What comes before the feed is being told. */
+  #isBefore: boolean;
 
   constructor(
     private readonly socket: WebSocket,
@@ -54,7 +57,9 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
     private readonly limits: ConnectionLimits,
     private readonly now: () => number,
     private readonly memory: StreamMemory,
+    private readonly before?: Before<T>,
   ) {
+    this.#isBefore = before !== undefined;
     this.#nextPing = now() + limits.pingIntervalMs;
     this.#nextPosition = followed.tellsPosition ? now() + limits.positionIntervalMs : Infinity;
     transport.on('drain', () => memory.settle(socket.bufferedAmount));
@@ -64,8 +69,21 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
   }
 
   push(item: T): boolean | 'later' {
+    return this.#push(this.followed.encode(item).message);
+  }
+
+  pushBefore(item: T): boolean | 'later' {
+    if (this.before === undefined) throw new Error('nothing comes before the feed');
+    return this.#push(this.before.encode(item).message);
+  }
+
+  prefaced(upTo: number): void {
+    this.#isBefore = false;
+    if (this.before !== undefined) this.socket.send(this.before.end(upTo).message, TEXT);
+  }
+
+  #push(message: Buffer): boolean | 'later' {
     if (this.socket.readyState !== this.socket.OPEN) return false;
-    const { message } = this.followed.encode(item);
     const { bufferedAmount } = this.socket;
     if (!this.memory.tryPush(message, bufferedAmount, this.now())) return 'later';
     this.#cork();
@@ -109,7 +127,7 @@ export class StreamConnection<T> implements Subscriber<T>, Beating {
       this.#tooSlow();
       return;
     }
-    if (now >= this.#nextPosition && !this.memory.full) {
+    if (now >= this.#nextPosition && !this.memory.full && !this.#isBefore) {
       this.#nextPosition = now + this.limits.positionIntervalMs;
       this.socket.send(`{"type":"position","position":${this.subscription?.reached ?? 0}}`);
     }

@@ -11,7 +11,7 @@ import { Pulse } from '../../feed/pulse.js';
 import { systemTimers, type Timers } from '../../feed/timers.js';
 import type { TenantFeeds } from '../../feed/tenant-feeds.js';
 import { keyUntil, type Authenticator, type Principal } from '../auth.js';
-import { firstOf, type Followed, type FollowQuery } from '../followed.js';
+import { beginningOf, subscribe, type Beginning, type Followed, type FollowQuery } from '../followed.js';
 import type { Refusals } from '../refusals.js';
 import type { Upgrade } from '../route.js';
 import { POSITION_MS, STREAM_LIMITS, type StreamsMemory } from '../stream-memory.js';
@@ -41,11 +41,11 @@ const DEFAULT_LIMITS: ConnectionLimits = {
 };
 const BEAT_MS = 1_000;
 
-/** Where a stream begins. */
-interface Beginning<T> {
+/** What a socket is opened for. */
+interface Opened<T> {
   readonly tenantId: string;
-  readonly followed: Followed<T>;
-  readonly from: number;
+  readonly asked: FollowQuery<T>;
+  readonly beginning: Beginning<T>;
 }
 
 /** A connection as it is ended from outside, whatever its items are. */
@@ -96,13 +96,13 @@ export class StreamServer {
     transport.on('error', ignore);
     let release: (() => void) | undefined;
     try {
-      const stream = query();
+      const asked = query();
       const { tenantId } = this.options.authenticate(request, scope);
-      const { followed, after } = stream;
+      const { followed } = asked;
       await this.#guarded(followed, tenantId);
       release = this.options.quota.take(tenantId);
       const feed = followed.source.of(await this.options.tenants.open(tenantId));
-      const from = await firstOf(feed, after);
+      const beginning = await beginningOf(tenantId, feed, asked);
       // The key or what is followed may have gone meanwhile: from here on all is on one turn.
       const principal = this.options.authenticator.authenticate(request, scope);
       followed.guard(tenantId);
@@ -116,7 +116,7 @@ export class StreamServer {
       this.#sockets.handleUpgrade(request, transport, head, (socket) => {
         upgraded = true;
         transport.off('error', ignore);
-        this.#start(socket, transport, principal, give, { tenantId, followed, from });
+        this.#start(socket, transport, principal, give, { tenantId, asked, beginning });
       });
       // The library has refused the handshake itself.
       if (!upgraded) release();
@@ -157,8 +157,9 @@ export class StreamServer {
     transport: Duplex,
     { keyId, expiresAt }: Principal,
     release: () => void,
-    { tenantId, followed, from }: Beginning<T>,
+    { tenantId, asked, beginning }: Opened<T>,
   ): void {
+    const { followed, before } = asked;
     const memory = this.options.memory.open(tenantId, () => connection.subscription?.resume());
     const connection: StreamConnection<T> = new StreamConnection(
       socket,
@@ -168,6 +169,7 @@ export class StreamServer {
       this.#limits,
       () => this.#pulse.now,
       memory,
+      before,
     );
     this.#connections.add(connection);
     this.#pulse.add(connection);
@@ -188,10 +190,7 @@ export class StreamServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     try {
-      connection.subscription = this.options.hub.subscribe(
-        { tenantId, source: followed.source, from, wanted: followed.wanted },
-        connection,
-      );
+      connection.subscription = subscribe(this.options.hub, tenantId, followed, beginning, connection);
       connection.subscription.start();
     } catch (error) {
       connection.ended(error);

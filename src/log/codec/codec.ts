@@ -9,6 +9,8 @@ import type {
   EventsBody,
   Fence,
   OrderBody,
+  TransactionPartValue,
+  TransactionValue,
 } from '../../core/records.js';
 import { CommitRecords, contextsOf, hasContexts, inContexts, type EventContext } from './commit-records.js';
 import { BUILT_IN_SCHEMA_IDS, readSchemas, type SchemaIds, type SchemaName } from './schemas.js';
@@ -153,36 +155,81 @@ export class AvroRecordCodec<B extends { readonly kind: string; readonly value: 
   }
 }
 
-/** Records of the events topic: of the first version of its schema, and of the second where the first can't hold them. */
+/** Records of the events topic: of the first version of its schema, of the second where the first can't hold them, of the third those of transactions, of the fourth those of erasures. */
 export class EventsCodec implements RecordCodec<EventsBody> {
   readonly #first: RecordCodec<EventsBody>;
   readonly #second: RecordCodec<EventsBody>;
   readonly #secondId: number;
+  readonly #third: RecordCodec<EventsBody>;
+  readonly #thirdId: number;
+  readonly #fourth: RecordCodec<EventsBody>;
+  readonly #fourthId: number;
 
-  constructor(first: object, second: object, ids: Pick<SchemaIds, 'events' | 'events2'>) {
+  constructor(
+    first: object,
+    second: object,
+    third: object,
+    fourth: object,
+    ids: Pick<SchemaIds, 'events' | 'events2' | 'events3' | 'events4'>,
+  ) {
     this.#first = new AvroRecordCodec<EventsBody>(
-      { schema: first, schemaId: ids.events, alsoKnown: [ids.events2] },
+      { schema: first, schemaId: ids.events, alsoKnown: [ids.events2, ids.events3, ids.events4] },
       new CommitRecords(),
     );
     this.#second = new AvroRecordCodec<EventsBody>({ schema: second, schemaId: ids.events2 }, new CommitRecords(true));
     this.#secondId = ids.events2;
+    this.#third = new AvroRecordCodec<EventsBody>({ schema: third, schemaId: ids.events3 });
+    this.#thirdId = ids.events3;
+    this.#fourth = new AvroRecordCodec<EventsBody>({ schema: fourth, schemaId: ids.events4 });
+    this.#fourthId = ids.events4;
   }
 
   encode(fence: Fence, body: EventsBody | ClaimBody): Buffer {
+    if (body.kind === 'Transaction')
+      return this.#third.encode(fence, {
+        kind: 'Transaction',
+        value: { ...body.value, parts: body.value.parts.map(partInAvro) },
+      });
+    if (body.kind === 'Erase' || body.kind === 'Erased') return this.#fourth.encode(fence, body);
     return body.kind === 'Commit' && hasContexts(body.value)
       ? this.#second.encode(fence, body)
       : this.#first.encode(fence, body);
   }
 
   decode(value: Buffer): ReturnType<RecordCodec<EventsBody>['decode']> {
-    if (value.length <= CHECKSUM_END || value[0] !== 0 || value.readUInt32BE(1) !== this.#secondId)
-      return this.#first.decode(value);
+    const id = value.length <= CHECKSUM_END || value[0] !== 0 ? 0 : value.readUInt32BE(1);
+    if (id === this.#thirdId) return this.#decodeThird(value);
+    if (id === this.#fourthId) return this.#fourth.decode(value);
+    if (id !== this.#secondId) return this.#first.decode(value);
     const record = this.#second.decode(value);
     if (record?.body.kind !== 'Commit' || !('contexts' in record.body.value)) return record;
     const { contexts, ...commit } = record.body.value as CommitValue & { readonly contexts: readonly EventContext[] };
     return { ...record, body: { kind: 'Commit', value: { ...commit, events: inContexts(commit.events, contexts) } } };
   }
+
+  #decodeThird(value: Buffer): ReturnType<RecordCodec<EventsBody>['decode']> {
+    const record = this.#third.decode(value);
+    if (record?.body.kind !== 'Transaction') return record;
+    const transaction: TransactionValue = record.body.value;
+    const parts = (transaction.parts as readonly PartInAvro[]).map(
+      ({ aggregateId, aggregateType, baseVersion, events, contexts }) => ({
+        aggregateId,
+        aggregateType,
+        baseVersion,
+        events: inContexts(events, contexts),
+      }),
+    );
+    return { ...record, body: { kind: 'Transaction', value: { ...transaction, parts } } };
+  }
 }
+
+/** A part of a transaction as its schema has it. */
+type PartInAvro = TransactionPartValue & { readonly contexts: readonly EventContext[] };
+
+const partInAvro = (part: TransactionPartValue): PartInAvro => ({
+  ...part,
+  contexts: hasContexts(part) ? contextsOf(part) : [],
+});
 
 /** Records of the changes topic: of the first version of its schema, and of the second those of inputs whose changes come in parts. */
 export class ChangesCodec implements RecordCodec<ChangesBody> {
@@ -227,7 +274,13 @@ export function loadCodecs(directory: string, ids: SchemaIds = BUILT_IN_SCHEMA_I
   const schemas = readSchemas(directory);
   const codec = <B extends { readonly kind: string; readonly value: object }>(name: SchemaName): RecordCodec<B> =>
     new AvroRecordCodec<B>({ schema: schemas[name].schema, schemaId: ids[name] });
-  const events = new EventsCodec(schemas.events.schema, schemas.events2.schema, ids);
+  const events = new EventsCodec(
+    schemas.events.schema,
+    schemas.events2.schema,
+    schemas.events3.schema,
+    schemas.events4.schema,
+    ids,
+  );
   return {
     events,
     changes: new ChangesCodec(schemas.changes.schema, schemas.changes2.schema, ids),

@@ -1,4 +1,4 @@
-import type { AppendCommand, NewEvent, StoredCommit } from '../../core/event.js';
+import type { AggregateCommit, AppendCommand, NewEvent, StoredCommit, TransactionCommand } from '../../core/event.js';
 
 /** What a record has besides the client's texts and bytes: type, ids, hash, numbers, lengths; and the same around an event. */
 const AROUND_COMMIT = 512;
@@ -11,10 +11,29 @@ export function commitBytes(command: AppendCommand): number {
   const { aggregateId, commandId, events } = command;
   // The id is in the key as well.
   let bytes = AROUND_COMMIT + CHARACTER * (2 * aggregateId.length + commandId.length) + contextBytes(command);
-  for (const event of events)
-    bytes += AROUND_EVENT + CHARACTER * event.eventType.length + event.data.length + contextBytes(event);
+  for (const event of events) bytes += eventBytes(event);
   return bytes;
 }
+
+/** What a part of a transaction has besides its id and its events: its type, which is ASCII, numbers, lengths. */
+const AROUND_PART = 192;
+
+/** The same of a transaction. */
+export function transactionBytes(command: TransactionCommand): number {
+  // The id of the first aggregate is in the key.
+  let bytes =
+    AROUND_COMMIT +
+    CHARACTER * (command.commandId.length + (command.appends[0]?.aggregateId.length ?? 0)) +
+    contextBytes(command);
+  for (const { aggregateId, events } of command.appends) {
+    bytes += AROUND_PART + CHARACTER * aggregateId.length;
+    for (const event of events) bytes += eventBytes(event);
+  }
+  return bytes;
+}
+
+const eventBytes = (event: NewEvent): number =>
+  AROUND_EVENT + CHARACTER * event.eventType.length + event.data.length + contextBytes(event);
 
 /** What is in a record beside texts and bytes, about: of it, and of each of its events. */
 const STORED_COMMIT = 160;
@@ -23,8 +42,20 @@ const STORED_EVENT = 24;
 /** What a commit takes in the log, about: as its reader counts it, and nearly the same for who wrote it. */
 export function storedCommitBytes(commit: StoredCommit): number {
   if (commit.bytes !== undefined) return commit.bytes;
-  let bytes = STORED_COMMIT + 2 * commit.aggregateId.length + (commit.metadata?.length ?? 0);
-  for (const event of commit.events)
+  if (commit.parts === undefined)
+    return STORED_COMMIT + commit.aggregateId.length + (commit.metadata?.length ?? 0) + storedPartBytes(commit);
+  const [first] = commit.parts;
+  return commit.parts.reduce(
+    (sum, part) => sum + STORED_PART + storedPartBytes(part),
+    STORED_COMMIT + (first?.aggregateId.length ?? 0) + (first?.metadata?.length ?? 0),
+  );
+}
+
+const STORED_PART = 12;
+
+function storedPartBytes({ aggregateId, events }: AggregateCommit): number {
+  let bytes = aggregateId.length;
+  for (const event of events)
     bytes += STORED_EVENT + event.eventType.length + event.data.length + (event.metadata?.length ?? 0);
   return bytes;
 }

@@ -1,12 +1,12 @@
-import { withId, type StoredCommit } from '../../core/event.js';
+import { withId, type AggregateCommit, type StoredCommit, type TransactionCommit } from '../../core/event.js';
 import { uuidText } from '../../core/ids.js';
-import type { CommitValue } from '../../core/records.js';
+import { ERASED_BASE, type CommitValue, type TransactionValue } from '../../core/records.js';
 import { CommitView } from './commit-records.js';
 
-type Events = StoredCommit['events'];
+type Events = AggregateCommit['events'];
 
 /** A commit as it was read: its events are made when somebody wants them. */
-export class CommitOfView implements StoredCommit {
+export class CommitOfView implements AggregateCommit {
   readonly aggregateId: string;
   readonly aggregateType: string;
   readonly baseVersion: number;
@@ -61,11 +61,20 @@ export class CommitOfView implements StoredCommit {
 }
 
 /** The same commit under another offset: its place in an order of several partitions. */
-export const commitAt = (commit: StoredCommit, offset: number): StoredCommit =>
-  commit instanceof CommitOfView ? commit.at(offset) : { ...commit, offset };
+export const commitAt = (commit: StoredCommit, offset: number): StoredCommit => {
+  if (commit.parts !== undefined)
+    return { ...commit, offset, parts: commit.parts.map((part) => ({ ...part, offset })) };
+  return commit instanceof CommitOfView ? commit.at(offset) : { ...commit, offset };
+};
+
+/** Tells the type of each event of a commit, which need not be decoded for it. */
+export function eachEventType(value: CommitValue, tell: (eventType: string) => void): void {
+  if (value instanceof CommitView) value.eachType(tell);
+  else for (const { eventType } of value.events) tell(eventType);
+}
 
 /** The commit of an accepted record. */
-export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): StoredCommit {
+export function storedCommit(offset: number, value: CommitValue, eventIds?: readonly string[]): AggregateCommit {
   if (value instanceof CommitView && eventIds === undefined) return new CommitOfView(offset, value);
   return {
     offset,
@@ -79,4 +88,39 @@ export function storedCommit(offset: number, value: CommitValue, eventIds?: read
     metadata: value.metadata ?? undefined,
     events: value.events.map((event, i) => withId(event, eventIds?.[i] ?? uuidText(event.eventId))),
   };
+}
+
+/** The commit of an accepted transaction; `eventIds` of each part, where they were made already. */
+export function storedTransaction(
+  offset: number,
+  value: TransactionValue,
+  eventIds?: readonly (readonly string[])[],
+): TransactionCommit {
+  const { commandId, timestamp } = value;
+  const context = {
+    correlationId: value.correlationId ?? undefined,
+    causationId: value.causationId ?? undefined,
+    metadata: value.metadata ?? undefined,
+  };
+  const isWhole = value.parts.every(({ baseVersion }) => baseVersion !== ERASED_BASE);
+  let eventCount = 0;
+  const parts = value.parts.flatMap(({ aggregateId, aggregateType, baseVersion, events }, p) => {
+    const first = eventCount;
+    eventCount += events.length;
+    if (baseVersion === ERASED_BASE) return [];
+    return [
+      {
+        offset,
+        commandId,
+        aggregateId,
+        aggregateType,
+        baseVersion,
+        timestamp,
+        ...context,
+        events: events.map((event, i) => withId(event, eventIds?.[p]?.[i] ?? uuidText(event.eventId))),
+        ...(!isWhole && { first }),
+      },
+    ];
+  });
+  return { offset, timestamp, parts, eventCount };
 }

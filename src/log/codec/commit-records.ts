@@ -78,6 +78,18 @@ export class CommitView implements CommitValue {
     return (this.#events ??= this.#decodeEvents());
   }
 
+  /** The types of its events, in their order, without making the events. */
+  eachType(tell: (eventType: string) => void): void {
+    if (this.#events !== undefined) return this.#events.forEach(({ eventType }) => tell(eventType));
+    const from = this.#from(this.#eventsAt);
+    const type = new RecurringText();
+    for (let i = 0; i < this.eventCount; i++) {
+      from.skipBytes(UUID_BYTES);
+      tell(type.read(from));
+      from.skip();
+    }
+  }
+
   /** All of it, decoded. */
   plain(): CommitValue {
     return {
@@ -121,9 +133,9 @@ export interface EventContext {
 }
 
 /** An event of the commit has an id or metadata of its own. */
-export const hasContexts = ({ events }: CommitValue): boolean => events.some(hasContext);
+export const hasContexts = ({ events }: Pick<CommitValue, 'events'>): boolean => events.some(hasContext);
 
-export const contextsOf = ({ events }: CommitValue): readonly EventContext[] =>
+export const contextsOf = ({ events }: Pick<CommitValue, 'events'>): readonly EventContext[] =>
   events.map(({ correlationId = null, causationId = null, metadata = null }) => ({
     correlationId,
     causationId,

@@ -3,16 +3,25 @@ import { join } from 'node:path';
 
 /**
  * The schemas of the log's records, each in `<name>.avsc`. Records of the topics `….<name>` are written with it. `events2` and
- * `changes2` are second versions: a record that the first can't hold is written with the second, so that readers who know the
- * first alone stop at such a record, and at no other one.
+ * `changes2` are second versions, `events3` is a third one, `events4` a fourth: a record that the versions before can't hold is written with it, so that
+ * readers who know those alone stop at such a record, and at no other one.
  */
-export type SchemaName = 'events' | 'changes' | 'catalog' | 'order' | 'events2' | 'changes2';
+export type SchemaName = 'events' | 'changes' | 'catalog' | 'order' | 'events2' | 'changes2' | 'events3' | 'events4';
 
 /** The ids that stand before the records, as a schema registry gave them. */
 export type SchemaIds = Readonly<Record<SchemaName, number>>;
 
 /** Without a registry of the cluster's own. They never change: they are in the log. */
-export const BUILT_IN_SCHEMA_IDS: SchemaIds = { events: 1, changes: 2, catalog: 3, order: 4, events2: 5, changes2: 6 };
+export const BUILT_IN_SCHEMA_IDS: SchemaIds = {
+  events: 1,
+  changes: 2,
+  catalog: 3,
+  order: 4,
+  events2: 5,
+  changes2: 6,
+  events3: 7,
+  events4: 8,
+};
 
 export interface TopicSchema {
   readonly name: SchemaName;
@@ -39,6 +48,8 @@ export function readSchemas(directory: string): Readonly<Record<SchemaName, Topi
     order: read('order'),
     events2: read('events2'),
     changes2: read('changes2'),
+    events3: read('events3'),
+    events4: read('events4'),
   };
 }
 
@@ -47,7 +58,7 @@ export const versionsOf = (name: SchemaName): readonly SchemaName[] =>
   VERSIONS.find((versions) => versions.includes(name)) ?? [name];
 
 const VERSIONS: readonly (readonly SchemaName[])[] = [
-  ['events', 'events2'],
+  ['events', 'events2', 'events3', 'events4'],
   ['changes', 'changes2'],
 ];
 

@@ -88,6 +88,8 @@ export async function registerSchemas({
       order: await idOf('order'),
       events2: await idOf('events2'),
       changes2: await idOf('changes2'),
+      events3: await idOf('events3'),
+      events4: await idOf('events4'),
     };
     for (const id of Object.values(ids))
       if (!Number.isInteger(id) || id < 1 || id > 0x7fff_ffff)

@@ -27,6 +27,8 @@ export interface LmdbLogOptions {
   readonly cleanEveryMs?: number;
   /** Appends are refused when less than this would be left on the disk. */
   readonly reserveBytes?: number;
+  /** Told when tombstoned records of a topic were dropped: the file may hold their bytes still. */
+  readonly onDropped?: ((topic: string) => void) | undefined;
 }
 
 interface TopicMeta {
@@ -80,6 +82,7 @@ export class LmdbLog implements Log {
   readonly #path: string;
   readonly #reserveBytes: number;
   readonly #now: () => number;
+  readonly #onDropped: LmdbLogOptions['onDropped'];
   readonly #cleaner: NodeJS.Timeout;
   #nextTopicId = 1;
   #cleaning: Promise<void> = Promise.resolve();
@@ -90,6 +93,7 @@ export class LmdbLog implements Log {
     this.#path = options.path;
     this.#reserveBytes = options.reserveBytes ?? LOG_RESERVE_BYTES;
     this.#now = options.now ?? Date.now;
+    this.#onDropped = options.onDropped;
     // Without overlappingSync a transaction is on disk when its promise resolves.
     // Without lmdb-js's own batches of a turn a failed commit rejects the promises that we hold, and none that nobody does;
     // the threshold keeps what comes in one turn in one transaction.
@@ -286,7 +290,8 @@ export class LmdbLog implements Log {
           const lane = this.#lane({ topic, partition });
           if (cleanup.policy === 'delete') await this.#expire(lane, this.#now() - cleanup.retentionMs);
           else if (cleanup.policy === 'latest' || lane.tombstoned)
-            await this.#compact(lane, id, cleanup.policy === 'latest');
+            if ((await this.#compact(lane, id, cleanup.policy === 'latest')) && cleanup.policy === 'tombstones')
+              this.#onDropped?.(topic);
         }
       }
     });
@@ -334,7 +339,8 @@ export class LmdbLog implements Log {
     }
   }
 
-  async #compact(lane: Lane, topicId: number, latest: boolean): Promise<void> {
+  /** @returns whether something was dropped */
+  async #compact(lane: Lane, topicId: number, latest: boolean): Promise<boolean> {
     lane.tombstoned = false;
     const end = lane.end;
     const lastOf = new Map<string, number>();
@@ -372,6 +378,7 @@ export class LmdbLog implements Log {
         );
     }
     await flushed(written);
+    return written.length > 0;
   }
 
   /** It lies here, and what is answered is all there is. */

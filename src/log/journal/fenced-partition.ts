@@ -7,6 +7,7 @@ import { FOLD_RULES, GIVEN_EPOCH_RULES, type ClaimBody } from '../../core/record
 import { nextTurn, timedSlice } from '../../core/slices.js';
 import type { RecordCodec } from '../codec/codec.js';
 import { AppendRefusedError, type Log, type PartitionRef } from '../log.js';
+import { produceSpan, tracing } from '../../core/tracing.js';
 import { follow } from './follow.js';
 import type { Draft, PartitionHandler } from './partition-handler.js';
 import { PartitionReader, type OpenDrafts } from './partition-reader.js';
@@ -358,11 +359,24 @@ export class FencedPartition<B extends { readonly kind: string }> {
       );
     }
     let base: number;
+    const { tracer } = tracing;
+    const span =
+      tracer &&
+      produceSpan(
+        tracer,
+        ref,
+        records.length,
+        drafts.map((draft) => draft.span),
+      );
     try {
       const appended = log.append(ref, records);
       handler.underWay?.(drafts, this.fence.position);
       ({ baseOffset: base } = await appended);
+      span?.set({ 'messaging.kafka.offset': base });
+      span?.end();
     } catch (error) {
+      span?.fail(error);
+      span?.end();
       if (error instanceof AppendRefusedError) {
         this.#inFlight = [];
         this.#refusals.failed(error, 'the log refuses writes; they are tried again');

@@ -1,8 +1,12 @@
+import type { Span } from '../../core/tracing.js';
+
 /** A record that the owner wants to write. */
 export interface Draft<B> {
   readonly body: B;
   /** The record's key is this, then `#` and the id of the attempt: no two records share a key. */
   readonly keyPrefix: string;
+  /** Of what waits for it. */
+  readonly span?: Span | undefined;
 }
 
 /** A record as the fold found it. */

@@ -198,14 +198,20 @@ export class PartitionReader<B extends { readonly kind: string }> {
       readBelow(this.#options.log, this.#options.ref, from, end, READ_BYTES, () => this.#closed);
     // What comes next is read while this is folded.
     let reading: Promise<KnownRead> | undefined;
+    let from = this.#fence.position;
     while (this.#fence.position < end) {
-      const { records, next } = await (reading ?? read(this.#fence.position));
+      if (reading === undefined) from = this.#fence.position;
+      const { records, next } = await (reading ?? read(from));
       if (this.#options.epochs === 'given') await this.#mustHaveAll(records[0]?.offset ?? next);
       reading = next < end ? read(next) : undefined;
       reading?.catch(() => undefined); // unless it is awaited: the fold may throw first
       const room = before?.();
       if (room !== undefined) await room;
+      const isDense = next - from === records.length;
+      from = next;
       await this.take(records, end, open);
+      // What was read ahead was read before the gap was met: something else may stand there for those who know of it.
+      if (!isDense) reading = undefined;
       // Erased records leave gaps: what was not read up to here is gone.
       if (next >= end && this.#fence.position < end)
         this.#fence = { ...this.#fence, position: end, lastRecordId: undefined };

@@ -1,19 +1,21 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient, type ClickHouseSettings } from '@clickhouse/client';
 import { StatefoldError } from '../../core/errors.js';
 import type { Logger } from '../../core/logger.js';
 import { bytesOfRow, type Block, type ReadStore, type Row, type SinkStream, type Watermark } from '../read-store.js';
 import type { ClickHouseEndpoint } from '../endpoint.js';
 import { refusesForMemory, refusesRows, statementError, unavailable } from './errors.js';
 import { encodeBlock } from './row-binary.js';
+import { TableDefinitions, TABLES, type KeptDays } from './table-definitions.js';
 
 export interface ClickHouseReadStoreOptions {
   /** Asked at every call: an embedded engine comes and goes; undefined while it is away. */
   readonly endpoint: () => ClickHouseEndpoint | undefined;
   /** Of the tables' definitions, `schemas/clickhouse`. */
   readonly schemaDirectory: string;
+  /** A cluster of the server's configuration on whose servers the tables are replicated. */
+  readonly cluster?: string | undefined;
+  readonly keptDays?: KeptDays | undefined;
   readonly logger: Logger;
   /** Of every call but `query`, whose deadline is the first byte. */
   readonly deadlineMs?: number;
@@ -21,7 +23,6 @@ export interface ClickHouseReadStoreOptions {
   readonly onRowRejected?: (table: Block['table'], reason: string) => void;
 }
 
-const TABLES = ['watermarks', 'events', 'aggregate_states', 'projection_states', 'notifications'] as const;
 /** Rows of one block that may be left out before the block counts as refused for a reason that isn't theirs. */
 const MAX_REJECTED = 16;
 /** A statement takes about so much at most: its rows are in memory here, in the engine's answer to a retry, and in the engine. */
@@ -30,6 +31,12 @@ const MAX_INSERT_BYTES = 16 * 1024 * 1024;
 const MAX_HALVINGS = 64;
 /** `async_insert=0`: an acknowledged block is in its table. `workload`: in the embedded engine, the places kept for the service. */
 const SETTINGS = { async_insert: 0, workload: 'statefold', type_json_skip_duplicated_paths: 0 } as const;
+
+/**
+ * A block that is acknowledged is on the majority of the replicas. Equal blocks are written again: after rows were removed the log
+ * gives the same ones, and would be believed to have them still.
+ */
+const REPLICATED = { insert_quorum: 'auto', insert_deduplicate: 0 } as const;
 
 /** A stream in the table of watermarks. */
 const nameOf = (stream: SinkStream, incarnation: string | undefined): string =>
@@ -44,11 +51,22 @@ interface Rejection {
 export class ClickHouseReadStore implements ReadStore {
   readonly #options: ClickHouseReadStoreOptions;
   readonly #deadlineMs: number;
+  readonly #definitions: TableDefinitions;
+  readonly #inserts: ClickHouseSettings;
+  #removed: (tenantId?: string) => Promise<void> = () => Promise.resolve();
   #client: { readonly endpoint: ClickHouseEndpoint; readonly client: ClickHouseClient } | undefined;
 
   constructor(options: ClickHouseReadStoreOptions) {
     this.#options = options;
     this.#deadlineMs = options.deadlineMs ?? 30_000;
+    const { schemaDirectory: directory, cluster, keptDays } = options;
+    this.#definitions = new TableDefinitions({ directory, cluster, keptDays });
+    this.#inserts = cluster === undefined ? SETTINGS : { ...SETTINGS, ...REPLICATED };
+  }
+
+  /** Calls `removed` when rows were removed, of one tenant or of all: what was made from them is to go too. Where it rejects, so does the removal. */
+  onRemoved(removed: (tenantId?: string) => Promise<void>): void {
+    this.#removed = removed;
   }
 
   async ensureSchema(): Promise<void> {
@@ -58,7 +76,7 @@ export class ClickHouseReadStore implements ReadStore {
       const client = connect({ ...endpoint, database: undefined });
       try {
         await client.command({
-          query: 'CREATE DATABASE IF NOT EXISTS {name:Identifier}',
+          query: this.#definitions.createDatabase(),
           query_params: { name: endpoint.database },
           abort_signal: signal,
         });
@@ -66,11 +84,31 @@ export class ClickHouseReadStore implements ReadStore {
         await client.close();
       }
     });
-    for (const table of TABLES) {
-      const ddl = readFileSync(join(this.#options.schemaDirectory, `${table}.sql`), 'utf8');
+    for (const table of TABLES)
       await this.#call(`could not make its table ${table}`, (signal, client) =>
-        client.command({ query: ddl, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } }),
+        this.#run(client, this.#definitions.create(table), signal),
       );
+    await this.#call('could not tell for how long its tables keep rows', (signal, client) =>
+      this.#keep(client, signal),
+    );
+  }
+
+  #run(client: ClickHouseClient, query: string, signal: AbortSignal): Promise<unknown> {
+    return client.command({ query, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } });
+  }
+
+  /** Of tables that were there the settings may have said something else. */
+  async #keep(client: ClickHouseClient, signal: AbortSignal): Promise<void> {
+    const found = await client.query({
+      query: 'SELECT name, engine_full FROM system.tables WHERE database = currentDatabase()',
+      format: 'JSONEachRow',
+      clickhouse_settings: { workload: SETTINGS.workload },
+      abort_signal: signal,
+    });
+    for (const { name, engine_full: engine } of await found.json<{ name: string; engine_full: string }>()) {
+      const table = TABLES.find((one) => one === name);
+      const change = table && this.#definitions.changeOfTtl(table, engine);
+      if (change !== undefined) await this.#run(client, change, signal);
     }
   }
 
@@ -137,7 +175,7 @@ export class ClickHouseReadStore implements ReadStore {
       query: `INSERT INTO ${block.table} (${columns.join(', ')}) FORMAT RowBinary`,
       values: Readable.from([bytes], { objectMode: false }),
       clickhouse_settings: {
-        ...SETTINGS,
+        ...this.#inserts,
         ...(emptyJson ? { input_format_binary_read_json_as_string: 1 as const } : {}),
       },
       abort_signal: signal,
@@ -174,7 +212,7 @@ export class ClickHouseReadStore implements ReadStore {
           log_offset: offset,
         })),
         format: 'JSONEachRow',
-        clickhouse_settings: SETTINGS,
+        clickhouse_settings: this.#inserts,
         abort_signal: signal,
       }),
     );
@@ -220,6 +258,7 @@ export class ClickHouseReadStore implements ReadStore {
             }),
       );
     }
+    await this.#removed(tenantId);
   }
 
   async dropProjection(tenantId: string, projectionId: string): Promise<void> {
@@ -232,6 +271,21 @@ export class ClickHouseReadStore implements ReadStore {
           abort_signal: signal,
         }),
       );
+    await this.#removed(tenantId);
+  }
+
+  async eraseAggregates(tenantId: string, aggregateIds: readonly string[]): Promise<void> {
+    for (const table of ['events', 'aggregate_states'])
+      await this.#call(`could not take the rows of erased aggregates out of ${table}`, (signal, client) =>
+        client.command({
+          // Not a lightweight delete: that only hides rows, and leaves them in their parts until those are merged.
+          query: `ALTER TABLE ${table} DELETE WHERE tenant = {tenant:String} AND aggregate_id IN {aggregates:Array(String)}`,
+          query_params: { tenant: tenantId, aggregates: [...aggregateIds] },
+          clickhouse_settings: { workload: SETTINGS.workload, mutations_sync: '2' },
+          abort_signal: signal,
+        }),
+      );
+    await this.#removed(tenantId);
   }
 
   async ping(): Promise<boolean> {

@@ -268,7 +268,7 @@ export class EmbeddedEngine {
 }
 
 /** A lower priority, before the child starts threads of its own, which inherit it: blocks and analysts wait for appends, not the reverse. */
-function yieldToAppends(child: ChildProcess): void {
+export function yieldToAppends(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) setPriority(child.pid, NICE);
   } catch {

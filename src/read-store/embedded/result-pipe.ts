@@ -11,10 +11,12 @@ const closeDescriptor = promisify(close);
  * the result ends when that is let go of, after the statement has.
  */
 export class ResultPipe {
+  readonly #socket: Socket;
   readonly #chunks: AsyncIterator<Buffer>;
   readonly #guard: number;
 
   private constructor(socket: Socket, guard: number) {
+    this.#socket = socket;
     this.#chunks = socket[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
     this.#guard = guard;
   }
@@ -34,6 +36,11 @@ export class ResultPipe {
   async next(): Promise<Buffer | undefined> {
     const chunk = await this.#chunks.next();
     return chunk.done === true ? undefined : chunk.value;
+  }
+
+  /** Nobody reads it any further. */
+  destroy(): void {
+    this.#socket.destroy();
   }
 
   /** To be called once, when the statement has ended: what it wrote can be read still, and then the end. */

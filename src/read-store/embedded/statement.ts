@@ -36,8 +36,9 @@ interface Token {
 const SKIP = /(?:\s+|--[^\n]*|#[ !][^\n]*|\/\*[\s\S]*?(?:\*\/|$))+/y;
 const WORD = /[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*/y;
 const NUMBER = /[0-9][0-9A-Za-z_.]*/y;
-const QUOTED = /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`\\]|\\[\s\S]|``)*`/y;
-const HEREDOC = /\$(\w*)\$[\s\S]*?\$\1\$/y;
+/** One that isn't closed is the rest of the text: to look for its end at each quote in it would take as long as the text is, each time. */
+const QUOTED = /'(?:[^'\\]|\\[\s\S]?|'')*(?:'|$)|"(?:[^"\\]|\\[\s\S]?|"")*(?:"|$)|`(?:[^`\\]|\\[\s\S]?|``)*(?:`|$)/y;
+const HEREDOC = /\$(\w*)\$/y;
 
 function* tokens(text: string): Generator<Token> {
   let at = 0;
@@ -45,12 +46,21 @@ function* tokens(text: string): Generator<Token> {
     pattern.lastIndex = at;
     return pattern.exec(text)?.[0];
   };
+  /** Where each mark stands last: of one that is opened and never closed the text isn't searched. */
+  let last: Map<string, number> | undefined;
+  const heredoc = (mark: string | undefined): string | undefined => {
+    if (mark === undefined) return undefined;
+    last ??= new Map([...text.matchAll(/\$(?=(\w*\$))/g)].map(({ index, 1: rest = '' }) => [`$${rest}`, index]));
+    const from = at + mark.length;
+    if ((last.get(mark) ?? -1) < from) return undefined;
+    return text.slice(at, text.indexOf(mark, from) + mark.length);
+  };
   for (;;) {
     at += match(SKIP)?.length ?? 0;
     if (at >= text.length) return;
     const start = at;
     const word = match(WORD);
-    const found = word ?? match(NUMBER) ?? match(QUOTED) ?? match(HEREDOC) ?? text.slice(at, at + 1);
+    const found = word ?? match(NUMBER) ?? match(QUOTED) ?? heredoc(match(HEREDOC)) ?? text.slice(at, at + 1);
     at += found.length;
     const type = word !== undefined ? 'word' : found.length > 1 || /[0-9]/.test(found) ? 'literal' : 'symbol';
     yield { type, text: type === 'word' ? found.toUpperCase() : found, start, end: at };

@@ -85,6 +85,22 @@ function connectValue(schema: Schema, value: unknown): unknown {
   return value;
 }
 
+/** A named type is written once, and meant by its name from then on: Connect has no such references. */
+function inlined(schema: Schema, named = new Map<string, Schema>()): Schema {
+  if (typeof schema === 'string') return named.get(schema) ?? schema;
+  if (Array.isArray(schema)) return schema.map((branch) => inlined(branch, named));
+  const whole = {
+    ...schema,
+    type: inlined(schema.type, named),
+    ...(schema.items !== undefined && { items: inlined(schema.items, named) }),
+    ...(schema.fields !== undefined && {
+      fields: schema.fields.map((field) => ({ ...field, type: inlined(field.type, named) })),
+    }),
+  };
+  if (schema.name !== undefined) named.set(schema.name, whole);
+  return whole;
+}
+
 const nameOf = (schema: Schema): string =>
   (typeof schema === 'object' && !Array.isArray(schema) ? schema.name : undefined) ?? fail(schema);
 
@@ -96,8 +112,9 @@ function fail(schema: Schema): never {
 export function converter(name: 'events' | 'changes'): (value: Buffer) => Buffer {
   const versions = new Map(
     versionsOf(name).map((version) => {
-      const schema = JSON.parse(readFileSync(join(ROOT, 'schemas', 'avro', `${version}.avsc`), 'utf8')) as Schema;
-      const type = avro.Type.forSchema(schema as avro.Schema, { wrapUnions: true });
+      const written = JSON.parse(readFileSync(join(ROOT, 'schemas', 'avro', `${version}.avsc`), 'utf8')) as Schema;
+      const type = avro.Type.forSchema(written as avro.Schema, { wrapUnions: true });
+      const schema = inlined(written);
       return [BUILT_IN_SCHEMA_IDS[version], { schema, type, connect: connectSchema(schema) }];
     }),
   );

@@ -1,0 +1,107 @@
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link, useLocation, useSearchParams } from 'wouter-preact';
+import { useLoad } from '../load';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { count, plural } from '../words';
+
+const PAGE = 500;
+
+export function AggregatesPage(): JSX.Element {
+  const { client } = useSession();
+  const [, go] = useLocation();
+  const [search, setSearch] = useSearchParams();
+  const [id, setId] = useState('');
+  const type = search.get('type') ?? undefined;
+  const types = useLoad((signal) => client.request('listAggregateTypes', { query: { limit: 500 }, signal }), [client]);
+  const list = usePages(
+    async (cursor, signal) => {
+      const { aggregates, nextCursor } = await client.request('listAggregates', {
+        query: { type, limit: PAGE, cursor },
+        signal,
+      });
+      return { items: aggregates, nextCursor };
+    },
+    [client, type],
+  );
+  const open = (aggregateId: string): void => go(`/aggregates/${encodeURIComponent(aggregateId)}`);
+  return (
+    <Page
+      title="Aggregates"
+      aside={
+        <form
+          role="search"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (id.trim() !== '') open(id.trim());
+          }}
+        >
+          <input
+            type="search"
+            aria-label="Open an aggregate by its id"
+            placeholder="Open by id  /"
+            value={id}
+            onInput={({ currentTarget }) => setId(currentTarget.value)}
+          />
+        </form>
+      }
+    >
+      {types.error !== undefined && <Failure error={types.error} onRetry={types.reload} />}
+      <div class="chips" role="group" aria-label="Type of aggregates">
+        <button type="button" aria-pressed={type === undefined} onClick={() => setSearch({})}>
+          All
+        </button>
+        {types.value?.aggregateTypes.map(({ aggregateType, aggregates }) => (
+          <button
+            key={aggregateType}
+            type="button"
+            aria-pressed={type === aggregateType}
+            onClick={() => setSearch({ type: aggregateType })}
+          >
+            {aggregateType} <span class="faint">{count(aggregates)}</span>
+          </button>
+        ))}
+      </div>
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      {list.items.length > 0 ? (
+        <Rows
+          count={list.items.length}
+          label="Aggregates"
+          columns="minmax(12rem, 3fr) minmax(6rem, 1fr) 6rem 12rem"
+          heads={['Aggregate', 'Type', 'Version', 'Last event']}
+          onEnd={list.more}
+          onSelect={(index) => open(list.items[index]?.aggregateId ?? '')}
+          row={(index) => {
+            const one = list.items[index];
+            return {
+              key: one?.aggregateId ?? index,
+              cells: [
+                <Link href={`/aggregates/${encodeURIComponent(one?.aggregateId ?? '')}`} tabIndex={-1}>
+                  {one?.aggregateId}
+                </Link>,
+                one?.aggregateType,
+                <span class="number">{count(one?.version ?? 0)}</span>,
+                one && <Time at={one.lastModified} />,
+              ],
+            };
+          }}
+        />
+      ) : list.isLoading ? (
+        <Loading />
+      ) : (
+        list.error === undefined && (
+          <Empty title="There are no aggregates here">
+            <p>An aggregate exists from its first event on. The overview shows how to append one.</p>
+          </Empty>
+        )
+      )}
+      <p class="faint" role="status">
+        {plural(list.items.length, 'aggregate')}
+        {list.isWhole ? '' : ' so far; scroll for more'}
+      </p>
+    </Page>
+  );
+}

@@ -1,0 +1,180 @@
+import type { PositionedEvent } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { Link, useSearchParams } from 'wouter-preact';
+import { useLoad } from '../load';
+import { Ring } from '../ring';
+import { useSession } from '../session';
+import { Badge, Empty, Failure, Json, Page, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { count } from '../words';
+
+/** As many are kept to scroll through. */
+const KEPT = 10_000;
+/** Of a tenant with no more events than these the page begins with the oldest. */
+const FEW = 5_000;
+
+/** All events as they come, newest first; drawn once a frame, however many came. */
+export function FeedPage(): JSX.Element {
+  const { client } = useSession();
+  const [search, setSearch] = useSearchParams();
+  const eventType = search.get('eventType') ?? '';
+  const aggregateType = search.get('aggregateType') ?? '';
+  const ring = useRef(new Ring<PositionedEvent>(KEPT));
+  const [stopped, setStopped] = useState<Ring<PositionedEvent>>();
+  const [error, setError] = useState<unknown>();
+  const [chosen, setChosen] = useState<PositionedEvent>();
+  const [round, again] = useReducer((n: number) => n + 1, 0);
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  const rate = useRate(ring);
+  const types = useLoad((signal) => client.request('listEventTypes', { query: { limit: 500 }, signal }), [client]);
+  useEffect(() => {
+    const kept = new Ring<PositionedEvent>(KEPT);
+    const ended = new AbortController();
+    ring.current = kept;
+    setError(undefined);
+    setStopped(undefined);
+    let frame: number | undefined;
+    const draw = (): void => {
+      frame = undefined;
+      redraw(undefined);
+    };
+    const follow = async (): Promise<void> => {
+      const known = await client.request('listEventTypes', { query: { limit: 500 }, signal: ended.signal });
+      const all = known.eventTypes.reduce((sum, type) => sum + type.events, known.otherEvents ?? 0);
+      const events = client.feed.subscribe({
+        from: all <= FEW && known.nextCursor === undefined ? 'start' : 'now',
+        // Those that send the key in a header: it is in no URL.
+        channels: ['ndjson', 'poll'],
+        signal: ended.signal,
+        ...(eventType === '' ? {} : { eventType }),
+        ...(aggregateType === '' ? {} : { aggregateType }),
+      });
+      for await (const event of events) {
+        kept.put(event);
+        frame ??= requestAnimationFrame(draw);
+      }
+    };
+    follow().catch((failed: unknown) => ended.signal.aborted || setError(failed));
+    redraw(undefined);
+    return () => {
+      ended.abort();
+      if (frame !== undefined) cancelAnimationFrame(frame);
+    };
+  }, [client, eventType, aggregateType, round]);
+  const shown = stopped ?? ring.current;
+  const filter = (name: string, value: string): void => {
+    const all = { eventType, aggregateType, [name]: value };
+    setSearch(Object.fromEntries(Object.entries(all).filter(([, one]) => one !== '')), { replace: true });
+  };
+  const aggregateTypes = [...new Set(types.value?.eventTypes.flatMap((type) => type.aggregateTypes))].sort();
+  return (
+    <Page
+      title="Feed"
+      aside={
+        <>
+          <Badge kind={stopped ? 'plain' : 'good'}>{stopped ? 'paused' : 'live'}</Badge>
+          <span class="faint number">{count(rate)} events/s</span>
+          <button type="button" onClick={() => setStopped(stopped ? undefined : ring.current.copy())}>
+            {stopped ? `Go on (${count(ring.current.total - stopped.total)} more)` : 'Pause'}
+          </button>
+        </>
+      }
+    >
+      <div class="filters">
+        <Choice name="Event type" value={eventType} onChange={(value) => filter('eventType', value)}>
+          {types.value?.eventTypes.map((type) => type.eventType) ?? []}
+        </Choice>
+        <Choice name="Aggregate type" value={aggregateType} onChange={(value) => filter('aggregateType', value)}>
+          {aggregateTypes}
+        </Choice>
+      </div>
+      {error !== undefined && <Failure error={error} onRetry={() => again(undefined)} />}
+      {shown.length === 0 && error === undefined ? (
+        <Empty title="No event has come yet">
+          <p>The next one that passes the filters shows here by itself. Older ones are in their aggregates.</p>
+        </Empty>
+      ) : (
+        <div class={chosen ? 'split' : ''}>
+          <Rows
+            count={shown.length}
+            label="Events, newest first"
+            columns="6rem minmax(8rem, 1fr) minmax(10rem, 2fr) 11rem"
+            heads={['Position', 'Event', 'Aggregate', 'Time']}
+            selected={(index) => chosen !== undefined && shown.newest(index)?.position === chosen.position}
+            onSelect={(index) => setChosen(shown.newest(index))}
+            row={(index) => {
+              const event = shown.newest(index);
+              return {
+                key: event?.position ?? index,
+                cells: [
+                  <span class="number">{event?.position}</span>,
+                  event?.eventType,
+                  event?.aggregateId,
+                  event && <Time at={event.timestamp} />,
+                ],
+              };
+            }}
+          />
+          {chosen && (
+            <div class="detail">
+              <h2>{chosen.eventType}</h2>
+              <p>
+                Version {count(chosen.version)} of{' '}
+                <Link href={`/aggregates/${encodeURIComponent(chosen.aggregateId)}?version=${chosen.version}`}>
+                  {chosen.aggregateId}
+                </Link>
+              </p>
+              <Json value={chosen.data} label="Data of the event" />
+              <button type="button" onClick={() => setChosen(undefined)}>
+                Close
+              </button>
+            </div>
+          )}
+        </div>
+      )}
+    </Page>
+  );
+}
+
+/** How many came in the last second. */
+function useRate(ring: { readonly current: Ring<unknown> }): number {
+  const [rate, setRate] = useState(0);
+  useEffect(() => {
+    let before = { of: ring.current, total: ring.current.total };
+    const timer = setInterval(() => {
+      const { current } = ring;
+      setRate(current === before.of ? current.total - before.total : 0);
+      before = { of: current, total: current.total };
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, []);
+  return rate;
+}
+
+function Choice({
+  name,
+  value,
+  onChange,
+  children,
+}: {
+  readonly name: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly children: readonly string[];
+}): JSX.Element {
+  const all = value === '' || children.includes(value) ? children : [value, ...children];
+  return (
+    <label>
+      <span>{name}</span>
+      <select value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+        <option value="">all</option>
+        {all.map((one) => (
+          <option key={one} value={one}>
+            {one}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

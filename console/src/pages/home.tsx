@@ -1,0 +1,115 @@
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { loadBank } from '../bank-sample';
+import { useLoad } from '../load';
+import { useSession } from '../session';
+import { Command, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { count } from '../words';
+
+const EVERY_MS = 5_000;
+
+/** What a tenant has; where that is nothing, how it begins. */
+export function HomePage(): JSX.Element {
+  const session = useSession();
+  const { client } = session;
+  const mayRead = session.may('read');
+  const types = useLoad(
+    async (signal) => (mayRead ? await client.request('listEventTypes', { query: { limit: 500 }, signal }) : undefined),
+    [client],
+    EVERY_MS,
+  );
+  if (!mayRead)
+    return (
+      <Page title="Overview">
+        <Empty title="This key reads nothing">
+          <p>Its scopes leave out “read”, so there is nothing to look at with it. Sign in with a key that has it.</p>
+        </Empty>
+      </Page>
+    );
+  if (types.value === undefined)
+    return (
+      <Page title="Overview">
+        {types.error === undefined ? <Loading /> : <Failure error={types.error} onRetry={types.reload} />}
+      </Page>
+    );
+  const { eventTypes, otherEvents = 0 } = types.value;
+  if (eventTypes.length === 0) return <FirstRun onLoaded={types.reload} />;
+  const all = eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
+  return (
+    <Page title="Overview" aside={<span class="faint">{count(all)} events</span>}>
+      {types.error !== undefined && <Failure error={types.error} onRetry={types.reload} />}
+      <Rows
+        count={eventTypes.length}
+        label="Types of events"
+        columns="minmax(12rem, 2fr) minmax(8rem, 2fr) 8rem 12rem"
+        heads={['Event type', 'Of aggregates', 'Events', 'Last']}
+        row={(index) => {
+          const type = eventTypes[index];
+          return {
+            key: type?.eventType ?? index,
+            cells: [
+              <Link href={`/feed?eventType=${encodeURIComponent(type?.eventType ?? '')}`}>{type?.eventType}</Link>,
+              type?.aggregateTypes.join(', '),
+              <span class="number">{count(type?.events ?? 0)}</span>,
+              type?.lastSeen === undefined ? '–' : <Time at={type.lastSeen} />,
+            ],
+          };
+        }}
+      />
+    </Page>
+  );
+}
+
+function FirstRun({ onLoaded }: { readonly onLoaded: () => void }): JSX.Element {
+  const session = useSession();
+  const [step, setStep] = useState<string>();
+  const [error, setError] = useState<unknown>();
+  const url = location.origin;
+  const key = '-H "X-API-Key: $STATEFOLD_API_KEY"';
+  const load = (): void => {
+    setError(undefined);
+    setStep('Beginning');
+    loadBank(session.client, setStep)
+      .then(onLoaded, setError)
+      .finally(() => setStep(undefined));
+  };
+  const mayLoad = session.may('append') && session.may('deploy');
+  return (
+    <Page title="Begin here">
+      <p>
+        {session.name} has no events yet. Paste these into a terminal in the folder of the checkout, where{' '}
+        <code>STATEFOLD_API_KEY</code> is exported.
+      </p>
+      <ol class="steps">
+        <li>
+          <h2>Append an event</h2>
+          <Command
+            text={`curl -s ${url}/events ${key} -H 'Content-Type: application/json' \\\n  -d '{"aggregateId":"account-1","eventType":"Opened","data":{"owner":"Ada"}}'`}
+          />
+        </li>
+        <li>
+          <h2>Upload a reducer, which makes states of events</h2>
+          <Command
+            text={`curl -s "${url}/reducers/upload?waitSeconds=20" ${key} \\\n  -F file=@samples/bank/AccountReducer.cs -F file=@samples/bank/Events.cs`}
+          />
+        </li>
+        <li>
+          <h2>Follow all events</h2>
+          <Command text={`curl -sN "${url}/feed?follow=true" ${key} -H 'Accept: application/x-ndjson'`} />
+        </li>
+      </ol>
+      {mayLoad && (
+        <section>
+          <h2>Or look at a bank first</h2>
+          <p>The sample uploads a reducer and a projection, and appends three accounts with transfers between them.</p>
+          <button type="button" class="primary" disabled={step !== undefined} onClick={load}>
+            {step === undefined ? 'Load the bank sample' : `${step}…`}
+          </button>
+          {error !== undefined && <Failure error={error} onRetry={load} />}
+        </section>
+      )}
+    </Page>
+  );
+}

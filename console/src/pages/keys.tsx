@@ -1,0 +1,111 @@
+import type { Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { Badge, Failure } from '../ui/parts';
+
+type Key = Operations['listKeys']['answer']['keys'][number];
+
+const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks'] as const;
+
+/** Keys of a tenant: made, shown once, and revoked. */
+export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
+  const { client } = useSession();
+  const [isMaking, setMaking] = useState(false);
+  const [made, setMade] = useState<string>();
+  const [revoked, setRevoked] = useState<Key>();
+  const [name, setName] = useState('');
+  const [scopes, setScopes] = useState<readonly string[]>(SCOPES);
+  const [error, setError] = useState<unknown>();
+  const list = usePages(
+    async (cursor, signal) => {
+      const page = await client.request('listKeys', { path: { id: tenantId }, query: { limit: 100, cursor }, signal });
+      return { items: page.keys, nextCursor: page.nextCursor };
+    },
+    [client, tenantId],
+  );
+  const make = (event: Event): void => {
+    event.preventDefault();
+    setError(undefined);
+    const body = { scopes: [...scopes], ...(name.trim() !== '' && { name: name.trim() }) };
+    client.request('createKey', { path: { id: tenantId }, body }).then(({ apiKey }) => {
+      setMaking(false);
+      setMade(apiKey);
+      list.reload();
+    }, setError);
+  };
+  return (
+    <section aria-label="Keys">
+      <h2>Keys</h2>
+      <button type="button" onClick={() => setMaking(true)}>
+        New key
+      </button>
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <ul class="faults">
+        {list.items.map((key) => (
+          <li key={key.keyId}>
+            <strong>{key.name ?? key.prefix}</strong> <span class="faint">{key.scopes.join(', ')}</span>
+            {key.revokedAt !== undefined ? (
+              <Badge kind="bad">revoked</Badge>
+            ) : (
+              <button type="button" onClick={() => setRevoked(key)}>
+                Revoke
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      {isMaking && (
+        <Dialog title="New key" onClose={() => setMaking(false)}>
+          <form class="fields" onSubmit={make}>
+            <label>
+              <span>Name of the key</span>
+              <input autoFocus value={name} onInput={({ currentTarget: { value } }) => setName(value)} />
+            </label>
+            <fieldset>
+              <legend>What it may do</legend>
+              {SCOPES.map((scope) => (
+                <label class="check" key={scope}>
+                  <input
+                    type="checkbox"
+                    checked={scopes.includes(scope)}
+                    onChange={({ currentTarget: { checked } }) =>
+                      setScopes(checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
+                    }
+                  />
+                  {scope}
+                </label>
+              ))}
+            </fieldset>
+            {error !== undefined && <Failure error={error} />}
+            <div class="buttons">
+              <button type="submit" class="primary" disabled={scopes.length === 0}>
+                Create
+              </button>
+            </div>
+          </form>
+        </Dialog>
+      )}
+      {made !== undefined && (
+        <ShownOnce title="The new key" value={made} onClose={() => setMade(undefined)}>
+          Whoever has it acts for the tenant.
+        </ShownOnce>
+      )}
+      {revoked !== undefined && (
+        <Confirm
+          title="Revoke the key?"
+          deed="Revoke it"
+          onClose={() => setRevoked(undefined)}
+          run={async () => {
+            await client.request('revokeKey', { path: { id: tenantId, keyId: revoked.keyId } });
+            list.reload();
+          }}
+        >
+          <p>Whoever uses it is refused from now on. It can’t be taken back.</p>
+        </Confirm>
+      )}
+    </section>
+  );
+}

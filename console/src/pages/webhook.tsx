@@ -1,0 +1,474 @@
+import { isRefused, type WebhookAttempt, type WebhookEndpoint } from '@statefold/client';
+import { Fragment, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link, useLocation, useSearchParams } from 'wouter-preact';
+import { useLoad } from '../load';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
+import { Badge, Empty, Failure, Json, Loading, Page, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { count, plural } from '../words';
+import { changeOf, EndpointForm, fieldsOf, followed, Health } from './webhooks';
+
+const EVERY_MS = 3_000;
+type Open = 'edit' | 'replay' | 'rotate' | 'delete';
+
+/** An endpoint: its health, what can be done with it, its latest attempts, and what it was given up on. */
+export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
+  const { client } = useSession();
+  const [, go] = useLocation();
+  const [open, setOpen] = useState<Open>();
+  const [secret, setSecret] = useState<string>();
+  const [error, setError] = useState<unknown>();
+  const [told, setTold] = useState<string>();
+  const [round, setRound] = useState(0);
+  const path = { id };
+  const status = useLoad((signal) => client.request('getWebhookEndpoint', { path, signal }), [client, id], EVERY_MS);
+  const one = status.value;
+  if (one === undefined)
+    return (
+      <Page title="Webhook endpoint">
+        {isRefused(status.error, 'NOT_FOUND') ? (
+          <Empty title="There is no such endpoint">
+            <p>
+              It may have been deleted. <Link href="/webhooks">See those that are there</Link>.
+            </p>
+          </Empty>
+        ) : status.error === undefined ? (
+          <Loading />
+        ) : (
+          <Failure error={status.error} onRetry={status.reload} />
+        )}
+      </Page>
+    );
+  const changed = (): void => {
+    status.reload();
+    setRound((before) => before + 1);
+  };
+  const deed = (run: () => Promise<string | undefined>): void => {
+    setError(undefined);
+    setTold(undefined);
+    run().then((words) => {
+      setTold(words);
+      changed();
+    }, setError);
+  };
+  const isStopped = one.state.status === 'paused' || one.state.status === 'disabled';
+  const close = (): void => setOpen(undefined);
+  const test = async (): Promise<string> => {
+    const {
+      delivered,
+      status: answered,
+      durationMs,
+      error: why,
+    } = await client.request('testWebhookEndpoint', { path });
+    return delivered
+      ? `The test was delivered: ${answered ?? ''} after ${count(durationMs)} ms.`
+      : `The test failed: ${why ?? `answered ${answered ?? 'nothing'}`}.`;
+  };
+  const toggle = async (): Promise<undefined> => {
+    await client.request(isStopped ? 'resumeWebhookEndpoint' : 'pauseWebhookEndpoint', { path });
+  };
+  return (
+    <Page
+      title={one.url}
+      aside={
+        <>
+          <Health of={one} />
+          <button type="button" onClick={() => deed(test)}>
+            Send a test
+          </button>
+          <button type="button" onClick={() => deed(toggle)}>
+            {isStopped ? 'Resume' : 'Pause'}
+          </button>
+          <button type="button" onClick={() => setOpen('replay')}>
+            Replay
+          </button>
+          <button type="button" onClick={() => setOpen('edit')}>
+            Edit
+          </button>
+          {one.isolated && (
+            <button type="button" onClick={() => setOpen('rotate')}>
+              Rotate the secret
+            </button>
+          )}
+          <button type="button" class="danger" onClick={() => setOpen('delete')}>
+            Delete
+          </button>
+        </>
+      }
+    >
+      {error !== undefined && <Failure error={error} />}
+      {told !== undefined && <p role="status">{told}</p>}
+      <Facts of={one} />
+      <Attempts of={one} round={round} />
+      {one.parked > 0 && <GivenUp of={one} onChanged={changed} />}
+      {open === 'edit' && (
+        <Dialog title="Edit the endpoint" onClose={close}>
+          <EndpointForm
+            of={fieldsOf(one)}
+            deed="Save"
+            onCancel={close}
+            send={async (fields) => {
+              const body = changeOf(fieldsOf(one), fields);
+              const answer = await client.request('changeWebhookEndpoint', { path, body });
+              close();
+              changed();
+              setSecret(answer.secret);
+            }}
+          />
+        </Dialog>
+      )}
+      {open === 'replay' && (
+        <Replay
+          of={one}
+          onClose={close}
+          onDone={(words) => {
+            close();
+            setTold(words);
+            changed();
+          }}
+        />
+      )}
+      {open === 'rotate' && (
+        <Confirm
+          title="Rotate the secret?"
+          deed="Rotate"
+          onClose={close}
+          run={async () => setSecret((await client.request('rotateWebhookEndpointSecret', { path })).secret)}
+        >
+          <p>Messages are signed with a new secret from now on, and for 24 hours with the one of before as well.</p>
+        </Confirm>
+      )}
+      {open === 'delete' && (
+        <Confirm
+          title="Delete the endpoint?"
+          deed="Delete"
+          onClose={close}
+          run={async () => {
+            await client.request('deleteWebhookEndpoint', { path });
+            go('/webhooks');
+          }}
+        >
+          <p>
+            Its place goes with it: an endpoint that is made later begins anew. Messages that were not delivered are not
+            sent any more.
+          </p>
+        </Confirm>
+      )}
+      {secret !== undefined && (
+        <ShownOnce title="The endpoint’s secret" value={secret} onClose={() => setSecret(undefined)}>
+          Messages are signed with this secret from now on.
+        </ShownOnce>
+      )}
+    </Page>
+  );
+}
+
+function Facts({ of: one }: { readonly of: WebhookEndpoint }): JSX.Element {
+  const { source, state } = one;
+  const facts: readonly (readonly [string, JSX.Element | string | undefined])[] = [
+    [
+      'Follows',
+      'projectionId' in source ? (
+        <Link href={`/projections/${encodeURIComponent(source.projectionId)}`}>{followed(one)}</Link>
+      ) : (
+        followed(one)
+      ),
+    ],
+    ['Only keys', one.keys?.join(', ')],
+    [
+      'State',
+      <>
+        {state.status}
+        {state.reason !== undefined && `: ${state.reason}`}, since <Time at={state.since} />
+      </>,
+    ],
+    [
+      'Delivered up to',
+      `${count(one.through)}; ${plural(one.pending, 'message')} pending, ${count(one.parked)} given up`,
+    ],
+    ['Secret', one.isolated ? 'of its own' : 'shared with other endpoints of the tenant'],
+    ['Headers', one.headerNames?.join(', ')],
+    ['Most a second', one.ratePerSecond === undefined ? undefined : count(one.ratePerSecond)],
+    ['Description', one.description],
+    ['Endpoint', <code>{one.endpointId}</code>],
+  ];
+  return (
+    <dl>
+      {facts.map(
+        ([name, value]) =>
+          value !== undefined && (
+            <Fragment key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </Fragment>
+          ),
+      )}
+    </dl>
+  );
+}
+
+function Attempts({ of: one, round }: { readonly of: WebhookEndpoint; readonly round: number }): JSX.Element {
+  const { client } = useSession();
+  const [search, setSearch] = useSearchParams();
+  const [chosen, setChosen] = useState<WebhookAttempt>();
+  const status = search.get('attempts') ?? '';
+  const list = usePages(
+    async (cursor, signal) => {
+      const query = { limit: 100, cursor, ...(status === '' ? {} : { status }) };
+      const page = await client.request('listWebhookAttempts', { path: { id: one.endpointId }, query, signal });
+      return { items: page.attempts, nextCursor: page.nextCursor };
+    },
+    [client, one.endpointId, status, round],
+  );
+  return (
+    <>
+      <div class="filters">
+        <h2>Latest attempts</h2>
+        <label>
+          <span>Show</span>
+          <select
+            value={status}
+            onChange={({ currentTarget: { value } }) =>
+              setSearch(value === '' ? {} : { attempts: value }, { replace: true })
+            }
+          >
+            <option value="">all</option>
+            <option value="delivered">delivered</option>
+            <option value="failed">failed</option>
+          </select>
+        </label>
+        <button type="button" onClick={list.reload}>
+          Reload
+        </button>
+      </div>
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      {list.items.length > 0 ? (
+        <div class={chosen ? 'split' : ''}>
+          <Rows
+            count={list.items.length}
+            label="Latest attempts"
+            columns="11rem 6rem minmax(9rem, 2fr) 5rem 6rem"
+            heads={['Time', 'Of', 'Outcome', 'Attempt', 'ms']}
+            onEnd={list.more}
+            selected={(index) => chosen !== undefined && sameAttempt(list.items[index], chosen)}
+            onSelect={(index) => setChosen(list.items[index])}
+            row={(index) => {
+              const attempt = list.items[index];
+              if (attempt === undefined) return { key: index, cells: [] };
+              return {
+                key: `${attempt.messageId} ${attempt.attempt} ${attempt.at}`,
+                cells: [
+                  <Time at={attempt.at} />,
+                  <span class="number">{attempt.sequence ?? attempt.position ?? 'test'}</span>,
+                  <>
+                    <Badge kind={attempt.error === undefined ? 'good' : 'bad'}>{attempt.status ?? 'no answer'}</Badge>{' '}
+                    {attempt.error}
+                  </>,
+                  <span class="number">{attempt.attempt}</span>,
+                  <span class="number">{count(attempt.durationMs)}</span>,
+                ],
+              };
+            }}
+          />
+          {chosen && <Attempt of={chosen} endpoint={one} onClose={() => setChosen(undefined)} />}
+        </div>
+      ) : list.isLoading ? (
+        <Loading />
+      ) : (
+        list.error === undefined && (
+          <Empty title="There are no such attempts">
+            <p>The latest 100 that were delivered are kept, and the latest 100 that failed.</p>
+          </Empty>
+        )
+      )}
+    </>
+  );
+}
+
+const sameAttempt = (one: WebhookAttempt | undefined, other: WebhookAttempt): boolean =>
+  one?.messageId === other.messageId && one.attempt === other.attempt && one.at === other.at;
+
+/** An attempt with what was answered, and what had been sent: the record is read again from where it came from. */
+function Attempt({
+  of: { messageId, sequence, position, at, status, error, durationMs, responseExcerpt },
+  endpoint: { source },
+  onClose,
+}: {
+  readonly of: WebhookAttempt;
+  readonly endpoint: WebhookEndpoint;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const session = useSession();
+  const { client } = session;
+  const mayRead = session.may('read');
+  const sent = useLoad(
+    async (signal): Promise<unknown> => {
+      if (!mayRead) return undefined;
+      if ('projectionId' in source && sequence !== undefined) {
+        const query = { afterSequence: sequence - 1, limit: 1, waitSeconds: 0 };
+        const page = await client.request('pollNotifications', { path: { id: source.projectionId }, query, signal });
+        return page.notifications.find((one) => one.sequence === sequence);
+      }
+      if (position === undefined) return undefined;
+      const page = await client.request('readFeed', { query: { after: position - 1, limit: 1 }, signal });
+      return page.events.find((one) => one.position === position);
+    },
+    [client, messageId, mayRead],
+  );
+  return (
+    <div class="detail">
+      <h2>
+        {status ?? 'No answer'} after {count(durationMs)} ms
+      </h2>
+      {error !== undefined && <p class="failure">{error}</p>}
+      <dl>
+        <dt>Message</dt>
+        <dd>
+          <code>{messageId}</code>
+        </dd>
+        <dt>Time</dt>
+        <dd>
+          <Time at={at} />
+        </dd>
+      </dl>
+      {responseExcerpt !== undefined && (
+        <section aria-label="What was answered">
+          <h2>What was answered</h2>
+          <pre class="json" tabIndex={0} role="region" aria-label="Body of the answer">
+            {responseExcerpt}
+          </pre>
+        </section>
+      )}
+      {sequence === undefined && position === undefined ? (
+        <p class="faint">A test: a message “endpoint.test”, which tells of nothing that happened.</p>
+      ) : (
+        <section aria-label="What was sent">
+          <h2>What was sent</h2>
+          {!mayRead ? (
+            <p class="faint">The scopes of the key leave out “read”: what the message told is not shown.</p>
+          ) : sent.error !== undefined ? (
+            isRefused(sent.error, 'CURSOR_EXPIRED') ? (
+              <p class="faint">The change is kept no longer.</p>
+            ) : (
+              <Failure error={sent.error} onRetry={sent.reload} />
+            )
+          ) : sent.value !== undefined ? (
+            <Json value={sent.value} label="Data of the message" />
+          ) : sent.isLoading ? (
+            <Loading />
+          ) : (
+            <p class="faint">What the message told is there no longer.</p>
+          )}
+        </section>
+      )}
+      <button type="button" onClick={onClose}>
+        Close
+      </button>
+    </div>
+  );
+}
+
+function GivenUp({
+  of: { endpointId, parked },
+  onChanged,
+}: {
+  readonly of: WebhookEndpoint;
+  readonly onChanged: () => void;
+}): JSX.Element {
+  const { client } = useSession();
+  const [error, setError] = useState<unknown>();
+  const list = usePages(
+    async (cursor, signal) => {
+      const query = { limit: 100, cursor };
+      const page = await client.request('listParkedMessages', { path: { id: endpointId }, query, signal });
+      return { items: page.parked, nextCursor: page.nextCursor };
+    },
+    [client, endpointId, parked],
+  );
+  const resend = (messageId: string): void => {
+    setError(undefined);
+    client.request('resendParkedMessage', { path: { id: endpointId, messageId } }).then(onChanged, setError);
+  };
+  return (
+    <section aria-label="Given up">
+      <h2>{plural(parked, 'message')} given up</h2>
+      {error !== undefined && <Failure error={error} />}
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      <ul class="faults">
+        {list.items.map((one) => (
+          <li key={one.messageId}>
+            <strong>{one.key}</strong> {one.reason}, after {plural(one.attempts, 'attempt')}{' '}
+            <span class="faint">
+              {one.sequence ?? one.position} · <Time at={one.at} />
+            </span>
+            <button type="button" onClick={() => resend(one.messageId)}>
+              Send again
+            </button>
+          </li>
+        ))}
+      </ul>
+      {!list.isWhole && (
+        <button type="button" onClick={list.more}>
+          Show more
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Replay({
+  of: { endpointId, source },
+  onClose,
+  onDone,
+}: {
+  readonly of: WebhookEndpoint;
+  readonly onClose: () => void;
+  readonly onDone: (words: string) => void;
+}): JSX.Element {
+  const { client } = useSession();
+  const [from, setFrom] = useState('1');
+  const [to, setTo] = useState('');
+  const [error, setError] = useState<unknown>();
+  const place = 'projectionId' in source ? 'sequence' : 'position';
+  const go = (event: Event): void => {
+    event.preventDefault();
+    setError(undefined);
+    const body = { from: Number(from), ...(to === '' ? {} : { to: Number(to) }) };
+    client
+      .request('replayWebhookEndpoint', { path: { id: endpointId }, body })
+      .then((range) => onDone(`Sends ${count(range.from)} to ${count(range.to)} again.`), setError);
+  };
+  return (
+    <Dialog title="Send a range again" onClose={onClose}>
+      <form class="fields" onSubmit={go}>
+        <label>
+          <span>From {place}</span>
+          <input
+            type="number"
+            min={1}
+            required
+            autoFocus
+            value={from}
+            onInput={({ currentTarget: { value } }) => setFrom(value)}
+          />
+        </label>
+        <label>
+          <span>To {place}; empty: up to what is live</span>
+          <input type="number" min={1} value={to} onInput={({ currentTarget: { value } }) => setTo(value)} />
+        </label>
+        {error !== undefined && <Failure error={error} />}
+        <div class="buttons">
+          <button type="submit" class="primary">
+            Send again
+          </button>
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

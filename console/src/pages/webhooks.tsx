@@ -1,0 +1,337 @@
+import type { Operations, StatefoldClient, WebhookEndpoint } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link, useLocation } from 'wouter-preact';
+import { useLoad } from '../load';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Dialog, ShownOnce } from '../ui/dialogs';
+import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { count } from '../words';
+
+type New = Operations['createWebhookEndpoint']['body'];
+type Change = Operations['changeWebhookEndpoint']['body'];
+
+const KINDS = { healthy: 'good', failing: 'bad', paused: 'plain', disabled: 'bad' } as const;
+
+export const Health = ({ of: { state } }: { readonly of: WebhookEndpoint }): JSX.Element => (
+  <Badge kind={KINDS[state.status]}>{state.status}</Badge>
+);
+
+/** What it follows, in words. */
+export function followed({ source }: WebhookEndpoint): string {
+  if ('projectionId' in source) return `projection ${source.projectionId}`;
+  const { aggregateTypes = [], eventTypes = [] } = source.feed;
+  const types = [...aggregateTypes, ...eventTypes];
+  return types.length === 0 ? 'all events' : `events: ${types.join(', ')}`;
+}
+
+export function WebhooksPage(): JSX.Element {
+  const { client } = useSession();
+  const [, go] = useLocation();
+  const [isMaking, setMaking] = useState(false);
+  const [made, setMade] = useState<{ readonly id: string; readonly secret: string }>();
+  const list = usePages(
+    async (cursor, signal) => {
+      const page = await client.request('listWebhookEndpoints', { query: { limit: 100, cursor }, signal });
+      return { items: page.endpoints, nextCursor: page.nextCursor };
+    },
+    [client],
+  );
+  return (
+    <Page
+      title="Webhooks"
+      aside={
+        <>
+          <button type="button" onClick={list.reload}>
+            Reload
+          </button>
+          <button type="button" class="primary" onClick={() => setMaking(true)}>
+            New endpoint
+          </button>
+        </>
+      }
+    >
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      {list.items.length > 0 ? (
+        <Rows
+          count={list.items.length}
+          label="Webhook endpoints"
+          columns="minmax(12rem, 2fr) minmax(10rem, 2fr) 7rem 6rem 6rem 11rem"
+          heads={['URL', 'Follows', 'State', 'Pending', 'Given up', 'Since']}
+          onEnd={list.more}
+          onSelect={(index) => go(`/webhooks/${list.items[index]?.endpointId ?? ''}`)}
+          row={(index) => {
+            const one = list.items[index];
+            if (one === undefined) return { key: index, cells: [] };
+            return {
+              key: one.endpointId,
+              cells: [
+                <Link href={`/webhooks/${one.endpointId}`} tabIndex={-1} title={one.description ?? one.endpointId}>
+                  {one.url}
+                </Link>,
+                followed(one),
+                <Health of={one} />,
+                <span class="number">{count(one.pending)}</span>,
+                <span class="number">{count(one.parked)}</span>,
+                <Time at={one.state.since} />,
+              ],
+            };
+          }}
+        />
+      ) : list.isLoading ? (
+        <Loading />
+      ) : (
+        list.error === undefined && (
+          <Empty title="There are no webhook endpoints">
+            <p>
+              An endpoint is an address of yours that the service posts signed messages to: events as they are appended,
+              or the changes of a projection.
+            </p>
+          </Empty>
+        )
+      )}
+      {isMaking && (
+        <Dialog title="New endpoint" onClose={() => setMaking(false)}>
+          <EndpointForm
+            deed="Create"
+            onCancel={() => setMaking(false)}
+            send={async (fields) => {
+              const created = await client.request('createWebhookEndpoint', { body: newOf(fields) });
+              setMaking(false);
+              setMade({ id: created.endpointId, secret: created.secret });
+            }}
+          />
+        </Dialog>
+      )}
+      {made && (
+        <ShownOnce title="The endpoint’s secret" value={made.secret} onClose={() => go(`/webhooks/${made.id}`)}>
+          Messages are signed with this secret, by which their receiver knows that they come from here.
+        </ShownOnce>
+      )}
+    </Page>
+  );
+}
+
+/** As they stand in the form. */
+export interface Fields {
+  readonly url: string;
+  /** Empty: it follows the feed. */
+  readonly projectionId: string;
+  readonly aggregateTypes: string;
+  readonly eventTypes: string;
+  readonly keys: string;
+  readonly description: string;
+  readonly ratePerSecond: string;
+  /** One a line, `Name: value`. */
+  readonly headers: string;
+  readonly isolateSecret: boolean;
+  readonly from: 'now' | 'start';
+}
+
+const NONE: Fields = {
+  url: '',
+  projectionId: '',
+  aggregateTypes: '',
+  eventTypes: '',
+  keys: '',
+  description: '',
+  ratePerSecond: '',
+  headers: '',
+  isolateSecret: true,
+  from: 'now',
+};
+
+const listed = (text: string): string[] =>
+  text
+    .split(/[,\n]/)
+    .map((one) => one.trim())
+    .filter((one) => one !== '');
+
+/** @throws Error for a line that is no header */
+function headersOf(text: string): Record<string, string> {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  return Object.fromEntries(
+    lines.map((line) => {
+      const at = line.indexOf(':');
+      if (at < 1) throw new Error(`“${line.trim()}” is no header: write its name, a colon and its value.`);
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()] as const;
+    }),
+  );
+}
+
+const feedOf = ({ aggregateTypes, eventTypes }: Fields): { aggregateTypes?: string[]; eventTypes?: string[] } => ({
+  ...(listed(aggregateTypes).length > 0 && { aggregateTypes: listed(aggregateTypes) }),
+  ...(listed(eventTypes).length > 0 && { eventTypes: listed(eventTypes) }),
+});
+
+function newOf(fields: Fields): New {
+  const { url, projectionId, keys, description, ratePerSecond, headers, isolateSecret, from } = fields;
+  return {
+    url: url.trim(),
+    source: projectionId === '' ? { feed: feedOf(fields) } : { projectionId },
+    isolateSecret,
+    from,
+    ...(listed(keys).length > 0 && { keys: listed(keys) }),
+    ...(description.trim() !== '' && { description: description.trim() }),
+    ...(ratePerSecond !== '' && { ratePerSecond: Number(ratePerSecond) }),
+    ...(headers.trim() !== '' && { headers: headersOf(headers) }),
+  };
+}
+
+/** What of an endpoint can be changed, as the form has it. Values of headers are never shown: those that are written are merged. */
+export function fieldsOf({ url, source, keys, description, ratePerSecond, isolated }: WebhookEndpoint): Fields {
+  return {
+    ...NONE,
+    url,
+    ...('projectionId' in source
+      ? { projectionId: source.projectionId }
+      : {
+          aggregateTypes: source.feed.aggregateTypes?.join(', ') ?? '',
+          eventTypes: source.feed.eventTypes?.join(', ') ?? '',
+        }),
+    keys: keys?.join(', ') ?? '',
+    description: description ?? '',
+    ratePerSecond: ratePerSecond === undefined ? '' : String(ratePerSecond),
+    isolateSecret: isolated,
+  };
+}
+
+/** What the form changed; what it left as it was is left out. */
+export function changeOf(before: Fields, fields: Fields): Change {
+  const has = (...names: (keyof Fields)[]): boolean => names.some((name) => before[name] !== fields[name]);
+  return {
+    ...(has('url') && { url: fields.url.trim() }),
+    ...(has('aggregateTypes', 'eventTypes') && { source: { feed: feedOf(fields) } }),
+    ...(has('keys') && { keys: listed(fields.keys).length > 0 ? listed(fields.keys) : null }),
+    ...(has('description') && { description: fields.description.trim() || null }),
+    ...(has('ratePerSecond') && { ratePerSecond: fields.ratePerSecond === '' ? null : Number(fields.ratePerSecond) }),
+    ...(has('headers') && { headers: headersOf(fields.headers) }),
+    ...(has('isolateSecret') && { isolateSecret: fields.isolateSecret }),
+  };
+}
+
+/** `of`: the endpoint that is changed; without it, a new one. */
+export function EndpointForm({
+  of,
+  deed,
+  send,
+  onCancel,
+}: {
+  readonly of?: Fields;
+  readonly deed: string;
+  readonly send: (fields: Fields) => Promise<unknown>;
+  readonly onCancel: () => void;
+}): JSX.Element {
+  const session = useSession();
+  const [fields, setFields] = useState<Fields>(of ?? NONE);
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const mayRead = session.may('read');
+  const projections = useLoad(
+    async (signal) => (of === undefined && mayRead ? await projectionsOf(session.client, signal) : []),
+    [session.client],
+  );
+  const set = (change: Partial<Fields>): void => setFields((before) => ({ ...before, ...change }));
+  const ofFeed = fields.projectionId === '';
+  const go = async (): Promise<void> => {
+    setBusy(true);
+    setError(undefined);
+    await send(fields).catch(setError);
+    setBusy(false);
+  };
+  const text = (name: keyof Fields, label: string, rest: JSX.InputHTMLAttributes = {}): JSX.Element => (
+    <label>
+      <span>{label}</span>
+      <input
+        {...rest}
+        value={String(fields[name])}
+        onInput={({ currentTarget: { value } }) => set({ [name]: value })}
+      />
+    </label>
+  );
+  return (
+    <form
+      class="fields"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void go();
+      }}
+    >
+      {text('url', 'URL', { type: 'url', required: true, autoFocus: true, placeholder: 'https://shop.example/hooks' })}
+      {of === undefined && (
+        <label>
+          <span>Follows</span>
+          <select value={fields.projectionId} onChange={({ currentTarget: { value } }) => set({ projectionId: value })}>
+            <option value="">events of the tenant</option>
+            {projections.value?.map(({ id, name }) => (
+              <option key={id} value={id}>
+                changes of {name}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {ofFeed && text('eventTypes', 'Types of events, by commas; empty: all', { placeholder: 'Opened, Deposited' })}
+      {ofFeed && text('aggregateTypes', 'Types of aggregates, by commas; empty: all')}
+      {text('keys', ofFeed ? 'Only these aggregates, by commas' : 'Only these keys, by commas')}
+      {text('description', 'Description')}
+      {text('ratePerSecond', 'Most attempts a second', { type: 'number', min: 0.01, max: 10_000, step: 'any' })}
+      <label>
+        <span>Headers that go with each attempt, one a line{of && '; those that are there stay'}</span>
+        <textarea
+          rows={2}
+          placeholder="Authorization: Bearer …"
+          value={fields.headers}
+          onInput={({ currentTarget: { value } }) => set({ headers: value })}
+        />
+      </label>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={fields.isolateSecret}
+          onChange={({ currentTarget: { checked } }) => set({ isolateSecret: checked })}
+        />
+        A secret of its own, rather than the one that the tenant’s endpoints share
+      </label>
+      {of === undefined && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={fields.from === 'start'}
+            onChange={({ currentTarget: { checked } }) => set({ from: checked ? 'start' : 'now' })}
+          />
+          Begin with the oldest that is kept
+        </label>
+      )}
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={isBusy}>
+          {deed}
+        </button>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}
+
+async function projectionsOf(
+  client: StatefoldClient,
+  signal: AbortSignal,
+): Promise<{ readonly id: string; readonly name: string }[]> {
+  const found: { id: string; name: string }[] = [];
+  let cursor: string | undefined;
+  do {
+    const page: Operations['listProjections']['answer'] = await client.request('listProjections', {
+      query: { limit: 100, cursor },
+      signal,
+    });
+    for (const { id, discovered } of page.projections)
+      found.push({ id, name: discovered?.map(({ className }) => className).join(', ') ?? id });
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return found;
+}

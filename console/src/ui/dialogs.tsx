@@ -1,0 +1,105 @@
+import type { ComponentChildren, JSX } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Command, Failure } from './parts';
+
+/** Over the page, until it is closed: by its buttons, or Escape. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class="dialog" onClose={onClose} aria-label={title}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Asks first. With `typed` the deed waits until exactly that has been typed: what it takes away comes back by nothing. */
+export function Confirm({
+  title,
+  deed,
+  typed,
+  onClose,
+  run,
+  children,
+}: {
+  readonly title: string;
+  /** What the button says. */
+  readonly deed: string;
+  readonly typed?: string;
+  readonly onClose: () => void;
+  readonly run: () => Promise<unknown>;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const [text, setText] = useState('');
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const go = (event: Event): void => {
+    event.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    run()
+      .then(onClose, setError)
+      .finally(() => setBusy(false));
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form class="fields" onSubmit={go}>
+        {children}
+        {typed !== undefined && (
+          <label>
+            <span>
+              Type <code>{typed}</code> to go on
+            </span>
+            <input
+              autoFocus
+              autoComplete="off"
+              value={text}
+              onInput={({ currentTarget: { value } }) => setText(value)}
+            />
+          </label>
+        )}
+        {error !== undefined && <Failure error={error} />}
+        <div class="buttons">
+          <button type="submit" class="danger" disabled={isBusy || (typed !== undefined && text !== typed)}>
+            {deed}
+          </button>
+          <button type="button" autoFocus={typed === undefined} onClick={onClose}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** A secret or a key as the service tells it once: it is nowhere to be read again. */
+export const ShownOnce = ({
+  title,
+  value,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly value: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}): JSX.Element => (
+  <Dialog title={title} onClose={onClose}>
+    <p>{children} It is shown this once: keep it where your secrets are.</p>
+    <Command text={value} />
+    <div class="buttons">
+      <button type="button" class="primary" onClick={onClose}>
+        I have kept it
+      </button>
+    </div>
+  </Dialog>
+);

@@ -1,0 +1,21 @@
+namespace Statefold.Client;
+
+/// <summary>A state of a projection.</summary>
+/// <typeparam name="T">Its shape.</typeparam>
+public sealed record ProjectionState<T>
+{
+    /// <summary>The state key.</summary>
+    public required string Key { get; init; }
+
+    /// <summary>The class that keeps it.</summary>
+    public required string ClassName { get; init; }
+
+    /// <summary>Default where the code gave none.</summary>
+    public required T? State { get; init; }
+
+    /// <summary>Of its latest change.</summary>
+    public required long Sequence { get; init; }
+
+    /// <summary>When it changed last (UTC, milliseconds).</summary>
+    public required DateTimeOffset LastModified { get; init; }
+}

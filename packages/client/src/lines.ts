@@ -1,0 +1,21 @@
+import { answerStream } from './answer-stream.js';
+import type { LiveOptions, Told } from './subscription.js';
+import { parsed } from './transport.js';
+
+const NDJSON = 'application/x-ndjson';
+
+/** Items as lines of JSON; with `mustEnd` one that breaks off throws. */
+export async function* linesLive<T extends object>({
+  transport,
+  path,
+  signal,
+  mustEnd = false,
+}: Omit<LiveOptions<T>, 'followed'> & { readonly mustEnd?: boolean }): AsyncGenerator<Told<T>, void, undefined> {
+  for await (const line of answerStream({ transport, path, accept: NDJSON, separator: '\n', signal, mustEnd })) {
+    const told = parsed(line) as { readonly type?: string; readonly position?: number } | undefined;
+    if (told === undefined) continue;
+    // What isn't an event has a type.
+    if (told.type === undefined) yield told as T;
+    else if (told.position !== undefined) yield told.position;
+  }
+}

@@ -1,0 +1,207 @@
+import { backOff } from '../core/back-off.js';
+import type { Clock } from '../core/clock.js';
+import type { Logger } from '../core/logger.js';
+import { pause } from '../core/pause.js';
+import { ERASED_BASE, type Control, type EventsBody, type TransactionValue } from '../core/records.js';
+import { nextTurn } from '../core/slices.js';
+import type { RecordCodec } from '../log/codec/codec.js';
+import type { EventsLog } from '../log/journal/events-log.js';
+import { recordsAt } from '../log/journal/known-end.js';
+import { LOG_BACK_OFF_MS } from '../log/journal/retry.js';
+import type { LogRecord, PartitionRef } from '../log/log.js';
+import type { PartitionTables } from '../store/partition-tables.js';
+import { aggregatesIn } from './events-writer.js';
+
+export interface ErasuresOptions {
+  readonly log: EventsLog;
+  readonly ref: PartitionRef;
+  readonly codec: RecordCodec<EventsBody>;
+  readonly tables: PartitionTables;
+  readonly clock: Clock;
+  readonly partition: ErasedPartition;
+  readonly logger: Logger;
+}
+
+/** The partition of the log that erased aggregates lie in. */
+export interface ErasedPartition {
+  /** This process is its owner, as far as it knows. */
+  readonly owned: boolean;
+  /** Resolves when all that was acknowledged before the call is folded here. */
+  caughtUpAsOwner(): Promise<void>;
+  /** Writes a record of the tenant's order that is no commit; resolves with its offset. */
+  propose(control: Control): Promise<number>;
+}
+
+/** Records that are read, and tombstoned, at a time. */
+const AT_ONCE = 256;
+
+/**
+ * Takes what the log has of erased aggregates out of it, by whoever owns the partition: tombstones for all records of the aggregate,
+ * void ones too, then a record that says so. An owner that finds an erasure begun finishes it. Whatever is done twice is done once.
+ */
+export class Erasures {
+  readonly #options: ErasuresOptions;
+  readonly #waiting = new Set<string>();
+  #running: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(options: ErasuresOptions) {
+    this.#options = options;
+  }
+
+  /** This process serves the partition: what former owners began is finished. */
+  start(): void {
+    for (const [aggregateId, { status }] of this.#options.tables.erasures())
+      if (status === 'erasing') this.#waiting.add(aggregateId);
+    // A former owner may have written redactions late, with what was erased meanwhile.
+    if (this.#options.tables.hasErasures) this.#run();
+  }
+
+  /** The log says that it is erased, or has another record of it. */
+  begin(aggregateId: string): void {
+    this.#waiting.add(aggregateId);
+    if (this.#options.partition.owned) this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+  }
+
+  #run(): void {
+    this.#running ??= this.#work().finally(() => {
+      this.#running = undefined;
+      // One may have begun while the last one ended.
+      if (this.#waiting.size > 0 && !this.#closed && this.#options.partition.owned) this.#run();
+    });
+  }
+
+  async #work(): Promise<void> {
+    const { tables, partition, logger } = this.#options;
+    // After the turn on which the record is folded.
+    await nextTurn();
+    for (let failures = 0; !this.#closed && partition.owned;) {
+      const [aggregateId] = this.#waiting;
+      try {
+        if (aggregateId === undefined) return await this.#options.log.tidy();
+        await this.#erase(aggregateId);
+        this.#waiting.delete(aggregateId);
+        if (tables.erasure(aggregateId)?.status === 'erasing' && !this.#closed)
+          await partition.propose({ kind: 'Erased', value: { aggregateId, timestamp: this.#options.clock.now() } });
+        failures = 0;
+      } catch (error) {
+        // Behind the others: what stands in its way need not stand in theirs.
+        if (aggregateId !== undefined && this.#waiting.delete(aggregateId)) this.#waiting.add(aggregateId);
+        if (this.#closed || !partition.owned) return;
+        if (failures === 0)
+          logger.warn(
+            { err: error, aggregateId },
+            'the records of an erased aggregate are not out of the log yet; trying again',
+          );
+        await pause(backOff(failures++, LOG_BACK_OFF_MS));
+      }
+    }
+  }
+
+  /** Resolves when the log has tombstones for all that it had of the aggregate. */
+  async #erase(aggregateId: string): Promise<void> {
+    const { tables, partition, log, ref } = this.#options;
+    await partition.caughtUpAsOwner();
+    const dead: Buffer[] = [];
+    // Once, but for what a former owner writes meanwhile: a redaction of its own may be the one that counts for a record.
+    for (let isWhole = false; !isWhole && !this.#closed;) {
+      await log.refresh();
+      const voids = new Set(tables.voids('events'));
+      // Of what a former owner redacted this one's index knows nothing; the originals may be there still.
+      const redacted = [...log.redactions()].flatMap(({ offset, erased }) =>
+        erased.includes(aggregateId) ? [offset] : [],
+      );
+      const offsets = [...new Set([...tables.recordsOf(aggregateId), ...voids, ...redacted])].sort((a, b) => a - b);
+      const partly = new Set<number>();
+      dead.length = 0;
+      const ordered = this.inOrder(offsets);
+      for (let at = 0; at < ordered.length && !this.#closed; at += AT_ONCE) {
+        const slice = ordered.slice(at, at + AT_ONCE);
+        const ascending = slice.toSorted((a, b) => a - b);
+        const records = await recordsAt(log, ref, ascending, () => this.#closed);
+        const found = new Map(records.map((record) => [record.offset, record]));
+        for (const record of slice.flatMap((offset) => found.get(offset) ?? [])) {
+          const { isDead, isRedacted } = await this.#without(record, aggregateId, voids);
+          if (isDead) dead.push(record.key);
+          if (isRedacted) partly.add(record.offset);
+        }
+        await nextTurn();
+      }
+      isWhole = [...partly].every((offset) => log.redaction(offset)?.erased.includes(aggregateId) === true);
+    }
+    // Of all redactions first: a reader that misses something of the aggregate knows what of the others is left.
+    for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
+      await log.append(
+        ref,
+        dead.slice(at, at + AT_ONCE).map((key) => ({ key, value: null })),
+      );
+    await log.tidy();
+    if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  /**
+   * The order in which ascending records are redacted: the last one first. Who folds before all are redacted sees the aggregate up to
+   * some record, and nothing of it behind that one. From the first one on it would see its later parts without those that they rest
+   * on, and take whole transactions for void.
+   */
+  inOrder(offsets: readonly number[]): readonly number[] {
+    return offsets.toReversed();
+  }
+
+  /**
+   * Whether the record is to go. What else is in it is kept beside it first: without this aggregate, and those that were taken out of
+   * it before; one whose turn comes later is still in all of its records.
+   */
+  async #without(
+    record: LogRecord,
+    aggregateId: string,
+    voids: ReadonlySet<number>,
+  ): Promise<{ readonly isDead: boolean; readonly isRedacted?: true }> {
+    const { codec, log } = this.#options;
+    const { offset, key, timestamp, value } = record;
+    const known = log.redaction(offset);
+    const wasTakenOut = known?.erased.includes(aggregateId) === true;
+    if (value === null) return { isDead: wasTakenOut };
+    const decoded = codec.decode(value);
+    if (decoded === undefined || decoded.body.kind === 'Claim') return { isDead: false };
+    const { fence, body } = decoded;
+    if (wasTakenOut || !aggregatesIn(body).includes(aggregateId)) return { isDead: wasTakenOut };
+    if (body.kind !== 'Transaction') return { isDead: true };
+    const left = voids.has(offset) ? undefined : without(body.value, aggregateId);
+    await log.redact({
+      offset,
+      key,
+      timestamp,
+      erased: [...(known?.erased ?? []), aggregateId],
+      value: left && codec.encode(fence, { kind: 'Transaction', value: left }),
+    });
+    return { isDead: true, isRedacted: true };
+  }
+}
+
+const NOTHING = Buffer.from('{}');
+const NO_ID = Buffer.alloc(16);
+
+/** The transaction with placeholders for the events of the aggregate, and of those that were taken out before; undefined: nothing else is in it. */
+function without(value: TransactionValue, erased: string): TransactionValue | undefined {
+  const isGone = ({ aggregateId, baseVersion }: TransactionValue['parts'][number]): boolean =>
+    baseVersion === ERASED_BASE || aggregateId === erased;
+  if (value.parts.every(isGone)) return undefined;
+  return {
+    ...value,
+    parts: value.parts.map((part) =>
+      isGone(part)
+        ? {
+            ...part,
+            baseVersion: ERASED_BASE,
+            events: part.events.map(() => ({ eventId: NO_ID, eventType: '', data: NOTHING })),
+          }
+        : part,
+    ),
+  };
+}

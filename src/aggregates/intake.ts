@@ -1,0 +1,38 @@
+/** Appends that were taken and have not ended. Who changes what they are held against waits for those that came before. */
+export class Intake {
+  #taken = new Generation();
+  #before: Promise<unknown> = Promise.resolve();
+
+  /** What is called when it has ended. */
+  enter(): () => void {
+    const of = this.#taken;
+    of.enter();
+    return () => of.leave();
+  }
+
+  /** Resolves when all that was taken before the call has ended: stored, or refused. */
+  async passed(): Promise<void> {
+    const of = this.#taken;
+    this.#taken = new Generation();
+    this.#before = Promise.all([this.#before, of.ended()]);
+    await this.#before;
+  }
+}
+
+class Generation {
+  #open = 0;
+  #resolve: (() => void) | undefined;
+
+  enter(): void {
+    this.#open++;
+  }
+
+  leave(): void {
+    if (--this.#open === 0) this.#resolve?.();
+  }
+
+  /** Nothing enters any more. */
+  ended(): Promise<void> {
+    return this.#open === 0 ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve));
+  }
+}

@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { z } from 'zod';
+import { CliError, type BackupSummary } from '../cli/io.js';
+import { makeFilesPrivate, makePrivateFolder } from '../core/private-folder.js';
+import { lockDirectory } from '../log/embedded/instance-lock.js';
+import { copyLog } from '../log/embedded/log-backup.js';
+import { DATA_FORMAT, FORMAT_FILE, RESTORING_FILE } from './data-directory.js';
+
+/** What a backup is complete with: written last. */
+const MANIFEST_FILE = 'backup.json';
+const MANIFEST_VERSION = 1;
+const LOG_FILE = 'log/data.mdb';
+/** Beside the log: all else in a data directory is made of it again. */
+const KEPT_FILES = [FORMAT_FILE, 'admin-key', 'master-key', 'first-key'] as const;
+
+const Manifest = z.object({
+  backup: z.number(),
+  /** Of the data directory. */
+  format: z.number(),
+  writtenBy: z.string(),
+  takenAt: z.string(),
+  files: z.array(z.object({ name: z.enum([LOG_FILE, ...KEPT_FILES]), bytes: z.number(), sha256: z.string() })),
+});
+type Manifest = z.infer<typeof Manifest>;
+type BackedUpFile = Manifest['files'][number];
+
+/**
+ * Copies what a data directory of the embedded log can't be without into a new folder, while a service uses it or not.
+ * @throws CliError saying what to do
+ */
+export async function backUp(dataDirectory: string, folder: string, writtenBy: string): Promise<BackupSummary> {
+  if (!existsSync(join(dataDirectory, LOG_FILE)))
+    throw new CliError(
+      `${dataDirectory} is no data directory with a log in it: set STATEFOLD_DATA_DIR to that of the service, and run this on its machine, as its user.`,
+    );
+  if (existsSync(folder) && readdirSync(folder).length > 0)
+    throw new CliError(`${folder} is not empty: a backup is made in a folder of its own. Name one that is not there.`);
+  const takenAt = new Date().toISOString();
+  makePrivateFolder(folder);
+  try {
+    makePrivateFolder(join(folder, 'log'));
+    await copyLog(join(dataDirectory, 'log'), join(folder, 'log'));
+    makeFilesPrivate(join(folder, 'log'));
+    const files: BackedUpFile[] = [await noted(folder, LOG_FILE)];
+    for (const name of KEPT_FILES) {
+      const path = join(dataDirectory, name);
+      if (existsSync(path)) files.push(await copied(path, folder, name));
+    }
+    const manifest: Manifest = { backup: MANIFEST_VERSION, format: DATA_FORMAT, writtenBy, takenAt, files };
+    await writeDurably(folder, MANIFEST_FILE, `${JSON.stringify(manifest, null, 2)}\n`);
+    return summaryOf(folder, manifest);
+  } catch (error) {
+    // Without a manifest it is none: nobody is to find the half of it.
+    rmSync(folder, { recursive: true, force: true });
+    throw new CliError(`The backup could not be made: ${(error as Error).message}. Nothing of it was left.`);
+  }
+}
+
+/**
+ * Makes a data directory of a backup: each file as it was written, by its hash. The directory must be empty, and stays marked
+ * as half restored until the last file is on the disk, so that no service starts on a part.
+ * @throws CliError saying what to do
+ */
+export async function restore(folder: string, dataDirectory: string): Promise<BackupSummary> {
+  const manifest = readManifest(folder);
+  const lock = await lockDirectory(dataDirectory).catch((error: unknown) => {
+    throw new CliError((error as Error).message);
+  });
+  try {
+    const marker = join(dataDirectory, RESTORING_FILE);
+    if (!existsSync(marker) && readdirSync(dataDirectory).length > 0)
+      throw new CliError(
+        `${dataDirectory} is not empty: a backup is restored into a new data directory. Move this one away, or set STATEFOLD_DATA_DIR to another one.`,
+      );
+    for (const name of readdirSync(dataDirectory))
+      if (name !== RESTORING_FILE) await rm(join(dataDirectory, name), { recursive: true });
+    await writeDurably(dataDirectory, RESTORING_FILE, '');
+    makePrivateFolder(join(dataDirectory, 'log'));
+    for (const file of manifest.files) {
+      const { sha256 } = await copied(join(folder, file.name), dataDirectory, file.name);
+      if (sha256 !== file.sha256)
+        throw new CliError(
+          `${join(folder, file.name)} is not what was backed up: its SHA-256 is ${sha256}, and was ${file.sha256}. Take another backup; nothing was restored.`,
+        );
+    }
+    await rm(marker);
+    await synced(dataDirectory);
+    return summaryOf(folder, manifest);
+  } finally {
+    await lock.release();
+  }
+}
+
+function readManifest(folder: string): Manifest {
+  let text: string;
+  try {
+    text = readFileSync(join(folder, MANIFEST_FILE), 'utf8');
+  } catch (error) {
+    throw new CliError(
+      `${folder} is no whole backup: ${MANIFEST_FILE} can't be read (${(error as Error).message}). Name a folder that 'statefold backup' has made.`,
+    );
+  }
+  let manifest: Manifest;
+  try {
+    manifest = Manifest.parse(JSON.parse(text));
+  } catch {
+    throw new CliError(`${join(folder, MANIFEST_FILE)} is not as 'statefold backup' writes it: take another backup.`);
+  }
+  if (manifest.backup > MANIFEST_VERSION || manifest.format > DATA_FORMAT)
+    throw new CliError(
+      `The backup in ${folder} was made by a newer Statefold (${manifest.writtenBy}): restore it with that one.`,
+    );
+  return manifest;
+}
+
+const summaryOf = (folder: string, { takenAt, files }: Manifest): BackupSummary => ({
+  folder,
+  takenAt,
+  bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+  hasMasterKey: files.some(({ name }) => name === 'master-key'),
+});
+
+/** Copies a file, to be read by this user alone; it is on the disk when this resolves. */
+async function copied(from: string, folder: string, name: BackedUpFile['name']): Promise<BackedUpFile> {
+  const target = join(folder, name);
+  const seen = counting();
+  await pipeline(createReadStream(from), seen.counted, createWriteStream(target, { mode: 0o600, flush: true }));
+  return { name, ...seen.hash() };
+}
+
+/** A file that is there. */
+async function noted(folder: string, name: BackedUpFile['name']): Promise<BackedUpFile> {
+  const path = join(folder, name);
+  const seen = counting();
+  await pipeline(createReadStream(path), seen.counted, (read: AsyncIterable<unknown>) => drained(read));
+  await synced(path);
+  return { name, ...seen.hash() };
+}
+
+async function drained(read: AsyncIterable<unknown>): Promise<void> {
+  for await (const chunk of read) void chunk;
+}
+
+function counting(): { readonly counted: Transform; hash(): { readonly bytes: number; readonly sha256: string } } {
+  const sha256 = createHash('sha256');
+  let bytes = 0;
+  const counted = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      sha256.update(chunk);
+      bytes += chunk.length;
+      done(null, chunk);
+    },
+  });
+  return { counted, hash: () => ({ bytes, sha256: sha256.digest('hex') }) };
+}
+
+/** Whole or not at all. */
+async function writeDurably(folder: string, name: string, text: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const draft = join(folder, `${name}.new`);
+  await writeFile(draft, text, { mode: 0o600, flush: true });
+  await rename(draft, join(folder, name));
+  await synced(folder);
+}
+
+/** What lies under the path is on the disk when this resolves; of a folder its names. */
+async function synced(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto';
+import { StatefoldError } from '../core/errors.js';
+import type { Logger } from '../core/logger.js';
+import { READ_BYTES } from '../core/reads.js';
+import { readBelow } from '../log/journal/known-end.js';
+import type { Log, LogRecord, PartitionRef } from '../log/log.js';
+import type { AuditBegun, AuditEnded, AuditEntry, AuditFilter, AuditPage, AuditTrail } from './audit-entry.js';
+
+export const AUDIT_TOPIC = 'statefold.audit';
+const PARTITION: PartitionRef = { topic: AUDIT_TOPIC, partition: 0 };
+/** Records that are looked at together, from the newest back. */
+const WINDOW = 512;
+/** Windows that one page looks at: a tenant with few entries among many of others gets short pages, and nobody waits for long. */
+const WINDOWS = 16;
+
+/** As it lies in the log. The record of the end has all that the one of the beginning has, which may be past retention by then. */
+interface Stored extends Omit<AuditEntry, 'outcome'> {
+  /** Absent from the record of the beginning. */
+  readonly outcome?: AuditEntry['outcome'];
+}
+
+export interface AuditLogOptions {
+  readonly log: Log;
+  readonly retentionMs: number;
+  readonly logger: Logger;
+  readonly now?: () => number;
+}
+
+/**
+ * Entries in the topic `statefold.audit`, JSON, in the order in which they were written; all processes write it, and retention
+ * alone removes any. An entry is two records: one before the change, one behind it. Where the second is missing the entry is told
+ * from the first. Which of them have none, each process knows by reading on from where it was.
+ */
+export class AuditLog implements AuditTrail {
+  readonly #log: Log;
+  readonly #logger: Logger;
+  readonly #now: () => number;
+  /** Ids of entries whose end isn't in the log below `#position`, with the offset of their beginning. */
+  readonly #open = new Map<string, number>();
+  #position = 0;
+  #following: Promise<unknown> = Promise.resolve();
+
+  private constructor({ log, logger, now = Date.now }: AuditLogOptions) {
+    this.#log = log;
+    this.#logger = logger;
+    this.#now = now;
+  }
+
+  /** Creates the topic where it is missing. */
+  static async open(options: AuditLogOptions): Promise<AuditLog> {
+    const cleanup = { policy: 'delete', retentionMs: options.retentionMs } as const;
+    await options.log.ensureTopics([{ topic: AUDIT_TOPIC, partitions: 1, cleanup }]);
+    return new AuditLog(options);
+  }
+
+  async begin(begun: AuditBegun): Promise<{ end(ended: AuditEnded): Promise<void> }> {
+    const stored: Stored = { id: randomUUID(), at: this.#time(), ...begun };
+    try {
+      await this.#write(stored);
+    } catch (error) {
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'the audit log could not be written, and without a record there nothing is changed; send the request again',
+        { cause: error },
+      );
+    }
+    return { end: (ended) => this.#end(stored, ended) };
+  }
+
+  async #end(begun: Stored, { object, details, tenantId, tenantCreatedAt, ...outcome }: AuditEnded): Promise<void> {
+    try {
+      await this.#write({
+        ...begun,
+        tenantId: begun.tenantId ?? tenantId,
+        tenantCreatedAt: begun.tenantCreatedAt ?? tenantCreatedAt,
+        object: { ...begun.object, ...object },
+        details: begun.details ?? details,
+        ...outcome,
+        endedAt: this.#time(),
+      });
+    } catch (error) {
+      const { id, action, requestId } = begun;
+      this.#logger.warn(
+        { err: error, id, action, requestId },
+        'how a change came out is not in the audit log; its entry stays there with the outcome unknown',
+      );
+    }
+  }
+
+  async #write(stored: Stored): Promise<void> {
+    await this.#log.append(PARTITION, [{ key: Buffer.from(stored.id), value: Buffer.from(JSON.stringify(stored)) }]);
+  }
+
+  #time(): string {
+    return new Date(this.#now()).toISOString();
+  }
+
+  async list({ tenantId, tenantCreatedAt, before, limit }: AuditFilter): Promise<AuditPage> {
+    const wanted = (entry: Stored): boolean =>
+      (tenantId === undefined || entry.tenantId === tenantId) &&
+      (tenantCreatedAt === undefined || entry.tenantCreatedAt === tenantCreatedAt);
+    const end = await this.#follow();
+    const start = await this.#log.startOffset(PARTITION);
+    const entries: AuditEntry[] = [];
+    let top = Math.min(before ?? end, end);
+    for (let looked = 0; looked < WINDOWS && top > start; looked++) {
+      const bottom = Math.max(start, top - WINDOW);
+      const records = await this.#window(bottom, top);
+      for (const record of records.reverse()) {
+        const entry = parsed(record);
+        // A beginning whose end is in the log is told there.
+        if (entry === undefined || !wanted(entry) || (entry.outcome === undefined && !this.#open.has(entry.id)))
+          continue;
+        entries.push({ ...entry, outcome: entry.outcome ?? 'unknown' });
+        if (entries.length === limit) return { entries, next: record.offset > start ? record.offset : undefined };
+      }
+      top = bottom;
+    }
+    return { entries, next: top > start ? top : undefined };
+  }
+
+  async #window(from: number, to: number): Promise<LogRecord[]> {
+    const found: LogRecord[] = [];
+    for (let at = from; at < to;) {
+      const { records, next } = await readBelow(this.#log, PARTITION, at, to, READ_BYTES);
+      for (const record of records) if (record.offset < to) found.push(record);
+      at = next;
+    }
+    return found;
+  }
+
+  /** Reads what was written since the last time; resolves with the log's end as of this call. */
+  #follow(): Promise<number> {
+    const read = async (): Promise<number> => {
+      const end = await this.#log.endOffset(PARTITION);
+      const start = await this.#log.startOffset(PARTITION);
+      this.#position = Math.max(this.#position, start);
+      for (const [id, offset] of this.#open) if (offset < start) this.#open.delete(id);
+      while (this.#position < end) {
+        const { records, next } = await readBelow(this.#log, PARTITION, this.#position, end, READ_BYTES);
+        for (const record of records) {
+          const entry = parsed(record);
+          if (entry?.outcome !== undefined) this.#open.delete(entry.id);
+          else if (entry !== undefined) this.#open.set(entry.id, record.offset);
+        }
+        this.#position = next;
+      }
+      return end;
+    };
+    const done = this.#following.then(read, read);
+    this.#following = done;
+    return done;
+  }
+}
+
+/** Undefined: not one of ours. */
+function parsed({ value }: LogRecord): Stored | undefined {
+  if (value === null) return undefined;
+  try {
+    return JSON.parse(value.toString('utf8')) as Stored;
+  } catch {
+    return undefined;
+  }
+}

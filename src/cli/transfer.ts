@@ -1,0 +1,281 @@
+import { createHash, type Hash } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, createReadStream, createWriteStream, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { truncate } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
+import { text as textOf } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { CliError, RefusedError, type CliIo } from './io.js';
+import type { CommandContext } from './project/commands.js';
+import type { Fields, Server } from './server.js';
+
+const CLOUD_EVENTS = 'application/cloudevents+x-ndjson';
+/** In a line of an export: behind this lies what an import keeps. */
+const KEPT_FROM = Buffer.from(',"id":');
+const POSITION = /^\{"specversion":"1\.0","source":"[^"]*","position":"(\d{1,16})"/;
+const LF = 0x0a;
+/** Of the head of a line, in which its position is. */
+const HEAD_BYTES = 512;
+const TAIL_BYTES = 64 * 1024;
+const AGAIN_MS = 1_000;
+const STDIO = '-';
+
+/** Commands that take the events of a tenant out of a service and into another one, and compare the two. */
+export function addTransferCommands(program: Command, context: CommandContext): void {
+  const { io, server, show } = context;
+  program
+    .command('export')
+    .description('write all events of the tenant into a file, as lines of CloudEvents 1.0; goes on where the file ends')
+    .argument('<file>', 'is made, or gone on with; - is standard output')
+    .option('--after <position>', 'to standard output: begin behind this position')
+    .option('--follow', 'go on with what comes, until Ctrl-C or SIGTERM: then all there is by that time is written')
+    .action(async (file: string, options: { readonly after?: string; readonly follow?: true }) => {
+      const exported = await exportTo(file, options, server(), io);
+      const words = `${exported.events} events, up to position ${exported.position}\n`;
+      if (file === STDIO) io.stderr.write(words);
+      else show(exported, () => `${file}: ${words}`);
+    });
+  program
+    .command('import')
+    .description('take exported events into a tenant that has none, with their ids, versions, times and order')
+    .argument('<tenantId>')
+    .argument('<file>', 'that `export` wrote; - is standard input')
+    .action(async (tenantId: string, file: string) => {
+      const body = file === STDIO ? io.stdin : fileStream(file);
+      const path = `/admin/tenants/${encodeURIComponent(tenantId)}/import`;
+      const answer = await server().stream('admin', path, { 'Content-Type': CLOUD_EVENTS }, body);
+      const imported = JSON.parse(await textOf(answer)) as Fields;
+      show(imported, () => `${tenantId}: ${String(imported['events'])} events\n`);
+    });
+  program
+    .command('digest')
+    .description(
+      'print a hash of the tenant’s events in their order, and of the states of its reducers: two services compare equal by it',
+    )
+    .option('--file <file>', 'of the events in this export instead')
+    .action(async ({ file }: { readonly file?: string }) => {
+      const digest = file === undefined ? await digestOf(server()) : await digestOfFile(file);
+      show(digest, () =>
+        Object.entries(digest)
+          .map(([name, value]) => `${name}  ${String(value)}\n`)
+          .join(''),
+      );
+    });
+}
+
+interface Exported {
+  readonly events: number;
+  readonly position: number;
+}
+
+async function exportTo(
+  file: string,
+  { after, follow }: { readonly after?: string; readonly follow?: true },
+  server: Server,
+  io: CliIo,
+): Promise<Exported> {
+  if (after !== undefined && !/^\d{1,16}$/.test(after)) throw new CliError(`--after is a position, not '${after}'.`);
+  if (after !== undefined && file !== STDIO)
+    throw new CliError('--after is for standard output: a file is gone on with where it ends.');
+  const begun = file === STDIO ? { position: Number(after ?? 0), bytes: 0 } : await endOf(file);
+  const output = file === STDIO ? io.stdout : createWriteStream(file, { flags: 'a' });
+  const written = { events: 0, position: begun.position };
+  const stop = new AbortController();
+  const interrupted = (): void => stop.abort();
+  if (follow) for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, interrupted);
+  try {
+    while (follow && !stop.signal.aborted) {
+      try {
+        await copyLines(server, written, output, { follow: true, stop: stop.signal });
+      } catch (error) {
+        if (error instanceof RefusedError || isWriting(error)) throw error;
+      }
+      // The stream has ended, or broke: it goes on behind what is written.
+      if (!stop.signal.aborted) await pause(AGAIN_MS, stop.signal);
+    }
+    await copyLines(server, written, output, { follow: false });
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, interrupted);
+    if (file !== STDIO) {
+      output.end();
+      await once(output, 'close');
+    }
+  }
+  return written;
+}
+
+const isWriting = (error: unknown): boolean =>
+  error instanceof Error && 'syscall' in error && (error as NodeJS.ErrnoException).syscall === 'write';
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** Writes whole lines behind the position; what is torn at the end is left out. */
+async function copyLines(
+  server: Server,
+  written: { events: number; position: number },
+  output: Writable,
+  { follow, stop }: { readonly follow: boolean; readonly stop?: AbortSignal },
+): Promise<void> {
+  const answer = await server.stream('tenant', `/feed?after=${written.position}${follow ? '&follow=true' : ''}`, {
+    Accept: CLOUD_EVENTS,
+  });
+  const cut = (): void => void answer.destroy();
+  stop?.addEventListener('abort', cut);
+  if (stop?.aborted) cut();
+  try {
+    for await (const lines of linesOf(answer)) {
+      let last: Buffer | undefined;
+      for (const line of lines.lines)
+        if (line.length > 0) {
+          last = line;
+          written.events++;
+        }
+      // Empty ones keep a stream alive, also one that an import reads.
+      if (!output.write(lines.bytes)) await once(output, 'drain');
+      if (last !== undefined) written.position = positionOf(last);
+    }
+  } catch (error) {
+    if (stop?.aborted) return;
+    if (isWriting(error)) throw error;
+    throw new CliError(
+      `${server.url} broke off its answer behind position ${written.position}: export into the same file again, and it goes on there.`,
+    );
+  } finally {
+    stop?.removeEventListener('abort', cut);
+  }
+}
+
+/** The lines that have ended, without their line feeds, and their bytes with them. */
+async function* linesOf(
+  input: Readable,
+): AsyncGenerator<{ readonly bytes: Buffer; readonly lines: readonly Buffer[] }> {
+  let parts: Buffer[] = [];
+  for await (const chunk of input as AsyncIterable<Buffer>) {
+    const end = chunk.lastIndexOf(LF) + 1;
+    if (end === 0) {
+      parts.push(chunk);
+      continue;
+    }
+    const bytes = Buffer.concat([...parts, chunk.subarray(0, end)]);
+    parts = end < chunk.length ? [chunk.subarray(end)] : [];
+    const lines: Buffer[] = [];
+    for (let from = 0; from < bytes.length;) {
+      const to = bytes.indexOf(LF, from);
+      lines.push(bytes.subarray(from, to));
+      from = to + 1;
+    }
+    yield { bytes, lines };
+  }
+  if (parts.length > 0) throw new Error('the last line has no end');
+}
+
+function positionOf(line: Buffer): number {
+  const [, position] = POSITION.exec(line.toString('utf8', 0, HEAD_BYTES)) ?? [];
+  if (position === undefined)
+    throw new CliError('A line is not one that `statefold export` wrote: it has no position.');
+  return Number(position);
+}
+
+/** Where an export goes on: what a former one has torn at the end is cut off. */
+async function endOf(file: string): Promise<{ readonly position: number; readonly bytes: number }> {
+  if (!existsSync(file)) return { position: 0, bytes: 0 };
+  const descriptor = openSync(file, 'r');
+  let bytes: number;
+  let line: Buffer;
+  try {
+    const { size } = fstatSync(descriptor);
+    bytes = before(descriptor, size);
+    if (bytes === 0) line = Buffer.alloc(0);
+    else {
+      // Lines that keep a stream alive may stand at the end.
+      let end = bytes;
+      let start = before(descriptor, end - 1);
+      while (end - start === 1 && start > 0) [end, start] = [start, before(descriptor, start - 1)];
+      line = Buffer.alloc(Math.min(HEAD_BYTES, end - start));
+      readSync(descriptor, line, 0, line.length, start);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+  await truncate(file, bytes);
+  return { position: line.length <= 1 ? 0 : positionOf(line), bytes };
+}
+
+/** Behind the last line feed before `end`; 0 where there is none. */
+function before(descriptor: number, end: number): number {
+  const buffer = Buffer.alloc(TAIL_BYTES);
+  for (let to = end; to > 0;) {
+    const from = Math.max(0, to - TAIL_BYTES);
+    readSync(descriptor, buffer, 0, to - from, from);
+    const at = buffer.subarray(0, to - from).lastIndexOf(LF);
+    if (at >= 0) return from + at + 1;
+    to = from;
+  }
+  return 0;
+}
+
+function fileStream(file: string): Readable {
+  if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
+  return createReadStream(file);
+}
+
+interface Digest {
+  readonly events: number;
+  /** SHA-256, hex. */
+  readonly order: string;
+  readonly states?: string;
+}
+
+async function digestOfFile(file: string): Promise<Digest> {
+  return orderOf(fileStream(file));
+}
+
+async function orderOf(input: Readable): Promise<Digest> {
+  const hash = createHash('sha256');
+  let events = 0;
+  for await (const { lines } of linesOf(input))
+    for (const line of lines) {
+      if (line.length === 0) continue;
+      const at = line.indexOf(KEPT_FROM);
+      if (at < 0) throw new CliError('A line is not one that `statefold export` wrote: it has no id.');
+      hash.update(line.subarray(at)).update('\n');
+      events++;
+    }
+  return { events, order: hash.digest('hex') };
+}
+
+async function digestOf(server: Server): Promise<Digest> {
+  const order = await orderOf(await server.stream('tenant', '/feed', { Accept: CLOUD_EVENTS }));
+  const states = createHash('sha256');
+  const types = await server.tenantList('/aggregate-types', 'aggregateTypes');
+  for (const { aggregateType, reducerId } of types)
+    if (typeof reducerId === 'string') await hashStates(server, String(aggregateType), states);
+  return { ...order, states: states.digest('hex') };
+}
+
+/** Each is asked for by itself: so it is the state at the version that the aggregate has now, wherever a catch-up is. */
+async function hashStates(server: Server, aggregateType: string, hash: Hash): Promise<void> {
+  let cursor: unknown;
+  do {
+    const page = (await server.tenant(
+      'GET',
+      `/aggregates?type=${encodeURIComponent(aggregateType)}&limit=500${typeof cursor === 'string' ? `&cursor=${encodeURIComponent(cursor)}` : ''}`,
+    )) as { readonly aggregates: readonly Fields[]; readonly nextCursor?: string };
+    for (const { aggregateId } of page.aggregates) {
+      const { version, state, stateStatus } = (await server.tenant(
+        'GET',
+        `/aggregate-types/${encodeURIComponent(aggregateType)}/${encodeURIComponent(String(aggregateId))}/state`,
+      )) as Fields;
+      hash.update(`${JSON.stringify([aggregateType, aggregateId, version, stateStatus ?? null, state ?? null])}\n`);
+    }
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+}

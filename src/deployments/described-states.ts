@@ -1,0 +1,113 @@
+import type { Catalog } from '../catalog/catalog.js';
+import type { CodeHost } from '../code-host/code-host.js';
+import type { StateSchema, StateTypes } from '../code-host/state-types.js';
+import type { Projections } from '../projections/projections.js';
+import { revisionsOf, targetOf } from './revisions.js';
+import type { SourceFile } from './source-file.js';
+
+/** What the states of one class are that is in force: that of a binding, or one of a projection. */
+export interface DescribedState {
+  readonly kind: 'reducer' | 'projection';
+  readonly className: string;
+  /** Of a reducer. */
+  readonly aggregateType?: string;
+  /** Of a projection. */
+  readonly projectionId?: string;
+  /** JSON Schema (2020-12), complete in itself. */
+  readonly schema: StateSchema;
+}
+
+export interface DescribedStates {
+  readonly states: readonly DescribedState[];
+  /** Where the next page begins; undefined: there is none. */
+  readonly next: string | undefined;
+}
+
+export interface DescribedStatesOptions {
+  readonly catalog: Catalog;
+  readonly codeHost: CodeHost;
+  readonly sourcesOf: (artefactId: string) => Promise<readonly SourceFile[]>;
+}
+
+interface Unit extends Omit<DescribedState, 'schema'> {
+  /** Ascending, and the same for ever. */
+  readonly place: string;
+  readonly artefactId: string;
+}
+
+const DIALECT = 'https://json-schema.org/draft/2020-12/schema';
+const REFERENCE = '#/$defs/';
+
+/** Describes the states of a tenant's reducers that are bound, and of its projections that are live. */
+export async function describeStates(
+  options: DescribedStatesOptions,
+  tenantId: string,
+  projections: Pick<Projections, 'life'>,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<DescribedStates> {
+  const { catalog } = options;
+  const units: Unit[] = [];
+  for (const { value } of catalog.list('binding', tenantId)) {
+    const { aggregateType, className, reducerId } = value;
+    const artefactId = catalog.get('reducer', reducerId)?.value.artefactId;
+    if (artefactId !== undefined)
+      units.push({ place: `a/${aggregateType}`, kind: 'reducer', className, aggregateType, artefactId });
+  }
+  for (const { value } of catalog.list('projection', tenantId)) {
+    const { projectionId } = value;
+    const revision = projections.life(projectionId).live?.revision ?? targetOf(value)?.revision;
+    const { artefactId, discovered = [] } = revisionsOf(value).find((one) => one.revision === revision) ?? {};
+    if (artefactId === undefined) continue;
+    for (const { className } of discovered)
+      units.push({ place: `p/${projectionId}/${className}`, kind: 'projection', className, projectionId, artefactId });
+  }
+  const left = units.filter(({ place }) => place > after).sort((a, b) => (a.place < b.place ? -1 : 1));
+  const states: DescribedState[] = [];
+  let last: { readonly artefactId: string; readonly types: StateTypes } | undefined;
+  for (const { place: _place, artefactId, ...unit } of left.slice(0, limit)) {
+    if (last?.artefactId !== artefactId)
+      last = { artefactId, types: await typesOf(options, tenantId, unit.kind, artefactId) };
+    states.push({ ...unit, schema: schemaOf(last.types, unit.className) });
+  }
+  return { states, next: left.length > limit ? left[limit - 1]?.place : undefined };
+}
+
+/** Of an artefact that an earlier release has compiled, by compiling it once more: then they are kept too. */
+async function typesOf(
+  { catalog, codeHost, sourcesOf }: DescribedStatesOptions,
+  tenantId: string,
+  kind: 'reducer' | 'projection',
+  artefactId: string,
+): Promise<StateTypes> {
+  let bytes = await catalog.artefacts.get(artefactId, 'types');
+  if (bytes === undefined) {
+    const result = await codeHost.compile({ tenantId, kind, sources: () => sourcesOf(artefactId) });
+    // This release refuses what the earlier one took: its states may be anything until it is deployed anew.
+    if (!result.ok) return { states: {}, $defs: {} };
+    bytes = result.stateTypes;
+    await catalog.artefacts.put(artefactId, 'types', bytes);
+  }
+  return JSON.parse(bytes.toString('utf8')) as StateTypes;
+}
+
+/** The state's schema with all that it refers to. */
+function schemaOf({ states, $defs }: StateTypes, className: string): StateSchema {
+  const state = states[className] ?? {};
+  const used = new Map<string, StateSchema>();
+  const collect = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, one] of Object.entries(value)) {
+      if (name !== '$ref' || typeof one !== 'string') {
+        collect(one);
+        continue;
+      }
+      const of = one.slice(REFERENCE.length).replaceAll('~1', '/').replaceAll('~0', '~');
+      const target = $defs[of];
+      if (target === undefined || used.has(of)) continue;
+      used.set(of, target);
+      collect(target);
+    }
+  };
+  collect(state);
+  return { $schema: DIALECT, ...state, ...(used.size > 0 && { $defs: Object.fromEntries(used) }) };
+}

@@ -1,0 +1,118 @@
+import type { EventChecks, EventsToCheck } from '../aggregates/partition.js';
+import type { Catalog, EventTypeEntity } from '../catalog/catalog.js';
+import { StatefoldError } from '../core/errors.js';
+import { CheckQueue, type Checks } from './check-queue.js';
+import { JsonSchema } from './json-schema.js';
+import { Run, stepsFor, TooCostlyError } from './run.js';
+
+export const eventTypeId = (tenantId: string, eventType: string): string => `${tenantId}/${eventType}`;
+
+interface TenantSchemas {
+  readonly types: Map<string, EventTypeEntity>;
+  readonly queue: CheckQueue;
+}
+
+/** Bytes whose parsing costs as much as a step. */
+const PARSED_PER_STEP = 64;
+
+/** The schemas of all tenants' event types, as the catalog has them now. */
+export class EventSchemas {
+  /** A tenant without schemas has no entry, and pays nothing. */
+  readonly #tenants = new Map<string, TenantSchemas>();
+  /** Made when the first event needs it. */
+  readonly #compiled = new WeakMap<EventTypeEntity, JsonSchema>();
+
+  constructor(catalog: Pick<Catalog, 'list' | 'onChange'>) {
+    for (const { value } of catalog.list('eventType', undefined)) this.#set(value);
+    catalog.onChange((change) => {
+      if (change.kind !== 'eventType') return;
+      if (change.value !== undefined) this.#set(change.value);
+      else if (change.previous !== undefined) this.#delete(change.previous);
+    });
+  }
+
+  #set(entity: EventTypeEntity): void {
+    let tenant = this.#tenants.get(entity.tenantId);
+    if (tenant === undefined)
+      this.#tenants.set(entity.tenantId, (tenant = { types: new Map(), queue: new CheckQueue() }));
+    tenant.types.set(entity.eventType, entity);
+  }
+
+  #delete({ tenantId, eventType }: EventTypeEntity): void {
+    const tenant = this.#tenants.get(tenantId);
+    tenant?.types.delete(eventType);
+    if (tenant?.types.size === 0) this.#tenants.delete(tenantId);
+  }
+
+  /** What all forms of appends ask. */
+  of(tenantId: string): EventChecks {
+    return {
+      unfit: (appends) => {
+        const tenant = this.#tenants.get(tenantId);
+        if (tenant === undefined) return undefined;
+        const { types, queue } = tenant;
+        if (appends.some(({ events }) => events.some(({ eventType }) => types.has(eventType))))
+          return queue.run(this.#checks(types, appends));
+        // What waits for its checks is not overtaken.
+        return queue.isIdle ? undefined : queue.run(none());
+      },
+    };
+  }
+
+  *#checks(types: ReadonlyMap<string, EventTypeEntity>, appends: readonly EventsToCheck[]): Checks {
+    for (const { events, eventsAt } of appends)
+      for (const [i, { eventType, data }] of events.entries()) {
+        const entity = types.get(eventType);
+        if (entity === undefined) continue;
+        const at = eventsAt === undefined ? '/data' : `/${eventsAt}/${i}/data`;
+        const steps = stepsFor(data.length);
+        const run = new Run(at, steps);
+        try {
+          // The first event that doesn't fit is told, with all of its places.
+          if (!this.#schemaOf(entity).check(JSON.parse(data.toString('utf8')), run)) return violation(entity, run);
+        } catch (error) {
+          if (error instanceof TooCostlyError) {
+            yield steps;
+            return refused(entity, at, TOO_COSTLY);
+          }
+          // It was taken by another version of the service. To let anything in would be worse.
+          if (error instanceof StatefoldError && error.code === 'INVALID_REQUEST') return refused(entity, at, UNUSABLE);
+          throw error;
+        }
+        yield steps - run.steps + data.length / PARSED_PER_STEP;
+      }
+    return undefined;
+  }
+
+  #schemaOf(entity: EventTypeEntity): JsonSchema {
+    let schema = this.#compiled.get(entity);
+    if (schema === undefined) this.#compiled.set(entity, (schema = new JsonSchema(JSON.parse(entity.schema))));
+    return schema;
+  }
+}
+
+// eslint-disable-next-line require-yield -- there is nothing to check
+function* none(): Checks {
+  return undefined;
+}
+
+function violation({ eventType, schemaVersion }: EventTypeEntity, { violations }: Run): StatefoldError {
+  const [first, ...more] = violations;
+  const what = first === undefined ? '' : `: ${first.pointer} ${first.message}`;
+  return new StatefoldError(
+    'SCHEMA_VIOLATION',
+    `The data of '${eventType}' does not fit the schema of its type (version ${schemaVersion})${what}${more.length > 0 ? `, and ${more.length} more` : ''}; nothing was stored.`,
+    { errors: violations, details: { eventType, schemaVersion } },
+  );
+}
+
+export const TOO_COSTLY = 'takes more steps to check than a value of its size may: simplify the schema of its type';
+
+const UNUSABLE = 'has a schema that this version of the service can not use: set it again';
+
+const refused = ({ eventType, schemaVersion }: EventTypeEntity, pointer: string, message: string): StatefoldError =>
+  new StatefoldError(
+    'SCHEMA_VIOLATION',
+    `The data of '${eventType}' ${message} (version ${schemaVersion}); nothing was stored.`,
+    { errors: [{ pointer, message }], details: { eventType, schemaVersion } },
+  );

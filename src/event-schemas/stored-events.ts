@@ -1,0 +1,97 @@
+import type { AggregateSource } from '../aggregates/aggregate-source.js';
+import type { FieldError } from '../core/errors.js';
+import { eventsOf, isoTimestamp, type StoredEvent } from '../core/event.js';
+import { nextTurn, overSlices } from '../core/slices.js';
+import { TOO_COSTLY } from './event-schemas.js';
+import type { JsonSchema } from './json-schema.js';
+import { Run, stepsFor, TooCostlyError } from './run.js';
+
+/** A stored event that a schema would refuse. */
+export interface UnfitEvent {
+  readonly eventId: string;
+  readonly aggregateId: string;
+  readonly version: number;
+  readonly timestamp: string;
+  /** As an append of the one event would be told. */
+  readonly errors: readonly FieldError[];
+}
+
+export interface StoredEventsChecked {
+  /** Events of the type that were looked at. */
+  readonly checked: number;
+  readonly unfit: number;
+  /** The first of those in each partition. */
+  readonly examples: readonly UnfitEvent[];
+  /** All events of the type were looked at. */
+  readonly complete: boolean;
+  /** Why not, and how far it got. */
+  readonly cut: string | undefined;
+}
+
+const EXAMPLES = 10;
+const PAGE = { items: 500, bytes: 1024 * 1024 };
+
+/** Checks all stored events of the type, in slices that let others have their turn, until `late` says that its time is over. */
+export async function checkStoredEvents(
+  partitions: readonly AggregateSource[],
+  eventType: string,
+  schema: JsonSchema,
+  late: () => boolean,
+): Promise<StoredEventsChecked> {
+  let checked = 0;
+  let unfit = 0;
+  let read = 0;
+  const examples: UnfitEvent[] = [];
+  const look = (event: StoredEvent): void => {
+    checked++;
+    const errors = errorsOf(schema, event);
+    if (errors.length === 0) return;
+    unfit++;
+    if (examples.length < EXAMPLES)
+      examples.push({
+        eventId: event.eventId,
+        aggregateId: event.aggregateId,
+        version: event.version,
+        timestamp: isoTimestamp(event.timestamp),
+        errors,
+      });
+  };
+  for (const { inputs, eventTypes } of partitions.map((source) => ({
+    inputs: source.inputs,
+    eventTypes: source.eventTypes(),
+  }))) {
+    const end = inputs.head;
+    // As of now: what comes later is checked as it is appended. Of a type that is not counted there may be any number.
+    const there = eventTypes.of(eventType)?.events ?? (eventTypes.others > 0 ? Infinity : 0);
+    for (let at = 0, left = there; left > 0 && at < end;) {
+      if (late())
+        return {
+          ...{ checked, unfit, examples },
+          complete: false,
+          cut: `the time for it was over after ${read} records of the log, ${checked} events of the type among them`,
+        };
+      const page = await inputs.read(at, PAGE);
+      if (page.end <= at) break;
+      at = page.end;
+      read += page.items.length;
+      const events = page.items.flatMap((input) =>
+        input.kind === 'commit' ? [...eventsOf(input.commit)].filter((event) => event.eventType === eventType) : [],
+      );
+      await overSlices('pages', events, look);
+      left -= events.length;
+      await nextTurn();
+    }
+  }
+  return { checked, unfit, examples, complete: true, cut: undefined };
+}
+
+function errorsOf(schema: JsonSchema, { data }: StoredEvent): readonly FieldError[] {
+  const run = new Run('/data', stepsFor(data.length));
+  try {
+    schema.check(JSON.parse(data.toString('utf8')), run);
+    return run.violations;
+  } catch (error) {
+    if (!(error instanceof TooCostlyError)) throw error;
+    return [{ pointer: '/data', message: TOO_COSTLY }];
+  }
+}

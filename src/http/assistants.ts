@@ -1,0 +1,69 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { SCOPES, type Scope } from '../core/scopes.js';
+import { StatefoldError } from '../core/errors.js';
+import type { Admission } from './admission.js';
+import { declaredLength, readBody } from './body.js';
+import { ConcurrencyQuota } from './concurrency-quota.js';
+import { memoryOf } from './request-memory.js';
+
+/** A message of an assistant, whose key is in force. */
+export interface AssistantRequest {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Of JSON. */
+  readonly message: unknown;
+  readonly apiKey: string;
+  readonly scopes: readonly Scope[];
+}
+
+/** Sources of an upload, as JSON. */
+const MOST_BYTES = 4 * 1024 * 1024;
+/** Of a tenant at one time: each may hold an answer as large as they get. */
+const UNDER_WAY = 8;
+/** The longest that a tool takes, and the reading of its answer. Whoever is slower is cut. */
+const DEADLINE_MS = 180_000;
+const ALLOW = 'POST, OPTIONS';
+const BEARER = /^Bearer (\S+)$/i;
+
+/** Admits what comes to `/mcp` as any request of a tenant: key, pace, turns, memory. Whoever answers asks the rest by the service's own interface. */
+export function assistantsDoor(
+  admission: Admission,
+  answer: (asked: AssistantRequest) => Promise<void>,
+): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+  const underWay = new ConcurrencyQuota(UNDER_WAY, 'requests of assistants under way');
+  return async (request, response) => {
+    const { method, headers } = request;
+    if (method !== 'POST') {
+      response.setHeader('Allow', ALLOW);
+      if (method !== 'OPTIONS')
+        throw new StatefoldError(
+          'METHOD_NOT_ALLOWED',
+          'There are no sessions and no streams here: send each message with POST.',
+        );
+      if (response.hasHeader('Access-Control-Allow-Origin')) response.setHeader('Access-Control-Allow-Methods', ALLOW);
+      return void response.writeHead(204).end();
+    }
+    // Clients of the protocol know this header alone.
+    headers['x-api-key'] ??= BEARER.exec(headers.authorization ?? '')?.[1];
+    const { tenantId, scopes = SCOPES } = await admission.admitKnown(request, 'any');
+    const release = underWay.take(tenantId);
+    const deadline = setTimeout(() => response.destroy(), DEADLINE_MS);
+    response.once('close', () => {
+      clearTimeout(deadline);
+      release();
+    });
+    if (response.destroyed) return release();
+    const declared = declaredLength(request);
+    await memoryOf(request)?.uploadOf(response, Number.isNaN(declared) ? MOST_BYTES : Math.min(declared, MOST_BYTES));
+    const body = await readBody(request, MOST_BYTES);
+    let message: unknown;
+    try {
+      message = JSON.parse(body.toString('utf8'));
+    } catch {
+      throw new StatefoldError('INVALID_REQUEST', 'The body is not JSON.');
+    }
+    if (Array.isArray(message))
+      throw new StatefoldError('INVALID_REQUEST', 'Send one message a request: the protocol has no batches any more.');
+    await answer({ request, response, message, apiKey: String(headers['x-api-key']), scopes });
+  };
+}

@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import type { AuditEntry, AuditFilter } from '../../audit/audit-entry.js';
+import { StatefoldError } from '../../core/errors.js';
+import { anyText, badCursor, described, paging } from '../parameters.js';
+import { anyObject, component, integer, listOf, text, timestamp } from '../schema.js';
+import { route, type RouteDependencies } from './dependencies.js';
+
+// What was changed, and by which key.
+
+export const AuditRecord = component(
+  'AuditRecord',
+  z.strictObject({
+    id: text,
+    at: timestamp.describe('When it began.'),
+    endedAt: timestamp.optional(),
+    tenantId: text.describe('Absent of what is done to no one tenant.').optional(),
+    keyId: text.describe('Of the key that asked for it; admin: the admin key.'),
+    keyName: text.describe('As the key was called then.').optional(),
+    action: text.describe('What is done to what, for example projection.rollback.'),
+    object: z.record(z.string(), text).describe('What it was done to, and what it made, by the names of their ids.'),
+    details: anyObject.describe('What was asked for, without secrets.').optional(),
+    outcome: z
+      .enum(['done', 'refused', 'failed', 'unknown'])
+      .describe('unknown: it is under way, or its process ended before it was recorded; it may have been made.'),
+    status: integer.describe('The HTTP status of the answer.').optional(),
+    code: text
+      .describe('Of the error that was answered; ABORTED: the caller went away with the body half sent.')
+      .optional(),
+    requestId: text.describe('X-Request-Id.'),
+    remoteAddress: text.describe('Of who connected; a tenant is not told the address of the admin.').optional(),
+  }),
+);
+export type AuditRecord = z.infer<typeof AuditRecord>;
+
+const answers = { 200: listOf('entries', AuditRecord) };
+
+async function pageOf(
+  { audit }: RouteDependencies,
+  { limit, cursor }: { readonly limit: number; readonly cursor: string | undefined },
+  filter: Pick<AuditFilter, 'tenantId' | 'tenantCreatedAt'>,
+  shown: (entry: AuditEntry) => AuditEntry = (entry) => entry,
+): Promise<object> {
+  const before = cursor === undefined ? undefined : placeOf(cursor);
+  const { entries, next } = await audit.list({ ...filter, before, limit });
+  return {
+    entries: entries.map((entry) => recordOf(shown(entry))),
+    nextCursor: next === undefined ? undefined : Buffer.from(String(next)).toString('base64url'),
+  };
+}
+
+function placeOf(cursor: string): number {
+  const place = Buffer.from(cursor, 'base64url').toString('utf8');
+  if (!/^\d{1,15}$/.test(place) || Buffer.from(place).toString('base64url') !== cursor) throw badCursor();
+  return Number(place);
+}
+
+const recordOf = ({ tenantCreatedAt: _, ...entry }: AuditEntry): object => entry;
+
+/** Where the operator sits is no tenant's concern. */
+const forTenant = (entry: AuditEntry): AuditEntry =>
+  entry.keyId === 'admin' ? { ...entry, remoteAddress: undefined } : entry;
+
+const listAudit = route({
+  method: 'GET',
+  path: '/audit',
+  operationId: 'listAudit',
+  tag: 'System',
+  summary: 'What was changed of the tenant and by which key, the newest first',
+  servedBy: 'any',
+  credentials: 'tenant',
+  scope: 'audit',
+  query: paging,
+  answers,
+  serve: async (dependencies, call) => {
+    const { tenantId } = call;
+    // One of the same id that was deleted before has entries of its own.
+    const tenantCreatedAt = dependencies.catalog.get('tenant', tenantId)?.value.createdAt;
+    if (tenantCreatedAt === undefined) throw new StatefoldError('NOT_FOUND', 'the tenant was deleted');
+    call.answer(200, await pageOf(dependencies, call.query(), { tenantId, tenantCreatedAt }, forTenant));
+  },
+});
+
+const listAllAudit = route({
+  method: 'GET',
+  path: '/admin/audit',
+  operationId: 'listAllAudit',
+  tag: 'Admin',
+  summary: 'What was changed and by which key, of one tenant or of all, the newest first',
+  servedBy: 'any',
+  credentials: 'admin',
+  query: {
+    ...paging,
+    tenant: described(anyText, 'Of this tenant alone, also of one that was deleted.'),
+  },
+  // A misspelt name would tell of every tenant.
+  strictQuery: true,
+  answers,
+  serve: async (dependencies, call) => {
+    const { tenant, ...page } = call.query();
+    call.answer(200, await pageOf(dependencies, page, { tenantId: tenant }));
+  },
+});
+
+export const AUDIT = [listAudit, listAllAudit];

@@ -1,0 +1,157 @@
+import { randomBytes } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { z } from 'zod';
+import { StatefoldError } from '../../core/errors.js';
+import { placeOfPosition } from '../../feed/events.js';
+import { SqlRefusedError, type SqlAnswer } from '../../read-store/tenant-sql.js';
+import { json } from '../bodies.js';
+import { WAIT_FOR } from '../position-waits.js';
+import { route } from './dependencies.js';
+
+const MAX_QUERY = 256 * 1024;
+const MAX_PARAMETER = 64 * 1024;
+const DEFAULT_FORMAT = 'JSON';
+const USUAL_WAIT_SECONDS = 5;
+/** A client that takes nothing for so long is cut off. */
+const STALL_MS = 60_000;
+
+const SqlQuery = z.strictObject({
+  query: z.string().min(1).max(MAX_QUERY).describe('One statement of ClickHouse’s SQL.'),
+  format: z
+    .string()
+    .regex(
+      /^[A-Za-z][A-Za-z0-9]{0,63}$/,
+      'must be the name of a format of ClickHouse, e.g. JSON, CSVWithNames, Parquet',
+    )
+    .optional()
+    .describe(
+      `Of the answer, unless the statement ends with FORMAT: a format of ClickHouse, ${DEFAULT_FORMAT} unless it is given.`,
+    ),
+  parameters: z
+    .record(
+      z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'must be named by letters, digits and _'),
+      z.union([z.string().max(MAX_PARAMETER), z.number(), z.boolean()]),
+    )
+    .optional()
+    .describe('Values of the placeholders {name:Type} of the statement.'),
+});
+
+const querySql = route({
+  method: 'POST',
+  path: '/sql',
+  operationId: 'querySql',
+  tag: 'SQL',
+  summary: 'Ask the tenant’s events and states by SQL: the answer comes as ClickHouse gives it',
+  servedBy: 'owner',
+  credentials: 'tenant',
+  scope: 'sql',
+  lasting: true,
+  query: WAIT_FOR,
+  strictQuery: true,
+  body: json(SqlQuery, {
+    query: 'SELECT event_type, count() AS events FROM events GROUP BY event_type ORDER BY event_type',
+    format: 'JSONEachRow',
+  }),
+  answers: { 200: { media: 'application/octet-stream' } },
+  errors: ['SQL_REFUSED', 'SQL_NOT_ISOLATED', 'NOT_CAUGHT_UP', 'RATE_LIMITED'],
+  serve: async ({ sql, tenants }, call) => {
+    const { query, format = DEFAULT_FORMAT, parameters = {} } = await call.body();
+    const { waitFor, waitSeconds = USUAL_WAIT_SECONDS } = call.query();
+    const release = sql.quota.take(call.tenantId);
+    const controller = new AbortController();
+    const gone = (): void => controller.abort(new Error('the client has gone'));
+    call.response.once('close', gone);
+    if (call.response.destroyed) gone();
+    try {
+      // The sink follows a tenant that is open.
+      await tenants.open(call.tenantId);
+      if (waitFor !== undefined && waitFor > 0) await caughtUp(sql.flush, call.tenantId, waitFor, waitSeconds);
+      const statement = {
+        query,
+        format,
+        parameters: new Map(Object.entries(parameters).map(([name, value]) => [name, String(value)])),
+      };
+      const answer = await sql.tenants.query(call.tenantId, statement, controller.signal);
+      await send(call.response, call.requestId, answer);
+    } catch (error) {
+      throw error instanceof SqlRefusedError ? refused(error) : error;
+    } finally {
+      call.response.off('close', gone);
+      release();
+    }
+  },
+});
+
+async function caughtUp(
+  flush: (tenantId: string, offset: number, deadlineMs: number) => Promise<void>,
+  tenantId: string,
+  waitFor: number,
+  seconds: number,
+): Promise<void> {
+  try {
+    await flush(tenantId, placeOfPosition(waitFor) + 1, seconds * 1000);
+  } catch (error) {
+    throw new StatefoldError(
+      'NOT_CAUGHT_UP',
+      `the read store has not come to position ${waitFor} within ${seconds} s; send the request again, or wait longer with waitSeconds`,
+      { cause: error },
+    );
+  }
+}
+
+/** A refusal after the answer has begun comes as ClickHouse's own block, and breaks the connection: the answer has no proper end. */
+async function send(
+  response: ServerResponse,
+  requestId: string,
+  { contentType, format, chunks }: SqlAnswer,
+): Promise<void> {
+  const tag = randomBytes(12).toString('base64url').slice(0, 16);
+  try {
+    for await (const chunk of chunks) {
+      if (!response.headersSent)
+        response.writeHead(200, {
+          'Content-Type': contentType,
+          'Cache-Control': 'no-store',
+          'X-ClickHouse-Format': format,
+          'X-ClickHouse-Exception-Tag': tag,
+          'X-Request-Id': requestId,
+        });
+      if (response.destroyed) return;
+      if (!response.write(chunk)) await drained(response);
+    }
+  } catch (error) {
+    if (!response.headersSent) throw error;
+    const message = Buffer.from(`${error instanceof SqlRefusedError ? error.message : 'The answer broke off'}\n`);
+    const block = Buffer.concat([
+      Buffer.from(`\r\n__exception__\r\n${tag}\r\n`),
+      message,
+      Buffer.from(`${message.length} ${tag}\r\n__exception__\r\n`),
+    ]);
+    response.write(block, () => response.destroy());
+    return;
+  }
+  if (!response.headersSent)
+    response.writeHead(200, { 'Content-Type': contentType, 'X-ClickHouse-Format': format, 'X-Request-Id': requestId });
+  response.end();
+}
+
+async function drained(response: ServerResponse): Promise<void> {
+  const controller = new AbortController();
+  const stalled = setTimeout(() => response.destroy(), STALL_MS);
+  try {
+    await Promise.race([
+      once(response, 'drain', { signal: controller.signal }),
+      once(response, 'close', { signal: controller.signal }),
+    ]);
+  } finally {
+    clearTimeout(stalled);
+    controller.abort();
+  }
+}
+
+/** ClickHouse's own words, and its code as a member of the problem. */
+const refused = (error: SqlRefusedError): StatefoldError =>
+  new StatefoldError('SQL_REFUSED', error.message, { cause: error, details: { clickhouseCode: error.engineCode } });
+
+export const SQL = [querySql];

@@ -1,0 +1,26 @@
+import type { Change } from '../core/change.js';
+import type { ChangesWriter } from './changes-writer.js';
+
+/**
+ * The accepted changes of an input, in the order of their sequences. There may be any number, and their states may be large: only
+ * their names are held. Who puts each in the store has, at any moment, the states that there were behind one of them.
+ *
+ * @param rows that are looked at before others have their turn
+ * @param turned awaited each time: others had it; false ends it
+ */
+export async function* inSequence(
+  changes: Pick<ChangesWriter, 'recordedNames' | 'recordedNamed'>,
+  input: number,
+  rows: number,
+  turned: () => Promise<boolean>,
+): AsyncGenerator<Change> {
+  const names: [sequence: number, name: string][] = [];
+  for (const [name, { sequence }] of changes.recordedNames(input))
+    if (names.push([sequence, name]) % rows === 0 && !(await turned())) return;
+  names.sort(([a], [b]) => a - b);
+  for (const [i, [, name]] of names.entries()) {
+    const change = changes.recordedNamed(input, name);
+    if (change !== undefined) yield change;
+    if ((i + 1) % rows === 0 && !(await turned())) return;
+  }
+}

@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** In the order in which rows are removed: without a watermark, the log fills again what was dropped. */
+export const TABLES = ['watermarks', 'events', 'aggregate_states', 'projection_states', 'notifications'] as const;
+export type TableName = (typeof TABLES)[number];
+
+/** For how many days rows are kept, by table; without a number for ever. */
+export interface KeptDays {
+  readonly events?: number | undefined;
+  readonly notifications?: number | undefined;
+}
+
+export interface TableDefinitionsOptions {
+  /** Of the definitions, `schemas/clickhouse`. */
+  readonly directory: string;
+  /** A cluster of the server's configuration whose servers all hold the tables; undefined: this server alone. */
+  readonly cluster?: string | undefined;
+  readonly keptDays?: KeptDays | undefined;
+}
+
+/** The time of a row, of the tables whose rows may go by it. States are of now, however old. */
+const TIMES: Readonly<Record<keyof KeptDays, string>> = { events: 'timestamp', notifications: 'last_modified' };
+const COMMENTS = /^--.*\n/gm;
+
+/** The statements that make the read store's tables, as the settings want them. */
+export class TableDefinitions {
+  readonly #options: TableDefinitionsOptions;
+
+  constructor(options: TableDefinitionsOptions) {
+    this.#options = options;
+  }
+
+  createDatabase(): string {
+    return `CREATE DATABASE IF NOT EXISTS {name:Identifier}${this.#onCluster}`;
+  }
+
+  /** @throws Error when the definition is not as it is taken for */
+  create(table: TableName): string {
+    const { directory, cluster } = this.#options;
+    const ttl = this.#ttl(table);
+    let text = readFileSync(join(directory, `${table}.sql`), 'utf8').replace(COMMENTS, '');
+    if (ttl !== undefined) text = replaced(text, '\nSETTINGS ', `\nTTL ${ttl}\nSETTINGS `);
+    if (cluster === undefined) return text;
+    text = replaced(text, `IF NOT EXISTS ${table}`, `IF NOT EXISTS ${table}${this.#onCluster}`);
+    return replaced(text, 'ENGINE = ReplacingMergeTree(', 'ENGINE = ReplicatedReplacingMergeTree(');
+  }
+
+  /** What brings a table to the days of the settings; undefined: it has them. `engine` is `engine_full` of `system.tables`. */
+  changeOfTtl(table: TableName, engine: string): string | undefined {
+    const wanted = this.#ttl(table);
+    const has = / TTL (.*?)(?: SETTINGS |$)/s.exec(engine)?.[1];
+    if (wanted === has) return undefined;
+    const alter = `ALTER TABLE ${table}${this.#onCluster}`;
+    return wanted === undefined ? `${alter} REMOVE TTL` : `${alter} MODIFY TTL ${wanted}`;
+  }
+
+  #ttl(table: TableName): string | undefined {
+    if (table !== 'events' && table !== 'notifications') return undefined;
+    const days = this.#options.keptDays?.[table];
+    return days === undefined ? undefined : `toDateTime(${TIMES[table]}) + toIntervalDay(${days})`;
+  }
+
+  get #onCluster(): string {
+    const { cluster } = this.#options;
+    return cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``;
+  }
+}
+
+function replaced(text: string, from: string, to: string): string {
+  if (!text.includes(from)) throw new Error(`a table's definition has no '${from.trim()}'`);
+  return text.replace(from, () => to);
+}

@@ -1,0 +1,264 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { StatefoldError } from '../../core/errors.js';
+import type { ClickHouseEndpoint } from '../endpoint.js';
+import type { Path } from '../tenant-views.js';
+import { quoted } from './statement.js';
+
+/** Tables of which a tenant has a copy, and the JSON column that its views are made of. */
+export const COPIED = ['events', 'aggregate_states', 'projection_states', 'notifications'] as const;
+export type CopiedTable = (typeof COPIED)[number];
+
+/** What of a tenant is to be read: the parts of a table are immutable, and stay for minutes after they were merged away. */
+export interface CopiedParts {
+  readonly table: CopiedTable;
+  /** As `ATTACH TABLE` takes it. */
+  readonly attach: string;
+  readonly uuid: string;
+  /** Folder of the copy's table, which holds the parts. */
+  readonly folder: string;
+  /** Names of the folders of parts. */
+  readonly parts: readonly string[];
+}
+
+export interface TenantCopy {
+  readonly tables: readonly CopiedParts[];
+  /** Paths of JSON columns that the rows have. */
+  readonly paths: readonly Path[];
+}
+
+export interface TenantCopiesOptions {
+  readonly endpoint: () => ClickHouseEndpoint | undefined;
+  /** Makes the tables that are missing: before the first block there are none. @throws StatefoldError UNAVAILABLE */
+  readonly ensureSchema: () => Promise<void>;
+  /** Of the tables' definitions, `schemas/clickhouse`. */
+  readonly schemaDirectory: string;
+  /** Of one statement that copies. */
+  readonly deadlineMs?: number;
+}
+
+interface Known {
+  /** The name of its tables begins with this; a new one for each time that it is made anew. */
+  readonly prefix: string;
+  /** Of each table: the rows of all inserts up to this one are in the copy. */
+  readonly upTo: Record<CopiedTable, number>;
+  readonly paths: Map<string, { readonly path: Path; readonly types: Set<string> }>;
+}
+
+const DATABASE = 'statefold_sql';
+/** Of the paths in a tenant's JSON that become columns of views; what is past it is read by `data.path` all the same. */
+const LONGEST_PATH = 200;
+const MOST_PATHS = 1000;
+const MOST_OWNERS = 200;
+const MOST_NOTED = 20_000;
+const DEADLINE_MS = 120_000;
+
+/**
+ * Copies of single tenants' rows, in tables of their own beside those that the sink writes: made when a tenant asks for the first
+ * time, brought up to date by what was inserted since. Who runs a tenant's statements is given the files of its copy and no others.
+ */
+export class TenantCopies {
+  readonly #options: TenantCopiesOptions;
+  readonly #known = new Map<string, Known>();
+  readonly #refreshing = new Map<string, Promise<TenantCopy>>();
+  readonly #dropped = new Map<string, number>();
+  /** Of all tenants at once: also of those whose first copy is still being made. */
+  #allDropped = 0;
+  /** Of which rows are to go. */
+  readonly #doomed = new Set<Known>();
+  #ready: Promise<void> | undefined;
+
+  constructor(options: TenantCopiesOptions) {
+    this.#options = options;
+  }
+
+  /** All rows that are in the tables at the call. @throws StatefoldError UNAVAILABLE */
+  async refresh(tenantId: string): Promise<TenantCopy> {
+    // One that is under way may have looked before the caller's rows came.
+    const before = this.#refreshing.get(tenantId);
+    const refreshed = (before ?? Promise.resolve()).then(
+      () => this.#refresh(tenantId),
+      () => this.#refresh(tenantId),
+    );
+    this.#refreshing.set(tenantId, refreshed);
+    try {
+      return await refreshed;
+    } finally {
+      if (this.#refreshing.get(tenantId) === refreshed) this.#refreshing.delete(tenantId);
+    }
+  }
+
+  /**
+   * Rows were removed from the tables: they go from the copy of the tenant, or from all, which is made anew at the next statement. One
+   * that runs may break off. @throws StatefoldError UNAVAILABLE: some of it may be there; to be called again
+   */
+  async drop(tenantId?: string): Promise<void> {
+    if (tenantId === undefined) this.#allDropped++;
+    for (const id of tenantId === undefined ? [...this.#known.keys()] : [tenantId]) {
+      this.#dropped.set(id, (this.#dropped.get(id) ?? 0) + 1);
+      const known = this.#known.get(id);
+      this.#known.delete(id);
+      if (known !== undefined) this.#doomed.add(known);
+    }
+    // What an earlier process left is of any tenant.
+    if (this.#ready === undefined) await this.#run(`DROP DATABASE IF EXISTS ${DATABASE} SYNC`);
+    else await this.#ready;
+    for (const known of this.#doomed) {
+      for (const table of COPIED) await this.#run(`DROP TABLE IF EXISTS ${DATABASE}.${nameOf(known, table)} SYNC`);
+      this.#doomed.delete(known);
+    }
+  }
+
+  async #refresh(tenantId: string): Promise<TenantCopy> {
+    this.#ready ??= this.#prepare().catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    await this.#ready;
+    const generation = this.#generationOf(tenantId);
+    const known = this.#known.get(tenantId) ?? (await this.#make());
+    try {
+      for (const table of COPIED) await this.#copy(tenantId, known, table);
+    } catch (error) {
+      // Some rows may be in it and not be counted, or somebody has dropped a table of it.
+      this.#known.set(tenantId, known);
+      await this.drop(tenantId).catch(() => undefined);
+      throw error;
+    }
+    const copy = { tables: await this.#partsOf(known), paths: [...known.paths.values()].map(pathOf) };
+    if (this.#generationOf(tenantId) !== generation)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'The rows of the tenant were removed meanwhile; send the statement again',
+      );
+    this.#known.set(tenantId, known);
+    return copy;
+  }
+
+  #generationOf(tenantId: string): number {
+    return this.#allDropped + (this.#dropped.get(tenantId) ?? 0);
+  }
+
+  /** What an earlier process left has no known end. */
+  async #prepare(): Promise<void> {
+    await this.#options.ensureSchema();
+    await this.#run(`DROP DATABASE IF EXISTS ${DATABASE} SYNC`);
+    for (const table of COPIED) await this.#run(`ALTER TABLE ${table} MODIFY SETTING enable_block_number_column = 1`);
+  }
+
+  async #make(): Promise<Known> {
+    const upTo = { events: -1, aggregate_states: -1, projection_states: -1, notifications: -1 };
+    const known: Known = { prefix: randomUUID().replaceAll('-', ''), upTo, paths: new Map() };
+    await this.#run(`CREATE DATABASE IF NOT EXISTS ${DATABASE}`);
+    for (const table of COPIED) await this.#run(`CREATE TABLE ${DATABASE}.${nameOf(known, table)} AS ${table}`);
+    return known;
+  }
+
+  async #copy(tenantId: string, known: Known, table: CopiedTable): Promise<void> {
+    const [newest] = await this.#rows<{ newest: number }>(
+      `SELECT toInt64(max(max_block_number)) AS newest FROM system.parts WHERE active AND database = currentDatabase() AND table = ${quoted(table)}`,
+    );
+    const upTo = Number(newest?.newest ?? 0);
+    const from = known.upTo[table];
+    if (upTo === from) return;
+    // Rows that the copy has were removed: who catches it drops the copy.
+    if (upTo < from)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        'The rows of the tenant were removed meanwhile; send the statement again',
+      );
+    // Of parts that were merged before the column was there it is that of their first row: the whole of them is in the first copy.
+    const added = `tenant = ${quoted(tenantId)} AND _block_number > ${from} AND _block_number <= ${upTo}`;
+    await this.#run(
+      `INSERT INTO ${DATABASE}.${nameOf(known, table)} SELECT * FROM ${table} WHERE ${added} SETTINGS max_threads = 1, max_insert_threads = 1`,
+    );
+    if (table !== 'notifications') await this.#notePaths(known, table, added);
+    known.upTo[table] = upTo;
+  }
+
+  async #notePaths(known: Known, table: Exclude<CopiedTable, 'notifications'>, added: string): Promise<void> {
+    const [kind, column] =
+      table === 'events'
+        ? ['aggregate_type', 'data']
+        : [table === 'aggregate_states' ? 'aggregate_type' : 'class_name', 'state'];
+    const found = await this.#rows<{ owner: string; paths: Record<string, string[]> }>(
+      `SELECT ${kind} AS owner, mapFilter((path, types) -> length(path) <= ${LONGEST_PATH}, distinctJSONPathsAndTypes(${column})) AS found, mapFromArrays(arraySlice(mapKeys(found), 1, ${MOST_PATHS}), arraySlice(mapValues(found), 1, ${MOST_PATHS})) AS paths FROM ${table} WHERE ${added} GROUP BY owner LIMIT ${MOST_OWNERS}`,
+    );
+    for (const { owner, paths } of found)
+      for (const [path, types] of Object.entries({ '': [], ...paths })) {
+        const id = JSON.stringify([table, owner, path]);
+        const before = known.paths.get(id);
+        if (before === undefined && known.paths.size >= MOST_NOTED) return;
+        const noted = before ?? { path: { table, owner, path, types: [] }, types: new Set<string>() };
+        for (const type of types) noted.types.add(type);
+        known.paths.set(id, noted);
+      }
+  }
+
+  async #partsOf(known: Known): Promise<CopiedParts[]> {
+    const tables = await this.#rows<{ name: string; uuid: string; folder: string; parts: string[] }>(
+      `SELECT name, toString(uuid) AS uuid, data_paths[1] AS folder, (SELECT groupArray((table, name)) FROM system.parts WHERE active AND database = ${quoted(DATABASE)}) AS all, arrayMap(p -> p.2, arrayFilter(p -> p.1 = tables.name, all)) AS parts FROM system.tables AS tables WHERE database = ${quoted(DATABASE)} AND startsWith(name, ${quoted(`t${known.prefix}`)})`,
+    );
+    return COPIED.map((table) => {
+      const found = tables.find(({ name }) => name === nameOf(known, table));
+      if (found === undefined)
+        throw new StatefoldError('UNAVAILABLE', `The copy of ${table} is gone; send the statement again`);
+      const { uuid, folder, parts } = found;
+      const definition = readFileSync(join(this.#options.schemaDirectory, `${table}.sql`), 'utf8');
+      const attach = definition
+        .replace(/^--.*\n/gm, '')
+        .replace(`CREATE TABLE IF NOT EXISTS ${table}`, `ATTACH TABLE ${table} UUID ${quoted(uuid)}`);
+      return { table, attach, uuid, folder, parts };
+    });
+  }
+
+  async #run(sql: string): Promise<string> {
+    const endpoint = this.#options.endpoint();
+    if (endpoint === undefined) throw new StatefoldError('UNAVAILABLE', 'The read store is away');
+    const target = new URL(endpoint.url);
+    target.search = new URLSearchParams({
+      database: endpoint.database,
+      default_format: 'JSONEachRow',
+      output_format_json_quote_64bit_integers: '0',
+    }).toString();
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(target, {
+        method: 'POST',
+        body: sql,
+        headers: { 'X-ClickHouse-User': endpoint.user, 'X-ClickHouse-Key': endpoint.password },
+        signal: AbortSignal.timeout(this.#options.deadlineMs ?? DEADLINE_MS),
+      });
+      text = await response.text();
+    } catch (error) {
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        `The read store did not copy the rows of the tenant: ${messageOf(error)}`,
+        { cause: error },
+      );
+    }
+    if (!response.ok)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        `The read store did not copy the rows of the tenant: ${text.slice(0, 500)}`,
+      );
+    return text;
+  }
+
+  async #rows<T>(sql: string): Promise<T[]> {
+    const text = await this.#run(sql);
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as T);
+  }
+}
+
+const nameOf = ({ prefix }: Known, table: CopiedTable): string => `t${prefix}_${table}`;
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const pathOf = ({ path, types }: { readonly path: Path; readonly types: ReadonlySet<string> }): Path => ({
+  ...path,
+  types: [...types].sort(),
+});

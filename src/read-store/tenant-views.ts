@@ -1,0 +1,120 @@
+/** A path of a JSON column that rows have, with the types that its values had. */
+export interface Path {
+  readonly table: 'events' | 'aggregate_states' | 'projection_states';
+  /** The aggregate type, or the class of the projection. */
+  readonly owner: string;
+  /** Empty: the column is there, whatever it holds. */
+  readonly path: string;
+  /** ClickHouse's, e.g. `Int64`, `String`, `Array(Nullable(String))`. */
+  readonly types: readonly string[];
+}
+
+export interface TypedView {
+  readonly name: string;
+  /** The `SELECT` behind it. */
+  readonly select: string;
+}
+
+const COLUMNS: Record<Path['table'], readonly string[]> = {
+  events: ['aggregate_id', 'version', 'event_id', 'event_type', 'timestamp', 'correlation_id', 'causation_id'],
+  aggregate_states: ['aggregate_id', 'version', 'last_modified'],
+  projection_states: ['projection_id', 'key', 'sequence', 'last_modified'],
+};
+const MOST_COLUMNS = 1000;
+/** ClickHouse takes a statement of 256 KiB. */
+const MOST_TEXT = 128 * 1024;
+const NUMBERS = /^(?:U?Int\d+|Float\d+)$/;
+
+const UNREAD =
+  "SELECT throwIf(materialize(1), 'a view is read where the statement has its name in one piece') AS unread";
+/** A name may be there without being written: all columns are listed, tables are picked by a pattern, characters are escaped. */
+const BEYOND_NAMES = /system|information_schema|merge|\\/i;
+
+/** Which views the statement may read; its parameters may be names. */
+export function readBy(statement: string, parameters: ReadonlyMap<string, string>): (name: string) => boolean {
+  const texts = [statement, ...parameters.values()].map((text) => text.toLowerCase());
+  return texts.some((text) => BEYOND_NAMES.test(text))
+    ? () => true
+    : (name) => texts.some((text) => text.includes(name));
+}
+
+/**
+ * One view for the events and one for the states of each aggregate type, and one for each class of a projection: paths are columns
+ * of one type, so that they can be grouped, ordered and computed with as they are. A view takes the engine some milliseconds, of which
+ * there may be hundreds for a statement that reads one: what is not read is there by its name alone.
+ */
+export function typedViews(paths: readonly Path[], isRead: (name: string) => boolean = () => true): TypedView[] {
+  const owners = new Map<string, Path[]>();
+  for (const path of paths) {
+    const id = JSON.stringify([path.table, path.owner]);
+    const of = owners.get(id);
+    if (of === undefined) owners.set(id, [path]);
+    else of.push(path);
+  }
+  const taken = new Set<string>(['events', 'aggregate_states', 'projection_states', 'notifications']);
+  const views: TypedView[] = [];
+  for (const [id, of] of [...owners].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const [table, owner] = JSON.parse(id) as [Path['table'], string];
+    // Of a class without its namespace.
+    const named = table === 'projection_states' ? (owner.split(/[.+]/).at(-1) ?? owner) : owner;
+    const wanted = `${snake(named)}_${table === 'events' ? 'events' : 'states'}`;
+    let name = wanted;
+    for (let i = 2; taken.has(name); i++) name = `${wanted}_${i}`;
+    taken.add(name);
+    views.push({ name, select: isRead(name) ? selectOf(table, owner, of) : UNREAD });
+  }
+  return views;
+}
+
+function selectOf(table: Path['table'], owner: string, paths: readonly Path[]): string {
+  const json = table === 'events' ? 'data' : 'state';
+  const fixed = COLUMNS[table];
+  const taken = new Set<string>([...fixed, json]);
+  const columns: string[] = [...fixed];
+  let length = 0;
+  for (const { path, types } of [...paths].sort((a, b) => (a.path < b.path ? -1 : 1))) {
+    if (!isColumn(path) || columns.length >= MOST_COLUMNS || length > MOST_TEXT) continue;
+    const wanted = path;
+    const name = taken.has(wanted) ? `${json}.${wanted}` : wanted;
+    if (taken.has(name)) continue;
+    taken.add(name);
+    const column = `${valueOf(json, path, types)} AS ${identifier(name)}`;
+    length += column.length;
+    columns.push(column);
+  }
+  const final = table === 'events' ? '' : ' FINAL';
+  const kind = table === 'projection_states' ? 'class_name' : 'aggregate_type';
+  return `SELECT ${columns.join(', ')} FROM ${table}${final} WHERE ${kind} = ${quoted(owner)}`;
+}
+
+/** A value of any other type than the column's is shown as text where the column is text, and else is NULL. */
+function valueOf(json: string, path: string, types: readonly string[]): string {
+  const place = `${json}.${path.split('.').map(identifier).join('.')}`;
+  const type = columnType(types);
+  if (type === undefined) return `toJSONString(${place})`;
+  if (type === 'String') return `${place}::Nullable(String)`;
+  if (type.startsWith('Array(')) return `${place}.:${identifier(type)}`;
+  return types.length === 1 ? `${place}.:${identifier(type)}` : `accurateCastOrNull(${place}, ${quoted(type)})`;
+}
+
+/** Undefined: values of no common type, shown as JSON. */
+function columnType(types: readonly string[]): string | undefined {
+  const known = types.filter((type) => type !== 'None');
+  const [first] = known;
+  if (first === undefined) return 'String';
+  if (known.length === 1) return first.includes('JSON') || first.startsWith('Tuple') ? undefined : first;
+  if (known.every((type) => NUMBERS.test(type)))
+    return known.some((type) => type.startsWith('Float')) ? 'Float64' : 'Int64';
+  return known.some((type) => type.startsWith('Array(') || type.startsWith('Tuple')) ? undefined : 'String';
+}
+
+/** A name without a character can't be written: such a member is read from the JSON itself. */
+const isColumn = (path: string): boolean => path.split('.').every((name) => name !== '');
+
+const snake = (name: string): string =>
+  name
+    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .toLowerCase();
+const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+const identifier = (text: string): string => `\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;

@@ -1,0 +1,146 @@
+import { compareKeys, type StoreSection } from './local-store.js';
+
+/** What a partition has of one type of events. */
+export interface EventTypeCount {
+  readonly eventType: string;
+  readonly events: number;
+  /** Of its first and its last event, milliseconds since the epoch. */
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+  /** Of the aggregates that have such events; the first of them. */
+  readonly aggregateTypes: readonly string[];
+}
+
+interface Counter extends EventTypeCount {
+  events: number;
+  lastSeen: number;
+  readonly aggregateTypes: string[];
+  /** Of the last event: mostly the next one's too. */
+  aggregateType: string;
+  changed: boolean;
+}
+
+/** As it lies in the store. */
+type CounterRow = readonly [events: number, firstSeen: number, lastSeen: number, ...aggregateTypes: string[]];
+type OthersRow = readonly [types: number, others: number];
+
+const TABLE = 'E';
+const AFTER = 'F';
+const OTHERS = 'N';
+/** A partition counts so many types, those that came first: a tenant that makes a type of each event takes no more. */
+export const MOST_TYPES = 2_000;
+/** Of each type so many types of aggregates are kept. */
+export const MOST_AGGREGATE_TYPES = 50;
+/** So many stay in memory between two writes of the section. */
+const KEPT = 256;
+
+/**
+ * How many events of each type a partition has, counted as its records are folded: so it is of exactly these, on whatever process.
+ * What changed is put into the section with its checkpoint, and not with each event.
+ */
+export class EventTypeCounts {
+  readonly #section: StoreSection;
+  readonly #most: number;
+  readonly #counters = new Map<string, Counter>();
+  #changed: Counter[] = [];
+  #types: number;
+  #others: number;
+  #othersChanged = false;
+
+  constructor(section: StoreSection, most = MOST_TYPES) {
+    this.#section = section;
+    this.#most = most;
+    const [types = 0, others = 0] = (section.get(OTHERS) as OthersRow | undefined) ?? [];
+    this.#types = types;
+    this.#others = others;
+  }
+
+  /** Events of types that are not counted each: there were too many types before theirs. */
+  get others(): number {
+    return this.#others;
+  }
+
+  /** Of an event that was folded. `timestamp`: milliseconds since the epoch. */
+  add(eventType: string, aggregateType: string, timestamp: number): void {
+    const counter = this.#counters.get(eventType) ?? this.#counter(eventType, timestamp);
+    if (counter === undefined) {
+      this.#others++;
+      this.#othersChanged = true;
+      return;
+    }
+    counter.events++;
+    if (timestamp > counter.lastSeen) counter.lastSeen = timestamp;
+    if (counter.aggregateType !== aggregateType) {
+      counter.aggregateType = aggregateType;
+      const { aggregateTypes } = counter;
+      if (aggregateTypes.length < MOST_AGGREGATE_TYPES && !aggregateTypes.includes(aggregateType))
+        aggregateTypes.push(aggregateType);
+    }
+    if (counter.changed) return;
+    counter.changed = true;
+    this.#changed.push(counter);
+  }
+
+  #counter(eventType: string, timestamp: number): Counter | undefined {
+    const stored = this.#stored(eventType);
+    if (stored === undefined) {
+      if (this.#types >= this.#most) return undefined;
+      this.#types++;
+      this.#othersChanged = true;
+    }
+    const counter: Counter = {
+      ...(stored ?? { eventType, events: 0, firstSeen: timestamp, lastSeen: timestamp, aggregateTypes: [] }),
+      aggregateTypes: [...(stored?.aggregateTypes ?? [])],
+      aggregateType: '',
+      changed: false,
+    };
+    this.#counters.set(eventType, counter);
+    return counter;
+  }
+
+  #stored(eventType: string): EventTypeCount | undefined {
+    const row = this.#section.get(TABLE + eventType) as CounterRow | undefined;
+    return row && countOf(eventType, row);
+  }
+
+  of(eventType: string): EventTypeCount | undefined {
+    return this.#counters.get(eventType) ?? this.#stored(eventType);
+  }
+
+  /** All that are counted, ascending. */
+  list(): readonly EventTypeCount[] {
+    const all = new Map<string, EventTypeCount>();
+    for (const [key, row] of this.#section.range(TABLE, AFTER)) {
+      const eventType = key.slice(TABLE.length);
+      all.set(eventType, countOf(eventType, row as CounterRow));
+    }
+    for (const { eventType, events, firstSeen, lastSeen, aggregateTypes } of this.#counters.values())
+      all.set(eventType, { eventType, events, firstSeen, lastSeen, aggregateTypes: [...aggregateTypes] });
+    return [...all.values()].sort((a, b) => compareKeys(a.eventType, b.eventType));
+  }
+
+  /** With each checkpoint: what is in the section is of the records that the checkpoint names. */
+  save(): void {
+    for (const counter of this.#changed) {
+      counter.changed = false;
+      const { eventType, events, firstSeen, lastSeen, aggregateTypes } = counter;
+      const row: CounterRow = [events, firstSeen, lastSeen, ...aggregateTypes];
+      this.#section.set(TABLE + eventType, row);
+    }
+    this.#changed = [];
+    if (this.#othersChanged) {
+      const row: OthersRow = [this.#types, this.#others];
+      this.#section.set(OTHERS, row);
+      this.#othersChanged = false;
+    }
+    if (this.#counters.size > KEPT) this.#counters.clear();
+  }
+}
+
+const countOf = (eventType: string, [events, firstSeen, lastSeen, ...aggregateTypes]: CounterRow): EventTypeCount => ({
+  eventType,
+  events,
+  firstSeen,
+  lastSeen,
+  aggregateTypes,
+});

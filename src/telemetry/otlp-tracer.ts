@@ -1,0 +1,128 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
+import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Context, type Span as OtelSpan } from '@opentelemetry/api';
+import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
+import type { Logger } from '../core/logger.js';
+import type { Attributes, Span, SpanOptions, Tracer } from '../core/tracing.js';
+
+// Loaded where traces are on, and only there: src/app/open-tracing.ts.
+
+export interface OtlpOptions {
+  readonly version: string;
+  /** Of this process, new at each start. */
+  readonly instance: string;
+  readonly logger: Logger;
+}
+
+/** A collector that is away holds up no shutdown for longer. */
+const CLOSING_MS = 3_000;
+const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT, producer: SpanKind.PRODUCER } as const;
+const propagator = new W3CTraceContextPropagator();
+const SETTER = {
+  set: (carrier: Record<string, string>, name: string, value: string): void => void (carrier[name] = value),
+};
+const GETTER = {
+  keys: (carrier: Readonly<Record<string, unknown>>): string[] => Object.keys(carrier),
+  get: (carrier: Readonly<Record<string, unknown>>, name: string): string | undefined => {
+    const value = carrier[name];
+    return typeof value === 'string' ? value : undefined;
+  },
+};
+
+class OtlpSpan implements Span {
+  constructor(readonly span: OtelSpan) {}
+
+  get context(): Context {
+    return trace.setSpan(ROOT_CONTEXT, this.span);
+  }
+  get recorded(): boolean {
+    return this.span.isRecording();
+  }
+  get headers(): Readonly<Record<string, string>> {
+    const headers: Record<string, string> = {};
+    propagator.inject(this.context, headers, SETTER);
+    return headers;
+  }
+  rename(name: string): void {
+    this.span.updateName(name);
+  }
+  set(attributes: Attributes): void {
+    for (const [name, value] of Object.entries(attributes))
+      if (value !== undefined) this.span.setAttribute(name, value);
+  }
+  link(other: Span): void {
+    if (other instanceof OtlpSpan) this.span.addLink({ context: other.span.spanContext() });
+  }
+  fail(reason: unknown): void {
+    // What was thrown may quote what a client sent: its kind is enough here, the log of the service has the rest.
+    const code = reason instanceof Error ? ((reason as { readonly code?: unknown }).code ?? reason.name) : reason;
+    this.span.setStatus({ code: SpanStatusCode.ERROR, message: String(code) });
+  }
+  end(): void {
+    this.span.end();
+  }
+}
+
+/** Spans go in batches by OTLP over HTTP, to where the standard variables of OpenTelemetry say, sampled as they say. */
+export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
+  const resource = defaultResource()
+    .merge(
+      resourceFromAttributes({
+        'service.name': 'statefold',
+        'service.version': version,
+        'service.instance.id': instance,
+      }),
+    )
+    .merge(detectResources({ detectors: [envDetector] }));
+  const exporter = new OTLPTraceExporter();
+  let failing = false;
+  const provider = new NodeTracerProvider({
+    resource,
+    spanProcessors: [
+      new BatchSpanProcessor({
+        export: (spans, done) =>
+          exporter.export(spans, (result) => {
+            const failed = result.code !== ExportResultCode.SUCCESS;
+            // Said once for each time that it begins, and ends.
+            if (failed && !failing)
+              logger.warn({ err: result.error }, 'traces can not be sent; they are dropped until they can');
+            if (!failed && failing) logger.warn({}, 'traces are sent again');
+            failing = failed;
+            done(result);
+          }),
+        forceFlush: () => exporter.forceFlush(),
+        shutdown: () => exporter.shutdown(),
+      }),
+    ],
+  });
+  const tracer = provider.getTracer('statefold', version);
+  const storage = new AsyncLocalStorage<Span>();
+  return {
+    begin: (name, { kind, parent, attributes }: SpanOptions = {}) => {
+      const above =
+        parent === undefined
+          ? ROOT_CONTEXT
+          : parent instanceof OtlpSpan
+            ? parent.context
+            : propagator.extract(ROOT_CONTEXT, parent, GETTER);
+      const span = new OtlpSpan(tracer.startSpan(name, kind === undefined ? {} : { kind: KINDS[kind] }, above));
+      if (attributes !== undefined && span.recorded) span.set(attributes);
+      return span;
+    },
+    within: (span, work) => storage.run(span, work),
+    get current() {
+      return storage.getStore();
+    },
+    close: async () => {
+      const sent = provider.shutdown().catch((err: unknown) => logger.warn({ err }, 'the last traces were not sent'));
+      const late = new AbortController();
+      await Promise.race([sent, pause(CLOSING_MS, undefined, { signal: late.signal, ref: false })]).catch(
+        () => undefined,
+      );
+      late.abort();
+    },
+  };
+}

@@ -1,0 +1,215 @@
+// What a calm tenant notices of another one that floods the service with one kind of request: the p99 of its appends beside the
+// flood over the p99 alone, in turn. On a machine with few processors much of that is the machine's doing: the yardstick is a bare
+// express in a process of its own, asked at the same pace beside the same flood of the service. On the embedded log, and on Kafka
+// when there is one.
+import { processorMsOf } from '../../src/code-host/dotnet/process-usage.js';
+import { API_KEY, sample, startService, type Service } from '../support/service.js';
+import { brokersOfThisRun } from './brokers.js';
+import { startFlood, type FloodRequest } from './flood.js';
+import { BATCH_OF_100, benchTenant, median, PLAIN_SINGLE, report, runLoad, startExpress, type Load } from './load.js';
+
+const ROUNDS = Number(process.env['BENCH_ROUNDS'] ?? 5);
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 3);
+const PER_SECOND = 200;
+const CALM = `public record Counter(long Total);
+public class CounterReducer : IReducer<Counter>
+{
+    public Counter? Apply(Counter? s, Event e) => new((s?.Total ?? 0) + e.Data.GetProperty("amount").GetInt64());
+}`;
+
+const cleanups: (() => unknown)[] = [];
+const context = { after: (cleanup: () => unknown): void => void cleanups.push(cleanup) } as unknown as Parameters<
+  typeof startService
+>[0];
+
+async function uploadOf(sources: Readonly<Record<string, string>>): Promise<Pick<FloodRequest, 'headers' | 'body'>> {
+  const form = new FormData();
+  for (const [name, text] of Object.entries(sources)) form.append('file', new Blob([text]), name);
+  const encoded = new Response(form);
+  return {
+    headers: { 'content-type': encoded.headers.get('content-type') ?? '' },
+    body: Buffer.from(await encoded.arrayBuffer()).toString('base64'),
+  };
+}
+
+/** The loud tenant's aggregates that a rebuild of its states goes over. */
+const REBUILT = { type: 'rebuilt', aggregates: 100_000 };
+const rebuilt = (times: number): string =>
+  CALM.replace('CounterReducer', 'RebuiltReducer').replace('.GetInt64()', `.GetInt64() * ${times}`);
+
+const numbered = (body: string): string => body.replaceAll('$AGGREGATE', '$I');
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+interface Kind {
+  readonly name: string;
+  readonly clients: number;
+  /** Thrown until it is ended; without one there is only what was done before. */
+  readonly request?: FloodRequest;
+  /** Done before each flood begins. */
+  readonly before?: () => Promise<void>;
+}
+
+/** History of the loud tenant of which all states are behind at once, each time that it uploads another reducer. */
+async function rebuilds(service: Service, key: string): Promise<Kind> {
+  const lines = Array.from({ length: REBUILT.aggregates }, (_, i) =>
+    JSON.stringify({
+      aggregateType: REBUILT.type,
+      aggregateId: `rebuilt-${i}`,
+      eventType: 'Added',
+      data: { amount: 1 },
+    }),
+  );
+  for (let at = 0; at < lines.length; at += 5000) {
+    const loaded = await fetch(`${service.url}/events/bulk`, {
+      method: 'POST',
+      headers: { 'x-api-key': key, 'content-type': 'application/x-ndjson' },
+      body: `${lines.slice(at, at + 5000).join('\n')}\n`,
+    });
+    if (!loaded.ok) throw new Error(await loaded.text());
+    await loaded.text();
+  }
+  let times = 1;
+  return {
+    name: `the rebuild of ${REBUILT.aggregates.toLocaleString('en')} states`,
+    clients: 0,
+    before: async () => {
+      const form = new FormData();
+      form.append('file', new Blob([rebuilt(++times)]), 'Rebuilt.cs');
+      const uploaded = await service.request('POST', '/reducers/upload?waitSeconds=30', { raw: form, key });
+      if (uploaded.status !== 202 || !uploaded.text.includes('"compiled"')) throw new Error(uploaded.text);
+    },
+  };
+}
+
+async function kindsOf(projectionId: string): Promise<readonly Kind[]> {
+  const reducer = await uploadOf({ 'Counter.cs': CALM });
+  const socket = {
+    connection: 'Upgrade',
+    upgrade: 'websocket',
+    'sec-websocket-version': '13',
+    'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+  };
+  const post = (path: string, text: string, type = JSON_TYPE): FloodRequest => ({
+    method: 'POST',
+    path,
+    headers: type,
+    text,
+  });
+  const lines = numbered(PLAIN_SINGLE.join('')) + '\n';
+  return [
+    { name: 'small appends', clients: 64, request: post('/events', numbered(PLAIN_SINGLE.join(''))) },
+    { name: 'batches of 100', clients: 32, request: post('/events/batch', numbered(BATCH_OF_100.join(''))) },
+    {
+      name: 'bulk, 1,000 lines a request',
+      clients: 8,
+      request: post('/events/bulk', lines.repeat(1000), { 'content-type': 'application/x-ndjson' }),
+    },
+    {
+      name: 'polls of 1,000 changes',
+      clients: 32,
+      request: { method: 'GET', path: `/projections/${projectionId}/notifications?limit=1000`, headers: {} },
+    },
+    {
+      name: 'pages of the feed, 1,000 events',
+      clients: 32,
+      request: { method: 'GET', path: '/feed?limit=1000', headers: {} },
+    },
+    {
+      name: 'sockets that come and go',
+      clients: 64,
+      request: { method: 'GET', path: `/projections/${projectionId}/stream`, headers: socket, stays: true },
+    },
+    { name: 'uploads', clients: 8, request: { method: 'POST', path: '/reducers/upload', ...reducer } },
+    { name: 'dry runs', clients: 8, request: { method: 'POST', path: '/reducers/check', ...reducer } },
+    { name: 'refusals (no such route)', clients: 64, request: { method: 'GET', path: '/nothing', headers: {} } },
+  ];
+}
+
+/** What a flood left to be done is done, as far as processors tell: it is not part of how the calm tenant fares alone. */
+async function idle(service: Service): Promise<void> {
+  for (let before = 0, quiet = 0; quiet < 3;) {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const now = processorMsOf(service.pid) ?? 0;
+    quiet = now - before < 100 ? quiet + 1 : 0;
+    before = now;
+  }
+}
+
+async function beside(where: string, env: Readonly<Record<string, string>>): Promise<void> {
+  const service: Service = await startService(context, { env: { ...env, RATE_LIMIT_PER_SECOND: '1000000' } });
+  const loud = await benchTenant(service, 1);
+  await service.deploy('reducers', { 'Counter.cs': CALM });
+  const form = new FormData();
+  for (const [name, text] of Object.entries(sample('flights'))) form.append('file', new Blob([text]), name);
+  const uploaded = await service.request('POST', '/projections/upload?waitSeconds=30', { raw: form, key: loud });
+  if (uploaded.status !== 202) throw new Error(uploaded.text);
+  const express = await startExpress();
+  const calm: Load = {
+    port: Number(new URL(service.url).port),
+    path: '/events',
+    keys: [API_KEY],
+    bodies: PLAIN_SINGLE,
+    aggregates: 100,
+    clients: 32,
+    perSecond: PER_SECOND,
+    durationMs: SECONDS * 1000,
+    first: 0,
+    mustContain: '"version":',
+  };
+  let first = 0;
+  const ours = async (): Promise<number> => {
+    const result = await runLoad({ ...calm, first });
+    first = result.next;
+    return result.p99;
+  };
+  const machine = async (): Promise<number> => (await runLoad({ ...calm, port: express.port })).p99;
+  await ours();
+  await machine();
+  const { projectionId } = uploaded.json<{ projectionId: string }>();
+  for (const { name, clients, request, before } of [...(await kindsOf(projectionId)), await rebuilds(service, loud)]) {
+    const flood = request && {
+      port: calm.port,
+      clients,
+      request: { ...request, headers: { ...request.headers, 'x-api-key': loud } },
+    };
+    const rounds: {
+      readonly alone: number;
+      readonly beside: number;
+      readonly plain: number;
+      readonly under: number;
+    }[] = [];
+    let shown = '';
+    for (let i = 0; i < ROUNDS; i++) {
+      await idle(service);
+      const [alone, plain] = [await ours(), await machine()];
+      await before?.();
+      const running = flood && (await startFlood(flood));
+      const [loaded, under] = [await ours(), await machine()];
+      rounds.push({ alone, plain, beside: loaded, under });
+      if (running === undefined) continue;
+      const { perSecond, byStatus } = await running.end();
+      const statuses = Object.entries(byStatus).sort(([, a], [, b]) => b - a);
+      shown = ` (${Math.round(perSecond).toLocaleString('en')}/s, ${statuses.map(([status]) => status).join(' ')})`;
+    }
+    const of = (what: keyof (typeof rounds)[number]): number => median(rounds.map((round) => round[what]));
+    const [alone, loaded, plain, under] = [of('alone'), of('beside'), of('plain'), of('under')];
+    report(
+      `${where}: p99 beside ${name}`,
+      `${loaded.toFixed(1)} ms${shown}`,
+      `alone ${alone.toFixed(1)}; express ${under.toFixed(1)}, alone ${plain.toFixed(1)}`,
+      loaded / alone / Math.max(1, under / plain),
+      'goal 1.5',
+    );
+  }
+  express.stop();
+  await service.stop();
+}
+
+try {
+  await beside('embedded', {});
+  const brokers = await brokersOfThisRun(cleanups);
+  if (brokers !== undefined)
+    await beside('Kafka', { KAFKA_BROKERS: brokers.join(','), KAFKA_TOPIC_PREFIX: `neighbours${process.pid}` });
+} finally {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+}

@@ -1,0 +1,114 @@
+// Pages of the console by which a tenant and the service are run: webhooks, history of a key, tenants, keys, and how the service does.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { needsChromium, openChromium } from '../support/chromium.js';
+import { assertAccessible, opened } from '../support/console.js';
+import { ADMIN_KEY, startService, until } from '../support/service.js';
+import { verify, World, type Endpoint } from '../support/webhook-world.js';
+
+test('the console runs webhooks', { skip: needsChromium }, async (t) => {
+  const w = await World.open(t, { WEBHOOK_RETRY_SECONDS: '1' });
+  const browser = await openChromium(t);
+  const page = await opened(t, browser, w.service, { path: '/console/webhooks' });
+  const button = (name: string): ReturnType<typeof page.getByRole> => page.getByRole('button', { name, exact: true });
+  const only = async (): Promise<Endpoint> => {
+    const [endpoint] = (await w.api.read<{ endpoints: Endpoint[] }>('/webhooks/endpoints')).endpoints;
+    assert.ok(endpoint);
+    return endpoint;
+  };
+  let secret = '';
+
+  await t.test('an endpoint is made, and its secret is shown once', async () => {
+    await page.getByRole('heading', { name: 'There are no webhook endpoints' }).waitFor();
+    await button('New endpoint').click();
+    await page.getByLabel('URL').fill(`${w.receiver.url}/hook`);
+    await page.getByLabel('Follows').selectOption(w.projectionId);
+    await page.getByLabel('Headers that go').fill('X-Team: orders');
+    await assertAccessible(page);
+    await button('Create').click();
+    const shown = page.getByRole('dialog', { name: 'The endpoint’s secret' });
+    secret = (await shown.locator('pre').innerText()).trim();
+    await button('I have kept it').click();
+    await page.getByRole('heading', { name: `${w.receiver.url}/hook` }).waitFor();
+    assert.ok(!(await page.content()).includes(secret));
+    await w.add('x');
+    await until(() => w.receiver.of('/hook').length === 1);
+    verify(w.receiver.of('/hook')[0], secret);
+    assert.equal(w.receiver.of('/hook')[0]?.headers['x-team'], 'orders');
+  });
+
+  await t.test(
+    'attempts are shown with what was sent and what was answered; what was given up is sent again',
+    async () => {
+      w.receiver.answers.set('/hook', () => ({ status: 500, text: 'out of ink' }));
+      await w.add('y');
+      await page.getByRole('heading', { name: '1 message given up' }).waitFor();
+      await page.getByLabel('Show').selectOption('failed');
+      await page.getByRole('table', { name: 'Latest attempts' }).getByRole('row', { name: /500/ }).first().click();
+      await page.getByRole('region', { name: 'Body of the answer' }).getByText('out of ink').waitFor();
+      await page.getByRole('region', { name: 'Data of the message' }).getByText('"key": "y"').waitFor();
+      await assertAccessible(page);
+      w.receiver.answers.delete('/hook');
+      await button('Send again').click();
+      await page.getByRole('heading', { name: '1 message given up' }).waitFor({ state: 'detached' });
+      assert.equal((await only()).parked, 0);
+    },
+  );
+
+  await t.test('it is tested, paused, resumed, changed, replayed, rotated and deleted', async () => {
+    await button('Send a test').click();
+    await page.getByText(/The test was delivered: 200/).waitFor();
+    await button('Pause').click();
+    await button('Resume').waitFor();
+    assert.equal((await only()).state.status, 'paused');
+    await button('Resume').click();
+    await button('Pause').waitFor();
+
+    await button('Edit').click();
+    await page.getByLabel('Description').fill('for the press');
+    await button('Save').click();
+    await page.getByRole('definition').getByText('for the press').waitFor();
+    assert.deepEqual((await only()).headerNames, ['x-team']);
+
+    const before = w.receiver.of('/hook').length;
+    await button('Replay').click();
+    await button('Send again').click();
+    await page.getByText(/^Sends 1 to 2 again/).waitFor();
+    await until(() => w.receiver.of('/hook').length === before + 2);
+
+    await button('Rotate the secret').click();
+    await button('Rotate').click();
+    const rotated = (
+      await page.getByRole('dialog', { name: 'The endpoint’s secret' }).locator('pre').innerText()
+    ).trim();
+    assert.notEqual(rotated, secret);
+    await button('I have kept it').click();
+    await w.add('z');
+    await until(() => w.receiver.of('/hook').some(({ record }) => record.key === 'z'));
+    verify(w.receiver.of('/hook').at(-1), rotated);
+
+    await button('Delete').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('heading', { name: 'There are no webhook endpoints' }).waitFor();
+    assert.deepEqual((await w.api.read<{ endpoints: unknown[] }>('/webhooks/endpoints')).endpoints, []);
+  });
+});
+
+test('the console makes and revokes keys of a tenant', { skip: needsChromium }, async (t) => {
+  const service = await startService(t);
+  const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console?tenant=default' });
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByLabel('Name of the key').fill('reader');
+  for (const scope of ['append', 'deploy', 'erase', 'sql', 'webhooks']) await page.getByLabel(scope).uncheck();
+  await assertAccessible(page);
+  await page.getByRole('button', { name: 'Create' }).click();
+  const apiKey = (await page.getByRole('dialog', { name: 'The new key' }).locator('pre').innerText()).trim();
+  await page.getByRole('button', { name: 'I have kept it' }).click();
+  const who = (): Promise<Response> => fetch(`${service.url}/auth/whoami`, { headers: { 'x-api-key': apiKey } });
+  const known = (await (await who()).json()) as { scopes: string[]; keyName: string };
+  assert.deepEqual([known.keyName, known.scopes], ['reader', ['read']]);
+  await page.getByRole('listitem').filter({ hasText: 'reader' }).getByRole('button', { name: 'Revoke' }).click();
+  await page.getByRole('button', { name: 'Revoke it' }).click();
+  await page.getByRole('listitem').filter({ hasText: 'reader' }).getByText('revoked').waitFor();
+  await until(async () => (await who()).status === 401);
+});

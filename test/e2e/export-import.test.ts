@@ -1,0 +1,349 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import test from 'node:test';
+import { Api, newTenant, problem, success } from '../support/api.js';
+import { spawnStatefold, spawnStatefoldFed, statefold } from '../support/cli.js';
+import { ADMIN_KEY, sample, startService, temporaryDirectory, until } from '../support/service.js';
+import { CLOUD_EVENTS, commandEnv, digestOf, exported, importLines, type Digest } from '../support/transfer.js';
+
+const { 'AccountReducer.cs': reducer = '', 'Events.cs': events = '' } = sample('bank');
+const code = { 'AccountReducer.cs': reducer, 'Events.cs': events };
+
+interface Line {
+  readonly id: string;
+  readonly subject: string;
+  readonly aggregateversion: number;
+  readonly [attribute: string]: unknown;
+}
+const parsed = (lines: readonly string[]): Line[] => lines.map((line) => JSON.parse(line) as Line);
+
+/** What an event is to its readers, but for its place in a feed. */
+async function records(api: Api): Promise<unknown[]> {
+  const { events: told } = await api.read<{ events: { position?: number }[] }>('/feed?limit=1000');
+  return told.map(({ position: _, ...event }) => event);
+}
+
+/** All kinds of appends, and all that an event may carry. */
+async function fill(api: Api): Promise<void> {
+  for (let n = 0; n < 20; n++)
+    success(
+      await api.post('/events', { aggregateId: `account-${n % 7}`, eventType: 'Deposited', data: { cents: n } }),
+      201,
+    );
+  success(
+    await api.post('/events/batch', {
+      aggregateId: 'account-batch',
+      aggregateType: 'account',
+      correlationId: 'c-1',
+      metadata: { by: 'batch' },
+      events: [
+        { eventType: 'Opened', data: { owner: 'Zoë "Q" \\ 🜚' } },
+        {
+          eventType: 'Deposited',
+          data: { cents: 1 },
+          causationId: 'own',
+          metadata: { by: 'itself', deep: [{ a: null }] },
+        },
+      ],
+    }),
+    201,
+  );
+  success(
+    await api.post('/events/transaction', {
+      appends: ['account-1', 'account-batch', 'account-new'].map((aggregateId) => ({
+        aggregateId,
+        events: [
+          { eventType: 'Deposited', data: { cents: 5 } },
+          { eventType: 'Deposited', data: { cents: 6 } },
+        ],
+      })),
+      causationId: 'transfer',
+    }),
+    201,
+  );
+  success(
+    await api.request('POST', '/events', {
+      raw: '{"aggregateId":"note-1","eventType":"Noted","data": { "big": 12345678901234567890.10,\n\t"x":1e2 },"metadata":{ "spaces" :  true }}',
+      headers: { 'content-type': 'application/json' },
+    }),
+    201,
+  );
+}
+
+test('a tenant goes out of a service and into another', async (t) => {
+  const folder = temporaryDirectory(t);
+  const source = await startService(t);
+  const target = await startService(t, {
+    env: { BULK_IDLE_MS: '2000', REQUEST_TIMEOUT_MS: '1500', HEADERS_TIMEOUT_MS: '1000' },
+  });
+  const key = await newTenant(source, { tenantId: 'acme' });
+  const from = new Api(source, key);
+  await from.deployReducer(code);
+  await fill(from);
+  const lines = await exported(source, key);
+  let original: Digest;
+
+  await t.test('as CloudEvents, which say all that the feed says', async () => {
+    const told = (await from.read<{ events: Record<string, unknown>[] }>('/feed?limit=1000')).events;
+    assert.equal(lines.length, told.length);
+    assert.equal(lines.length, 29);
+    for (const [i, line] of parsed(lines).entries()) {
+      const { correlationId, causationId, metadata, ...event } = told[i] ?? {};
+      assert.deepEqual(line, {
+        specversion: '1.0',
+        source: '/tenants/acme',
+        position: String(event['position']),
+        id: event['eventId'],
+        type: event['eventType'],
+        subject: event['aggregateId'],
+        time: event['timestamp'],
+        datacontenttype: 'application/json',
+        aggregatetype: event['aggregateType'],
+        aggregateversion: event['version'],
+        ...(correlationId === undefined ? {} : { correlationid: correlationId }),
+        ...(causationId === undefined ? {} : { causationid: causationId }),
+        ...(metadata === undefined ? {} : { metadata: line['metadata'] }),
+        data: event['data'],
+      });
+      if (metadata !== undefined) assert.deepEqual(JSON.parse(String(line['metadata'])), metadata);
+    }
+  });
+
+  await t.test('a file is gone on with where it ends, also where it was torn', async () => {
+    const file = join(folder, 'acme.ndjson');
+    const env = commandEnv(source, key);
+    writeFileSync(file, `${lines.slice(0, 9).join('\n')}\n\n${lines[9]?.slice(0, 80)}`);
+    const first = await statefold(env, folder, 'export', file, '--json');
+    assert.equal(first.code, 0, first.err);
+    assert.deepEqual(
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .filter((line) => line !== ''),
+      lines,
+    );
+    const again = await statefold(env, folder, 'export', file, '--json');
+    assert.equal((JSON.parse(again.out) as { events: number }).events, 0, again.err);
+    original = await digestOf(source, key);
+    const ofFile = await statefold(env, folder, 'digest', '--file', file, '--json');
+    assert.deepEqual(JSON.parse(ofFile.out), { events: original.events, order: original.order });
+  });
+
+  await t.test('into a tenant with the same ids, versions, times, order, contexts and states', async () => {
+    const there = await newTenant(target, { tenantId: 'moved' });
+    const to = new Api(target, there);
+    await to.deployReducer(code);
+    const {
+      code: exit,
+      out,
+      err,
+    } = await statefold(commandEnv(target, there), folder, 'import', 'moved', join(folder, 'acme.ndjson'), '--json');
+    assert.equal(exit, 0, err);
+    assert.equal((JSON.parse(out) as { events: number }).events, lines.length);
+    assert.deepEqual(await records(to), await records(from));
+    assert.deepEqual(await digestOf(target, there), original);
+    // The bytes of data and metadata are those that were sent.
+    const kept = (all: readonly string[]): string[] => all.map((line) => line.slice(line.indexOf(',"id":')));
+    assert.deepEqual(kept(await exported(target, there)), kept(lines));
+    const next = success(
+      await to.post('/events', {
+        aggregateId: 'account-1',
+        expectedVersion: 5,
+        eventType: 'Deposited',
+        data: { cents: 1 },
+      }),
+      201,
+    );
+    assert.equal(next.json()['version'], 6);
+    assert.notDeepEqual(await digestOf(target, there), original, 'the digest tells nothing apart');
+    problem(await importLines(target, 'moved', lines), 409, 'TENANT_NOT_EMPTY');
+  });
+
+  await t.test('of several partitions, in the same order', async () => {
+    const there = await newTenant(target, { tenantId: 'parted', partitions: 3 });
+    await new Api(target, there).deployReducer(code);
+    success(await importLines(target, 'parted', lines), 200);
+    assert.deepEqual(await digestOf(target, there), original);
+    success(
+      await new Api(target, there).post('/events', {
+        aggregateId: 'account-2',
+        eventType: 'Deposited',
+        data: { cents: 1 },
+      }),
+      201,
+    );
+  });
+
+  await t.test('past its quotas and schemas', async () => {
+    const there = await newTenant(target, { tenantId: 'narrow' });
+    const to = new Api(target, there);
+    success(
+      await to.request('PUT', '/event-types/Deposited', { body: { schema: { type: 'object', required: ['never'] } } }),
+      200,
+    );
+    success(
+      await new Api(target, null).request('PATCH', '/admin/tenants/narrow', {
+        body: { quotas: { storageBytes: 0, eventsPerSecond: 1 } },
+        headers: { 'x-admin-key': ADMIN_KEY },
+      }),
+      200,
+    );
+    success(await importLines(target, 'narrow', lines), 200);
+    const { order } = await digestOf(target, there);
+    assert.equal(order, original.order);
+  });
+
+  await t.test('a bad line ends it with its number, and nothing stays', async () => {
+    const there = await newTenant(target, { tenantId: 'strict' });
+    const to = new Api(target, there);
+    const [line = ''] = lines.slice(-1);
+    const whole = JSON.parse(line) as Record<string, unknown>;
+    const bad = (changed: object): string => JSON.stringify({ ...whole, ...changed });
+    const cases: [line: string, expected: RegExp][] = [
+      ['{"specversion":', /not valid JSON/],
+      ['[]', /must be a JSON object/],
+      [bad({ specversion: '0.3' }), /specversion must be "1\.0"/],
+      [bad({ specversion: undefined }), /specversion is missing/],
+      [bad({ id: 'not-a-uuid' }), /id must be a UUID/],
+      [bad({ id: parsed(lines)[3]?.id }), /id is that of an event before it/],
+      [bad({ subject: undefined }), /subject is missing/],
+      [
+        bad({ subject: 'note-2', aggregateversion: 2 }),
+        /aggregateversion is 2, but the first event of aggregate 'note-2' has version 1/,
+      ],
+      [
+        bad({ subject: 'account-1', aggregatetype: 'account', aggregateversion: 9 }),
+        /aggregateversion is 9, but aggregate 'account-1' is at version 5, so the next event has 6/,
+      ],
+      [
+        bad({ subject: 'account-1', aggregatetype: 'account', aggregateversion: 6, time: '2001-01-01T00:00:00Z' }),
+        /later time before this one/,
+      ],
+      [
+        bad({ subject: 'account-1', aggregatetype: 'person', aggregateversion: 6 }),
+        /is of type 'account', not 'person'/,
+      ],
+      [bad({ aggregateversion: '1' }), /aggregateversion must be a whole number/],
+      [bad({ time: 'yesterday' }), /time must be a time like/],
+      [bad({ time: '2026-01-31T09:30:00.123456Z' }), /with milliseconds at most/],
+      [bad({ time: '2999-01-01T00:00:00Z' }), /more than a day ahead/],
+      [bad({ datacontenttype: 'text/plain' }), /datacontenttype must be/],
+      [bad({ metadata: '[1]' }), /metadata must be the text of a JSON object/],
+      [bad({ data: [] }), /data must be an object/],
+      [bad({ data: undefined, data_base64: 'AA==' }), /data_base64 is not taken/],
+      [bad({ correlationId: 'c' }), /'correlationId'.*correlationid/],
+      [`${line.slice(0, -1)},"id":"x"}`, /id is there twice/],
+    ];
+    for (const [wrong, expected] of cases) {
+      const told = problem(await importLines(target, 'strict', [...lines.slice(0, -1), wrong]), 400, 'INVALID_REQUEST');
+      assert.equal(told['line'], lines.length, told.detail);
+      assert.match(told.detail, expected);
+      assert.match(told.detail, /^Line 29: .*nothing of the import was kept\.$/);
+      assert.deepEqual(await records(to), [], told.detail);
+    }
+    const torn = problem(
+      await target.request('POST', '/admin/tenants/strict/import', {
+        key: null,
+        raw: `${lines[0]}\n${lines[1]}`,
+        headers: { 'x-admin-key': ADMIN_KEY, 'content-type': CLOUD_EVENTS },
+      }),
+      400,
+      'INVALID_REQUEST',
+    );
+    assert.match(torn.detail, /^Line 2: the line has no end/);
+    // The tenant is as new: it takes appends, and after them no import; and nothing is left in the log of what failed.
+    success(await importLines(target, 'strict', lines), 200);
+    assert.equal((await digestOf(target, there)).order, original.order);
+    problem(await importLines(target, 'nobody', lines), 404, 'NOT_FOUND');
+  });
+
+  await t.test(
+    'while it lasts nobody else is served; who says nothing for long is cut off, and so is who goes away',
+    async () => {
+      const there = await newTenant(target, { tenantId: 'slow' });
+      const to = new Api(target, there);
+      const open = (): { readonly answered: Promise<[number, string]>; write(line: string): void; destroy(): void } => {
+        const sent = request(`${target.url}/admin/tenants/slow/import`, {
+          method: 'POST',
+          headers: { 'x-admin-key': ADMIN_KEY, 'content-type': CLOUD_EVENTS },
+        });
+        const answered = new Promise<[number, string]>((resolve, reject) => {
+          sent.on(
+            'response',
+            (response) => void text(response).then((body) => resolve([response.statusCode ?? 0, body]), reject),
+          );
+          sent.on('error', reject);
+        });
+        answered.catch(() => undefined);
+        return { answered, write: (line) => void sent.write(`${line}\n`), destroy: () => void sent.destroy() };
+      };
+      const closed = async (): Promise<boolean> => (await to.get('/feed')).status === 403;
+      const silent = open();
+      silent.write(lines[0] ?? '');
+      await until(closed);
+      const refused = problem(
+        await to.post('/events', { aggregateId: 'a', eventType: 'E', data: {} }),
+        403,
+        'TENANT_SUSPENDED',
+      );
+      assert.match(refused.detail, /being imported/);
+      const [status, body] = await silent.answered;
+      assert.equal(status, 400);
+      assert.match(body, /No line came for 2 s/);
+      assert.deepEqual(await records(to), []);
+      const gone = open();
+      gone.write(lines[0] ?? '');
+      await until(closed);
+      gone.destroy();
+      await until(async () => !(await closed()));
+      assert.deepEqual(await records(to), []);
+      success(await importLines(target, 'slow', lines), 200);
+    },
+  );
+
+  await t.test('while producers write to it, until they are cut over', async () => {
+    const there = await newTenant(target, { tenantId: 'cut' });
+    await new Api(target, there).deployReducer(code);
+    let [written, ended] = [0, false];
+    const producing = (async () => {
+      while (!ended) {
+        success(
+          await from.post('/events', {
+            aggregateId: `account-${written % 7}`,
+            eventType: 'Deposited',
+            data: { cents: 1 },
+          }),
+          201,
+        );
+        written++;
+      }
+    })();
+    const exporting = spawnStatefold(commandEnv(source, key), folder, 'export', '-', '--follow');
+    const importing = spawnStatefoldFed(commandEnv(target, there), folder, 'import', 'cut', '-');
+    const [told, ending] = [text(importing.stderr), once(importing, 'close')];
+    let passed = 0;
+    exporting.stdout.on('data', (chunk: Buffer) => (passed += chunk.toString('latin1').split('\n').length - 1));
+    exporting.stdout.pipe(importing.stdin);
+    await until(() => passed > lines.length + 100 && written > 200);
+    ended = true;
+    await producing;
+    exporting.kill('SIGTERM');
+    assert.deepEqual(await ending, [0, null], await told);
+    const here = await digestOf(source, key);
+    assert.deepEqual(await digestOf(target, there), here);
+    assert.equal(here.events, lines.length + written);
+  });
+
+  await t.test('without what was erased', async () => {
+    success(await from.request('DELETE', '/aggregates/note-1', { body: { reason: 'asked for' } }), 202);
+    await until(async () => !parsed(await exported(source, key)).some(({ subject }) => subject === 'note-1'));
+    const left = await exported(source, key);
+    const there = await newTenant(target, { tenantId: 'erased' });
+    await new Api(target, there).deployReducer(code);
+    success(await importLines(target, 'erased', left), 200);
+    assert.deepEqual(await digestOf(target, there), await digestOf(source, key));
+  });
+});

@@ -1,0 +1,174 @@
+// SQL of a tenant over its events and states: formats, views, parameters, its own writes, rights, and what goes with a projection.
+import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import test from 'node:test';
+import { isRefused, StatefoldClient } from '../../packages/client/src/index.js';
+import { AS_ADMIN, API_KEY, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
+import { admin, Api, success, type Problem } from '../support/api.js';
+import { statefold } from '../support/cli.js';
+import { tally, totals } from '../support/csharp.js';
+import { noJail } from '../hostile/escape-world.js';
+
+test('SQL of a tenant', { skip: noJail }, async (t) => {
+  const service = await startService(t);
+  const api = new Api(service);
+  const client = new StatefoldClient({ url: service.url, apiKey: API_KEY });
+  await api.readStoreAccess();
+  let position = 0;
+  const append = async (aggregateId: string, data: object): Promise<void> => {
+    const answer = success(await api.post('/events', { aggregateId, eventType: 'Flown', data }), 201);
+    position = Number(answer.headers.get('statefold-position'));
+  };
+  const sql = (query: string, more: object = {}): Promise<Answer> =>
+    api.post(`/sql?waitFor=${position}&waitSeconds=30`, { query, format: 'TSV', ...more });
+  const rows = async (query: string, more?: object): Promise<string> => success(await sql(query, more), 200).text;
+
+  await t.test('before the first event there are no rows', async () => {
+    assert.equal(await rows('SELECT count() FROM events'), '0\n');
+  });
+
+  await t.test('each event once, as soon as its position is waited for', async () => {
+    for (let n = 1; n <= 8; n++) {
+      await append(`trip-${n % 3}`, {
+        key: n % 2 === 0 ? 'even' : 'odd',
+        n,
+        origin: { code: n > 4 ? 'DTW' : 'LAS' },
+        legs: [n],
+      });
+      assert.equal(await rows('SELECT count(), uniqExact(event_id) FROM events'), `${n}\t${n}\n`);
+    }
+  });
+
+  await t.test('a view by aggregate type, whose columns need no casts', async () => {
+    assert.equal(
+      await rows(
+        'SELECT `origin.code` AS origin, sum(n), max(legs[1]) FROM trip_events GROUP BY origin ORDER BY origin',
+      ),
+      'DTW\t26\t8\nLAS\t10\t4\n',
+    );
+    assert.match(await rows('DESCRIBE trip_events'), /^n\tNullable\(Int64\)/m);
+    await append('trip-1', { n: 0.5, late: true });
+    assert.equal(await rows('SELECT sum(n), countIf(late) FROM trip_events'), '36.5\t1\n', 'it follows the data');
+  });
+
+  await t.test('whoever goes away in the middle of an answer leaves nothing open', async () => {
+    const open = (): number =>
+      readdirSync(`/proc/${service.pid}/fd`).filter((fd) => {
+        try {
+          return readlinkSync(`/proc/${service.pid}/fd/${fd}`).includes('/sql/');
+        } catch {
+          return false;
+        }
+      }).length;
+    for (let i = 0; i < 2; i++) {
+      const gone = new AbortController();
+      const answer = await fetch(`${service.url}/sql`, {
+        method: 'POST',
+        headers: { 'X-API-Key': API_KEY, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ query: "SELECT repeat('x', 1000) FROM numbers(500000)", format: 'TSV' }),
+        signal: gone.signal,
+      });
+      await answer.body?.getReader().read();
+      assert.ok(open() > 0);
+      gone.abort();
+      await until(() => open() === 0);
+    }
+  });
+
+  await t.test('views of states, of a reducer and of a projection', async () => {
+    await api.deployReducer({ 'Tally.cs': tally('trip') });
+    const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+    await append('trip-1', { key: 'odd', n: 100 });
+    // States follow their events, by a moment.
+    await until(async () => (await rows('SELECT sum(count) FROM trip_states')) === '10\n');
+    assert.equal(
+      await rows('SELECT aggregate_id, count, last FROM trip_states ORDER BY aggregate_id LIMIT 1'),
+      'trip-0\t2\tFlown\n',
+    );
+    await until(async () => (await rows('SHOW TABLES')).includes('totals_states'));
+    await until(async () => (await rows("SELECT total FROM totals_states WHERE key = 'odd'")).startsWith('116'));
+
+    success(await api.delete(`/projections/${projectionId}`), 204);
+    // A statement that runs while rows are removed may be answered 503.
+    await until(async () => (await sql('SELECT count() FROM projection_states')).text === '0\n');
+    assert.equal(await rows('SELECT count() FROM notifications'), '0\n');
+    assert.equal(await rows('SELECT count() FROM events'), '10\n');
+  });
+
+  await t.test('formats, by the body and by the statement', async () => {
+    const json = await sql('SELECT 1 AS one', { format: 'JSON' });
+    assert.match(json.headers.get('content-type') ?? '', /^application\/json/);
+    assert.deepEqual(json.json<{ data: unknown }>().data, [{ one: 1 }]);
+    assert.equal(await rows('SELECT 1 AS one FORMAT CSVWithNames'), '"one"\n1\n');
+    assert.match(await rows('SELECT n FROM trip_events FORMAT Parquet'), /^PAR1/);
+    assert.equal((await rows('SELECT number FROM numbers(300000)')).split('\n').length, 300_001);
+    assert.equal((await api.post('/sql', { query: 'SELECT 1', format: 'No; such' })).status, 400);
+    const unknown = (await sql('SELECT 1', { format: 'Nonesuch' })).json<Problem>();
+    assert.deepEqual([unknown.code, unknown['clickhouseCode']], ['SQL_REFUSED', 73]);
+  });
+
+  await t.test('parameters', async () => {
+    const parameters = { code: "D'T\\W", n: 3, yes: true };
+    assert.equal(
+      await rows("SELECT {code:String} = 'D\\'T\\\\W', {n:Int32} + 1, {yes:Bool}", { parameters }),
+      '1\t4\ttrue\n',
+    );
+    const missing = (await sql('SELECT {absent:String}')).json<Problem>();
+    assert.deepEqual([missing.code, missing['clickhouseCode']], ['SQL_REFUSED', 456]);
+  });
+
+  await t.test('a rebuild of the read store is seen', async () => {
+    success(await api.post('/admin/read-store/rebuild', undefined, AS_ADMIN), 202);
+    await until(async () => (await rows('SELECT count(), uniqExact(event_id) FROM events')) === '10\t10\n');
+  });
+
+  await t.test('a key without the scope, and a wait that is too short', async () => {
+    const key = success(await admin(service, 'POST', '/admin/tenants/default/keys', { scopes: ['read'] }), 201).json<{
+      apiKey: string;
+    }>().apiKey;
+    assert.equal((await new Api(service, key).post('/sql', { query: 'SELECT 1' })).json<Problem>().code, 'FORBIDDEN');
+    const early = await api.post(`/sql?waitFor=${position * 1000}&waitSeconds=0`, { query: 'SELECT 1' });
+    assert.equal(early.json<Problem>().code, 'NOT_CAUGHT_UP');
+  });
+
+  await t.test('names that no column can have take nothing else away', async () => {
+    await append('odd-1', { a: { '': 1 }, '.b': 2, '.': 3, '`': 4, 'x\\': 5, "'": 6, plain: 7 });
+    await append('wide-1', Object.fromEntries(Array.from({ length: 900 }, (_, i) => [`${i}`.padEnd(199, 'x'), i])));
+    assert.equal(await rows("SELECT count() FROM events WHERE aggregate_type = 'odd'"), '1\n');
+    assert.equal(await rows('SELECT plain FROM odd_events'), '7\n');
+    assert.equal(await rows('SELECT count() FROM wide_events'), '1\n');
+  });
+
+  await t.test('by the client', async () => {
+    const found = await client.sql<{ origin: string; n: number }>(
+      'SELECT `origin.code` AS origin, count() AS n FROM trip_events WHERE origin = {origin:String} GROUP BY origin',
+      { parameters: { origin: 'DTW' }, waitFor: position },
+    );
+    assert.deepEqual(found, [{ origin: 'DTW', n: 4 }]);
+    await assert.rejects(
+      client.sql('SELECT * FROM nowhere'),
+      (error) => isRefused(error, 'SQL_REFUSED') && error.problem['clickhouseCode'] === 60,
+    );
+  });
+
+  await t.test('by the command line', async () => {
+    const folder = temporaryDirectory(t);
+    const env = { STATEFOLD_URL: service.url, STATEFOLD_API_KEY: API_KEY };
+    const file = join(folder, 'report.sql');
+    writeFileSync(file, 'SELECT count() AS n FROM trip_events WHERE `origin.code` = {origin:String}');
+    assert.deepEqual(await statefold(env, folder, 'sql', '--tenant', '--file', file, '--parameter', 'origin=LAS'), {
+      code: 0,
+      out: 'n\n4\n',
+      err: '',
+    });
+    assert.match(
+      (await statefold(env, folder, 'sql', '--tenant', 'SELECT * FROM nowhere')).err,
+      /Code: 60\. DB::Exception/,
+    );
+    const broken = await statefold(env, folder, 'sql', '--tenant', 'SELECT number FROM numbers(3000000)');
+    assert.equal(broken.code, 1);
+    assert.match(broken.err, /Code: 396/);
+    assert.match((await statefold(env, folder, 'sql', '--tenant', 'SELECT 1', '--file', file)).err, /not both/);
+  });
+});

@@ -1,0 +1,115 @@
+// Entries of the audit log on an embedded log: how they are told where their end is missing, by which process, and in which pages.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import test, { type TestContext } from 'node:test';
+import { AuditLog, AUDIT_TOPIC } from '../../src/audit/audit-log.js';
+import type { AuditBegun } from '../../src/audit/audit-entry.js';
+import { silentLogger } from '../../src/core/logger.js';
+import { AppendRefusedError, type Log } from '../../src/log/log.js';
+import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
+import { temporaryDirectory } from '../support/service.js';
+
+const DAY_MS = 86_400_000;
+const by = (tenantId: string, n = 0): AuditBegun => ({
+  tenantId,
+  tenantCreatedAt: '2026-01-01T00:00:00.000Z',
+  keyId: 'key-1',
+  keyName: 'ci',
+  action: 'reducer.delete',
+  object: { reducerId: `r-${n}` },
+  requestId: `q-${n}`,
+});
+
+const open = (log: Log): Promise<AuditLog> => AuditLog.open({ log, retentionMs: DAY_MS, logger: silentLogger });
+
+function opened(t: TestContext): Log {
+  const log = new LmdbLog({ path: join(temporaryDirectory(t), 'log') });
+  t.after(() => log.close());
+  return log;
+}
+
+test('an entry is one, with its end, and unknown until that is there', async (t) => {
+  const log = opened(t);
+  const [audit, other] = [await open(log), await open(log)];
+  const recording = await audit.begin(by('acme'));
+  for (const one of [audit, other])
+    assert.deepEqual(
+      (await one.list({ limit: 10 })).entries.map(({ outcome, object }) => [outcome, object]),
+      [['unknown', { reducerId: 'r-0' }]],
+    );
+  await recording.end({ outcome: 'refused', status: 404, code: 'NOT_FOUND', object: { more: '1' } });
+  for (const one of [audit, other, await open(log)]) {
+    const { entries, next } = await one.list({ limit: 10 });
+    assert.equal(next, undefined);
+    assert.deepEqual(
+      entries.map(({ outcome, status, code, keyName, object }) => ({ outcome, status, code, keyName, object })),
+      [{ outcome: 'refused', status: 404, code: 'NOT_FOUND', keyName: 'ci', object: { reducerId: 'r-0', more: '1' } }],
+    );
+    assert.ok((entries[0]?.endedAt ?? '') >= (entries[0]?.at ?? 'z'));
+  }
+});
+
+test('a tenant gets its own, the newest first, through pages that others fill', async (t) => {
+  const log = opened(t);
+  const audit = await open(log);
+  const begun = await Promise.all(
+    Array.from({ length: 6_000 }, (_, n) => audit.begin(by(n % 3_000 === 7 ? 'small' : 'large', n))),
+  );
+  await Promise.all(begun.map((one) => one.end({ outcome: 'done', status: 200 })));
+  // A former tenant of the same id, and one more at the end.
+  const former = await audit.begin({ ...by('small', 9_999), tenantCreatedAt: '2025-01-01T00:00:00.000Z' });
+  await former.end({ outcome: 'done', status: 204 });
+  const seen: string[] = [];
+  let [before, pages]: [number | undefined, number] = [undefined, 0];
+  do {
+    const page = await audit.list({
+      ...{ tenantId: 'small', tenantCreatedAt: '2026-01-01T00:00:00.000Z', limit: 1 },
+      ...(before === undefined ? {} : { before }),
+    });
+    seen.push(...page.entries.map(({ requestId }) => requestId));
+    before = page.next;
+    pages++;
+  } while (before !== undefined);
+  assert.deepEqual(seen, ['q-3007', 'q-7']);
+  assert.ok(pages > 2, `${pages} pages: each looks at a part`);
+  const all: string[] = [];
+  before = undefined;
+  do {
+    const page = await audit.list({ limit: 1_000, ...(before === undefined ? {} : { before }) });
+    all.push(...page.entries.map(({ id }) => id));
+    before = page.next;
+  } while (before !== undefined);
+  assert.equal(all.length, 6_001);
+  assert.equal(new Set(all).size, 6_001);
+});
+
+test('what can not be recorded is not begun, and an end that is lost leaves it unknown', async (t) => {
+  const log = opened(t);
+  let full = false;
+  const refusing: Log = new Proxy(log, {
+    get: (target, name) => {
+      if (name === 'append' && full) return () => Promise.reject(new AppendRefusedError('the disk is full'));
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+  const audit = await open(refusing);
+  const recording = await audit.begin(by('acme'));
+  full = true;
+  await recording.end({ outcome: 'done', status: 200 });
+  await assert.rejects(audit.begin(by('acme', 1)), { code: 'UNAVAILABLE', retryable: true });
+  const { entries } = await audit.list({ limit: 10 });
+  assert.deepEqual(
+    entries.map(({ requestId, outcome, status }) => [requestId, outcome, status]),
+    [['q-0', 'unknown', undefined]],
+  );
+});
+
+test('records that are none of ours are passed over', async (t) => {
+  const log = opened(t);
+  const audit = await open(log);
+  await (await audit.begin(by('acme'))).end({ outcome: 'done', status: 200 });
+  const foreign = [Buffer.from('no json'), null].map((value) => ({ key: Buffer.from('x'), value }));
+  await log.append({ topic: AUDIT_TOPIC, partition: 0 }, foreign);
+  assert.equal((await audit.list({ limit: 10 })).entries.length, 1);
+});
