@@ -660,10 +660,16 @@ export class PartitionTables {
       yield [parseInt(key.slice(1, 1 + width), 36), key.slice(1 + width), value as Change];
   }
   /** The first input from there on that has recorded changes. */
-  firstRecordedInput(from: number): number | undefined {
-    for (const [key] of this.section.range(`w${padded(from)}`, 'x', { limit: 1 }))
-      return parseInt(key.slice(1, 12), 36);
-    return undefined;
+  /** Inputs from `from` up to `end`, exclusive, that have recorded changes, ascending: those of the first rows; and where to go on, if there may be more. */
+  recordedInputs(
+    from: number,
+    end: number,
+    rows: number,
+  ): { readonly inputs: readonly number[]; readonly next: number | undefined } {
+    const keys = this.section.keys(`w${padded(from)}`, `w${padded(end)}`, rows);
+    const inputs = [...new Set(keys.map((key) => parseInt(key.slice(1, 12), 36)))];
+    // The rest of the last input's rows, if it has more, is not of interest.
+    return { inputs, next: keys.length < rows ? undefined : (inputs.at(-1) ?? end) + 1 };
   }
   lastRecordedInput(): number | undefined {
     for (const [key] of this.section.range('w', 'x', { limit: 1, reverse: true }))

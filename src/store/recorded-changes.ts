@@ -57,11 +57,11 @@ export class RecordedChanges {
     const inputs = new Set<number>();
     for (const input of this.#held.keys()) if (input >= from && input < end) inputs.add(input);
     const stop = Math.min(end, this.#spilledEnd);
-    for (let at = from; at < stop;) {
-      const next = this.#tables.firstRecordedInput(at);
-      if (next === undefined || next >= stop) break;
-      inputs.add(next);
-      at = next + 1;
+    // By the page: each look into the store goes over all that it has not yet written.
+    for (let at: number | undefined = from; at !== undefined && at < stop;) {
+      const page = this.#tables.recordedInputs(at, stop, PAGE_ROWS);
+      for (const input of page.inputs) inputs.add(input);
+      at = page.next;
     }
     return [...inputs].sort((a, b) => a - b);
   }

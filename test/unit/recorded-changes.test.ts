@@ -63,6 +63,12 @@ test('what was recorded of an input is found until it is passed, wherever it lie
           shown(recorded.of(input)),
           [...(model.get(input) ?? [])].map((one) => `${input}/${one}`).sort(),
         );
+        const [from, end] = [passed + below(3), passed + below(next - passed + 3)];
+        assert.deepEqual(
+          recorded.between(from, end),
+          [...model.keys()].filter((one) => one >= from && one < end).sort((a, b) => a - b),
+          `seed ${seed}, inputs from ${from} to ${end}`,
+        );
         if (below(4) > 0) continue;
         recorded.save();
         await section.flush();
@@ -73,4 +79,24 @@ test('what was recorded of an input is found until it is passed, wherever it lie
     recorded.save();
     await section.close();
   }
+});
+
+test('the recorded inputs of a page are found by few looks into the store: each goes over all that is not written yet', async (t) => {
+  const store = new LocalStore({ path: temporaryDirectory(t), logger: silentLogger });
+  t.after(() => store.close());
+  const section = store.section('t');
+  const recorded = new RecordedChanges(new PartitionTables(section), 1000);
+  for (let input = 0; input < 5000; input++) recorded.add(input, 'p/0', change(input, 'p/0'));
+  recorded.save();
+  let looks = 0;
+  for (const name of ['keys', 'range'] as const) {
+    const real = section[name].bind(section) as (...args: unknown[]) => never;
+    section[name] = (...args: unknown[]) => {
+      looks++;
+      return real(...args);
+    };
+  }
+  assert.equal(recorded.between(1000, 4000).length, 3000);
+  assert.ok(looks <= 10, `${looks} looks for 3,000 inputs`);
+  await section.close();
 });
