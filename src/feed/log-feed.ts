@@ -1,6 +1,7 @@
 import { InvariantError } from '../core/errors.js';
 import { READ_BYTES } from '../core/reads.js';
 import type { SharedCache } from '../core/shared-cache.js';
+import { overSlices } from '../core/slices.js';
 import type { RecordCodec } from '../log/codec/codec.js';
 import { readBelow, recordsAt } from '../log/journal/known-end.js';
 import type { Log, LogRecord, PartitionRef } from '../log/log.js';
@@ -197,12 +198,13 @@ export class LogFeed<B extends { readonly kind: string }, T> implements Feed<T> 
     const { log, ref } = this.#options;
     const { records, next } = await readBelow(log, ref, from, head, maxBytes);
     const items: T[] = [];
-    for (const record of records) {
-      if (record.offset >= head) return { from, end: head, items };
+    const past = records.findIndex(({ offset }) => offset >= head);
+    // In slices: a page of changes of many keys takes tens of milliseconds to decode.
+    await overSlices('pages', past < 0 ? records : records.slice(0, past), (record) => {
       const item = this.#decode(record);
       if (item !== undefined) items.push(item);
-    }
-    return { from, end: next, items };
+    });
+    return { from, end: past < 0 ? next : head, items };
   }
 
   #decode({ offset, value }: LogRecord): T | undefined {

@@ -7,7 +7,7 @@ import { WATCHED_SERVICE, type Held } from '../support/watched-service.js';
 /** Events of an append, each with a key of its own in every class of the projection. */
 const KEYS = 1000;
 const CLASSES = 4;
-const APPENDS = 25;
+const APPENDS = 75;
 const NEIGHBOURS = 200;
 const MOST_MS = 50;
 
