@@ -62,17 +62,22 @@ test('nothing of an erased aggregate is in any file', { timeout: 300_000 }, asyn
     canary(),
   ];
   const gone = [name, meta, inTransaction, correlation, key];
-  const sql = async (statement: string): Promise<string> => {
+  const asked = async (statement: string): Promise<{ readonly ok: boolean; readonly text: string }> => {
     const { url, user, password, database } = await api.readStoreAccess();
     const answer = await fetch(`${url}/?database=${database}`, {
       method: 'POST',
       body: statement,
       headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password },
     });
-    const text = await answer.text();
-    assert.ok(answer.ok, text);
+    return { ok: answer.ok, text: await answer.text() };
+  };
+  const sql = async (statement: string): Promise<string> => {
+    const { ok, text } = await asked(statement);
+    assert.ok(ok, text);
     return text;
   };
+  // The service serves before its read store has its tables.
+  for (const table of ['events', 'aggregate_states']) await until(async () => (await asked(`DESCRIBE ${table}`)).ok);
   // In place of eight minutes.
   for (const table of ['events', 'aggregate_states'])
     await sql(
@@ -122,6 +127,7 @@ test('nothing of an erased aggregate is in any file', { timeout: 300_000 }, asyn
   service = await startService(t, { dataDirectory });
   api = new Api(service);
   assert.deepEqual(await api.read('/events/account-1'), before);
+  await until(async () => (await asked('DESCRIBE events')).ok);
   assert.equal((await counted('account-1')).trim(), '7');
   // ClickHouse takes its time with parts that were replaced.
   await until(() => holders(join(dataDirectory, 'clickhouse'), gone).length === 0, 120_000);
