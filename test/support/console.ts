@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { TestContext } from 'node:test';
 import type { Browser, Page } from './chromium.js';
-import { API_KEY, type Service } from './service.js';
+import { API_KEY, beforeTheEndOf, type Service } from './service.js';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WITHIN = { timeout: 30_000 };
@@ -35,6 +35,8 @@ export async function opened(
     if (!request.url().startsWith(service.url)) wrong.push(`asked ${request.url()}`);
     if (request.url().includes(key)) wrong.push(`a key in ${request.url()}`);
   });
+  // A page asks again and again, and logs it when nobody answers.
+  beforeTheEndOf(service.dataDirectory, () => context.close());
   t.after(async () => {
     await context.close();
     assert.deepEqual(wrong, []);

@@ -233,6 +233,11 @@ export function temporaryDirectory(t: Pick<TestContext, 'after'>): string {
   return directory;
 }
 
+/** At the end of the test it runs before the services on the directory end. */
+export function beforeTheEndOf(dataDirectory: string, end: () => Promise<void>): void {
+  using.set(dataDirectory, [end, ...(using.get(dataDirectory) ?? [])]);
+}
+
 function removed(directory: string): boolean {
   try {
     rmSync(directory, { recursive: true, force: true });
