@@ -7,6 +7,7 @@ import { AggregatesPage } from './pages/aggregates';
 import { CodePage } from './pages/code';
 import { FeedPage } from './pages/feed';
 import { HomePage } from './pages/home';
+import { OperationsPage } from './pages/operations';
 import { ProjectionPage, ProjectionsPage } from './pages/projections';
 import { SignInPage } from './pages/sign-in';
 import { SqlPage } from './pages/sql';
@@ -34,7 +35,10 @@ const OF_TENANT: readonly Place[] = [
   { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql' },
   { path: '/webhooks', name: 'Webhooks', keys: 'g w', scope: 'webhooks' },
 ];
-const OF_ADMIN: readonly Place[] = [{ path: '/', name: 'Tenants', keys: 'g t' }];
+const OF_ADMIN: readonly Place[] = [
+  { path: '/', name: 'Tenants', keys: 'g t' },
+  { path: '/operations', name: 'Operations', keys: 'g o' },
+];
 
 export function App(): JSX.Element {
   const [session, setSession] = useState<Session>();
@@ -135,6 +139,9 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
           <Switch>
             <Route path="/">
               <TenantsPage />
+            </Route>
+            <Route path="/operations">
+              <OperationsPage />
             </Route>
             <Route>
               <Missing />

@@ -11,3 +11,15 @@ export function timeOf(iso: string): string {
   const time = new Date(iso);
   return (time.toDateString() === new Date().toDateString() ? CLOCK : DAY).format(time);
 }
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
+const SHORT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+
+/** In the unit in which it is a number below 1,024. */
+export function bytes(value: number): string {
+  const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
+  return `${SHORT.format(value / 1024 ** power)} ${UNITS[power]}`;
+}
+
+export const milliseconds = (value: number): string =>
+  value >= 10_000 ? `${SHORT.format(value / 1000)} s` : `${SHORT.format(value)} ms`;

@@ -12,6 +12,7 @@ import { FrontDoor } from '../http/front-door.js';
 import { PeerTls } from '../http/gateway/peer-tls.js';
 import type { Log } from '../log/log.js';
 import type { ReadStore } from '../read-store/read-store.js';
+import { LastHour } from '../telemetry/last-hour.js';
 import { serveMetrics } from '../telemetry/metrics-server.js';
 import type { Metrics } from '../telemetry/metrics.js';
 import { takeDataDirectory } from './data-directory.js';
@@ -42,6 +43,7 @@ export interface Ground extends Required<ServiceOptions> {
   readonly eventClock: Clock;
   /** What this process may hold in memory for its tenants. */
   readonly budget: MemoryBudget;
+  readonly lastHour: LastHour;
   /** Id of this process in the log, new at each start. */
   readonly owner: string;
   /** The port, taken; it answers 503 until the edge opens. */
@@ -79,6 +81,8 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
   }
   const budget = new MemoryBudget(memoryLimits(settings));
   metrics.watchBudget(budget);
+  const lastHour = new LastHour({ metrics, now: () => systemClock.now() });
+  shutdown.add('last hour', () => lastHour.close());
   return {
     ...options,
     decorate: options.decorate ?? {},
@@ -87,6 +91,7 @@ export async function openGround(options: ServiceOptions, shutdown: Shutdown): P
     clock: systemClock,
     eventClock,
     budget,
+    lastHour,
     owner: randomUUID(),
     door,
     url,

@@ -7,6 +7,7 @@ import type { OpenedEndpoints } from './open-endpoints.js';
 import type { Ground } from './ground.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
+import type { OpenedPeers } from './open-peers.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
@@ -21,13 +22,14 @@ export interface OpenedDeployments {
 }
 
 export function openDeployments(
-  { settings, logger, metrics, shutdown, clock, peerTls }: Ground,
+  { settings, logger, metrics, shutdown, clock }: Ground,
   { ownership }: Storage,
-  { catalog, quotaOf, adminKey }: OpenedCatalog,
+  { catalog, quotaOf }: OpenedCatalog,
   { codeHost }: OpenedCodeHost,
   { readStore }: OpenedReadStore,
   { tenants, partitionsOf }: OpenedTenancy,
   { endpoints }: OpenedEndpoints,
+  { client: peers }: OpenedPeers,
 ): OpenedDeployments {
   const deployments = new DeploymentService({
     catalog,
@@ -73,8 +75,7 @@ export function openDeployments(
     catalog,
     tenants,
     ownersKnow: ownersKnow({
-      ...{ ownership, partitionsOf, knows, adminKey },
-      tls: peerTls,
+      ...{ ownership, partitionsOf, knows, peers },
       deadlineMs: settings.answerDeadlineMs,
     }),
     deadlineMs: settings.inspectionDeadlineMs,

@@ -7,16 +7,17 @@ import { ConsolePages } from '../http/console/console-pages.js';
 import { ConcurrencyQuota } from '../http/concurrency-quota.js';
 import { createEdge, type Edge } from '../http/edge.js';
 import type { EdgeOptions } from '../http/edge-options.js';
-import { Peers } from '../http/gateway/peers.js';
 import { Tickets } from '../http/tickets.js';
 import { SchemaRegistry } from '../http/schema-registry.js';
 import { IdSets } from '../store/id-set.js';
 import type { Ground } from './ground.js';
+import { KnownProcesses } from './known-processes.js';
 import type { OpenedCatalog } from './open-catalog.js';
 import type { OpenedCodeHost } from './open-code-host.js';
 import type { OpenedDeployments } from './open-deployments.js';
 import type { OpenedEndpoints } from './open-endpoints.js';
 import type { OpenedNotifications } from './open-notifications.js';
+import type { OpenedPeers } from './open-peers.js';
 import type { OpenedReadStore } from './open-read-store.js';
 import type { Storage } from './open-storage.js';
 import type { OpenedTenancy } from './open-tenancy.js';
@@ -27,6 +28,7 @@ export interface EdgeParts {
   readonly storage: Storage;
   readonly replication: ReplicationWatch;
   readonly catalog: OpenedCatalog;
+  readonly peers: OpenedPeers;
   readonly code: OpenedCodeHost;
   readonly copy: OpenedReadStore;
   readonly tenancy: OpenedTenancy;
@@ -40,7 +42,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
   const { settings, logger, metrics, shutdown, door, budget } = ground;
   const { log, ownership, schemas, schemaIds } = parts.storage;
   const { catalog, quotaOf, adminKey, masterKey, audit } = parts.catalog;
-  const peers = new Peers(masterKey, ground.peerTls);
+  const { peers, client } = parts.peers;
   const { readStore, sink, endpoint, tenantSql } = parts.copy;
   const { tenants, feeds } = parts.tenancy;
   const memory = { budget, waitMs: settings.answerDeadlineMs, stallMs: settings.answerStallMs };
@@ -90,8 +92,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
       rebuild: (tenantId) => sink.rebuild(tenantId),
       // A suspended one is refilled when that is taken back.
       open: async (tenantId) => (isSuspended(catalog, tenantId) ? undefined : tenants.open(tenantId)),
-      adminKey,
-      tls: ground.peerTls,
+      peers: client,
       logger,
     }),
     probes: [
@@ -117,6 +118,7 @@ export function openEdge(ground: Ground, parts: EdgeParts): Edge {
             },
           ]),
     ],
+    processes: new KnownProcesses(ground, ownership, client),
     metrics: () => metrics.expose(),
     logger,
     observer: metrics.http,

@@ -6,10 +6,12 @@ import { partitionKey, partitionOfKey, storedAs, tenantOfKey } from '../core/slo
 import type { Sink } from '../read-store/sink.js';
 import { ThreadedSectionArchive } from '../snapshots/section-archive.js';
 import { Snapshots, type SnapshotsOptions } from '../snapshots/snapshots.js';
+import type { LastHour, Move } from '../telemetry/last-hour.js';
 import { NO_ACTIVITY, type ActivityNotes } from '../tenancy/activity.js';
 import { PartitionTask } from '../tenancy/partition-task.js';
 import type { TaskObserver, TenantDefinitions, TenantTaskOptions } from '../tenancy/task-options.js';
 import { StorageMeter, type StorageMeterOptions } from '../tenancy/storage-meter.js';
+import type { Opening } from '../tenancy/task-registry.js';
 import { TenantRegistry } from '../tenancy/tenant-registry.js';
 import { TenantTask } from '../tenancy/tenant-task.js';
 import type { Ground } from './ground.js';
@@ -20,6 +22,8 @@ export interface TaskGround
   extends Pick<Ground, 'settings' | 'logger' | 'shutdown' | 'owner' | 'clock'>, Partial<Pick<Ground, 'eventClock'>> {
   /** What tenants may hold in memory; without it nothing is bounded. */
   readonly budget?: MemoryBudget;
+  /** The last hour's figures; none are kept unless given. */
+  readonly lastHour?: Pick<LastHour, 'count' | 'moved'>;
   readonly metrics: { readonly tasks: TaskObserver; readonly snapshots: NonNullable<SnapshotsOptions['observer']> };
 }
 export type TaskStorage = Pick<Storage, 'log' | 'codecs' | 'store'>;
@@ -62,7 +66,7 @@ export function openTasks(
     sink,
   }: TasksOptions,
 ): TenantRegistry {
-  const { settings, logger, shutdown } = ground;
+  const { settings, logger, shutdown, lastHour } = ground;
   const { ownership, store } = storage;
   const meters = new Map<string, StorageMeter>();
   /** One for all tasks of the tenant that are here; it goes with the last of them. */
@@ -88,11 +92,15 @@ export function openTasks(
       }
     );
   };
-  const opened = (task: TenantTask | PartitionTask): void => {
+  const moved = (slotKey: string, how: Pick<Move, 'what' | 'tookMs'>): void =>
+    lastHour?.moved({ tenantId: tenantOfKey(slotKey), partition: partitionOfKey(slotKey), ...how });
+  const opened = (task: TenantTask | PartitionTask, { promoted, tookMs }: Opening): void => {
+    moved(task.slotKey, { what: promoted ? 'promoted' : 'restored', tookMs });
     snapshots?.watch(task);
     notes.note(task.slotKey, 'active');
   };
   const closed = ({ slotKey, section }: TenantTask | PartitionTask): void => {
+    moved(slotKey, { what: 'closed' });
     void snapshots?.unwatch(section);
     if (ownership.owns(slotKey)) notes.note(slotKey, 'idle');
   };
@@ -125,9 +133,9 @@ export function openTasks(
       onOpened: opened,
       onClosed: closed,
     },
-    onOpened: (task) => {
+    onOpened: (task, opening) => {
       sink?.attach(task.sink);
-      opened(task);
+      opened(task, opening);
     },
     onClosed: (task) => {
       sink?.detach(task.tenantId);
@@ -140,7 +148,7 @@ export function openTasks(
 
 /** Of one tenant's tasks, with code as `definitions` say. */
 export const taskOptions = (
-  { settings, logger, metrics, owner, clock, eventClock = clock, budget }: TaskGround,
+  { settings, logger, metrics, owner, clock, eventClock = clock, budget, lastHour }: TaskGround,
   { log, codecs, store }: Pick<TenantTaskOptions, 'log' | 'codecs' | 'store'>,
   codeHost: CodeHost,
   tenantId: string,
@@ -155,13 +163,29 @@ export const taskOptions = (
   owner,
   clock: eventClock,
   logger,
-  observer: metrics.tasks,
+  observer: lastHour === undefined ? metrics.tasks : countedByTenant(tenantId, metrics.tasks, lastHour),
   ...(budget && { budget: budget.tenant(tenantId) }),
   idempotencyWindow: settings.idempotencyWindow,
   strictReads: settings.strictReads,
   changesRetentionMs: settings.changesRetentionMs,
   foldDeadlineMs: settings.foldDeadlineMs,
   keptRevisions: settings.keptRevisions,
+});
+
+const countedByTenant = (tenantId: string, observer: TaskObserver, hour: Pick<LastHour, 'count'>): TaskObserver => ({
+  ...observer,
+  appended: (events) => {
+    observer.appended?.(events);
+    hour.count(tenantId, 'events', events);
+  },
+  folded: (events, seconds) => {
+    observer.folded?.(events, seconds);
+    hour.count(tenantId, 'folded', events);
+  },
+  projected: (events, changes, seconds) => {
+    observer.projected?.(events, changes, seconds);
+    hour.count(tenantId, 'changes', changes);
+  },
 });
 
 /** What the next owner, on another machine, starts from: where this one is alone it is its own next owner. */

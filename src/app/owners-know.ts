@@ -1,8 +1,7 @@
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { partitionKey } from '../core/slots.js';
 import { within } from '../core/within.js';
-import { connectorOf } from '../http/gateway/owner-pools.js';
-import type { PeerTls } from '../http/gateway/peer-tls.js';
+import type { PeerClient } from '../http/gateway/peer-client.js';
 import type { Ownership } from '../placement/ownership.js';
 
 export interface OwnersKnowOptions {
@@ -10,10 +9,7 @@ export interface OwnersKnowOptions {
   readonly partitionsOf: (tenantId: string) => number;
   /** The same in this process. @throws NotOwnerError where another one owns the partition */
   readonly knows: (tenantId: string, partition: number) => Promise<void>;
-  /** The same in all processes. */
-  readonly adminKey: string;
-  /** With which they meet. */
-  readonly tls: PeerTls | undefined;
+  readonly peers: Pick<PeerClient, 'ask'>;
   readonly deadlineMs: number;
 }
 
@@ -24,32 +20,17 @@ const RETRY_MS = 200;
  * still the owner: by the log, so that whoever claims the partition later reads the catalog later too.
  */
 export function ownersKnow(options: OwnersKnowOptions): (tenantId: string) => Promise<void> {
-  const { ownership, partitionsOf, knows, adminKey, tls, deadlineMs } = options;
-  const loaded = async () => {
-    const { Agent, buildConnector, fetch } = await import('undici');
-    return { fetch, dispatcher: tls && new Agent({ connect: connectorOf(buildConnector, tls) }) };
-  };
-  let client: ReturnType<typeof loaded> | undefined;
+  const { ownership, partitionsOf, knows, peers, deadlineMs } = options;
   const ask = async (url: string, tenantId: string, partition: number, until: number): Promise<boolean> => {
-    const { fetch, dispatcher } = await (client ??= loaded());
-    try {
-      const answer = await fetch(`${url}/admin/tenants/${encodeURIComponent(tenantId)}/partitions/${partition}/knows`, {
-        method: 'POST',
-        headers: { 'x-admin-key': adminKey },
-        signal: AbortSignal.timeout(Math.max(1, Math.ceil(until - performance.now()))),
-        ...(dispatcher && { dispatcher }),
-      });
-      await answer.body?.cancel();
-      if (answer.status === 401)
-        throw new StatefoldError(
-          'UNAVAILABLE',
-          `the process at ${url} does not know this one's admin key: STATEFOLD_ADMIN_KEY must be the same in all processes`,
-        );
-      return answer.status === 204;
-    } catch (error) {
-      if (error instanceof StatefoldError) throw error;
-      return false; // it ended, or is away: another one will be the owner
-    }
+    const target = `/admin/tenants/${encodeURIComponent(tenantId)}/partitions/${partition}/knows`;
+    // It ended, or is away: another one will be the owner.
+    const answer = await peers.ask('POST', url, target, until - performance.now()).catch(() => undefined);
+    if (answer?.status === 401)
+      throw new StatefoldError(
+        'UNAVAILABLE',
+        `the process at ${url} does not know this one's admin key: STATEFOLD_ADMIN_KEY must be the same in all processes`,
+      );
+    return answer?.status === 204;
   };
   const asked = async (tenantId: string, partition: number, until: number): Promise<void> => {
     const slotKey = partitionKey(tenantId, partition);

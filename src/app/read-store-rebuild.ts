@@ -1,8 +1,7 @@
 import type { Ownership } from '../placement/ownership.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import { connectorOf } from '../http/gateway/owner-pools.js';
-import type { PeerTls } from '../http/gateway/peer-tls.js';
+import type { PeerClient } from '../http/gateway/peer-client.js';
 
 export interface RebuildOptions {
   readonly ownership: Ownership;
@@ -11,10 +10,7 @@ export interface RebuildOptions {
   /** Drops the rows of a tenant of this process, or of all, and writes them anew from the log. */
   readonly rebuild: (tenantId: string | undefined) => Promise<void>;
   readonly open: (tenantId: string) => Promise<unknown>;
-  /** The same in all processes. */
-  readonly adminKey: string;
-  /** With which they meet. */
-  readonly tls: PeerTls | undefined;
+  readonly peers: Pick<PeerClient, 'ask'>;
   readonly logger: Logger;
 }
 
@@ -26,27 +22,16 @@ export function readStoreRebuild({
   tenantIds,
   rebuild,
   open,
-  adminKey,
-  tls,
+  peers,
   logger,
 }: RebuildOptions): (tenantId: string | undefined) => Promise<void> {
-  const loaded = async () => {
-    const { Agent, buildConnector, fetch } = await import('undici');
-    return { fetch, dispatcher: tls && new Agent({ connect: connectorOf(buildConnector, tls) }) };
-  };
-  let client: ReturnType<typeof loaded> | undefined;
   const askOwner = async (tenantId: string): Promise<void> => {
     const owner = ownership.ownerOf(tenantId);
     if (owner === 'self') return rebuild(tenantId);
     if (owner === undefined)
       throw new StatefoldError('UNAVAILABLE', `no process serves tenant ${tenantId} now; send the request again`);
-    const { fetch, dispatcher } = await (client ??= loaded());
-    const answer = await fetch(`${owner.url}/admin/read-store/rebuild?tenantId=${encodeURIComponent(tenantId)}`, {
-      method: 'POST',
-      headers: { 'x-admin-key': adminKey },
-      signal: AbortSignal.timeout(ASKING_MS),
-      ...(dispatcher && { dispatcher }),
-    });
+    const target = `/admin/read-store/rebuild?tenantId=${encodeURIComponent(tenantId)}`;
+    const answer = await peers.ask('POST', owner.url, target, ASKING_MS);
     if (answer.status !== 202)
       throw new StatefoldError(
         'UNAVAILABLE',

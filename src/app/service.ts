@@ -9,6 +9,7 @@ import { openDeployments } from './open-deployments.js';
 import { openEdge } from './open-edge.js';
 import { openEndpoints } from './open-endpoints.js';
 import { openNotifications } from './open-notifications.js';
+import { openPeers } from './open-peers.js';
 import { openReadStore } from './open-read-store.js';
 import { openStorage } from './open-storage.js';
 import { openTracing } from './open-tracing.js';
@@ -46,15 +47,16 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await openTracing(ground);
     const storage = await openStorage(ground);
     const catalog = await openCatalog(ground, storage);
+    const peers = openPeers(ground, catalog);
     const code = openCodeHost(ground, catalog.catalog);
     const copy = openReadStore(ground, storage, code, catalog);
     const tenancy = await openTenancy(ground, storage, catalog, code, copy);
     const endpoints = openEndpoints(ground, catalog, tenancy);
     const notifications = await openNotifications(ground, storage, catalog, tenancy, endpoints);
-    const deploying = openDeployments(ground, storage, catalog, code, copy, tenancy, endpoints);
+    const deploying = openDeployments(ground, storage, catalog, code, copy, tenancy, endpoints, peers);
     const replication = watchReplication(ground, storage);
     const edge = openEdge(ground, {
-      ...{ storage, replication, catalog, code, copy, tenancy, notifications, deploying, endpoints },
+      ...{ storage, replication, catalog, peers, code, copy, tenancy, notifications, deploying, endpoints },
     });
 
     const unshown = new UnshownKey(join(settings.dataDirectory, 'first-key'));

@@ -31,8 +31,16 @@ export const QUOTA_NAMES = [
 /** What a tenant may take, as of the call; `Infinity` where nothing is set. */
 export type QuotaOf = (tenantId: string, name: QuotaName) => number;
 
+/** What has a limit that no owner sets: changes that the audit log has. */
+export type FixedPaceName = 'changesPerSecond';
+
 /** Of something that is given back by itself: a pace, or a count of one moment. `t`: seconds until there may be room. */
-export function rateLimited(quota: QuotaName, limit: number, message: string, afterSeconds: number): StatefoldError {
+export function rateLimited(
+  quota: QuotaName | FixedPaceName,
+  limit: number,
+  message: string,
+  afterSeconds: number,
+): StatefoldError {
   const window = quota.endsWith('PerSecond') ? ';w=1' : '';
   const seconds = Math.max(1, Math.ceil(afterSeconds));
   // As draft-ietf-httpapi-ratelimit-headers has them.

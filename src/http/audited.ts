@@ -3,6 +3,7 @@ import type { AuditActor, AuditRecording, AuditTrail } from '../audit/audit-entr
 import type { Catalog } from '../catalog/catalog.js';
 import { RequestAbortedError } from './body.js';
 import { isForwarded } from './gateway/headers.js';
+import { Pace } from './pace.js';
 import { queryOf } from './parameters.js';
 import { knownError, statusOf } from './problem.js';
 import { PATH_PARAMETER, type Call, type Credentials } from './route.js';
@@ -103,17 +104,32 @@ export interface AuditedRoute {
 const LONGEST = 1_024;
 const ADMIN: AuditActor = { keyId: 'admin', keyName: 'admin' };
 
+/**
+ * Changes of one tenant that are recorded, refused ones too: entries are kept for months, in a topic that all tenants share. Whoever
+ * deploys, retries or rotates, by hand or by script, stays far below; a key that repeats what is refused doesn't.
+ */
+export const CHANGES_PER_SECOND = 2;
+export const CHANGES_AT_ONCE = 10_000;
+
 /** Writes what routes change into the audit log: before they begin, and with what they answer before that is sent. */
 export class Auditing {
   readonly #trail: AuditTrail;
   readonly #catalog: Pick<Catalog, 'get'>;
+  readonly #pace: Pace;
 
-  constructor(trail: AuditTrail, catalog: Pick<Catalog, 'get'>) {
+  /** `now`: a monotonic clock in milliseconds. */
+  constructor(trail: AuditTrail, catalog: Pick<Catalog, 'get'>, now: () => number) {
     this.#trail = trail;
     this.#catalog = catalog;
+    const limit = { perSecond: CHANGES_PER_SECOND, burst: CHANGES_AT_ONCE };
+    const what = `changes that the audit log records, after ${CHANGES_AT_ONCE} at once,`;
+    this.#pace = new Pace({ quota: 'changesPerSecond', what, limitOf: () => limit, now });
   }
 
-  /** Serves a request whose key was checked. @throws what `serve` throws; StatefoldError UNAVAILABLE before it is called */
+  /**
+   * Serves a request whose key was checked.
+   * @throws what `serve` throws; before it is called StatefoldError UNAVAILABLE, and RATE_LIMITED past the pace of a tenant's changes
+   */
   async serve(
     route: AuditedRoute,
     call: Call,
@@ -124,6 +140,7 @@ export class Auditing {
     if (audited === undefined || (audited.whereItCame && isForwarded(call.request))) return serve();
     if (audited.notWith !== undefined && queryOf(call.request.url ?? '').get(audited.notWith) === 'true')
       return serve();
+    if (route.credentials === 'tenant') this.#pace.take(call.tenantId);
     const recording = await this.#begin(audited, route, call, parameters);
     const answer = call.hold();
     try {

@@ -19,6 +19,8 @@ import type { FrontDoor, FrontDoorSettings } from './front-door.js';
 import type { GatewayObserver } from './gateway/gateway.js';
 import type { Peers } from './gateway/peers.js';
 import type { SeenIds } from './import/import-route.js';
+import type { Probe } from './probes.js';
+import type { Processes } from './processes.js';
 import type { SchemaRegistry } from './schema-registry.js';
 
 /** The settings that the edge itself reads. */
@@ -90,12 +92,8 @@ export interface EdgeOptions {
   readonly readStoreAccess: () => ReadStoreAccess | undefined;
   /** Drops the rows of a tenant, or all, and starts to fill them in again from the log. */
   readonly rebuildReadStore: (tenantId?: string) => Promise<void>;
-  /** Each names a part and tells whether it works, or works less well than it should; those in `required` decide over `/health/ready`. */
-  readonly probes: readonly {
-    readonly name: string;
-    readonly required: boolean;
-    check(): Promise<boolean | 'degraded'>;
-  }[];
+  readonly probes: readonly Probe[];
+  readonly processes: Processes;
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly logger: Logger;
   readonly observer?: HttpObserver;

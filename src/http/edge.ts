@@ -179,7 +179,7 @@ export function createEdge(options: EdgeOptions): Edge {
     requireAdmin,
     settings,
     refusals,
-    auditing: new Auditing(options.audit, catalog),
+    auditing: new Auditing(options.audit, catalog, () => performance.now()),
     guard: new Guard({ gateway, authenticator, requireAdmin, catalog, tenants, settings }),
     onAnswered: observer?.answered.bind(observer),
   });

@@ -1,7 +1,7 @@
-import { rateLimited, type QuotaName } from '../core/quotas.js';
+import { rateLimited, type FixedPaceName, type QuotaName } from '../core/quotas.js';
 
 export interface PaceOptions {
-  readonly quota: QuotaName;
+  readonly quota: QuotaName | FixedPaceName;
   /** What is counted, as the refusal names it. */
   readonly what: string;
   /** Of a tenant, as of the call: what refills a second, and the most that may be saved up. `Infinity`: no limit. */

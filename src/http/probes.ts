@@ -24,3 +24,23 @@ export const readiness = {
     }),
   },
 } as const;
+
+/** Names a part and tells whether it works, or works less well than it should; the required ones decide over `/health/ready`. */
+export interface Probe {
+  readonly name: string;
+  readonly required: boolean;
+  check(): Promise<boolean | 'degraded'>;
+}
+
+export type Check = 'up' | 'degraded' | 'down';
+
+/** How the parts are now, by name. */
+export async function checked(probes: readonly Probe[]): Promise<Readonly<Record<string, Check>>> {
+  const results = await Promise.all(
+    probes.map(async (probe) => {
+      const up = await probe.check().catch(() => false);
+      return [probe.name, up === 'degraded' ? up : up ? 'up' : 'down'] as const;
+    }),
+  );
+  return Object.fromEntries(results);
+}

@@ -13,6 +13,7 @@ import { FEED } from './routes/feed.js';
 import { FAULTS } from './routes/faults.js';
 import { INSPECTIONS } from './routes/inspections.js';
 import { NOTIFICATIONS } from './routes/notifications.js';
+import { PROCESSES } from './routes/processes.js';
 import { PROJECTIONS } from './routes/projections.js';
 import { REDUCERS } from './routes/reducers.js';
 import { REVISIONS } from './routes/revisions.js';
@@ -48,6 +49,7 @@ export const ENTRIES = [
   ...SYSTEM,
   ...ADMIN,
   ...USAGE,
+  ...PROCESSES,
   ...AUDIT,
 ];
 

@@ -18,6 +18,8 @@ export interface Ownership {
   notifierOf(tenantId: string): Owner;
   /** Another process is known to serve them; false also while none is known. */
   notifiedElsewhere(tenantId: string): boolean;
+  /** How the slots are spread, as far as this process knows; those that nobody has are in none of them. */
+  shares(): readonly SlotShare[];
   /** Called after each change of the assignment, when `ownerOf` answers by the new one. */
   onChange(listener: () => void): void;
   /** Resolves at the next change of the assignment, or after so many milliseconds. */
@@ -29,3 +31,11 @@ export interface Ownership {
 
 /** `self`; the base URL of another process; or undefined while none is known (a rebalance, or no process has the role). */
 export type Owner = 'self' | { readonly url: string } | undefined;
+
+/** Slots of one process, counted. */
+export interface SlotShare {
+  readonly process: Exclude<Owner, undefined>;
+  readonly owned: number;
+  readonly standbys: number;
+  readonly notified: number;
+}

@@ -1,4 +1,4 @@
-import type { Owner, Ownership } from './ownership.js';
+import type { Owner, Ownership, SlotShare } from './ownership.js';
 import { pause } from '../core/pause.js';
 
 /** One process has every tenant, as with the embedded log. */
@@ -27,6 +27,10 @@ export class SoleOwner implements Ownership {
 
   notifiedElsewhere(): boolean {
     return false;
+  }
+
+  shares(): readonly SlotShare[] {
+    return [{ process: 'self', owned: 1, standbys: 0, notified: 1 }];
   }
 
   onChange(): void {

@@ -43,6 +43,23 @@ const WATCHED: Readonly<Record<Watched, string>> = {
     'Active tenants whose rows the read store refused at the last attempt, while it took those of others.',
 };
 
+/** Counters as of now, since the start of the process. */
+export interface Totals {
+  readonly requests: number;
+  /** Requests that were answered 5xx. */
+  readonly failures: number;
+  readonly appends: number;
+  readonly events: number;
+  readonly folded: number;
+  readonly changes: number;
+  /** Accepted requests that append, by how long they took: upper bounds in seconds, and how many are in each bucket; one more is past the last. */
+  readonly appendBounds: readonly number[];
+  readonly appendCounts: readonly number[];
+}
+
+/** Of requests that append: `POST <route> 2xx`. */
+const APPENDING = ['/events', '/events/batch', '/events/transaction'].map((route) => `POST ${route} 2xx`);
+
 /**
  * Everything that `/metrics` shows. Modules know none of it: each is handed the observer that bears its name. No label holds an
  * id that a tenant chooses, so the number of series is bounded by the code.
@@ -361,6 +378,38 @@ export class Metrics {
   /** Reads `figure` at each scrape. Without a source it has no sample. */
   watch(figure: Watched, read: () => number): void {
     this.#watched.set(figure, read);
+  }
+
+  /** A watched figure as of now; undefined without a source. */
+  figure(name: Watched): number | undefined {
+    return this.#watched.get(name)?.();
+  }
+
+  /** All watched figures as of now, by the names that `/metrics` has them under, without the prefix. */
+  get figures(): Readonly<Partial<Record<Watched, number>>> {
+    return Object.fromEntries([...this.#watched].map(([name, read]) => [name, read()]));
+  }
+
+  totals(): Totals {
+    let [requests, failures] = [0, 0];
+    for (const [key, { counts }] of this.#requests) {
+      const all = counts.reduce((sum, count) => sum + count, 0);
+      requests += all;
+      if (key.endsWith(' 5xx')) failures += all;
+    }
+    const appendCounts = Array.from({ length: REQUEST.length + 1 }, (_, i) =>
+      APPENDING.reduce((sum, key) => sum + (this.#requests.get(key)?.counts[i] ?? 0), 0),
+    );
+    return {
+      requests,
+      failures,
+      appends: this.#appends.value,
+      events: this.#events.value,
+      folded: this.#foldedEvents.value,
+      changes: this.#projectionChanges.value,
+      appendBounds: REQUEST,
+      appendCounts,
+    };
   }
 
   /** All of it in Prometheus' text format. */

@@ -19,10 +19,18 @@ export interface TaskRegistryOptions<T extends Activation> {
   readonly refuses?: ((key: string) => StatefoldError | undefined) | undefined;
   /** It is to stay though it is idle. */
   readonly keeps?: ((key: string) => boolean) | undefined;
-  readonly onOpened?: ((task: T) => void) | undefined;
+  readonly onOpened?: ((task: T, opening: Opening) => void) | undefined;
   readonly onClosed?: ((task: T) => void) | undefined;
   /** A task or a standby ended by itself. */
   readonly onStopped?: ((key: string) => void) | undefined;
+}
+
+/** How a task came to serve. */
+export interface Opening {
+  /** It followed as a standby; else it was restored. */
+  readonly promoted: boolean;
+  /** From the first ask, what it waited for included. */
+  readonly tookMs: number;
 }
 
 /*
@@ -120,6 +128,7 @@ export class TaskRegistry<T extends Activation> {
 
   async #open(place: Place<T>, before: Place<T> | undefined): Promise<T> {
     const { key } = place;
+    const began = performance.now();
     // One that followed is promoted. One that could not follow has said why.
     const standby = await before?.ready.catch(() => undefined);
     const task = await this.#made(place, standby);
@@ -139,7 +148,7 @@ export class TaskRegistry<T extends Activation> {
     }
     place.role = 'ACTIVE';
     place.usedAt = performance.now();
-    this.#options.onOpened?.(task);
+    this.#options.onOpened?.(task, { promoted: standby !== undefined, tookMs: performance.now() - began });
     for (const listener of this.#listeners) listener(task);
     const owner = this.#options.ownership.ownerOf(key);
     if (owner !== 'self' && owner !== undefined) void this.passivate(key); // went to another process meanwhile

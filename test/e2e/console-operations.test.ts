@@ -99,7 +99,7 @@ test('the console makes and revokes keys of a tenant', { skip: needsChromium }, 
   const page = await opened(t, await openChromium(t), service, { key: ADMIN_KEY, path: '/console?tenant=default' });
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name of the key').fill('reader');
-  for (const scope of ['append', 'deploy', 'erase', 'sql', 'webhooks']) await page.getByLabel(scope).uncheck();
+  for (const scope of ['append', 'deploy', 'erase', 'sql', 'webhooks', 'audit']) await page.getByLabel(scope).uncheck();
   await assertAccessible(page);
   await page.getByRole('button', { name: 'Create' }).click();
   const apiKey = (await page.getByRole('dialog', { name: 'The new key' }).locator('pre').innerText()).trim();
@@ -111,4 +111,32 @@ test('the console makes and revokes keys of a tenant', { skip: needsChromium }, 
   await page.getByRole('button', { name: 'Revoke it' }).click();
   await page.getByRole('listitem').filter({ hasText: 'reader' }).getByText('revoked').waitFor();
   await until(async () => (await who()).status === 401);
+});
+
+test('the console shows the owner how the service does, and where to look', { skip: needsChromium }, async (t) => {
+  const w = await World.open(t);
+  await w.add('x');
+  const page = await opened(t, await openChromium(t), w.service, { key: ADMIN_KEY, path: '/console/operations' });
+  await page
+    .getByRole('button', { name: /answers here/ })
+    .and(page.locator('[aria-pressed=true]'))
+    .waitFor();
+  await page.getByText('log up').waitFor();
+  await page.getByRole('row', { name: /default.*restored here/ }).waitFor();
+  const figures = page.getByLabel('The last 15 seconds');
+  await figures.getByText('Events a second').waitFor();
+  await page
+    .getByRole('img', { name: /^Events folded a second, by tenant/ })
+    .locator('canvas')
+    .waitFor();
+  await page
+    .getByRole('img', { name: /^Events folded a second, by tenant/ })
+    .getByText('default')
+    .waitFor();
+  await assertAccessible(page);
+  await page
+    .getByRole('row', { name: /default.*restored here/ })
+    .getByRole('link')
+    .click();
+  await page.getByRole('heading', { name: 'default' }).waitFor();
 });

@@ -24,6 +24,7 @@ import { loadCodecs } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
 import type { AggregateState, Aggregates, EventsPage, EventsQuery } from '../../src/aggregates/aggregates.js';
 import type { Tenant, AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
+import { NO_PROCESSES } from '../support/no-processes.js';
 import { NO_SQL } from '../support/no-sql.js';
 import { openapiFault } from '../support/openapi.js';
 import { NO_AUDIT } from '../support/no-audit.js';
@@ -288,6 +289,7 @@ before(async () => {
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [{ name: 'readStore', required: false, check: () => Promise.reject(new Error('away')) }],
+    processes: NO_PROCESSES,
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: 'up 1\n' }),
     logger: silentLogger,
   });

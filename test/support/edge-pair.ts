@@ -7,7 +7,7 @@ import { LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { quotasOf } from '../../src/catalog/tenant-quotas.js';
 import { createTenant } from '../../src/catalog/tenants.js';
-import type { Owner, Ownership } from '../../src/placement/ownership.js';
+import type { Owner, Ownership, SlotShare } from '../../src/placement/ownership.js';
 import { openTasks } from '../../src/app/open-tasks.js';
 import type { CodeHost } from '../../src/code-host/code-host.js';
 import { silentLogger } from '../../src/core/logger.js';
@@ -30,6 +30,7 @@ import type { AggregateHomes, Tenants } from '../../src/tenancy/tenant.js';
 import type { TenantFeed } from '../../src/feed/tenant-feeds.js';
 import type { TenantRegistry } from '../../src/tenancy/tenant-registry.js';
 import type { TenantDefinitions } from '../../src/tenancy/task-options.js';
+import { NO_PROCESSES } from './no-processes.js';
 import { NO_SQL } from './no-sql.js';
 import { codecs, compiled, openRunners, openStore, testGround, type TestGround } from './ground.js';
 import { temporaryDirectory } from './service.js';
@@ -92,6 +93,10 @@ export class ToldOwnership implements Ownership {
   tellNotifier(notifier: Owner): void {
     this.#notifier = notifier;
     for (const listener of [...this.#listeners]) listener();
+  }
+
+  shares(): readonly SlotShare[] {
+    return [];
   }
 
   onChange(listener: () => void): void {
@@ -366,6 +371,7 @@ async function edgeNode(name: string, { ground, log, codeHost, definitions, alig
     readStoreAccess: () => undefined,
     rebuildReadStore: () => Promise.resolve(),
     probes: [],
+    processes: NO_PROCESSES,
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
     logger: silentLogger,
     observer: {

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import type { AuditBegun, AuditEnded, AuditTrail } from '../../src/audit/audit-entry.js';
 import { StatefoldError } from '../../src/core/errors.js';
-import { addressOf, Auditing } from '../../src/http/audited.js';
+import { addressOf, Auditing, CHANGES_AT_ONCE, CHANGES_PER_SECOND } from '../../src/http/audited.js';
 import { Call } from '../../src/http/route.js';
 
 const requestOf = (headers: IncomingMessage['headers'], url = '/'): IncomingMessage =>
@@ -16,8 +16,10 @@ function world(): {
   readonly begun: AuditBegun[];
   readonly ended: AuditEnded[];
   readonly order: string[];
+  readonly clock: { ms: number };
   readonly callOf: (request: IncomingMessage) => Call;
 } {
+  const clock = { ms: 0 };
   const [begun, ended, order]: [AuditBegun[], AuditEnded[], string[]] = [[], [], []];
   const trail: AuditTrail = {
     begin: (one) => {
@@ -42,7 +44,14 @@ function world(): {
   const settings = {} as ConstructorParameters<typeof Call>[3]['settings'];
   const callOf = (request: IncomingMessage): Call =>
     new Call({}, request, response, { parameters: {}, requestId: 'q-1', settings });
-  return { auditing: new Auditing(trail, { get: () => undefined }), begun, ended, order, callOf };
+  return {
+    auditing: new Auditing(trail, { get: () => undefined }, () => clock.ms),
+    begun,
+    ended,
+    order,
+    clock,
+    callOf,
+  };
 }
 
 const REVOKE = { path: '/admin/tenants/{id}/keys/{keyId}', operationId: 'revokeKey', credentials: 'admin' } as const;
@@ -83,7 +92,7 @@ test('where it can not be recorded nothing is served', async () => {
     begin: () => Promise.reject(new StatefoldError('UNAVAILABLE', 'full')),
     list: () => assert.fail('nothing is read'),
   };
-  const auditing = new Auditing(refusing, { get: () => undefined });
+  const auditing = new Auditing(refusing, { get: () => undefined }, () => 0);
   await assert.rejects(
     auditing.serve(REVOKE, world().callOf(requestOf({})), {}, () => assert.fail('it was served')),
     { code: 'UNAVAILABLE' },
@@ -97,4 +106,23 @@ test('an import is recorded where it came, and not once more where it is done', 
     await auditing.serve(IMPORT, call, { id: 'acme' }, () => call.done(200));
   }
   assert.equal(begun.length, 1);
+});
+
+test('a tenant that repeats what is refused leaves no more entries than its pace; the admin and other tenants have none of it', async () => {
+  const { auditing, begun, clock, callOf } = world();
+  const bind = { path: '/reducers/{aggregateType}', operationId: 'bindReducer', credentials: 'tenant' } as const;
+  const refused = new StatefoldError('NOT_FOUND', 'no such reducer');
+  const change = (keyId: string, tenantId: string): Promise<void> => {
+    const call = callOf(requestOf({}));
+    call.admit({ keyId, tenantId });
+    return auditing.serve(bind, call, { aggregateType: 'account' }, () => Promise.reject(refused));
+  };
+  for (let i = 0; i < CHANGES_AT_ONCE; i += 1) await assert.rejects(change(`k-${i % 2}`, 'acme'), refused);
+  await assert.rejects(change('k-0', 'acme'), { code: 'RATE_LIMITED', retryAfterSeconds: 1 });
+  assert.equal(begun.length, CHANGES_AT_ONCE);
+  await assert.rejects(change('k-9', 'globex'), refused);
+  await auditing.serve(REVOKE, callOf(requestOf({})), { id: 'acme', keyId: 'k-1' }, () => undefined);
+  clock.ms += 10_000;
+  for (let i = 0; i < 10 * CHANGES_PER_SECOND; i += 1) await assert.rejects(change('k-0', 'acme'), refused);
+  await assert.rejects(change('k-0', 'acme'), { code: 'RATE_LIMITED' });
 });

@@ -1,10 +1,10 @@
 import { isRefused, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useSearchParams } from 'wouter-preact';
-import { changedPaths, jsonLines } from '../json-lines';
 import { useLoad } from '../load';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
+import { Difference } from '../ui/difference';
 import { Badge, Empty, Failure, Json, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
@@ -104,7 +104,7 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
   );
 }
 
-interface Seen {
+interface SeenStates {
   readonly before: State | undefined;
   readonly after: State;
 }
@@ -127,7 +127,7 @@ function AtVersion({
     [client, id, version],
   );
   const states = useLoad(
-    async (signal): Promise<Seen> => {
+    async (signal): Promise<SeenStates> => {
       const at = (atVersion: number): Promise<State> =>
         client.request('getAggregateState', { path: { type, id }, query: { atVersion }, signal });
       const [before, after] = await Promise.all([version > 1 ? at(version - 1) : undefined, at(version)]);
@@ -175,7 +175,7 @@ function AtVersion({
       <section aria-label="State">
         <h2>State before and after</h2>
         {states.value !== undefined ? (
-          <Difference {...states.value} />
+          <Seen {...states.value} />
         ) : isRefused(states.error, 'NO_REDUCER_BOUND') ? (
           <p class="faint">
             No reducer is bound to the type <code>{type}</code>, so its aggregates have events and no state. Upload one
@@ -191,9 +191,7 @@ function AtVersion({
   );
 }
 
-function Difference({ before, after }: Seen): JSX.Element {
-  const sides = [before?.state ?? null, after.state].map((state) => jsonLines(state));
-  const [old = [], now = []] = sides;
+function Seen({ before, after }: SeenStates): JSX.Element {
   const { fault } = after;
   return (
     <>
@@ -203,22 +201,7 @@ function Difference({ before, after }: Seen): JSX.Element {
           {fault.file !== null && ` (${fault.file}:${fault.line ?? '?'})`}: {fault.message}
         </p>
       )}
-      <div class="diff">
-        {(
-          [
-            ['Before', old, changedPaths(old, now), 'removed'],
-            ['After', now, changedPaths(now, old), 'added'],
-          ] as const
-        ).map(([name, lines, changed, kind]) => (
-          <pre key={name} class="json" tabIndex={0} role="region" aria-label={`State ${name.toLowerCase()}`}>
-            {lines.map(({ text, indent, path }) => (
-              <span key={path} class={changed.has(path) ? kind : undefined}>
-                {'  '.repeat(indent) + text + '\n'}
-              </span>
-            ))}
-          </pre>
-        ))}
-      </div>
+      <Difference before={before?.state ?? null} after={after.state} />
     </>
   );
 }

@@ -8,7 +8,7 @@ import { Badge, Failure } from '../ui/parts';
 
 type Key = Operations['listKeys']['answer']['keys'][number];
 
-const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks'] as const;
+const SCOPES = ['append', 'read', 'deploy', 'erase', 'sql', 'webhooks', 'audit'] as const;
 
 /** Keys of a tenant: made, shown once, and revoked. */
 export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {

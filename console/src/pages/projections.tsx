@@ -8,6 +8,7 @@ import { useSession } from '../session';
 import { Badge, Empty, Failure, Json, Loading, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
+import { KeyHistory } from './key-history';
 import { Revisions } from './revisions';
 
 type Projection = Operations['getProjection']['answer'];
@@ -207,6 +208,10 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
               <button type="button" onClick={() => setChosen(undefined)}>
                 Close
               </button>
+              <section aria-label="History of the key">
+                <h2>History</h2>
+                <KeyHistory key={selected.key} id={id} name={selected.key} />
+              </section>
             </div>
           )}
         </div>

@@ -770,6 +770,89 @@ export type Notification = {
   readonly cause?: 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive' | 'retry' | 'skip' | 'snapshot';
 };
 
+export type Process = {
+  /** Where the other processes reach it. */
+  readonly url: string;
+  /** It is the one that answers. */
+  readonly self?: true;
+  /** Slots whose tenants it serves. */
+  readonly owned: number;
+  /** Slots of which it keeps standbys. */
+  readonly standbys: number;
+  /** Slots whose webhooks and streams it sends. */
+  readonly notified: number;
+};
+
+export type ProcessSample = {
+  /** When the time that is counted ended. */
+  readonly at: string;
+  readonly seconds: number;
+  readonly requests: number;
+  /** Requests that were answered 5xx. */
+  readonly failures: number;
+  readonly appends: number;
+  readonly events: number;
+  /** Events that reducers folded. */
+  readonly folded: number;
+  /** Changes of state that projections made. */
+  readonly changes: number;
+  readonly appendP50Ms?: number;
+  readonly appendP99Ms?: number;
+  readonly lagCommits: number;
+  readonly residentBytes: number;
+  readonly longestHoldMs: number;
+  /** The ten that took most; the others are in the sums. */
+  readonly tenants: readonly {
+    readonly tenantId: string;
+    readonly events: number;
+    readonly folded: number;
+    readonly changes: number;
+  }[];
+};
+
+export type ProcessActivity = {
+  readonly url: string;
+  readonly version: string;
+  /** ISO 8601, UTC, with milliseconds */
+  readonly startedAt: string;
+  readonly roles: readonly string[];
+  /** Of the last hour, each of 15 s, ascending by time. */
+  readonly samples: readonly ProcessSample[];
+  /** Tenants, and partitions of them, that came to this process or left it: the latest 500, ascending by time. */
+  readonly moves: readonly {
+    /** ISO 8601, UTC, with milliseconds */
+    readonly at: string;
+    readonly tenantId: string;
+    readonly partition: number;
+    /** promoted: it was a standby here; closed: idle, or another process has it. */
+    readonly what: 'restored' | 'promoted' | 'closed';
+    readonly tookMs?: number;
+  }[];
+  /** The longest that each kind of work held the event loop in the last one to two minutes, and how often it held it for over 50 ms. */
+  readonly holds: readonly {
+    readonly work: string;
+    readonly longestMs: number;
+    readonly long: number;
+  }[];
+  /** As `/metrics` has them, without the prefix. */
+  readonly figures: {
+    readonly [member: string]: number;
+  };
+  readonly memory: {
+    /** What may be held of work under way for all tenants together. */
+    readonly limitBytes: number;
+    readonly tenantLimitBytes: number;
+    /** By kind of work. */
+    readonly held: {
+      readonly [member: string]: number;
+    };
+  };
+  /** As `/health/ready` has them. */
+  readonly checks: {
+    readonly [member: string]: 'up' | 'degraded' | 'down';
+  };
+};
+
 export type Projection = {
   readonly id: string;
   readonly status: 'compiling' | 'compiled' | 'failed';
@@ -2476,6 +2559,25 @@ export interface Operations {
     readonly body: undefined;
     readonly answer: Usage;
   };
+  /** The processes of the service, and their slots. */
+  readonly listProcesses: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: undefined;
+    readonly answer: {
+      readonly processes: readonly Process[];
+    };
+  };
+  /** How a process does, and has done in the last hour. */
+  readonly getProcessActivity: {
+    readonly path: undefined;
+    readonly query: {
+      /** One of GET /admin/processes; unless given, the one that answers. */
+      readonly url?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly answer: ProcessActivity;
+  };
   /** What was changed of the tenant and by which key, the newest first. */
   readonly listAudit: {
     readonly path: undefined;
@@ -2602,6 +2704,8 @@ export const OPERATIONS = {
   rebuildReadStore: { method: 'POST', path: '/admin/read-store/rebuild', key: 'admin' },
   getUsage: { method: 'GET', path: '/usage', key: 'tenant' },
   getTenantUsage: { method: 'GET', path: '/admin/tenants/{id}/usage', key: 'admin' },
+  listProcesses: { method: 'GET', path: '/admin/processes', key: 'admin' },
+  getProcessActivity: { method: 'GET', path: '/admin/processes/activity', key: 'admin' },
   listAudit: { method: 'GET', path: '/audit', key: 'tenant' },
   listAllAudit: { method: 'GET', path: '/admin/audit', key: 'admin' },
 } as const satisfies Readonly<

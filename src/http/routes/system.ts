@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { SCOPES } from '../../core/scopes.js';
 import { StatefoldError } from '../../core/errors.js';
-import { health, readiness } from '../probes.js';
+import { checked, health, readiness } from '../probes.js';
 import { route } from './dependencies.js';
 import { component, text, timestamp } from '../schema.js';
 import { scopes, tenant as members } from './admin.js';
@@ -16,19 +16,10 @@ const getHealth = route({
 const getReadiness = route({
   ...readiness,
   serve: async ({ probes, draining }, call) => {
-    const results = await Promise.all(
-      probes.map(async (probe) => ({
-        name: probe.name,
-        required: probe.required,
-        up: await probe.check().catch(() => false),
-      })),
-    );
-    const checks = Object.fromEntries(
-      results.map(({ name, up }) => [name, up === 'degraded' ? up : up ? 'up' : 'down'] as const),
-    );
+    const checks = await checked(probes);
     if (draining())
       throw new StatefoldError('UNAVAILABLE', 'Not ready: the service is shutting down.', { details: { checks } });
-    const missing = results.filter(({ required, up }) => required && up === false).map(({ name }) => name);
+    const missing = probes.filter(({ name, required }) => required && checks[name] === 'down').map(({ name }) => name);
     if (missing.length > 0)
       throw new StatefoldError('UNAVAILABLE', `Not ready: ${missing.join(', ')}.`, { details: { checks } });
     call.answer(200, { status: 'ready', checks });

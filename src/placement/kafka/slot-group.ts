@@ -1,4 +1,4 @@
-import type { Owner, Ownership } from '../ownership.js';
+import type { Owner, Ownership, SlotShare } from '../ownership.js';
 import { slotOf } from '../../core/slots.js';
 import type { Logger } from '../../core/logger.js';
 import type { ConnectionSettings } from '../../kafka/broker-connection.js';
@@ -167,6 +167,19 @@ export class SlotGroup implements Ownership {
   #asOwner({ processId, url }: SlotProcess): Owner {
     if (processId !== this.#options.processId) return { url };
     return this.#member.current ? 'self' : undefined;
+  }
+
+  shares(): readonly SlotShare[] {
+    const map = this.#map;
+    return (map?.processes ?? []).map(({ processId, url }, place) => {
+      const of = (places: readonly number[] = []): number => places.filter((one) => one === place).length;
+      return {
+        process: processId === this.#options.processId ? 'self' : { url },
+        owned: of(map?.owners),
+        standbys: of(map?.standbys),
+        notified: of(map?.notifiers),
+      };
+    });
   }
 
   onChange(listener: () => void): void {
