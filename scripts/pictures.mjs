@@ -8,6 +8,9 @@ import { join } from 'node:path';
 import { fail, PROGRAMS, ROOT, setup, SetupError } from './setup.mjs';
 
 const KEY = 'sf_pictures_of_the_console';
+const ADMIN_KEY = 'sf_admin_pictures_of_the_console';
+/** Points of the charts of the last hour; there is one each 15 s. */
+const SAMPLES = 8;
 const IMAGES = join(ROOT, 'docs', 'images');
 const SIZE = { width: 1280, height: 800 };
 const ACCOUNTS = ['Ada', 'Grace', 'Edsger', 'Barbara', 'Leslie', 'Radia', 'Jim', 'Nancy'];
@@ -51,7 +54,7 @@ async function deploySample(base) {
 }
 
 /** Some accounts that send each other money; the sums are the same at each run. */
-async function doBusiness(base) {
+async function openAccounts(base) {
   for (const [i, owner] of ACCOUNTS.entries()) {
     await post(base, '/events', { aggregateId: `account-${i + 1}`, eventType: 'Opened', data: { owner } });
     await post(base, '/events', {
@@ -60,11 +63,15 @@ async function doBusiness(base) {
       data: { cents: 100_000 + 12_345 * i },
     });
   }
+}
+
+/** Transfers between them, some of which never arrive; `round` makes their ids. */
+async function doBusiness(base, round) {
   for (let i = 0; i < 60; i++) {
     const [from, to] = [(i * 3) % ACCOUNTS.length, (i * 5 + 1) % ACCOUNTS.length];
     if (from === to) continue;
     const data = {
-      transferId: `t-${i + 1}`,
+      transferId: `t-${60 * round + i + 1}`,
       from: `account-${from + 1}`,
       to: `account-${to + 1}`,
       cents: 500 + 37 * i,
@@ -74,7 +81,7 @@ async function doBusiness(base) {
   }
 }
 
-async function takePictures(base, projectionId) {
+async function withBrowser(take) {
   const program = PLACES.find((path) => path !== undefined && path !== '' && existsSync(path));
   if (program === undefined)
     throw new SetupError('There is no Chromium: apt-get install chromium, or name one in CHROMIUM.');
@@ -84,41 +91,61 @@ async function takePictures(base, projectionId) {
     args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
   });
   try {
-    for (const colorScheme of ['light', 'dark']) {
-      const context = await browser.newContext({ viewport: SIZE, colorScheme, timezoneId: 'UTC' });
-      const page = await context.newPage();
-      await page.goto(`${base}/console`);
-      await page.getByLabel('Key of a tenant').fill(KEY);
-      await page.getByRole('button', { name: 'Sign in' }).click();
-      await page.getByRole('link', { name: 'Aggregates' }).waitFor();
-      const query =
-        'SELECT event_type, count() AS events, sum(cents) / 100 AS amount FROM account_events GROUP BY event_type ORDER BY events DESC';
-      const pages = [
-        ['aggregate', '/aggregates/account-2', () => page.getByText('TransferSent').first().waitFor()],
-        ['projection', `/projections/${projectionId}`, () => page.getByText('t-1').first().waitFor()],
-        ['feed', '/feed', () => page.getByText('TransferReceived').first().waitFor()],
-        ['code', '/code', () => page.getByText('IReducer').first().waitFor()],
-        [
-          'sql',
-          `/sql?query=${encodeURIComponent(query)}`,
-          async () => {
-            await page.getByRole('button', { name: 'Run' }).click();
-            await page.getByText('TransferSent').first().waitFor();
-          },
-        ],
-      ];
-      for (const [name, path, isThere] of pages) {
-        await page.goto(`${base}/console${path}`);
-        await isThere().catch((error) => {
-          throw new Error(`the page ${path} does not show what it should: ${error.message}`);
-        });
-        await page.screenshot({ path: join(IMAGES, `${name}-${colorScheme}.png`), animations: 'disabled' });
-      }
-      await context.close();
-    }
+    for (const colorScheme of ['light', 'dark']) await take(browser, colorScheme);
   } finally {
     await browser.close();
   }
+}
+
+async function picturesOfTenant(browser, colorScheme, base, projectionId) {
+  const context = await browser.newContext({ viewport: SIZE, colorScheme, timezoneId: 'UTC' });
+  const page = await context.newPage();
+  await page.goto(`${base}/console`);
+  await page.getByLabel('Key of a tenant').fill(KEY);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('link', { name: 'Aggregates' }).waitFor();
+  const query =
+    'SELECT event_type, count() AS events, sum(cents) / 100 AS amount FROM account_events GROUP BY event_type ORDER BY events DESC';
+  const pages = [
+    ['aggregate', '/aggregates/account-2', () => page.getByRole('region', { name: 'State after' }).waitFor()],
+    [
+      'projection',
+      `/projections/${projectionId}`,
+      async () => {
+        await page.getByRole('row', { name: /^t-10 / }).click();
+        await page.getByRole('region', { name: 'State after' }).waitFor();
+      },
+    ],
+    ['feed', '/feed', () => page.getByRole('cell', { name: 'TransferReceived' }).first().waitFor()],
+    ['code', `/code?kind=projections&id=${projectionId}`, () => page.locator('.cm-line').first().waitFor()],
+    [
+      'sql',
+      `/sql?query=${encodeURIComponent(query)}`,
+      async () => {
+        await page.getByRole('button', { name: 'Run' }).click();
+        await page.getByText('TransferSent').first().waitFor();
+      },
+    ],
+  ];
+  for (const [name, path, isThere] of pages) {
+    await page.goto(`${base}/console${path}`);
+    await isThere().catch((error) => {
+      throw new Error(`the page ${path} does not show what it should: ${error.message}`);
+    });
+    await page.screenshot({ path: join(IMAGES, `${name}-${colorScheme}.png`), animations: 'disabled' });
+  }
+  await context.close();
+}
+
+async function pictureOfOperations(browser, colorScheme, base) {
+  const context = await browser.newContext({ viewport: SIZE, colorScheme, timezoneId: 'UTC' });
+  const page = await context.newPage();
+  await page.goto(`${base}/console/operations`);
+  await page.getByLabel('Key of a tenant').fill(ADMIN_KEY);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.locator('canvas').nth(5).waitFor();
+  await page.screenshot({ path: join(IMAGES, `operations-${colorScheme}.png`), animations: 'disabled' });
+  await context.close();
 }
 
 async function pictures() {
@@ -129,7 +156,13 @@ async function pictures() {
   const base = `http://127.0.0.1:${port}`;
   const service = spawn(process.execPath, [join(PROGRAMS, 'main.js'), 'serve'], {
     cwd: ROOT,
-    env: { ...process.env, PORT: String(port), STATEFOLD_DATA_DIR: dataDirectory, STATEFOLD_API_KEY: KEY },
+    env: {
+      ...process.env,
+      PORT: String(port),
+      STATEFOLD_DATA_DIR: dataDirectory,
+      STATEFOLD_API_KEY: KEY,
+      STATEFOLD_ADMIN_KEY: ADMIN_KEY,
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const ended = once(service, 'exit');
@@ -143,14 +176,21 @@ async function pictures() {
       'the service',
     );
     await deploySample(base);
-    await doBusiness(base);
-    const [{ projectionId }] = (await call(base, '/projections')).projections;
+    await openAccounts(base);
+    await doBusiness(base, 0);
+    const [{ id: projectionId }] = (await call(base, '/projections')).projections;
     const rows = 'SELECT count() FROM events';
     await until(
       async () => Number((await post(base, '/sql', { query: rows, format: 'JSON' })).data[0]['count()']) > 100,
       'the rows of the read store',
     );
-    await takePictures(base, projectionId);
+    await withBrowser((browser, colours) => picturesOfTenant(browser, colours, base, projectionId));
+    for (let round = 1, samples = 0; samples < SAMPLES; round++) {
+      await doBusiness(base, round);
+      const headers = { 'x-admin-key': ADMIN_KEY };
+      samples = (await call(base, '/admin/processes/activity', { headers })).samples.length;
+    }
+    await withBrowser((browser, colours) => pictureOfOperations(browser, colours, base));
   } finally {
     service.kill();
     await ended;

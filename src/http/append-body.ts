@@ -520,7 +520,7 @@ function* upwards(place: string): Generator<string> {
 class Violations {
   readonly #byPlace = new Map<string, string>();
   /** The places at or under each place that has any: a body may repeat a member a hundred thousand times. */
-  readonly #under = new Map<string, Set<string>>();
+  #under: Map<string, Set<string>> | undefined;
 
   get any(): boolean {
     return this.#byPlace.size > 0;
@@ -529,9 +529,10 @@ class Violations {
   add(place: string, message: string): void {
     if (this.#byPlace.size >= MAX_ERRORS) return;
     this.#byPlace.set(place, message);
+    const places = (this.#under ??= new Map());
     for (const above of upwards(place)) {
-      const under = this.#under.get(above);
-      if (under === undefined) this.#under.set(above, new Set([place]));
+      const under = places.get(above);
+      if (under === undefined) places.set(above, new Set([place]));
       else under.add(place);
     }
   }
@@ -548,14 +549,16 @@ class Violations {
   }
 
   forget(parent: string, member?: string): void {
-    if (this.#byPlace.size === 0) return;
+    const places = this.#under;
+    // As with nearly all bodies: there is nothing to forget.
+    if (places === undefined) return;
     const place = member === undefined ? parent : `${parent}/${member}`;
-    for (const known of this.#under.get(place) ?? []) {
+    for (const known of places.get(place) ?? []) {
       this.#byPlace.delete(known);
       for (const above of upwards(known)) {
-        const under = this.#under.get(above);
+        const under = places.get(above);
         under?.delete(known);
-        if (under?.size === 0) this.#under.delete(above);
+        if (under?.size === 0) places.delete(above);
       }
     }
   }

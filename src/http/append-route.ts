@@ -115,6 +115,16 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
       hold?.close();
     }
   };
+  /** Until the turn of a short body that is there. */
+  const onTurn = async (turn: Promise<void>, bytes: number, tenantId: string): Promise<void> => {
+    const hold = memory.budget.tenant(tenantId).hold('appends');
+    try {
+      hold.take(bytes);
+      await turn;
+    } finally {
+      hold.close();
+    }
+  };
   const parse = (body: Buffer, form: AppendForm): AppendBody | TransactionBody =>
     form === 'transaction' ? parseTransactionBody(body, limits) : parseAppendBody(body, form === 'batch', limits);
   const parsed = (body: Buffer, form: AppendForm): AppendBody | TransactionBody =>
@@ -171,6 +181,12 @@ export function appendRoute(options: AppendRouteOptions): AppendRoute {
     let body: Buffer | undefined = read?.body ?? asked?.body;
     let append: AppendBody | TransactionBody;
     try {
+      if (body === undefined && declaredLength(request) <= COUNTED_BYTES) {
+        // As with nearly all appends: nothing is held, and no frame made, where its turn has come.
+        body = await readBody(request, limits.maxBodyBytes);
+        const turn = turns?.enter(tenantId, 1 + costOfBytes(body.length));
+        if (turn !== undefined) await onTurn(turn, body.length, tenantId);
+      }
       body ??= await readHeld(request, tenantId);
       append = read?.append ?? parsed(body, form);
       if (partitions > 1 && 'appends' in append) requireOnePartition(append, partitions);

@@ -46,8 +46,6 @@ export class FrontDoor {
   readonly #settings: FrontDoorSettings;
   readonly #pipelines = new Pipelines();
   readonly #untimed = new WeakSet<Duplex>();
-  /** The last answer of each connection. */
-  readonly #answering = new WeakMap<Duplex, ServerResponse>();
   #peers: Server | undefined;
   #household: Household = STARTING;
 
@@ -71,11 +69,9 @@ export class FrontDoor {
   #hung(server: Server): Server {
     server.maxConnections = this.#settings.maxConnections;
     server.on('request', (request, response) => {
-      this.#answering.set(request.socket, response);
       if (this.#pipelines.takes(request, response)) this.#household.request(request, response);
     });
     server.on('checkContinue', (request, response) => {
-      this.#answering.set(request.socket, response);
       if (this.#pipelines.takes(request, response)) this.#household.checkContinue(request, response);
     });
     server.on('clientError', (error: ClientError, socket) => this.#failed(error, socket));
@@ -93,7 +89,7 @@ export class FrontDoor {
   /** As Node does it by itself where nobody listens, but for a request that may take its time. */
   #failed(error: ClientError, socket: Duplex): void {
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && this.#untimed.has(socket)) return;
-    const response = this.#answering.get(socket);
+    const response = this.#pipelines.lastOf(socket);
     const isAnswered = response !== undefined && response.headersSent && !response.writableFinished;
     if (socket.writable && !isAnswered) socket.write(REFUSED[error.code ?? ''] ?? refused('400 Bad Request'));
     socket.destroy(error);
