@@ -529,7 +529,7 @@ class Violations {
   add(place: string, message: string): void {
     if (this.#byPlace.size >= MAX_ERRORS) return;
     this.#byPlace.set(place, message);
-    const places = (this.#under ??= new Map());
+    const places = (this.#under ??= new Map<string, Set<string>>());
     for (const above of upwards(place)) {
       const under = places.get(above);
       if (under === undefined) places.set(above, new Set([place]));

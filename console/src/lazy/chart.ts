@@ -7,6 +7,8 @@ export interface ChartData {
   readonly kind: 'time' | 'number' | 'names';
   readonly x: readonly number[];
   readonly names?: readonly string[];
+  /** The axis of values has zero on it, as it always has with names. */
+  readonly fromZero?: true;
   readonly series: readonly { readonly name: string; readonly values: readonly (number | null)[] }[];
 }
 
@@ -18,7 +20,7 @@ export interface Chart {
 const STROKES = ['--accent', '--good', '--bad', '--busy', '--faint'];
 
 /** Fills `host`, follows its size, and takes the colours that it has when it is drawn. */
-export function openChart(host: HTMLElement, { kind, x, names, series }: ChartData): Chart {
+export function openChart(host: HTMLElement, { kind, x, names, series, fromZero }: ChartData): Chart {
   const style = getComputedStyle(host);
   // What light-dark() makes of a colour is only known of an element that has it.
   const probe = host.appendChild(document.createElement('i'));
@@ -42,7 +44,7 @@ export function openChart(host: HTMLElement, { kind, x, names, series }: ChartDa
     ...sizeOf(),
     scales: {
       x: { time: kind === 'time', ...(named ? { range: [-0.6, x.length - 0.4] } : {}) },
-      ...(named
+      ...(named || fromZero
         ? { y: { range: (_chart, least, most) => uPlot.rangeNum(Math.min(least, 0), Math.max(most, 0), 0.1, true) } }
         : {}),
     },

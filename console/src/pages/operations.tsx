@@ -74,7 +74,7 @@ function Processes({
       <ul class="processes">
         {list.map(({ url, self, owned, standbys, notified }) => (
           <li key={url}>
-            <button type="button" aria-pressed={url === shown} onClick={() => onChoose(url)}>
+            <button type="button" class="marks" aria-pressed={url === shown} onClick={() => onChoose(url)}>
               <code>{url}</code> {self && <Badge>answers here</Badge>}
               <span class="faint">
                 owns {plural(owned, 'slot')}, {plural(standbys, 'standby', 'standbys')}, notifies of {count(notified)}
@@ -144,7 +144,7 @@ function State({ activity }: { readonly activity: Activity }): JSX.Element {
   const kinds = { up: 'good', degraded: 'busy', down: 'bad' } as const;
   return (
     <section aria-label="State">
-      <p>
+      <p class="marks">
         {Object.entries(activity.checks).map(([name, check]) => (
           <Badge key={name} kind={kinds[check]}>
             {name} {check}
@@ -195,6 +195,7 @@ const lines = (
   series: readonly { readonly name: string; readonly of: (sample: Sample) => number | undefined }[],
 ): ChartData => ({
   kind: 'time',
+  fromZero: true,
   x: samples.map(({ at }) => Date.parse(at) / 1000),
   series: series.map(({ name, of }) => ({ name, values: samples.map((sample) => of(sample) ?? null) })),
 });
