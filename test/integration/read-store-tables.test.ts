@@ -97,6 +97,36 @@ describe('the tables of the read store', () => {
     assert.deepEqual(await numbers(again, 'SELECT count() FROM projection_states FINAL'), [1]);
   });
 
+  it('of an earlier version get the columns that they lack, with the rows that they have; of another type they are refused', async () => {
+    const store = openStore(cleanUp, startEngine(cleanUp));
+    const run = async (sql: string): Promise<string> => {
+      let text = '';
+      for await (const chunk of await store.query(sql, 'TSV')) text += String(chunk);
+      return text.trim();
+    };
+    await until('the engine is there', () => store.ping());
+    await store.ensureSchema();
+    const wanted = await run('SELECT name, type, default_expression FROM system.columns WHERE table = $$events$$');
+    await run(
+      'ALTER TABLE events DROP COLUMN causation_id, DROP COLUMN metadata, ADD COLUMN of_the_next UInt8 DEFAULT 7',
+    );
+    await run(`INSERT INTO events (tenant, aggregate_id, version, data_raw) VALUES ('t', 'a-1', 1, '{"n":1}')`);
+    await store.ensureSchema();
+    await store.insert({ table: 'events', rows: [event(2, 0)] });
+    const rows = 'SELECT version, causation_id, metadata, of_the_next FROM events ORDER BY version';
+    assert.equal(await run(rows), '1\t\t{}\t7\n2\t\t{}\t7');
+    await run('ALTER TABLE events DROP COLUMN of_the_next');
+    const now = await run('SELECT name, type, default_expression FROM system.columns WHERE table = $$events$$');
+    assert.equal(now, wanted);
+
+    await run(
+      'ALTER TABLE events MODIFY COLUMN log_offset UInt64 DEFAULT 0, MODIFY COLUMN correlation_id Nullable(String)',
+    );
+    await assert.rejects(store.ensureSchema(), {
+      message: /events is of another version: the column correlation_id is Nullable\(String\), and should be String/,
+    });
+  });
+
   it('are replicas on a cluster, in statements that ClickHouse reads', async () => {
     const definitions = new TableDefinitions({
       directory: SCHEMAS,

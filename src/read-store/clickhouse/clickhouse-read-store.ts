@@ -88,6 +88,7 @@ export class ClickHouseReadStore implements ReadStore {
       await this.#call(`could not make its table ${table}`, (signal, client) =>
         this.#run(client, this.#definitions.create(table), signal),
       );
+    await this.#call('can not use its tables', (signal, client) => this.#complete(client, signal));
     await this.#call('could not tell for how long its tables keep rows', (signal, client) =>
       this.#keep(client, signal),
     );
@@ -95,6 +96,24 @@ export class ClickHouseReadStore implements ReadStore {
 
   #run(client: ClickHouseClient, query: string, signal: AbortSignal): Promise<unknown> {
     return client.command({ query, abort_signal: signal, clickhouse_settings: { workload: SETTINGS.workload } });
+  }
+
+  /** Tables that were there may be of an earlier version. */
+  async #complete(client: ClickHouseClient, signal: AbortSignal): Promise<void> {
+    const found = await client.query({
+      query: 'SELECT table, name, type FROM system.columns WHERE database = currentDatabase()',
+      format: 'JSONEachRow',
+      clickhouse_settings: { workload: SETTINGS.workload },
+      abort_signal: signal,
+    });
+    const columns = await found.json<{ table: string; name: string; type: string }>();
+    for (const table of TABLES) {
+      const types = new Map(columns.filter((one) => one.table === table).map(({ name, type }) => [name, type]));
+      for (const change of this.#definitions.missingColumns(table, types)) {
+        this.#options.logger.info({ table, change }, 'a table of the read store is brought to this version');
+        await this.#run(client, change, signal);
+      }
+    }
   }
 
   /** Of tables that were there the settings may have said something else. */

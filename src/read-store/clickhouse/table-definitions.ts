@@ -22,6 +22,8 @@ export interface TableDefinitionsOptions {
 /** The time of a row, of the tables whose rows may go by it. States are of now, however old. */
 const TIMES: Readonly<Record<keyof KeptDays, string>> = { events: 'timestamp', notifications: 'last_modified' };
 const COMMENTS = /^--.*\n/gm;
+/** The definitions have a column a line. */
+const COLUMN = /^ {4}(\w+) +(.+?),?$/gm;
 
 /** The statements that make the read store's tables, as the settings want them. */
 export class TableDefinitions {
@@ -55,6 +57,35 @@ export class TableDefinitions {
     return wanted === undefined ? `${alter} REMOVE TTL` : `${alter} MODIFY TTL ${wanted}`;
   }
 
+  /**
+   * What gives a table of an earlier version the columns that it has not yet; its rows have their defaults. Columns that only another
+   * version knows stay, and take their defaults. `types`: of the columns that are there, by name, as `system.columns` has them.
+   * @throws Error when a column has another type: that is not for an ALTER to mend, since its rows say something else
+   */
+  missingColumns(table: TableName, types: ReadonlyMap<string, string>): readonly string[] {
+    const changes: string[] = [];
+    let before: string | undefined;
+    for (const { name, definition } of this.#columns(table)) {
+      const type = types.get(name);
+      const place = before === undefined ? 'FIRST' : `AFTER ${before}`;
+      if (type === undefined)
+        changes.push(`ALTER TABLE ${table}${this.#onCluster} ADD COLUMN IF NOT EXISTS ${name} ${definition} ${place}`);
+      else if (!`${plain(definition)} `.startsWith(`${plain(type)} `))
+        throw new Error(
+          `its table ${table} is of another version: the column ${name} is ${type}, and should be ${definition}; drop the table, and rebuild the read store from the log (POST /admin/read-store/rebuild)`,
+        );
+      before = name;
+    }
+    return changes;
+  }
+
+  #columns(table: TableName): readonly { readonly name: string; readonly definition: string }[] {
+    const text = readFileSync(join(this.#options.directory, `${table}.sql`), 'utf8').replace(COMMENTS, '');
+    return [...text.matchAll(COLUMN)].flatMap(([, name = '', definition = '']) =>
+      name === 'INDEX' ? [] : [{ name, definition }],
+    );
+  }
+
   #ttl(table: TableName): string | undefined {
     if (table !== 'events' && table !== 'notifications') return undefined;
     const days = this.#options.keptDays?.[table];
@@ -66,6 +97,9 @@ export class TableDefinitions {
     return cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``;
   }
 }
+
+/** ClickHouse writes the arguments of types with other spaces than people do. */
+const plain = (type: string): string => type.replace(/ *= */g, '=');
 
 function replaced(text: string, from: string, to: string): string {
   if (!text.includes(from)) throw new Error(`a table's definition has no '${from.trim()}'`);
