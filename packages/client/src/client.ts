@@ -6,28 +6,8 @@ import { Producer, type ProducerOptions } from './producer.js';
 import { queryOf } from './query.js';
 import { Subscription, type SubscribeOptions } from './subscription.js';
 import { parsed, Transport, type Received, type TransportOptions } from './transport.js';
+import type { Asked, CallOptions, Requests } from './requests.js';
 import { OPERATIONS, type Event, type OperationId, type Operations } from './wire.js';
-
-export interface CallOptions {
-  /** Ends the call: it rejects with the signal's reason. What was sent may be done all the same. */
-  readonly signal?: AbortSignal | undefined;
-  /** How long one attempt may take, milliseconds. */
-  readonly timeoutMs?: number | undefined;
-  /** Names an append, so that it is stored once however often it is sent. Made for each append unless given. */
-  readonly idempotencyKey?: string | undefined;
-}
-
-/** Path, query and body of an operation, those that it has. */
-export type Asked<O extends OperationId> = CallOptions &
-  (Operations[O]['path'] extends undefined
-    ? { readonly path?: undefined }
-    : { readonly path: Readonly<Record<keyof Operations[O]['path'], string>> }) &
-  (Operations[O]['query'] extends undefined
-    ? { readonly query?: undefined }
-    : { readonly query?: Operations[O]['query'] | undefined }) &
-  (undefined extends Operations[O]['body']
-    ? { readonly body?: Operations[O]['body'] }
-    : { readonly body: Operations[O]['body'] });
 
 export type AppendBody = Operations['appendEvent']['body'];
 export type BatchBody = Operations['appendBatch']['body'];
@@ -91,7 +71,7 @@ type AnyAsked = CallOptions & {
 };
 
 /** One tenant of a Statefold service. Every method rejects with a `ClientError`, or the reason of its signal. */
-export class StatefoldClient {
+export class StatefoldClient implements Requests {
   readonly transport: Transport;
   /** All events of the tenant, in its one order. */
   readonly feed: EventFeed;

@@ -1,4 +1,4 @@
-import type { CallOptions, StatefoldClient } from './client.js';
+import type { CallOptions, Requests } from './requests.js';
 import type { NewWebhookEndpoint, Operations, ParkedMessage, WebhookAttempt, WebhookEndpoint } from './wire.js';
 
 export type NewEndpoint = Operations['createWebhookEndpoint']['body'];
@@ -17,9 +17,9 @@ const PAGE = 100;
  * answer came, look before you repeat it. All else is repeated by itself.
  */
 export class WebhookEndpoints {
-  readonly #client: StatefoldClient;
+  readonly #client: Requests;
 
-  constructor(client: StatefoldClient) {
+  constructor(client: Requests) {
     this.#client = client;
   }
 

@@ -1,4 +1,4 @@
-import type { CallOptions, StatefoldClient } from './client.js';
+import type { CallOptions, Requests } from './requests.js';
 import { isRefused } from './errors.js';
 import type { EventSchemaCheck, EventType, EventTypeWithSchema } from './wire.js';
 
@@ -11,9 +11,9 @@ const PAGE = 500;
 
 /** Types of the tenant's events, and the schemas that their data must fit. To set and to end one its key needs the scope `deploy`. */
 export class EventTypes {
-  readonly #client: StatefoldClient;
+  readonly #client: Requests;
 
-  constructor(client: StatefoldClient) {
+  constructor(client: Requests) {
     this.#client = client;
   }
 

@@ -4,7 +4,7 @@ import { linesLive } from './lines.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
 import { FeedSubscription, type FeedSubscribeOptions, type PositionedEvent } from './subscription.js';
-import type { CallOptions, StatefoldClient } from './client.js';
+import type { CallOptions, Requests } from './requests.js';
 import type { FeedEvent, Operations } from './wire.js';
 
 export type FeedPage = Operations['readFeed']['answer'];
@@ -30,9 +30,9 @@ const listed = (value: string | readonly string[] | undefined): readonly string[
 
 /** All events of a tenant, in its one order, each at a position that never changes. */
 export class EventFeed {
-  readonly #client: StatefoldClient;
+  readonly #client: Requests;
 
-  constructor(client: StatefoldClient) {
+  constructor(client: Requests) {
     this.#client = client;
   }
 

@@ -3,10 +3,8 @@ export {
   typeOf,
   type Appended,
   type AppendBody,
-  type Asked,
   type BatchAppended,
   type BatchBody,
-  type CallOptions,
   type DecideOptions,
   type SqlOptions,
   type Loaded,
@@ -49,7 +47,8 @@ export {
   type TicketRequest,
 } from './subscription.js';
 export { Transport, type Received, type RetryOptions, type Sent, type TransportOptions } from './transport.js';
-export { type WebSocketFactory, type WebSocketLike } from './web-socket.js';
+export { type Asked, type CallOptions } from './requests.js';
+export { type WebSocketFactory, type WebSocketLike } from './live.js';
 export { verifyWebhook, type VerifyOptions, type WebhookHeaders } from './webhooks.js';
 export {
   OPERATIONS,

@@ -1,5 +1,5 @@
 import { answerStream } from './answer-stream.js';
-import type { LiveOptions, Told } from './subscription.js';
+import type { LiveOptions, Told } from './live.js';
 import { parsed } from './transport.js';
 
 const NDJSON = 'application/x-ndjson';

@@ -2,11 +2,12 @@ import { orAborted } from './body.js';
 import { isRefused, RefusedError, UnexpectedAnswerError, UnreachableError } from './errors.js';
 import { changesOf, eventsOf, type Channel, type FeedFilters, type Followed } from './followed.js';
 import { linesLive } from './lines.js';
+import type { Told, WebSocketFactory } from './live.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
 import { sseLive } from './sse.js';
 import { parsed, type Transport } from './transport.js';
-import { webSocketLive, type WebSocketFactory } from './web-socket.js';
+import { webSocketLive } from './web-socket.js';
 import type { FeedEvent, Notification as WireNotification } from './wire.js';
 
 /** A change of a projection. */
@@ -67,20 +68,6 @@ export interface SubscribeOptions extends Omit<FollowOptions, 'from'> {
 
 /** With filters: only events that have one of the values of each name that is given. */
 export interface FeedSubscribeOptions extends FollowOptions, FeedFilters {}
-
-/** An item; or a number: how far all is told, also past what was not wanted. */
-export type Told<T extends object> = T | number;
-
-/** A way to live items: begins behind `after`, ends when its connection does, and throws where none comes about. */
-export interface LiveOptions<T extends object> {
-  readonly followed: Followed<T>;
-  readonly transport: Transport;
-  /** That say who asks; unless given, with the key. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  readonly path: string;
-  readonly signal: AbortSignal;
-  readonly webSocket?: WebSocketFactory | undefined;
-}
 
 const PAGE = 1_000;
 const POLL_WAIT_SECONDS = 25;

@@ -1,17 +1,6 @@
 import { UnreachableError } from './errors.js';
-import type { LiveOptions, Told } from './subscription.js';
+import type { LiveOptions, Told, WebSocketLike } from './live.js';
 import { parsed } from './transport.js';
-
-/** What a subscription needs of a WebSocket: what the platform's has, and that of the package `ws`. */
-export interface WebSocketLike {
-  addEventListener(type: 'open' | 'close' | 'error', listener: () => void): void;
-  addEventListener(type: 'message', listener: (event: { readonly data: unknown }) => void): void;
-  send(text: string): void;
-  close(): void;
-}
-
-/** Opens a WebSocket with headers: `(url, headers) => new WebSocket(url, { headers })` of the package `ws`. */
-export type WebSocketFactory = (url: string, headers: Readonly<Record<string, string>>) => WebSocketLike;
 
 const OPEN_MS = 15_000;
 /** The service pings every 30 s at most. */

@@ -1,39 +1,12 @@
 import { createHash } from 'node:crypto';
 import { hasContext, type AppendCommand, type AppendResult, type NewEvent } from '../../core/event.js';
 import { NotOwnerError, StatefoldError, type ErrorCode } from '../../core/errors.js';
-import { uuidv7 } from '../../core/ids.js';
 import type { AggregateHome } from '../../aggregates/aggregates.js';
 import type { Gateway } from '../gateway/gateway.js';
-import type { BulkLineBody } from '../append-body.js';
 import { MAX_TRANSACTION_AGGREGATES } from '../append-schema.js';
 import type { Slot } from './bulk-answers.js';
+import type { BulkItem } from './bulk-item.js';
 import type { BulkRelay } from './bulk-relay.js';
-
-/** A line on its way to whoever serves its aggregate. */
-export class BulkItem {
-  /** Another process sent it, and may send it to a third one, or it was on its way to one. */
-  remembered: boolean;
-  #commandId: string | undefined;
-
-  constructor(
-    readonly slot: Slot,
-    /** As it came: another process reads it once more. */
-    readonly line: Buffer,
-    readonly body: BulkLineBody,
-    /** Of the process that sent it. */
-    commandId: string | undefined,
-    /** When an owner must have been found. */
-    readonly until: number,
-  ) {
-    this.#commandId = commandId;
-    this.remembered = commandId !== undefined;
-  }
-
-  /** Names the append where the client does not: so it can be sent to one owner after the other, and is stored once. */
-  get commandId(): string {
-    return (this.#commandId ??= uuidv7());
-  }
-}
 
 /** What a line made that was stored. */
 export interface StoredLine {

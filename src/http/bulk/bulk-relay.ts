@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { BulkAnswers } from './bulk-answers.js';
-import type { BulkItem, BulkLane } from './bulk-lane.js';
+import type { BulkItem } from './bulk-item.js';
 import { LineSplitter } from './line-source.js';
 
 /** In an answer of a process to another one: the line was not begun there, since the process does not own its aggregate. */
@@ -15,9 +15,16 @@ export interface RelayOptions {
   readonly refused: (item: BulkItem, problem: Readonly<Record<string, unknown>>) => void;
 }
 
+/** Whose the lines are: it hears what became of each. */
+export interface RelayedLane {
+  answered(): void;
+  /** Nobody knows whether it was stored. */
+  unanswered(item: BulkItem): void;
+}
+
 interface Pending {
   readonly item: BulkItem;
-  readonly lane: BulkLane;
+  readonly lane: RelayedLane;
 }
 
 /** Longer answers end the stream: no state is. */
@@ -69,7 +76,7 @@ export class BulkRelay implements Dispatcher.DispatchHandler {
     return !this.#retired && this.#body.writableNeedDrain;
   }
 
-  send(item: BulkItem, lane: BulkLane): void {
+  send(item: BulkItem, lane: RelayedLane): void {
     this.#pending.push({ item, lane });
     this.#body.write(`${item.slot.number} ${item.commandId} `);
     this.#body.write(item.line);

@@ -17,7 +17,8 @@ import { isForwarded } from '../gateway/headers.js';
 import { flag, onlyParameters, queryOf, readQuery } from '../parameters.js';
 import { knownError, statusOf } from '../problem.js';
 import { BulkAnswers, type Slot } from './bulk-answers.js';
-import { BulkItem, BulkLane, type LaneHost, type StoredLine } from './bulk-lane.js';
+import { BulkItem } from './bulk-item.js';
+import { BulkLane, type LaneHost, type StoredLine } from './bulk-lane.js';
 import { BulkRelay, PASSED_BACK } from './bulk-relay.js';
 import { ChunkSource, LineSplitter, type Line, type TooLong } from './line-source.js';
 

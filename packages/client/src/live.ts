@@ -1,0 +1,29 @@
+import type { Followed } from './followed.js';
+import type { Transport } from './transport.js';
+
+// What the ways to live items have in common.
+
+/** What a subscription needs of a WebSocket: what the platform's has, and that of the package `ws`. */
+export interface WebSocketLike {
+  addEventListener(type: 'open' | 'close' | 'error', listener: () => void): void;
+  addEventListener(type: 'message', listener: (event: { readonly data: unknown }) => void): void;
+  send(text: string): void;
+  close(): void;
+}
+
+/** Opens a WebSocket with headers: `(url, headers) => new WebSocket(url, { headers })` of the package `ws`. */
+export type WebSocketFactory = (url: string, headers: Readonly<Record<string, string>>) => WebSocketLike;
+
+/** An item; or a number: how far all is told, also past what was not wanted. */
+export type Told<T extends object> = T | number;
+
+/** A way to live items: begins behind `after`, ends when its connection does, and throws where none comes about. */
+export interface LiveOptions<T extends object> {
+  readonly followed: Followed<T>;
+  readonly transport: Transport;
+  /** That say who asks; unless given, with the key. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly path: string;
+  readonly signal: AbortSignal;
+  readonly webSocket?: WebSocketFactory | undefined;
+}
