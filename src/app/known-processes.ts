@@ -2,7 +2,7 @@ import { versionOf } from '../config/project-root.js';
 import { StatefoldError } from '../core/errors.js';
 import { BUDGET_KINDS } from '../core/budget.js';
 import { eventLoop, WORK_KINDS } from '../core/event-loop.js';
-import type { PeerClient } from '../http/gateway/peer-client.js';
+import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { KnownProcess, Processes } from '../http/processes.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Ground } from './ground.js';
@@ -65,9 +65,6 @@ export class KnownProcesses implements Processes {
       });
     });
     if (answer.status === 200) return Buffer.from(answer.text);
-    throw new StatefoldError(
-      'UNAVAILABLE',
-      `the process at ${url} answered ${answer.status}; STATEFOLD_ADMIN_KEY must be the same in all processes`,
-    );
+    throw new StatefoldError('UNAVAILABLE', `the process at ${url} ${refusalOf(answer)}`);
   }
 }

@@ -1,7 +1,7 @@
 import { NotOwnerError, StatefoldError } from '../core/errors.js';
 import { partitionKey } from '../core/slots.js';
 import { within } from '../core/within.js';
-import type { PeerClient } from '../http/gateway/peer-client.js';
+import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 import type { Ownership } from '../placement/ownership.js';
 
 export interface OwnersKnowOptions {
@@ -25,11 +25,7 @@ export function ownersKnow(options: OwnersKnowOptions): (tenantId: string) => Pr
     const target = `/admin/tenants/${encodeURIComponent(tenantId)}/partitions/${partition}/knows`;
     // It ended, or is away: another one will be the owner.
     const answer = await peers.ask('POST', url, target, until - performance.now()).catch(() => undefined);
-    if (answer?.status === 401)
-      throw new StatefoldError(
-        'UNAVAILABLE',
-        `the process at ${url} does not know this one's admin key: STATEFOLD_ADMIN_KEY must be the same in all processes`,
-      );
+    if (answer?.status === 401) throw new StatefoldError('UNAVAILABLE', `the process at ${url} ${refusalOf(answer)}`);
     return answer?.status === 204;
   };
   const asked = async (tenantId: string, partition: number, until: number): Promise<void> => {

@@ -1,7 +1,7 @@
 import type { Ownership } from '../placement/ownership.js';
 import { StatefoldError } from '../core/errors.js';
 import type { Logger } from '../core/logger.js';
-import type { PeerClient } from '../http/gateway/peer-client.js';
+import { refusalOf, type PeerClient } from '../http/gateway/peer-client.js';
 
 export interface RebuildOptions {
   readonly ownership: Ownership;
@@ -33,10 +33,7 @@ export function readStoreRebuild({
     const target = `/admin/read-store/rebuild?tenantId=${encodeURIComponent(tenantId)}`;
     const answer = await peers.ask('POST', owner.url, target, ASKING_MS);
     if (answer.status !== 202)
-      throw new StatefoldError(
-        'UNAVAILABLE',
-        `the owner of tenant ${tenantId} at ${owner.url} answered ${answer.status}; STATEFOLD_ADMIN_KEY must be the same in all processes`,
-      );
+      throw new StatefoldError('UNAVAILABLE', `the owner of tenant ${tenantId} at ${owner.url} ${refusalOf(answer)}`);
   };
   return async (tenantId) => {
     const all = tenantIds();

@@ -12,6 +12,14 @@ interface Client {
   readonly dispatcher: Dispatcher;
 }
 
+/** What an answer that is not the one that was hoped for says of the other process. */
+export function refusalOf({ status, text }: PeerAnswer): string {
+  if (status === 401)
+    return `does not know this one's admin key: STATEFOLD_ADMIN_KEY must be the same in all processes`;
+  const detail = /"detail":("(?:[^"\\]|\\.)*")/.exec(text)?.[1];
+  return `answered ${status}${detail === undefined ? '' : `: ${JSON.parse(detail) as string}`}`;
+}
+
 /** Asks other processes of the cluster in this one's own name, as the admin; what it sends on for clients goes by `Gateway`. */
 export class PeerClient {
   readonly #peers: Peers;
