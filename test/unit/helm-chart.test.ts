@@ -87,8 +87,8 @@ function over(base: Json, given: Json): Json {
 const TEMPLATES = readdirSync(join(CHART, 'templates')).sort();
 
 /**
- * What Helm renders: all else in the templates are functions of Go's own, but `toJson`, whose one argument is a path. Its result is put
- * in by a variable of the context.
+ * What Helm renders: all else in the templates are functions of Go's own, but `toJson`, whose one argument is a path, and files of the chart. These are put in by variables of the
+ * context.
  */
 async function rendered(values: Json, name: string): Promise<string> {
   const json: Record<string, string> = {};
@@ -106,13 +106,20 @@ async function rendered(values: Json, name: string): Promise<string> {
       return `{{ index $.Json ${JSON.stringify(key)} }}`;
     },
   );
+  const withFiles = source.replace(
+    /\{\{ \.Files\.Get "([\w.]+)" \| indent (\d) \}\}/g,
+    (_, file: string, by: string) => {
+      json[file] = text(file).replace(/^(?=.)/gm, ' '.repeat(Number(by)));
+      return `{{ index $.Json ${JSON.stringify(file)} }}`;
+    },
+  );
   const groups = Object.fromEntries(
     Object.entries(values['processes'] as Record<string, Json>).map(([group, of]) => [
       group,
       Object.fromEntries(Object.entries(of).map(([member, value]) => [member, JSON.stringify(value)])),
     ]),
   );
-  return render(source, {
+  return render(withFiles, {
     Values: values,
     Release: { Name: 'shop', Namespace: 'events', Service: 'Helm' },
     Chart: { Name: chart.name, Version: chart.version, AppVersion: chart.appVersion },
@@ -153,7 +160,11 @@ const VARIANTS: Readonly<Record<string, Json>> = {
     clusterTls: { secretName: 'peers' },
     image: { repository: 'registry.example/statefold', tag: '1.2.3', pullSecrets: [{ name: 'pull' }] },
     ingress: { enabled: true, className: 'nginx', host: 'events.example', tlsSecretName: 'events-tls' },
-    metrics: { port: 9100, serviceMonitor: { enabled: true, labels: { release: 'prometheus' } } },
+    metrics: {
+      port: 9100,
+      serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
+    },
     service: { annotations: { 'example/note': 'with "quotes"' } },
     tolerations: [{ key: 'disk', operator: 'Exists' }],
     storageClassName: 'fast',
@@ -293,6 +304,8 @@ describe('the Helm chart', () => {
             sets.filter((set) => isSubset(spec.selector?.matchLabels ?? {}, podOf(set).metadata.labels)).length,
             1,
           );
+        const rules = ofKind(all, 'PrometheusRule').map(({ spec }) => spec['groups']);
+        assert.deepEqual(rules, given['metrics'] === undefined ? [] : [(parse(text('alerts.yml')) as Json)['groups']]);
         for (const { spec } of ofKind(all, 'ServiceMonitor')) {
           const scraped = ofKind(all, 'Service').filter((service) =>
             isSubset(spec.selector?.matchLabels ?? {}, service.metadata.labels),
