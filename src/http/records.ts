@@ -41,6 +41,7 @@ export const projectionRecord = (
   live?: {
     readonly build: Progress | undefined;
     readonly life: ProjectionLife;
+    readonly lag: object | undefined;
     readonly faults: readonly object[];
     readonly faultCount: number;
   },
@@ -62,6 +63,7 @@ export const projectionRecord = (
     live?.build === undefined
       ? undefined
       : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
+  lag: live?.lag,
   faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
   faultCount: live?.faultCount,
   erasedSinceBuild: live?.life.erasedSinceBuild === true ? true : undefined,

@@ -16,6 +16,7 @@ interface Projection {
   readonly createdAt: string;
   readonly compiledAt?: string;
   readonly build?: { readonly status: string };
+  readonly lag?: { readonly commits: number; readonly since: string };
   readonly faults?: readonly {
     readonly key: string;
     readonly version: number;
@@ -387,6 +388,35 @@ test('projections', async (t) => {
     );
     const others = (text: string): unknown => (JSON.parse(text) as States).states.filter(({ key }) => key !== 'x');
     assert.deepEqual(others((await api.get(`/projections/${totalsId}/states`)).text), others(before.states));
+  });
+
+  await t.test('tells how far it is behind while its code takes its time, and nothing when it has all', async () => {
+    const id = await api.deployProjection({
+      'Slow.cs': `public record Sum(long N);
+        public class Slow : IProjection<Sum>
+        {
+            public string? ResolveKey(Event e) => e.EventType == "Slowed" ? "slow" : null;
+            public Sum? Apply(Sum? s, Event e)
+            {
+                var n = s?.N ?? 0;
+                for (var i = 0; i < 300_000_000; i++) n = unchecked(n * 31 + i);
+                return new(n);
+            }
+        }`,
+    });
+    const lag = async (): Promise<Projection['lag']> => (await api.read<Projection>(`/projections/${id}/status`)).lag;
+    await until(async () => (await lag()) === undefined);
+    const events = Array.from({ length: 10 }, () => ({ eventType: 'Slowed', data: {} }));
+    const appended = success(await api.post('/events/batch', { aggregateId: 'slow-1', events }), 201).json<{
+      timestamp: string;
+    }>();
+    let behind: Projection['lag'];
+    await until(async () => (behind = await lag()) !== undefined);
+    assert.ok((behind?.commits ?? 0) >= 1);
+    assert.equal(behind?.since, appended.timestamp);
+    await until(async () => (await lag()) === undefined);
+    success(await api.get(`/projections/${id}/states/slow`), 200);
+    success(await api.delete(`/projections/${id}`), 204);
   });
 
   await t.test('a deleted projection is gone everywhere', async () => {

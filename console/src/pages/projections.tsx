@@ -127,6 +127,11 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
       aside={
         <>
           <Status of={one} />
+          {one.lag && (
+            <Badge kind="busy">
+              behind by {plural(one.lag.commits, 'commit')}, since <Time at={one.lag.since} />
+            </Badge>
+          )}
           <span class="faint">
             revision {one.live?.revision ?? one.revision} · <code>{id}</code>
           </span>

@@ -886,6 +886,12 @@ export type Projection = {
     readonly revision: number;
     readonly cause: 'build' | 'redeploy' | 'rollback' | 'rebuild' | 'revive';
   };
+  /** Absent where the states have all events, or no revision is live. */
+  readonly lag?: {
+    readonly commits: number;
+    /** The time of the first event that the states do not have. */
+    readonly since: string;
+  };
   readonly faulted?: {
     /** Of a projection. */
     readonly revision?: number;

@@ -7,6 +7,8 @@ import { memoryOf } from '../request-memory.js';
 import { MAX_STATE_KEY } from '../../core/names.js';
 import type { ProjectionState as StoredState } from '../../projections/projections.js';
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
+import { placeOfPosition, positionOfPlace } from '../../feed/events.js';
+import type { Tenant } from '../../tenancy/tenant.js';
 import { firstEndpointOf } from '../../webhooks/endpoint-entities.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
@@ -57,6 +59,13 @@ export const Projection = component(
         revision: version,
         cause: z.enum(['build', 'redeploy', 'rollback', 'rebuild', 'revive']),
       })
+      .optional(),
+    lag: z
+      .strictObject({
+        commits: integer,
+        since: timestamp.describe('The time of the first event that the states do not have.'),
+      })
+      .describe('Absent where the states have all events, or no revision is live.')
       .optional(),
     faulted: faulted.optional(),
     faults: z.array(KeyFault).optional(),
@@ -223,6 +232,16 @@ const deleteProjection = route({
   },
 });
 
+/** The live projections of a tenant fold its events together, so that they are behind together. */
+async function lagOf({ projections, events }: Tenant): Promise<{ commits: number; since: string } | undefined> {
+  const { reached } = projections;
+  const commits = placeOfPosition(events.head) - reached;
+  if (commits <= 0) return undefined;
+  // What is past it may be no event: claims have places, too.
+  const { items } = await events.read(positionOfPlace(reached), { items: 1 });
+  return items[0] && { commits, since: isoTimestamp(items[0].timestamp) };
+}
+
 const getProjection = route({
   ...common,
   method: 'GET',
@@ -245,6 +264,7 @@ const getProjection = route({
     ]);
     const life = tenant.projections.life(projection.projectionId);
     const live = {
+      lag: life.live && (await lagOf(tenant)),
       build: tenant.projections.build(projection.projectionId),
       life,
       faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
