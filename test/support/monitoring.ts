@@ -25,7 +25,9 @@ export interface Panel {
 const text = (...path: string[]): string => readFileSync(join(ROOT, 'deploy', ...path), 'utf8');
 
 export const alertRules = (): readonly AlertRule[] =>
-  (parse(text('helm', 'statefold', 'alerts.yml')) as { groups: { rules: AlertRule[] }[] }).groups.flatMap(({ rules }) => rules);
+  (parse(text('helm', 'statefold', 'alerts.yml')) as { groups: { rules: AlertRule[] }[] }).groups.flatMap(
+    ({ rules }) => rules,
+  );
 
 export const dashboard = (): { readonly panels: readonly Panel[] } =>
   JSON.parse(text('grafana', 'dashboards', 'statefold.json')) as { panels: Panel[] };
