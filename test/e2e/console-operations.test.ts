@@ -134,6 +134,14 @@ test('the console shows the owner how the service does, and where to look', { sk
     .getByText('default')
     .waitFor();
   await assertAccessible(page);
+  await page.setViewportSize({ width: 380, height: 800 });
+  const over = await page.evaluate(() => {
+    const { document } = globalThis as unknown as {
+      document: { documentElement: { scrollWidth: number; clientWidth: number } };
+    };
+    return document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  });
+  assert.equal(over, 0);
   await page
     .getByRole('row', { name: /default.*restored here/ })
     .getByRole('link')
