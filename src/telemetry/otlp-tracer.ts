@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Context, type Span as OtelSpan } from '@opentelemetry/api';
-import { ExportResultCode, W3CTraceContextPropagator } from '@opentelemetry/core';
+import { ExportResultCode, millisToHrTime, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
@@ -32,8 +32,30 @@ const GETTER = {
   },
 };
 
+/** How far the clock of the process may come from the machine's before it is set to it again. */
+const CLOCKS_APART_MS = 5;
+
+/**
+ * Milliseconds since 1970 with fractions. The library's own spans begin at whole milliseconds and end a precise time later, so that a part
+ * can seem to end after its whole.
+ */
+class Clock {
+  #begun = performance.timeOrigin;
+
+  now(): number {
+    const now = this.#begun + performance.now();
+    const machine = Date.now();
+    if (Math.abs(machine - now) <= CLOCKS_APART_MS) return now;
+    this.#begun += machine - now;
+    return machine;
+  }
+}
+
 class OtlpSpan implements Span {
-  constructor(readonly span: OtelSpan) {}
+  constructor(
+    readonly span: OtelSpan,
+    private readonly clock: Clock,
+  ) {}
 
   get context(): Context {
     return trace.setSpan(ROOT_CONTEXT, this.span);
@@ -62,7 +84,7 @@ class OtlpSpan implements Span {
     this.span.setStatus({ code: SpanStatusCode.ERROR, message: String(code) });
   }
   end(): void {
-    this.span.end();
+    this.span.end(millisToHrTime(this.clock.now()));
   }
 }
 
@@ -99,6 +121,7 @@ export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
     ],
   });
   const tracer = provider.getTracer('statefold', version);
+  const clock = new Clock();
   const storage = new AsyncLocalStorage<Span>();
   return {
     begin: (name, { kind, parent, attributes }: SpanOptions = {}) => {
@@ -108,7 +131,11 @@ export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
           : parent instanceof OtlpSpan
             ? parent.context
             : propagator.extract(ROOT_CONTEXT, parent, GETTER);
-      const span = new OtlpSpan(tracer.startSpan(name, kind === undefined ? {} : { kind: KINDS[kind] }, above));
+      const startTime = millisToHrTime(clock.now());
+      const span = new OtlpSpan(
+        tracer.startSpan(name, kind === undefined ? { startTime } : { startTime, kind: KINDS[kind] }, above),
+        clock,
+      );
       if (attributes !== undefined && span.recorded) span.set(attributes);
       return span;
     },

@@ -73,6 +73,19 @@ test('traces', async (t) => {
       [[shared?.spanId, shared?.traceId]],
     );
     assert.notEqual(append.traceId, shared?.traceId);
+    // However short: a part neither begins before what it is a part of, nor ends after it.
+    const parts = receiver.spans.filter(({ name }) => name === 'append' || name === 'log.produce');
+    const whole = new Map(receiver.spans.map((span) => [span.spanId, span]));
+    const outside = parts.filter(({ parentSpanId, startTimeUnixNano, endTimeUnixNano }) => {
+      const of = whole.get(parentSpanId ?? '');
+      return (
+        of !== undefined &&
+        (BigInt(startTimeUnixNano) < BigInt(of.startTimeUnixNano) ||
+          BigInt(endTimeUnixNano) > BigInt(of.endTimeUnixNano))
+      );
+    });
+    assert.ok(parts.length > 40);
+    assert.deepEqual(outside, []);
   });
 
   await t.test('a compilation is of its upload, folds tell the correlation of their events', async () => {
