@@ -1,6 +1,6 @@
 // One test file in a run of its own: its tests are known as its own, wherever the code that declares them is. A thread of
 // scripts/test.mjs runs this: the file's process gets the environment of the thread. Tells { passed, failed, skipped, problems,
-// left, shown }: the counts, a line each of what failed and of what was skipped, and what the reporter says.
+// left, shown }: the counts, what failed and why, a line each of what was skipped, and what the reporter says.
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -10,6 +10,17 @@ const { file, of, timeout } = workerData;
 const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [], shown: '' };
 const stream = run({ files: [file], concurrency: 1, timeout });
 let ran = false;
+/** The line of a failure, and below it why: the whole is in what the reporter says, which may be far above the end of a run. */
+const WHY_LINES = 24;
+const WHY_CHARACTERS = 240;
+function problem(what, { details: { error } }) {
+  const why = error?.cause instanceof Error ? error.cause.message : `${error?.cause ?? error?.message ?? ''}`;
+  const lines = why.split('\n').filter((line) => line.trim() !== '');
+  const told =
+    lines.length <= WHY_LINES ? lines : [...lines.slice(0, WHY_LINES / 2), '…', ...lines.slice(-WHY_LINES / 2)];
+  return [what, ...told.map((line) => `    ${line.slice(0, WHY_CHARACTERS)}`)].join('\n');
+}
+
 const isFile = (event) => event.nesting === 0 && event.name === file;
 stream.on('test:pass', (event) => {
   const skipped = event.skip !== undefined || event.todo !== undefined;
@@ -28,7 +39,7 @@ stream.on('test:fail', (event) => {
   // What fails with a test in it is that test, which is counted.
   if (event.details.error?.failureType === 'subtestsFailed') return;
   sum.failed++;
-  sum.problems.push(isFile(event) ? `${of}: ${event.details.error?.message ?? 'failed'}` : `${of}: ${event.name}`);
+  sum.problems.push(problem(isFile(event) ? of : `${of}: ${event.name}`, event));
 });
 for await (const text of stream
   .filter((event) => event.type !== 'test:diagnostic' || event.data.file !== undefined)
