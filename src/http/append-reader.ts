@@ -1,0 +1,98 @@
+import type { IncomingMessage } from 'node:http';
+import type { Hold } from '../core/budget.js';
+import { eventLoop } from '../core/event-loop.js';
+import { costOfBytes, type Turns } from '../core/turns.js';
+import {
+  parseAppendBody,
+  parseTransactionBody,
+  type AppendBody,
+  type BodyLimits,
+  type TransactionBody,
+} from './append-body.js';
+import { declaredLength, readBody } from './body.js';
+import type { Dues } from './dues.js';
+import { COUNTED_BYTES, type MemoryOfRequests } from './request-memory.js';
+
+/** Whose body it is: that of `POST /events`, of `POST /events/batch` or of `POST /events/transaction`. */
+export type AppendForm = 'single' | 'batch' | 'transaction';
+
+export interface AppendReaderOptions {
+  /** Without it each body may be parsed as it comes. */
+  readonly turns: Turns | undefined;
+  readonly dues: Pick<Dues, 'turned'> | undefined;
+  readonly memory: MemoryOfRequests;
+  readonly limits: BodyLimits & { readonly maxBodyBytes: number };
+}
+
+/**
+ * Reads bodies of appends, each until the turn on which it may be parsed: what many bodies cost that arrive together is known when they are
+ * there, and not when their heads were. One that is long, or may be, is held of the tenant's budget until then, and so is each that waits;
+ * then the writer holds what it says.
+ */
+export class AppendReader {
+  readonly #turns: Turns | undefined;
+  readonly #dues: Pick<Dues, 'turned'> | undefined;
+  readonly #memory: MemoryOfRequests;
+  readonly #limits: AppendReaderOptions['limits'];
+
+  constructor({ turns, dues, memory, limits }: AppendReaderOptions) {
+    this.#turns = turns;
+    this.#dues = dues;
+    this.#memory = memory;
+    this.#limits = limits;
+  }
+
+  /** @throws {StatefoldError} PAYLOAD_TOO_LARGE; RATE_LIMITED or UNAVAILABLE where there is no room to hold it */
+  async read(request: IncomingMessage, tenantId: string): Promise<Buffer> {
+    const length = declaredLength(request);
+    if (!(length <= COUNTED_BYTES)) return this.#readLong(request, tenantId, length);
+    // As with nearly all appends: nothing is held, and no frame made, where its turn has come.
+    const body = await readBody(request, this.#limits.maxBodyBytes);
+    const turn = this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
+    if (turn !== undefined) await this.#held(tenantId, body.length, () => turn).catch(this.#hadItsTurn(request));
+    return body;
+  }
+
+  /** @throws {StatefoldError} INVALID_REQUEST with what is wrong, and where */
+  parse(body: Buffer, form: AppendForm): AppendBody | TransactionBody {
+    return body.length > COUNTED_BYTES
+      ? eventLoop.slice('bodies', () => this.#parse(body, form))
+      : this.#parse(body, form);
+  }
+
+  #parse(body: Buffer, form: AppendForm): AppendBody | TransactionBody {
+    return form === 'transaction'
+      ? parseTransactionBody(body, this.#limits)
+      : parseAppendBody(body, form === 'batch', this.#limits);
+  }
+
+  /** @param length NaN where the client says none */
+  #readLong(request: IncomingMessage, tenantId: string, length: number): Promise<Buffer> {
+    const { maxBodyBytes } = this.#limits;
+    if (length > maxBodyBytes) return readBody(request, maxBodyBytes);
+    return this.#held(tenantId, Number.isNaN(length) ? maxBodyBytes : length, async (hold) => {
+      const body = await readBody(request, maxBodyBytes);
+      hold.set(body.length);
+      await this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
+      return body;
+    });
+  }
+
+  /** One that is refused for want of room has been given a turn all the same. */
+  #hadItsTurn(request: IncomingMessage): (error: unknown) => never {
+    return (error) => {
+      this.#dues?.turned(request);
+      throw error;
+    };
+  }
+
+  async #held<T>(tenantId: string, bytes: number, work: (hold: Hold) => Promise<T>): Promise<T> {
+    const hold = this.#memory.budget.tenant(tenantId).hold('appends');
+    try {
+      hold.take(bytes);
+      return await work(hold);
+    } finally {
+      hold.close();
+    }
+  }
+}
