@@ -1,33 +1,28 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { performance } from 'node:perf_hooks';
-import type { Duplex } from 'node:stream';
-import { tracing, type Span, type Tracer } from '../core/tracing.js';
+import type { IncomingMessage, Server } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
 import { adminCheck } from './admin-auth.js';
-import { requestIdOf } from './answer.js';
 import { assistantsDoor } from './assistants.js';
 import { appendRoute } from './append-route.js';
 import { Auditing } from './audited.js';
 import { BulkRoute } from './bulk/bulk-route.js';
-import { declaredLength, tooLarge } from './body.js';
 import { ConcurrencyQuota } from './concurrency-quota.js';
 import { Deadlines, timely } from './deadlines.js';
 import type { EdgeOptions } from './edge-options.js';
 import { FrontDoor } from './front-door.js';
 import { Gateway } from './gateway/gateway.js';
 import { isForwarded } from './gateway/headers.js';
-import { Guard, serverOf } from './gateway/guard.js';
+import { Guard } from './gateway/guard.js';
 import { Tunnels } from './gateway/tunnels.js';
 import { openapiDocument } from './openapi/document.js';
 import { ImportRoute } from './import/import-route.js';
 import { Origins } from './origins.js';
-import { knownError } from './problem.js';
 import { Refusals } from './refusals.js';
-import { Call } from './route.js';
-import { createRouter, finderOf, upgradesOf, type FoundUpgrade } from './router.js';
+import { Requests } from './requests.js';
+import { createRouter, finderOf, upgradesOf } from './router.js';
 import type { RouteDependencies, TicketedStream } from './routes/dependencies.js';
 import { CHECKS_PER_TENANT } from './routes/upload-checks.js';
 import { ROOMS, ROUTES } from './table.js';
+import { Upgrades } from './upgrades.js';
 import { Waits } from './waits.js';
 
 export interface Edge {
@@ -40,58 +35,11 @@ export interface Edge {
   close(): Promise<void>;
 }
 
-/** What a process without clients answers to those who watch it. */
-const PROBES = new Set(ROUTES.filter(({ probe }) => probe).map(({ path }) => path));
-/** Where assistants ask. */
-const MCP = '/mcp';
-/** Of a turn: what a socket that is upgraded costs, about. */
-const UPGRADE_COST = 4;
-/** Answered before the router, which is not cheap enough for them. */
-const HOT = new Map(ROUTES.filter(({ servedBy }) => servedBy === 'appended').map((route) => [route.path, route]));
-/** Their bodies may be of any length: they are read line by line. */
-const findStreamed = finderOf(ROUTES.filter(({ body }) => body?.contentType === 'application/x-ndjson'));
 const findTicketed = finderOf(ROUTES.filter(({ tickets }) => tickets));
 const ticketed = (path: string): TicketedStream | undefined => {
   const found = findTicketed(path);
   return found && { projectionId: found.parameters['id'] };
 };
-const pathOf = (url: string): string => {
-  const query = url.indexOf('?');
-  return query < 0 ? url : url.slice(0, query);
-};
-
-function isStreamed(path: string): boolean {
-  try {
-    return findStreamed(path) !== undefined;
-  } catch {
-    return false; // the router tells what is wrong with it
-  }
-}
-
-/** From the arrival of a request until its answer is sent, a part of what its `traceparent` says; its name has the route, never an id. */
-function requestSpan(tracer: Tracer, request: IncomingMessage, response: ServerResponse): Span {
-  const { method = '', headers } = request;
-  const span = tracer.begin(method, { kind: 'server', parent: headers, attributes: { 'http.request.method': method } });
-  if (!span.recorded) return span;
-  response.once('close', () => {
-    const path = pathOf(request.url ?? '');
-    const { route } = request as { readonly route?: { readonly path?: unknown } };
-    const found = HOT.has(path) || path === MCP ? path : typeof route?.path === 'string' ? route.path : undefined;
-    if (found !== undefined) span.rename(`${method} ${found}`);
-    const { statusCode, writableFinished } = response;
-    const requestId = response.getHeader('x-request-id');
-    span.set({
-      'http.route': found,
-      'http.response.status_code': statusCode,
-      // The hot routes have told theirs.
-      'statefold.request_id': typeof requestId === 'string' ? requestId : undefined,
-    });
-    if (statusCode >= 500) span.fail(statusCode);
-    else if (!writableFinished) span.fail('the client went away');
-    span.end();
-  });
-  return span;
-}
 
 const notForClients = (): StatefoldError =>
   new StatefoldError(
@@ -101,48 +49,25 @@ const notForClients = (): StatefoldError =>
 
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
-  const { settings, admission, catalog, ownership, peers, logger, observer, channels } = options;
-  const { authenticator, requests, events, turns, dues } = admission;
+  const { settings, admission, catalog, peers, logger, observer, channels } = options;
+  const { authenticator, turns, dues, memory } = admission;
+  const { maxBodyBytes, maxJsonDepth: maxDepth, maxBatchEvents: maxEvents, bulkIdleMs: idleMs } = settings;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
-    ownership,
+    ownership: options.ownership,
     peers,
     deadlineMs: settings.forwardDeadlineMs,
     observer,
-    memory: admission.memory,
+    memory,
   });
+  const door = options.door ?? new FrontDoor(settings);
+  const { untimed } = door;
   const refusals = new Refusals(logger, dues);
   const requireAdmin = adminCheck(options.adminKey);
   const waits = new Waits(admission.connections);
-  const append = appendRoute({
-    authenticator,
-    requests,
-    events,
-    turns,
-    dues,
-    tenants,
-    gateway,
-    memory: admission.memory,
-    limits: {
-      maxBodyBytes: settings.maxBodyBytes,
-      maxDepth: settings.maxJsonDepth,
-      maxEvents: settings.maxBatchEvents,
-    },
-  });
-  const door = options.door ?? new FrontDoor(settings);
-  const bulk = new BulkRoute({
-    admission,
-    tenants,
-    catalog,
-    gateway,
-    limits: {
-      maxBodyBytes: settings.maxBodyBytes,
-      maxDepth: settings.maxJsonDepth,
-      maxEvents: settings.maxBatchEvents,
-    },
-    idleMs: settings.bulkIdleMs,
-    untimed: door.untimed,
-  });
+  const limits = { maxBodyBytes, maxDepth, maxEvents };
+  const append = appendRoute({ ...admission, tenants, gateway, limits });
+  const bulk = new BulkRoute({ admission, tenants, catalog, gateway, limits, idleMs, untimed });
   const imports = new ImportRoute({
     catalog,
     tenants,
@@ -150,9 +75,9 @@ export function createEdge(options: EdgeOptions): Edge {
     admission,
     remove: options.removeTenantData,
     seenIds: options.seenIds,
-    limits: { maxBodyBytes: settings.maxBodyBytes, maxDepth: settings.maxJsonDepth },
-    idleMs: settings.bulkIdleMs,
-    untimed: door.untimed,
+    limits: { maxBodyBytes, maxDepth },
+    idleMs,
+    untimed,
     logger,
   });
   let draining = false;
@@ -184,119 +109,19 @@ export function createEdge(options: EdgeOptions): Edge {
     onAnswered: observer?.answered.bind(observer),
   });
   const origins = new Origins(settings.corsOrigins ?? []);
-  const assistants = options.assistants && assistantsDoor(admission, options.assistants);
   const isForClients = settings.roles.includes('gateway');
-  /** Why the request is not taken at all. */
   const refusal = (request: IncomingMessage, isProbe: boolean): StatefoldError | undefined =>
     isForwarded(request) ? peers.refusal(request) : isForClients || isProbe ? undefined : notForClients();
-
-  const serve = (request: IncomingMessage, response: ServerResponse): void => {
-    const { tracer } = tracing;
-    // Who watches the process asks every few seconds.
-    if (tracer === undefined || PROBES.has(pathOf(request.url ?? ''))) return serveUntraced(request, response);
-    const span = requestSpan(tracer, request, response);
-    tracer.within(span, () => serveUntraced(request, response));
-  };
-
-  const serveUntraced = (request: IncomingMessage, response: ServerResponse): void => {
-    // What another process sends on has its headers from there.
-    if (isForwarded(request)) serveAllowed(request, response);
-    else origins.allow(request, response, () => serveAllowed(request, response));
-  };
-
-  const serveAllowed = (request: IncomingMessage, response: ServerResponse): void => {
-    if (draining) response.shouldKeepAlive = false;
-    const path = pathOf(request.url ?? '');
-    const refused = refusal(request, PROBES.has(path));
-    if (refused !== undefined) return void refusals.answer(request, response, refused, requestIdOf(request));
-    const hot = request.method === 'POST' ? HOT.get(path) : undefined;
-    if (hot === undefined && options.console?.isAsked(request, path)) return showConsole(request, response, path);
-    if (hot === undefined && (path !== MCP || assistants === undefined)) return void router(request, response);
-    const requestId = requestIdOf(request);
-    tracing.tracer?.current?.set({ 'statefold.request_id': requestId });
-    const began = observer === undefined ? 0 : performance.now();
-    const served =
-      hot === undefined
-        ? assistants?.(request, response)
-        : hot.serve(dependencies, new Call(hot, request, response, { parameters: {}, requestId, settings }));
-    Promise.resolve(served)
-      .catch((error: unknown) => refusals.answer(request, response, error, requestId))
-      .finally(() =>
-        observer?.answered(path, request.method ?? '', response.statusCode, (performance.now() - began) / 1000),
-      );
-  };
-
-  const showConsole = (request: IncomingMessage, response: ServerResponse, path: string): void => {
-    const requestId = requestIdOf(request);
-    const began = performance.now();
-    response.once('close', () => {
-      const method = request.method ?? '';
-      observer?.answered('/console', method, response.statusCode, (performance.now() - began) / 1000);
-    });
-    try {
-      options.console?.answer(request, response, path);
-    } catch (error) {
-      void refusals.answer(request, response, error, requestId);
-    }
-  };
-
-  const { server } = door;
-  // A client that asks before it sends is told at once when its body is too large.
-  const checkContinue = (request: IncomingMessage, response: ServerResponse): void => {
-    const limit = Math.max(settings.maxBodyBytes, settings.maxUploadBytes);
-    const isStream = isStreamed(pathOf(request.url ?? ''));
-    if (declaredLength(request) > 2 * limit && !isStream)
-      return void refusals.answer(request, response, tooLarge(limit), requestIdOf(request));
-    response.writeContinue();
-    serve(request, response);
-  };
+  const assistants = options.assistants && assistantsDoor(admission, options.assistants);
+  const requests = new Requests({ ...options, dependencies, router, assistants, origins, refusals, refusal });
   const tunnels = new Tunnels(gateway, refusals, observer?.tunnels?.bind(observer));
-  const findUpgrade = upgradesOf(ROUTES, dependencies);
-  const takeUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-    const requestId = requestIdOf(request);
-    let found: FoundUpgrade;
-    try {
-      const refused = refusal(request, false) ?? (isForwarded(request) ? undefined : origins.refusal(request));
-      if (refused !== undefined) throw refused;
-      found = findUpgrade(request);
-    } catch (error) {
-      return refusals.upgrade(request, socket, error, requestId);
-    }
-    const by = serverOf(found, request);
-    const known = authenticator.find(request);
-    const ignore = (): void => undefined;
-    socket.on('error', ignore);
-    const take = (): void => {
-      socket.off('error', ignore);
-      if (!socket.destroyed) void found.take(request, socket, head, requestId);
-    };
-    if (known !== undefined && !authenticator.isSuspended(known.tenantId) && gateway.serves(known.tenantId, by)) {
-      const turn = turns.enter(known.tenantId, UPGRADE_COST);
-      dues.turned(request);
-      return void (turn === undefined ? take() : turn.then(take));
-    }
-    authenticator
-      .admit(request, found.scope)
-      .then(({ tenantId }) => tunnels.connect(request, socket, head, { tenantId, by, requestId }))
-      // Whoever takes the upgrade tells what is wrong with the key.
-      .catch((error: unknown) => {
-        const told = knownError(error).code !== 'UNAUTHENTICATED';
-        if (told) refusals.upgrade(request, socket, error, requestId);
-        return told;
-      })
-      .then(
-        (answered) => {
-          if (answered) socket.off('error', ignore);
-          else take();
-        },
-        () => socket.destroy(),
-      );
-  };
+  const find = upgradesOf(ROUTES, dependencies);
+  const upgrades = new Upgrades({ admission, gateway, tunnels, origins, refusals, refusal, find });
 
   return {
-    server,
+    server: door.server,
     listen: () => {
-      door.open({ request: serve, checkContinue, upgrade: takeUpgrade });
+      door.open({ request: requests.request, checkContinue: requests.checkContinue, upgrade: upgrades.take });
       return door.listen();
     },
     drain: () => void (draining = true),
