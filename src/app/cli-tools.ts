@@ -5,6 +5,7 @@ import { CliError, type BackupTools, type CliIo, type ProjectTools, type TopicTo
 import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
 import { jailOf } from '../code-host/dotnet/launch.js';
+import { logIsLocal } from './log-setup.js';
 import { codeHostOptions } from './open-code-host.js';
 import { findProjectRoot, versionOf } from '../config/project-root.js';
 import { readSettings } from '../config/settings.js';
@@ -67,7 +68,7 @@ async function openTopics(env: CliIo['env']): Promise<TopicTools> {
 function backupTools(env: CliIo['env']): BackupTools {
   const dataDirectory = (): string => {
     const settings = readSettings(env);
-    if (settings.kafkaBrokers !== undefined)
+    if (!logIsLocal(settings))
       throw new CliError(
         'KAFKA_BROKERS is set: the log is on Kafka, and is backed up as Kafka is (docs/how-to/run-on-kafka.md says what to keep).',
       );

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { assistantServer } from '../mcp/server.js';
 import type { Tool } from '../mcp/tools.js';
 import type { CliIo, ProjectTools } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 import { runFixtures } from './project/test-command.js';
 
 /** What only a program on the machine of the project can do. */

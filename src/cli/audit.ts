@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { table } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 import type { Fields } from './server.js';
 
 interface AuditOptions {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CliError, type BackupSummary, type BackupTools, type CliIo } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 
 const MIB = 1024 * 1024;
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { confirmByTyping } from './ask.js';
 import { notConfirmed } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 import type { Fields } from './server.js';
 
 /** `statefold erase`: takes an aggregate out for good. */

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { text as textOf } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { confirm } from './ask.js';
-import { CliError, CliExit, FAILED, NOT_ALL_COMPARED, notConfirmed, table, type CliIo } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import { CliError, CliExit, FAILED, NOT_ALL_COMPARED, table, type CliIo } from './io.js';
+import { requireConfirmed, type CommandContext } from './context.js';
 import type { Fields } from './server.js';
 
 const at = (eventType: string, query = ''): string => `/event-types/${encodeURIComponent(eventType)}${query}`;
@@ -99,7 +98,7 @@ export function addEventTypeCommands(program: Command, { io, server, show }: Com
     .option('--yes', 'do not ask')
     .action(async (eventType: string, { yes }: { readonly yes?: true }) => {
       const what = `This ends the schema of '${eventType}': its events may be anything again.`;
-      if (yes !== true && !(await confirm(`${what} Go on?`, io, what))) throw notConfirmed();
+      await requireConfirmed(io, yes, what);
       await server().tenant('DELETE', at(eventType));
       show({ eventType, deleted: true }, () => `The events of type '${eventType}' may be anything again.\n`);
     });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { CliError, CliExit, FAILED, table, type CliIo, type TopicTools } from './io.js';
 import type { ReplicationState } from '../log/replication.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 
 /** Looks after the copies of the topics on Kafka, which the service itself may not be able to do without. */
 export function addTopicCommands(program: Command, { io, show }: Pick<CommandContext, 'io' | 'show'>): void {

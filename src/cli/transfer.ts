@@ -6,7 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { CliError, RefusedError, type CliIo } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 import type { Fields, Server } from './server.js';
 
 const CLOUD_EVENTS = 'application/cloudevents+x-ndjson';

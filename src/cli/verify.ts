@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CliError, CliExit, FAILED, NOT_ALL_COMPARED, table } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import type { CommandContext } from './context.js';
 import { Remote } from './project/remote.js';
 import { projectionOf } from './project/names.js';
 import type { Fields } from './server.js';

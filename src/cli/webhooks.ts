@@ -1,7 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
-import { confirm } from './ask.js';
-import { CliError, CliExit, FAILED, notConfirmed, table } from './io.js';
-import type { CommandContext } from './project/commands.js';
+import { CliError, CliExit, FAILED, table } from './io.js';
+import { requireConfirmed, type CommandContext } from './context.js';
 import { projectionOf } from './project/names.js';
 import { Remote } from './project/remote.js';
 import type { Fields } from './server.js';
@@ -190,7 +189,7 @@ export function addWebhookCommands(program: Command, { io, server, show }: Comma
     .action(async (endpointId: string, { yes }: { readonly yes?: true }) => {
       const { url } = (await server().tenant('GET', at(endpointId))) as Fields;
       const what = `This deletes the webhook endpoint ${endpointId} (${text(url)}): nothing more is sent to it, and its place is forgotten.`;
-      if (yes !== true && !(await confirm(`${what} Go on?`, io, what))) throw notConfirmed();
+      await requireConfirmed(io, yes, what);
       await server().tenant('DELETE', at(endpointId));
       show({ endpointId, deleted: true }, () => `Webhook endpoint ${endpointId} is deleted.\n`);
     });

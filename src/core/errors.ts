@@ -48,6 +48,9 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
+/** The same request may succeed a second later, unchanged, wherever one of these is answered. */
+export const RETRYABLE: ReadonlySet<ErrorCode> = new Set(['UNAVAILABLE', 'RATE_LIMITED', 'NOT_CAUGHT_UP']);
+
 /** A fault in one place of a request body: `pointer` is an RFC 6901 JSON pointer. */
 export interface FieldError {
   readonly pointer: string;
@@ -56,7 +59,7 @@ export interface FieldError {
 
 export interface StatefoldErrorOptions {
   readonly cause?: unknown;
-  /** The same request may succeed later, unchanged. */
+  /** The same request may succeed later, unchanged; unless given, as `RETRYABLE` says of the code. */
   readonly retryable?: boolean;
   readonly errors?: readonly FieldError[];
   /** Further members of the problem document, e.g. `currentVersion`. */
@@ -79,8 +82,7 @@ export class StatefoldError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'StatefoldError';
     this.code = code;
-    this.retryable =
-      options.retryable ?? (code === 'UNAVAILABLE' || code === 'RATE_LIMITED' || code === 'NOT_CAUGHT_UP');
+    this.retryable = options.retryable ?? RETRYABLE.has(code);
     this.errors = options.errors;
     this.details = options.details;
     this.retryAfterSeconds = options.retryAfterSeconds;

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { StatefoldError, type ErrorCode } from '../core/errors.js';
+import { RETRYABLE, StatefoldError, type ErrorCode } from '../core/errors.js';
 import { JsonError } from '../core/json-scanner.js';
 
 /** Status and title of each code: the only place where a status is chosen. */
@@ -51,9 +51,6 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   WEBHOOK_URL_REFUSED: [400, 'The webhook URL is refused'],
 };
 
-/** What they refuse may go well a second later. */
-const AGAIN_SOON: ReadonlySet<ErrorCode> = new Set(['UNAVAILABLE', 'RATE_LIMITED', 'NOT_CAUGHT_UP']);
-
 /** An answer that tells an error: `application/problem+json` (RFC 9457). */
 export interface Problem {
   readonly status: number;
@@ -102,7 +99,7 @@ export function problemOf(error: StatefoldError, requestId: string, raw?: Readon
     ...error.headers,
   };
   if (error.code === 'UNAUTHENTICATED') headers['WWW-Authenticate'] = 'ApiKey realm="statefold"';
-  const retryAfter = error.retryAfterSeconds ?? (AGAIN_SOON.has(error.code) ? 1 : undefined);
+  const retryAfter = error.retryAfterSeconds ?? (RETRYABLE.has(error.code) ? 1 : undefined);
   if (retryAfter !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfter)));
   return { status, headers, body };
 }

@@ -1,21 +1,12 @@
 import { join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { CliError, CliExit, FAILED, NOT_COMPILED, type CliIo, type ProjectTools } from '../io.js';
-import type { Server } from '../server.js';
+import type { CommandContext } from '../context.js';
 import { Deployment, NotCompiled } from './deploy.js';
 import { historyOf, overview, rollback } from './history.js';
 import { Remote } from './remote.js';
 import { removeProject, writeProject, type TemplateKind } from './template.js';
 import { runFixtures, watchFixtures } from './test-command.js';
-
-export interface CommandContext {
-  readonly io: CliIo;
-  readonly server: () => Server;
-  /** Writes an answer as JSON, or as these lines. */
-  readonly show: (answer: unknown, lines: () => string) => void;
-  /** The answer is to be JSON. */
-  readonly json: () => boolean;
-}
 
 const KINDS = ['reducer', 'projection', 'both'];
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { CliError } from '../io.js';
-import type { CommandContext } from '../project/commands.js';
+import type { CommandContext } from '../context.js';
 import type { Fields, Server } from '../server.js';
 import { SchemaWriter, TypeNames, type Schema } from './typescript.js';
 
