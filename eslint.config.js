@@ -35,8 +35,10 @@ const IMPORTS = {
   'read-store': ['core', 'feed'],
   'read-store/embedded': ['core', 'read-store'],
   'read-store/clickhouse': ['core', 'read-store'],
+  // Of processes that run what tenants wrote: their code, their SQL.
+  jail: ['core'],
   'code-host': ['core'],
-  'code-host/dotnet': ['core', 'code-host'],
+  'code-host/dotnet': ['core', 'code-host', 'jail'],
   feed: ['core', 'log'],
   jobs: ['core'],
   // Neither knows the other, nor who puts them together: what both need of a tenant's records is in `feed` and `core`.

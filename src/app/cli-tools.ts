@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { CliError, type BackupTools, type CliIo, type ProjectTools, type TopicTools } from '../cli/io.js';
 import { runProgram } from '../cli/program.js';
 import { DotnetCodeHost } from '../code-host/dotnet/dotnet-code-host.js';
-import { jailOf } from '../code-host/dotnet/launch.js';
+import { jailOf } from '../jail/launch.js';
 import { logIsLocal } from './log-setup.js';
 import { codeHostOptions } from './open-code-host.js';
 import { findProjectRoot, versionOf } from '../config/project-root.js';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DotnetCodeHost, type DotnetCodeHostOptions } from '../code-host/dotnet/dotnet-code-host.js';
-import { describeJail, type Jail } from '../code-host/dotnet/jail.js';
-import { jailOf, requireDotnet } from '../code-host/dotnet/launch.js';
+import { describeJail, type Jail } from '../jail/jail.js';
+import { jailOf, requireDotnet } from '../jail/launch.js';
 import { RefusingCodeHost } from '../code-host/dotnet/refusing-code-host.js';
 import type { CodeHost } from '../code-host/code-host.js';
 import type { Catalog } from '../catalog/catalog.js';

@@ -3,7 +3,7 @@ import type { Settings } from '../config/settings.js';
 import type { Logger } from '../core/logger.js';
 import { EmbeddedEngine } from '../read-store/embedded/embedded-engine.js';
 import type { ClickHouseEndpoint } from '../read-store/endpoint.js';
-import { launchOfEngine } from '../code-host/dotnet/launch.js';
+import { launchOfEngine } from '../jail/launch.js';
 import { JailedSql, type JailedLaunch } from '../read-store/embedded/jailed-sql.js';
 import { TenantCopies } from '../read-store/embedded/tenant-copies.js';
 import { ServerSql } from '../read-store/clickhouse/server-sql.js';

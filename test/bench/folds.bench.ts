@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DotnetCodeHost } from '../../src/code-host/dotnet/dotnet-code-host.js';
 import { FrameWriter } from '../../src/code-host/dotnet/frame-writer.js';
 import { HostProcess } from '../../src/code-host/dotnet/host-process.js';
-import { launchOf } from '../../src/code-host/dotnet/launch.js';
+import { launchOf } from '../../src/jail/launch.js';
 import { resolveOptions, type DotnetCodeHostOptions } from '../../src/code-host/dotnet/options.js';
 import { encodeFold, encodeLoad } from '../../src/code-host/dotnet/runner-codec.js';
 import type { FoldItem, HostEvent, Unit } from '../../src/code-host/code-host.js';

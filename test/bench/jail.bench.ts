@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { HostProcess } from '../../src/code-host/dotnet/host-process.js';
-import { describeJail, type Jail } from '../../src/code-host/dotnet/jail.js';
-import { jailOf, launchOf } from '../../src/code-host/dotnet/launch.js';
+import { describeJail, type Jail } from '../../src/jail/jail.js';
+import { jailOf, launchOf } from '../../src/jail/launch.js';
 import { ROOT } from '../support/service.js';
 import { median, report } from './load.js';
 

@@ -2,7 +2,7 @@
 // flood over the p99 alone, in turn. On a machine with few processors much of that is the machine's doing: the yardstick is a bare
 // express in a process of its own, asked at the same pace beside the same flood of the service. On the embedded log, and on Kafka
 // when there is one.
-import { processorMsOf } from '../../src/code-host/dotnet/process-usage.js';
+import { processorMsOf } from '../../src/jail/process-usage.js';
 import { API_KEY, sample, startService, type Service } from '../support/service.js';
 import { brokersOfThisRun } from './brokers.js';
 import { startFlood, type FloodRequest } from './flood.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
-import { jailOf } from '../../src/code-host/dotnet/launch.js';
+import { jailOf } from '../../src/jail/launch.js';
 import { AS_ADMIN, API_KEY, type Answer, ROOT, type Service, startService, until } from '../support/service.js';
 import { join } from 'node:path';
 

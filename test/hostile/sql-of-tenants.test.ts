@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
-import { launchOfEngine } from '../../src/code-host/dotnet/launch.js';
+import { launchOfEngine } from '../../src/jail/launch.js';
 import type { QueryOutcome, QueryRequest } from '../../src/read-store/embedded/query-process.js';
 import { newTenant } from '../support/api.js';
 import {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { describeJail, type Jail } from '../../src/code-host/dotnet/jail.js';
-import { JailUsers } from '../../src/code-host/dotnet/jail-users.js';
-import { jailOf } from '../../src/code-host/dotnet/launch.js';
+import { describeJail, type Jail } from '../../src/jail/jail.js';
+import { JailUsers } from '../../src/jail/jail-users.js';
+import { jailOf } from '../../src/jail/launch.js';
 import { tally } from '../support/csharp.js';
 import { AS_ADMIN, ROOT, type Service, startService, temporaryDirectory, until } from '../support/service.js';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFileSync } from 'node:fs';
-import { mappingsOf } from '../../src/code-host/dotnet/process-mappings.js';
-import { ProcessorAllowance, processorMsOf, usageOf } from '../../src/code-host/dotnet/process-usage.js';
+import { mappingsOf } from '../../src/jail/process-mappings.js';
+import { ProcessorAllowance, processorMsOf, usageOf } from '../../src/jail/process-usage.js';
 
 /** Looks each 200 ms; the share of a processor that it uses, and of the time in which it has work. */
 function looks(used: number, busy: number, seconds: number, allowance = new ProcessorAllowance(3000, 0)): number {

@@ -4,10 +4,10 @@ import { decodeCompiled, encodeCompile } from './compile-codec.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
 import type { KeptCompilations } from './kept-compilations.js';
-import { launchOf } from './launch.js';
+import { launchOf } from '../../jail/launch.js';
 import type { ResolvedOptions } from './options.js';
-import { giveWay } from './process-priority.js';
-import { excessOf, usageOf } from './process-usage.js';
+import { giveWay } from '../../jail/process-priority.js';
+import { excessOf, usageOf } from '../../jail/process-usage.js';
 import { type Frame, FrameTooLargeError, Tag, WireError } from './wire.js';
 
 export interface Compilation {

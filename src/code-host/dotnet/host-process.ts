@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Duplex, Readable } from 'node:stream';
 import { FrameSplitter } from './frame-splitter.js';
-import type { Launch } from './launch.js';
+import type { Launch } from '../../jail/launch.js';
 import { Seal, SEAL_BYTES } from './seal.js';
 import { type Frame, MAX_FRAME, Tag, WireError } from './wire.js';
 

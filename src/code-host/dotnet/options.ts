@@ -4,7 +4,7 @@ import type { Logger } from '../../core/logger.js';
 import type { DeterminismChecks } from './compile-codec.js';
 import { ExchangeMarks } from './exchange-marks.js';
 import { KeptCompilations } from './kept-compilations.js';
-import { jailOf, type LaunchOptions, type Role } from './launch.js';
+import { jailOf, type LaunchOptions, type Role } from '../../jail/launch.js';
 
 export interface DotnetCodeHostOptions extends LaunchOptions {
   /** The working directory of the children: an empty one. */

@@ -1,6 +1,6 @@
 import { StatefoldError } from '../../core/errors.js';
 import type { CodeHost, CompileRequest, CompileResult, Runner } from '../code-host.js';
-import { refusalOf } from './jail.js';
+import { refusalOf } from '../../jail/jail.js';
 
 /** Stands in where no code may run: an upload fails to compile, a state can't be had, and both say why. Everything else goes on. */
 export class RefusingCodeHost implements CodeHost {

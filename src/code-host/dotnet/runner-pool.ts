@@ -1,5 +1,5 @@
-import { MappedMemory, MAX_MAPPINGS } from './process-mappings.js';
-import { excessOf, ProcessorAllowance, processorMsOf, usageOf } from './process-usage.js';
+import { MappedMemory, MAX_MAPPINGS } from '../../jail/process-mappings.js';
+import { excessOf, ProcessorAllowance, processorMsOf, usageOf } from '../../jail/process-usage.js';
 
 /** What has a process, or wants one: the runner of a tenant. */
 export interface PoolMember {

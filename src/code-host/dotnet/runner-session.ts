@@ -3,7 +3,7 @@ import type { HostEvent, Unit } from '../code-host.js';
 import { unitIdOf } from './unit-id.js';
 import { FrameWriter } from './frame-writer.js';
 import { HostProcess, type ProcessEnd } from './host-process.js';
-import { type Launch, launchOf } from './launch.js';
+import { type Launch, launchOf } from '../../jail/launch.js';
 import type { ResolvedOptions } from './options.js';
 import { encodeLoad, encodeNamed } from './runner-codec.js';
 import type { Sliced } from '../../core/slices.js';

@@ -1,4 +1,4 @@
-import { procFile, processorMsOf } from './process-usage.js';
+import { procFile, processorMsOf } from '../../jail/process-usage.js';
 
 /** What the kernel says of the thread that runs uploaded code: the first one of its process. */
 export interface Scheduling {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { StatefoldError } from '../../core/errors.js';
-import { StartupError } from '../../core/startup-error.js';
+import { StatefoldError } from '../core/errors.js';
+import { StartupError } from '../core/startup-error.js';
 import {
   DEFAULT_UID_BASE,
   detectJail,

@@ -61,7 +61,10 @@ export interface EngineJail extends JailLimits {
 }
 
 /** What comes between `dotnet` and the path of a program on the command line of a jailed engine. */
-export function engineArguments(assembliesDir: string, { folder, fileBytes, readable, ...limits }: EngineJail): string[] {
+export function engineArguments(
+  assembliesDir: string,
+  { folder, fileBytes, readable, ...limits }: EngineJail,
+): string[] {
   return [
     launcherOf(assembliesDir),
     'engine',
