@@ -12,6 +12,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -100,17 +101,70 @@ export async function runTool(kafka, main, args, { input = '', timeoutMs = 60_00
   return text.stdout;
 }
 
-/** A TCP port that nobody listens on. */
+/** A file a port that is spoken for, with the process that it is for. */
+const RESERVATIONS = join(tmpdir(), 'statefold-ports');
+const reserved = new Set();
+
+const isAlive = (pid) => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+};
+
+/** A reservation of a process that was killed: the next who asks may have the port. */
+function forgetKilled(file) {
+  try {
+    const pid = Number(readFileSync(file, 'utf8'));
+    if (pid > 0 && !isAlive(pid)) rmSync(file, { force: true });
+  } catch {
+    // It was given back just now.
+  }
+}
+
+/**
+ * Until this process ends no other one is given the port. Between the look whether it is free and the broker that listens on it there are
+ * seconds: with some sixty brokers a run, a few at a time, one in thirty runs would give a port away twice.
+ */
+function reserve(port) {
+  const file = join(RESERVATIONS, String(port));
+  mkdirSync(RESERVATIONS, { recursive: true });
+  try {
+    writeFileSync(file, String(process.pid), { flag: 'wx' });
+  } catch (error) {
+    // The folder went with the last of its files: the next port will do.
+    if (error.code !== 'EEXIST' && error.code !== 'ENOENT') throw error;
+    forgetKilled(file);
+    return false;
+  }
+  if (reserved.size === 0) process.once('exit', release);
+  reserved.add(port);
+  return true;
+}
+
+function release() {
+  for (const port of reserved) rmSync(join(RESERVATIONS, String(port)), { force: true });
+  try {
+    rmdirSync(RESERVATIONS);
+  } catch {
+    // Others have theirs in it.
+  }
+}
+
+/** A TCP port that nobody listens on, and that is this process's from now on. */
 export async function freePort() {
   for (;;) {
+    const candidate = randomInt(PORTS[0], PORTS[1]);
+    if (!reserve(candidate)) continue;
     const server = createServer();
-    const port = await new Promise((resolve) => {
-      const candidate = randomInt(PORTS[0], PORTS[1]);
-      server.once('error', () => resolve(undefined)).listen(candidate, HOST, () => resolve(candidate));
+    const isFree = await new Promise((resolve) => {
+      server.once('error', () => resolve(false)).listen(candidate, HOST, () => resolve(true));
     });
-    if (port === undefined) continue;
+    if (!isFree) continue;
     await new Promise((resolve) => server.close(resolve));
-    return port;
+    return candidate;
   }
 }
 
