@@ -12,7 +12,7 @@ const PROBLEMS: Readonly<Record<ErrorCode, readonly [status: number, title: stri
   CROSS_PARTITION: [422, 'The aggregates lie in several partitions'],
   CURSOR_EXPIRED: [410, 'The cursor has expired'],
   FAULT_MISMATCH: [409, 'Another fault stopped it'],
-  FAULT_WITHOUT_KEY: [422, 'The event has no key'],
+  FAULT_WITHOUT_KEY: [422, 'The fault has no key'],
   FORBIDDEN: [403, 'Not allowed'],
   GONE: [410, 'Gone'],
   IDEMPOTENCY_KEY_REUSED: [409, 'The idempotency key was used for another request'],
