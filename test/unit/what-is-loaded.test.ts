@@ -26,9 +26,9 @@ test('a command of the command line loads no part of the service', () => {
     assert.ok(!loaded.has(name), `${name} is loaded`);
 });
 
-test('a service loads clients of Kafka, a schema registry, other processes and webhooks only where it has such', () => {
+test('a service loads clients of Kafka, a schema registry, other processes and webhooks only where it has such, and no engine at all', () => {
   const loaded = packagesOf(join(dirname(PROGRAM), 'app', 'service.js'));
   assert.ok(loaded.has('express'), [...loaded].join(', '));
-  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici', '@opentelemetry/api'])
+  for (const name of ['kafkajs', '@kafkajs/confluent-schema-registry', 'undici', '@opentelemetry/api', 'chdb'])
     assert.ok(!loaded.has(name), `${name} is loaded`);
 });

@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { drainPending, Session } from 'chdb';
+import { EngineError } from './engine-error.js';
 import { identifier, quoted } from './statement.js';
 
 export interface EngineOptions {
@@ -24,17 +25,6 @@ export interface StatementSummary {
   readonly rowsRead: number;
   readonly bytesRead: number;
   readonly text: string;
-}
-
-/** ClickHouse refused or failed; `message` is its text: `Code: N. DB::Exception: …`. */
-export class EngineError extends Error {
-  constructor(
-    readonly engineCode: number,
-    message: string,
-  ) {
-    super(message);
-    this.name = 'EngineError';
-  }
 }
 
 interface PooledSession {

@@ -1,4 +1,4 @@
-import { EngineError } from './engine.js';
+import { EngineError } from './engine-error.js';
 
 /** ClickHouse's own codes that the HTTP interface itself raises. */
 export const CODE = {
