@@ -69,7 +69,17 @@ export class Dues {
     }
   }
 
-  /** Undefined: it may be answered at once; else when the promise resolves. */
+  /** The turn of a request that shows a tenant's key, unless it had one. Undefined: it may begin at once, or shows none; else when the promise resolves. */
+  turnOfTenant(request: IncomingMessage): Promise<void> | undefined {
+    if (this.#turned.has(request)) return undefined;
+    const { authenticator, turns } = this.#options;
+    const known = authenticator.find(request);
+    if (known === undefined) return undefined;
+    this.#turned.add(request);
+    return turns.enter(known.tenantId, REQUEST_COST);
+  }
+
+  /** The turn of a refusal, unless the request had one. Undefined: it may be answered at once; else when the promise resolves. */
   turn(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
     this.#turned.add(request);

@@ -50,7 +50,7 @@ const notForClients = (): StatefoldError =>
 /** The HTTP server over the table of routes: the appends before express, all else in it. */
 export function createEdge(options: EdgeOptions): Edge {
   const { settings, admission, catalog, peers, logger, observer, channels } = options;
-  const { authenticator, turns, dues, memory } = admission;
+  const { authenticator, dues, memory } = admission;
   const { maxBodyBytes, maxJsonDepth: maxDepth, maxBatchEvents: maxEvents, bulkIdleMs: idleMs } = settings;
   const tenants = timely(options.tenants, new Deadlines(settings.answerDeadlineMs));
   const gateway = new Gateway({
@@ -100,7 +100,7 @@ export function createEdge(options: EdgeOptions): Edge {
     rooms: ROOMS,
     dependencies,
     authenticate: (request, scope) => admission.admit(request, scope),
-    turns,
+    turn: (request) => dues.turnOfTenant(request),
     requireAdmin,
     settings,
     refusals,
@@ -113,7 +113,7 @@ export function createEdge(options: EdgeOptions): Edge {
   const refusal = (request: IncomingMessage, isProbe: boolean): StatefoldError | undefined =>
     isForwarded(request) ? peers.refusal(request) : isForClients || isProbe ? undefined : notForClients();
   const assistants = options.assistants && assistantsDoor(admission, options.assistants);
-  const requests = new Requests({ ...options, dependencies, router, assistants, origins, refusals, refusal });
+  const requests = new Requests({ ...options, dues, dependencies, router, assistants, origins, refusals, refusal });
   const tunnels = new Tunnels(gateway, refusals, observer?.tunnels?.bind(observer));
   const find = upgradesOf(ROUTES, dependencies);
   const upgrades = new Upgrades({ admission, gateway, tunnels, origins, refusals, refusal, find });

@@ -4,6 +4,7 @@ import { tracing, type Span, type Tracer } from '../core/tracing.js';
 import type { StatefoldError } from '../core/errors.js';
 import { requestIdOf } from './answer.js';
 import { declaredLength, tooLarge } from './body.js';
+import type { Dues } from './dues.js';
 import type { EdgeOptions } from './edge-options.js';
 import type { Household } from './front-door.js';
 import { isForwarded } from './gateway/headers.js';
@@ -40,6 +41,7 @@ export interface RequestsOptions extends Pick<EdgeOptions, 'console' | 'observer
   readonly router: (request: IncomingMessage, response: ServerResponse) => void;
   /** Undefined: nothing is at `/mcp`. */
   readonly assistants: ((request: IncomingMessage, response: ServerResponse) => Promise<void>) | undefined;
+  readonly dues: Pick<Dues, 'turnOfTenant'>;
   readonly origins: Pick<Origins, 'allow'>;
   readonly refusals: Refusals;
   /** Why the process takes no such request at all. */
@@ -80,7 +82,7 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    const { dependencies, refusals, refusal, assistants, router } = this.#options;
+    const { dependencies, dues, refusals, refusal, assistants, router } = this.#options;
     if (dependencies.draining()) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? '');
     const refused = refusal(request, PROBES.has(path));
@@ -98,8 +100,12 @@ export class Requests implements Pick<Household, 'request' | 'checkContinue'> {
         });
     }
     if (this.#options.console?.isAsked(request, path)) return this.#showConsole(request, response, path);
-    if (path !== MCP || assistants === undefined) return router(request, response);
-    this.#answered(request, response, path, () => assistants(request, response));
+    if (path === MCP && assistants !== undefined)
+      return this.#answered(request, response, path, () => assistants(request, response));
+    // Before the router: to find the route of a request takes as long as many a request does.
+    const turn = dues.turnOfTenant(request);
+    if (turn === undefined) router(request, response);
+    else void turn.then(() => router(request, response));
   }
 
   /** What is answered past the router, observed as what goes through it is. */

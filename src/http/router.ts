@@ -1,16 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { performance } from 'node:perf_hooks';
-import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import express, { type ErrorRequestHandler, type Express, type RequestHandler, type Router } from 'express';
 import { match } from 'path-to-regexp';
 import type { RequiredScope } from '../core/scopes.js';
 import { StatefoldError } from '../core/errors.js';
-import type { Turns } from '../core/turns.js';
 import { requestIdOf } from './answer.js';
 import type { Auditing } from './audited.js';
 import type { Principal } from './auth.js';
 import type { BodySettings } from './bodies.js';
-import { REQUEST_COST } from './dues.js';
 import type { Guard } from './gateway/guard.js';
 import { malformedPath, type Refusals } from './refusals.js';
 import { Call, PATH_PARAMETER, Upgrade, type RoomOf, type RouteOf, type ServedBy } from './route.js';
@@ -21,8 +19,8 @@ export interface RouterOptions<D> {
   readonly dependencies: D;
   /** Takes a request off its tenant's rate too. @throws StatefoldError UNAUTHENTICATED, TENANT_SUSPENDED, FORBIDDEN, RATE_LIMITED */
   readonly authenticate: (request: IncomingMessage, scope: RequiredScope) => Principal;
-  /** When a request of a tenant begins; as it comes without it. */
-  readonly turns?: Turns;
+  /** The turn of a tenant's request that had none yet: its key was not known here when it came. */
+  readonly turn?: (request: IncomingMessage) => Promise<void> | undefined;
   /** @throws StatefoldError UNAUTHENTICATED */
   readonly requireAdmin: (request: IncomingMessage) => void;
   readonly settings: BodySettings;
@@ -57,12 +55,22 @@ export function createRouter<D>(options: RouterOptions<D>): Express {
     }
     next();
   });
+  const routers = new Map<string, Router>();
   for (const [path, routes] of byPath(rooms.flatMap(({ routes }) => routes))) {
-    const mounted = app.route(expressPath(path));
+    const segment = firstOf(path);
+    let router = routers.get(segment);
+    if (router === undefined) routers.set(segment, (router = express.Router({ strict: true, caseSensitive: true })));
+    const mounted = router.route(expressPath(path));
     for (const route of routes)
       mounted[route.method.toLowerCase() as 'get'](handlerOf(route, options, (response) => elsewhere.add(response)));
     mounted.all(otherMethods(routes));
   }
+  // express asks each route of a router in turn whether it is meant: by their first segment there are ninety no more, but a few.
+  app.use((request, response, next) => {
+    const router = routers.get(firstOf(request.path));
+    if (router === undefined) next();
+    else router(request, response, next);
+  });
   const foreign = ({ path }: { readonly path: string }): RoomOf<D>['under'] =>
     rooms.find(({ under }) => under !== undefined && (path === under.path || path.startsWith(`${under.path}/`)))?.under;
   app.use((request) => {
@@ -78,6 +86,12 @@ export function createRouter<D>(options: RouterOptions<D>): Express {
   return app;
 }
 
+/** `projections` of `/projections/{id}/status`. */
+const firstOf = (path: string): string => {
+  const end = path.indexOf('/', 1);
+  return end < 0 ? path.slice(1) : path.slice(1, end);
+};
+
 /** Entries by their path, so that literal parts of a path win over parameters. */
 function byPath<D>(routes: readonly RouteOf<D>[]): [path: string, routes: RouteOf<D>[]][] {
   const paths = new Map<string, RouteOf<D>[]>();
@@ -92,7 +106,7 @@ function byPath<D>(routes: readonly RouteOf<D>[]): [path: string, routes: RouteO
 
 function handlerOf<D>(
   route: RouteOf<D>,
-  { dependencies, guard, authenticate, turns, requireAdmin, settings, auditing }: RouterOptions<D>,
+  { dependencies, guard, authenticate, turn, requireAdmin, settings, auditing }: RouterOptions<D>,
   onElsewhere: (response: ServerResponse) => void,
 ): RequestHandler {
   if (route.credentials === 'tenant' && route.scope === undefined)
@@ -100,9 +114,9 @@ function handlerOf<D>(
   const audited = route.method === 'GET' ? undefined : auditing;
   const serve = async (call: Call, parameters: Readonly<Record<string, string>>): Promise<void> => {
     if (route.credentials === 'tenant') {
+      const begins = turn?.(call.request);
       call.admit(authenticate(call.request, call.scope));
-      const turn = turns?.enter(call.tenantId, REQUEST_COST);
-      if (turn !== undefined) await turn;
+      if (begins !== undefined) await begins;
     } else if (route.credentials === 'admin') requireAdmin(call.request);
     if (audited === undefined) await route.serve(dependencies, call);
     else await audited.serve(route, call, parameters, () => route.serve(dependencies, call));
