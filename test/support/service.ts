@@ -248,13 +248,18 @@ function removed(directory: string): boolean {
   }
 }
 
+const LEAST_PAUSE_MS = 10;
+const MOST_PAUSE_MS = 50;
+
 /** Waits until the condition holds. Rejects with what it last saw once the deadline is over. */
 export async function until(holds: () => boolean | Promise<boolean>, deadlineMs = 60_000): Promise<void> {
-  const end = performance.now() + deadlineMs;
+  const begun = performance.now();
   while (!(await holds())) {
-    if (performance.now() > end)
-      throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    const waited = performance.now() - begun;
+    if (waited > deadlineMs) throw new Error(`the condition did not hold within ${deadlineMs} ms: ${holds.toString()}`);
+    // What is long in coming is asked for less often: to ask takes the cores that it is waited for on.
+    const pause = Math.min(MOST_PAUSE_MS, Math.max(LEAST_PAUSE_MS, waited / 20));
+    await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
 
