@@ -20,13 +20,13 @@ const BEGIN = [
 ];
 /** Of others. */
 const FOREIGN = new Set(['toJson']);
-const CODE = ['src', 'packages/client/src', 'test/simulator', 'test/support'];
+const CODE = ['scripts', 'src', 'packages/client/src', 'test'];
 
 function* filesIn(folder: string): Generator<string> {
   for (const entry of readdirSync(join(ROOT, folder), { withFileTypes: true })) {
     const path = `${folder}/${entry.name}`;
     if (entry.isDirectory()) yield* filesIn(path);
-    else if (entry.name.endsWith('.ts')) yield path;
+    else if (/\.(ts|mjs)$/.test(entry.name)) yield path;
   }
 }
 const source = CODE.flatMap((folder) => [...filesIn(folder)])
@@ -45,7 +45,7 @@ const isFile = (name: string): boolean =>
   /^[\w./@-]+\.(ts|tsx|mjs|js|md|json|avsc|yml|cs)$/.test(name) && !/^[./]/.test(name);
 const isFolder = (name: string): boolean => /^[\w.-]+(\/[\w.-]+)*\/$/.test(name);
 const isSymbol = (name: string): boolean =>
-  /^[A-Za-z]+(\.[a-zA-Z]+)?(<T>)?$/.test(name) && /[a-z][A-Z]|^[A-Z][a-z]+[.<]|^[A-Z]+(_[A-Z]+)+$/.test(name);
+  /^[A-Za-z_]+(\.[a-zA-Z]+)?(<T>)?$/.test(name) && /[a-z][A-Z]|^[A-Z][a-z]+[.<]|^[A-Z]+(_[A-Z]+)+$/.test(name);
 
 for (const page of PAGES)
   test(`what ${page} names is there`, () => {
