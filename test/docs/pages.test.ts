@@ -1,4 +1,5 @@
 // A newcomer reads a page, does what it says in its order, and sees what it shows. One service for all pages, started as the README says.
+// That `npx` finds the command is for the walk through the README to show.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -99,7 +100,11 @@ test('the pages, as they are written', { skip: needsGit }, async (t) => {
     await t.test(name, async (each) => {
       const taken = await takenOf(PORTS.get(name) ?? []);
       if (taken !== undefined) return each.skip(taken);
-      const reader = new Reader({ cwd, env: { ...env, STATEFOLD_URL: url, STATEFOLD_API_KEY: apiKey } });
+      const reader = new Reader({
+        cwd,
+        env: { ...env, STATEFOLD_URL: url, STATEFOLD_API_KEY: apiKey },
+        withoutNpm: true,
+      });
       each.after(() => reader.close());
       await reader.walk(name, page);
       if (name === IN_A_BROWSER)

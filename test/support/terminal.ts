@@ -60,8 +60,8 @@ export class Terminal {
   #count = 0;
   #codes = '';
 
-  /** @param cwd where it is opened */
-  constructor(cwd: string, env: Readonly<Record<string, string>>) {
+  /** @param cwd where it is opened @param profile what it begins with */
+  constructor(cwd: string, env: Readonly<Record<string, string>>, profile = '') {
     this.#folder = mkdtempSync(join(tmpdir(), 'statefold-terminal-'));
     // A group of its own: closing it ends what was left running in it.
     this.#child = spawn('bash', ['--norc', '--noprofile'], {
@@ -72,6 +72,7 @@ export class Terminal {
     });
     // So does the end of this process, however it came: the fourth pipe's end tells.
     this.#child.stdin?.write('{ read -r _ <&4; kill -TERM 0; } </dev/null >/dev/null 2>&1 3>&- & disown; exec 4<&-\n');
+    this.#child.stdin?.write(`${profile}\n`);
     (this.#child.stdio[3] as Readable).setEncoding('utf8').on('data', (text: string) => (this.#codes += text));
     (this.#child.stdin as Writable).on('error', () => undefined);
   }
@@ -172,6 +173,8 @@ export interface ReaderOptions {
   readonly cwd: string;
   /** What the reader's terminals have besides, as the page presumes. */
   readonly env: Readonly<Record<string, string>>;
+  /** `npx statefold` begins the command itself: npm takes three times as long to find it as it takes to run. */
+  readonly withoutNpm?: boolean;
 }
 
 /** Does what a page says, in its order. */
@@ -254,7 +257,8 @@ export class Reader {
   }
 
   #terminal(): Terminal {
-    const terminal = new Terminal(this.#options.cwd, readersEnvironment(this.#options.env));
+    const { cwd, env, withoutNpm = false } = this.#options;
+    const terminal = new Terminal(cwd, readersEnvironment(env), withoutNpm ? npxOf(cwd) : undefined);
     this.#open.push(terminal);
     return terminal;
   }
@@ -289,5 +293,7 @@ export class Reader {
   }
 }
 
+const npxOf = (cwd: string): string =>
+  `npx() { if [ "$1" = statefold ]; then shift; node ${quoted(join(cwd, 'scripts', 'statefold.mjs'))} "$@"; else command npx "$@"; fi; }; export -f npx`;
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 const indent = (text: string): string => text.trimEnd().replace(/^/gm, '    ');

@@ -18,8 +18,8 @@ const BEGIN = [
   'schemas',
   'dotnet/src/Statefold.Client',
 ];
-/** Of others. */
-const FOREIGN = new Set(['toJson']);
+/** Of others, and what code puts together of parts. */
+const FOREIGN = new Set(['toJson', 'SOAK_PROCESSES']);
 const CODE = ['scripts', 'src', 'packages/client/src', 'test'];
 
 function* filesIn(folder: string): Generator<string> {
