@@ -10,9 +10,9 @@ const { file, of, timeout } = workerData;
 const sum = { passed: 0, failed: 0, skipped: 0, problems: [], left: [], shown: '' };
 const stream = run({ files: [file], concurrency: 1, timeout });
 let ran = false;
-/** The line of a failure, and below it why: the whole is in what the reporter says, which may be far above the end of a run. */
 const WHY_LINES = 24;
 const WHY_CHARACTERS = 240;
+/** The line of a failure, and below it why: the whole is in what the reporter says, which may be far above the end of a run. */
 function problem(what, { details: { error } }) {
   const why = error?.cause instanceof Error ? error.cause.message : `${error?.cause ?? error?.message ?? ''}`;
   const lines = why.split('\n').filter((line) => line.trim() !== '');

@@ -14,9 +14,6 @@ export interface CommandContext {
   readonly exported: (apiKey: string) => string;
 }
 
-/** The members of an answer. */
-export type Fields = Readonly<Record<string, unknown>>;
-
 /** A member as text; nothing where it is none. */
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 

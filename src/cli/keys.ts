@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { SCOPES } from '../core/scopes.js';
-import { requireConfirmed, text, type CommandContext, type Fields } from './context.js';
+import { requireConfirmed, text, type CommandContext } from './context.js';
 import { table } from './io.js';
+import type { Fields } from './server.js';
 
 interface KeyOptions {
   readonly name?: string;

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { QUOTA_NAMES, type QuotaName } from '../core/quotas.js';
 import { confirmByTyping } from './ask.js';
-import { requireConfirmed, text, type CommandContext, type Fields } from './context.js';
+import { requireConfirmed, text, type CommandContext } from './context.js';
 import { CliError, notConfirmed, table } from './io.js';
+import type { Fields } from './server.js';
 
 const TENANT_ID = /^[a-z0-9][a-z0-9-]{0,63}$/;
 

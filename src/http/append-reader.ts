@@ -49,7 +49,14 @@ export class AppendReader {
     // As with nearly all appends: nothing is held, and no frame made, where its turn has come.
     const body = await readBody(request, this.#limits.maxBodyBytes);
     const turn = this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
-    if (turn !== undefined) await this.#held(tenantId, body.length, () => turn).catch(this.#hadItsTurn(request));
+    if (turn === undefined) return body;
+    try {
+      await this.#held(tenantId, body.length, () => turn);
+    } catch (error) {
+      // One that is refused for want of room has been given a turn all the same.
+      this.#dues?.turned(request);
+      throw error;
+    }
     return body;
   }
 
@@ -76,14 +83,6 @@ export class AppendReader {
       await this.#turns?.enter(tenantId, 1 + costOfBytes(body.length));
       return body;
     });
-  }
-
-  /** One that is refused for want of room has been given a turn all the same. */
-  #hadItsTurn(request: IncomingMessage): (error: unknown) => never {
-    return (error) => {
-      this.#dues?.turned(request);
-      throw error;
-    };
   }
 
   async #held<T>(tenantId: string, bytes: number, work: (hold: Hold) => Promise<T>): Promise<T> {

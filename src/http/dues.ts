@@ -72,19 +72,20 @@ export class Dues {
   /** The turn of a request that shows a tenant's key, unless it had one. Undefined: it may begin at once, or shows none; else when the promise resolves. */
   turnOfTenant(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
-    const { authenticator, turns } = this.#options;
-    const known = authenticator.find(request);
-    if (known === undefined) return undefined;
-    this.#turned.add(request);
-    return turns.enter(known.tenantId, REQUEST_COST);
+    const known = this.#options.authenticator.find(request);
+    return known && this.#enter(request, known.tenantId);
   }
 
   /** The turn of a refusal, unless the request had one. Undefined: it may be answered at once; else when the promise resolves. */
   turn(request: IncomingMessage): Promise<void> | undefined {
     if (this.#turned.has(request)) return undefined;
+    const known = this.#options.authenticator.find(request);
+    return this.#enter(request, known?.tenantId ?? strangerOf(request.socket.remoteAddress));
+  }
+
+  #enter(request: IncomingMessage, who: string): Promise<void> | undefined {
     this.#turned.add(request);
-    const { authenticator, turns } = this.#options;
-    return turns.enter(authenticator.find(request)?.tenantId ?? strangerOf(request.socket.remoteAddress), REQUEST_COST);
+    return this.#options.turns.enter(who, REQUEST_COST);
   }
 }
 

@@ -6,6 +6,7 @@ import { StatefoldError } from '../core/errors.js';
 import { listenFailure } from '../core/startup-error.js';
 import { answerError, answerJson, requestIdOf } from './answer.js';
 import { isForwarded, NOT_OWNER } from './gateway/headers.js';
+import { pathOf } from './parameters.js';
 import type { PeerTls } from './gateway/peer-tls.js';
 import { Pipelines } from './pipelining.js';
 import { health, readiness } from './probes.js';
@@ -156,7 +157,7 @@ const starting = (details?: object): StatefoldError =>
 
 const whileStarting: Serve = (request, response) => {
   const requestId = requestIdOf(request);
-  const path = (request.url ?? '').split('?', 1)[0];
+  const path = pathOf(request.url ?? '');
   const reads = request.method === 'GET' || request.method === 'HEAD';
   // Another process takes this one for the owner, as it was before: it is to ask the next one.
   if (isForwarded(request)) response.setHeader(NOT_OWNER, '1');

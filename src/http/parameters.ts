@@ -140,6 +140,12 @@ export const described = <T>(parameter: Parameter<T>, description: string, more:
 /** Read with the key, before the query is. */
 export const TICKET = described(anyText, 'A ticket of POST /auth/tickets, in place of the header X-API-Key.');
 
+/** The path of a URL, without its query. */
+export function pathOf(url: string): string {
+  const query = url.indexOf('?');
+  return query < 0 ? url : url.slice(0, query);
+}
+
 /** The query of a URL, without its path. */
 export function queryOf(url: string): URLSearchParams {
   const start = url.indexOf('?');

@@ -9,7 +9,7 @@ import type { EdgeOptions } from './edge-options.js';
 import type { Household } from './front-door.js';
 import { isForwarded } from './gateway/headers.js';
 import type { Origins } from './origins.js';
-import { pathOf } from './path-of.js';
+import { pathOf } from './parameters.js';
 import type { Refusals } from './refusals.js';
 import { Call } from './route.js';
 import { finderOf } from './router.js';

@@ -10,6 +10,7 @@ import type { Auditing } from './audited.js';
 import type { Principal } from './auth.js';
 import type { BodySettings } from './bodies.js';
 import type { Guard } from './gateway/guard.js';
+import { pathOf } from './parameters.js';
 import { malformedPath, type Refusals } from './refusals.js';
 import { Call, PATH_PARAMETER, Upgrade, type RoomOf, type RouteOf, type ServedBy } from './route.js';
 
@@ -166,7 +167,7 @@ export function upgradesOf<D>(
 ): (request: IncomingMessage) => FoundUpgrade {
   const find = finderOf(routes.filter((route) => route.upgrade !== undefined));
   return ({ url = '/' }) => {
-    const found = find(url.split('?', 1)[0] ?? '');
+    const found = find(pathOf(url));
     if (found === undefined) throw new StatefoldError('NOT_FOUND', 'no WebSocket is served at this path');
     const { route, parameters } = found;
     return {

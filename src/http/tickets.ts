@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { StatefoldError } from '../core/errors.js';
-import { queryOf } from './parameters.js';
+import { queryOf, pathOf } from './parameters.js';
 
 /** What a ticket lets its holder do, in place of the API key that it was made with. */
 export interface Ticket {
@@ -74,7 +74,7 @@ export function misuseOf(
   { path, keys }: Ticket,
   { url = '' }: Pick<IncomingMessage, 'url'>,
 ): StatefoldError | undefined {
-  const asked = plainPath(url.split('?', 1)[0] ?? '');
+  const asked = plainPath(pathOf(url));
   if (asked !== path)
     return new StatefoldError('FORBIDDEN', `The ticket is for ${path}, and for no other path: make one for this path.`);
   if (keys === undefined) return undefined;

@@ -1,6 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
-import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Context, type Span as OtelSpan } from '@opentelemetry/api';
+import {
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Context,
+  type HrTime,
+  type Span as OtelSpan,
+} from '@opentelemetry/api';
 import { ExportResultCode, millisToHrTime, W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
@@ -36,18 +44,18 @@ const GETTER = {
 const CLOCKS_APART_MS = 5;
 
 /**
- * Milliseconds since 1970 with fractions. The library's own spans begin at whole milliseconds and end a precise time later, so that a part
+ * The time since 1970, with fractions of milliseconds. The library's own spans begin at whole milliseconds and end a precise time later, so that a part
  * can seem to end after its whole.
  */
 class Clock {
   #begun = performance.timeOrigin;
 
-  now(): number {
+  now(): HrTime {
     const now = this.#begun + performance.now();
     const machine = Date.now();
-    if (Math.abs(machine - now) <= CLOCKS_APART_MS) return now;
+    if (Math.abs(machine - now) <= CLOCKS_APART_MS) return millisToHrTime(now);
     this.#begun += machine - now;
-    return machine;
+    return millisToHrTime(machine);
   }
 }
 
@@ -84,7 +92,7 @@ class OtlpSpan implements Span {
     this.span.setStatus({ code: SpanStatusCode.ERROR, message: String(code) });
   }
   end(): void {
-    this.span.end(millisToHrTime(this.clock.now()));
+    this.span.end(this.clock.now());
   }
 }
 
@@ -131,7 +139,7 @@ export function otlpTracer({ version, instance, logger }: OtlpOptions): Tracer {
           : parent instanceof OtlpSpan
             ? parent.context
             : propagator.extract(ROOT_CONTEXT, parent, GETTER);
-      const startTime = millisToHrTime(clock.now());
+      const startTime = clock.now();
       const span = new OtlpSpan(
         tracer.startSpan(name, kind === undefined ? { startTime } : { startTime, kind: KINDS[kind] }, above),
         clock,
