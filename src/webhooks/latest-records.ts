@@ -35,6 +35,10 @@ export class LatestRecords {
   readonly #timers: Timers;
   readonly #retries: Retries;
   readonly #dirty = new Set<string>();
+  /** Where the last of ours lies that was not read yet, of keys that have one; infinite while it is under way. */
+  readonly #own = new Map<string, number>();
+  /** The last that was read of a key while one of ours was under way. */
+  readonly #met = new Map<string, { readonly value: Buffer | null; readonly offset: number }>();
   #writing: Promise<boolean> | undefined;
   #reading: Promise<void> | undefined;
   #position = 0;
@@ -104,11 +108,30 @@ export class LatestRecords {
       const { records, next } = await readBelow(log, this.#partition, this.#position, end, READ_BYTES);
       for (const { key, value, offset } of records) {
         const name = key.toString('utf8');
-        // Ours is newer.
-        if (!this.#dirty.has(name)) this.#kept.restored(name, value, offset);
+        const own = this.#own.get(name);
+        if (own !== undefined && offset >= own) this.#own.delete(name);
+        // Ours is newer: one that waits, and one that lies further on. One under way shows only then where it lies.
+        if (own === Number.POSITIVE_INFINITY) this.#met.set(name, { value, offset });
+        else if (!this.#dirty.has(name) && offset > (own ?? -1)) this.#kept.restored(name, value, offset);
       }
       this.#position = next;
     }
+  }
+
+  #wrote(key: string, value: Buffer | null, offset: number): void {
+    this.#own.set(key, offset);
+    this.#kept.written?.(key, value, offset);
+    const met = this.#met.get(key);
+    this.#met.delete(key);
+    if (met === undefined || met.offset < offset) return;
+    this.#own.delete(key);
+    // Another process wrote after ours.
+    if (met.offset > offset && !this.#dirty.has(key)) this.#kept.restored(key, met.value, met.offset);
+  }
+
+  #readOwn(part: readonly NewRecord[], baseOffset: number): void {
+    this.#position = baseOffset + part.length;
+    for (const { key } of part) this.#own.delete(key.toString('utf8'));
   }
 
   #flush(): Promise<boolean> {
@@ -130,6 +153,7 @@ export class LatestRecords {
     if (this.#dirty.size === 0) return true;
     const { log, what } = this.#options;
     const keys = [...this.#dirty];
+    for (const key of keys) this.#own.set(key, Number.POSITIVE_INFINITY);
     this.#dirty.clear();
     let failure: unknown;
     const records: NewRecord[] = [];
@@ -144,7 +168,9 @@ export class LatestRecords {
     for (const part of appendsOf(records, log.maxAppendBytes))
       try {
         const { baseOffset } = await log.append(this.#partition, part);
-        part.forEach(({ key, value }, i) => this.#kept.written?.(key.toString('utf8'), value, baseOffset + i));
+        part.forEach(({ key, value }, i) => this.#wrote(key.toString('utf8'), value, baseOffset + i));
+        // Nobody else wrote meanwhile: there is nothing to read.
+        if (this.#position === baseOffset && this.#reading === undefined) this.#readOwn(part, baseOffset);
       } catch (error) {
         failure = error;
         for (const { key } of part) this.#dirty.add(key.toString('utf8'));

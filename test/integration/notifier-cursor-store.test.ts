@@ -69,6 +69,69 @@ test('what is asked to be written at once is, whatever changes meanwhile, and is
   await store.close();
 });
 
+test('what was saved here stays, whatever older is read of it, and while it is written; what another wrote later counts', async (t) => {
+  const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
+  const log = new LmdbLog({ path });
+  t.after(async () => {
+    await log.close();
+    await rm(path, { recursive: true, force: true });
+  });
+  const place = (end: number) => ({ end, pending: [], deadLetters: [] });
+  const store = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const other = await LogCursorStore.open(log, silentLogger, new ManualTimers());
+  const ends = (of: LogCursorStore) => ['t1/p1', 't1/p2'].map((id) => of.load(id)?.end);
+  other.save('t1/p2', place(100));
+  await other.flush();
+  for (const end of [2, 3]) {
+    store.save('t1/p1', place(end));
+    await store.flush();
+  }
+  await store.caughtUp();
+  assert.deepEqual(ends(store), [3, 100]);
+
+  // While the next is on its way, all that is there is read again, by one that has not read it yet too.
+  const append = log.append.bind(log);
+  let before: (() => Promise<unknown>) | undefined;
+  let after: (() => Promise<unknown>) | undefined;
+  log.append = async (partition, records) => {
+    const [first, last] = [before, after];
+    before = after = undefined;
+    await first?.();
+    const appended = await append(partition, records);
+    await last?.();
+    return appended;
+  };
+  other.save('t1/p1', place(5));
+  before = () => other.caughtUp();
+  await other.flush();
+  assert.deepEqual(ends(other), [5, 100], 'what was read while it was written is older');
+  await other.caughtUp();
+  assert.deepEqual(ends(other), [5, 100]);
+  store.save('t1/p1', place(6));
+  after = () => store.caughtUp();
+  await store.flush();
+  await store.caughtUp();
+  assert.deepEqual(ends(store), [6, 100]);
+
+  // Another writes after ours, and we read that before our append was answered.
+  store.save('t1/p1', place(7));
+  after = async () => {
+    other.save('t1/p1', place(8));
+    await other.flush();
+    await store.caughtUp();
+  };
+  await store.flush();
+  assert.deepEqual(
+    [ends(store), ends(other)],
+    [
+      [8, 100],
+      [8, 100],
+    ],
+    'the last in the log, everywhere',
+  );
+  await Promise.all([store.close(), other.close()]);
+});
+
 test('what lies in the log keeps the words of the first release: records of it are read, and it reads ours', async (t) => {
   const path = await mkdtemp(join(tmpdir(), 'statefold-cursors-'));
   const log = new LmdbLog({ path });
