@@ -1,18 +1,18 @@
 import type {
   ArtefactFields,
-  EndpointEntity,
+  Catalog,
   KeyEntity,
   ProjectionEntity,
   ReducerEntity,
   TenantEntity,
 } from '../catalog/catalog.js';
-import type { ArtefactFaultRecord } from '../deployments/artefact-health.js';
+import { projectionFault, type ArtefactFaultRecord } from '../deployments/artefact-health.js';
 import type { UnboundType } from '../deployments/binding-records.js';
 import type { Notified } from '../deployments/deployments.js';
 import { SCOPES } from '../core/scopes.js';
 import type { Progress } from '../core/progress.js';
 import type { ProjectionLife } from '../projections/projections.js';
-import { isActive } from '../webhooks/endpoint-entities.js';
+import { firstEndpointOf, isActive } from '../webhooks/endpoint-entities.js';
 import { badCursor } from './parameters.js';
 
 /** The block `notifications` of an answer. */
@@ -35,40 +35,39 @@ export const reducerRecord = (
   faulted,
 });
 
-export const projectionRecord = (
-  projection: ProjectionEntity,
-  endpoint: EndpointEntity | undefined,
-  live?: {
-    readonly build: Progress | undefined;
-    readonly life: ProjectionLife;
-    readonly lag: object | undefined;
-    readonly faults: readonly object[];
-    readonly faultCount: number;
-  },
-  faulted?: ArtefactFaultRecord,
-): object => ({
-  id: projection.projectionId,
-  status: projection.status,
-  kind: 'projection',
-  ...compiled(projection),
-  revision: projection.revision,
-  sse: projection.sse,
-  webhook: endpoint && { url: endpoint.url, isolated: endpoint.isolated, disabledAt: endpoint.disabledAt },
-  cancelledAt: projection.cancelledAt,
-  live:
-    live?.life.live === undefined
-      ? undefined
-      : { revision: live.life.live.revision, artefactId: live.life.live.artefactId },
-  build:
-    live?.build === undefined
-      ? undefined
-      : { revision: live.life.building?.revision, cause: live.life.building?.cause, ...live.build },
-  lag: live?.lag,
-  faults: live === undefined || live.faults.length === 0 ? undefined : live.faults,
-  faultCount: live?.faultCount,
-  erasedSinceBuild: live?.life.erasedSinceBuild === true ? true : undefined,
-  faulted,
-});
+/** What the tenant's own task has of a projection, beside what the catalog has. */
+export interface ProjectionNow {
+  readonly life: ProjectionLife;
+  readonly build: Progress | undefined;
+  /** Undefined: the states have all events, or no revision is live. `since`: ISO 8601. */
+  readonly lag: { readonly commits: number; readonly since: string } | undefined;
+  readonly faultCount: number;
+  /** The first of them; undefined: they are not told. */
+  readonly faults?: readonly object[];
+}
+
+/** Of a list and of the one: `now` is undefined where no revision of it can be live. */
+export function projectionRecord(catalog: Catalog, projection: ProjectionEntity, now?: ProjectionNow): object {
+  const endpoint = firstEndpointOf(catalog, projection);
+  const { live, building, erasedSinceBuild } = now?.life ?? {};
+  return {
+    id: projection.projectionId,
+    status: projection.status,
+    kind: 'projection',
+    ...compiled(projection),
+    revision: projection.revision,
+    sse: projection.sse,
+    webhook: endpoint && { url: endpoint.url, isolated: endpoint.isolated, disabledAt: endpoint.disabledAt },
+    cancelledAt: projection.cancelledAt,
+    live: live && { revision: live.revision, artefactId: live.artefactId },
+    build: now?.build && { revision: building?.revision, cause: building?.cause, ...now.build },
+    lag: now?.lag,
+    faults: now?.faults?.length === 0 ? undefined : now?.faults,
+    faultCount: now?.faultCount,
+    erasedSinceBuild: erasedSinceBuild === true ? true : undefined,
+    faulted: projectionFault(catalog, projection, now?.life),
+  };
+}
 
 const compiled = (artefact: ArtefactFields): object => ({
   ...(artefact.compilationError === undefined

@@ -15,7 +15,9 @@ interface Projection {
   readonly compilationError?: string;
   readonly createdAt: string;
   readonly compiledAt?: string;
+  readonly live?: { readonly revision: number; readonly artefactId: string };
   readonly build?: { readonly status: string };
+  readonly faultCount?: number;
   readonly lag?: { readonly commits: number; readonly since: string };
   readonly faults?: readonly {
     readonly key: string;
@@ -47,6 +49,8 @@ test('projections', async (t) => {
     Object.fromEntries(
       (await api.read<States>(`/projections/${id}/states${query}`)).states.map(({ key, state }) => [key, state]),
     );
+  const listed = async (query = ''): Promise<readonly Projection[]> =>
+    (await api.read<{ projections: Projection[] }>(`/projections${query}`)).projections;
   const summary = ({ key, state, version, aggregateId, cause, className }: Notification): unknown[] => [
     key,
     state,
@@ -367,6 +371,20 @@ test('projections', async (t) => {
     assert.deepEqual(await states(projectionId), {});
   });
 
+  await t.test('the list tells of each what its own answer tells, but for the faults themselves', async () => {
+    const all = await listed();
+    assert.ok(all.some(({ faultCount = 0 }) => faultCount > 0));
+    assert.ok(all.some(({ status, faultCount }) => status === 'failed' && faultCount === undefined));
+    for (const one of all) {
+      const { faults, ...status } = await api.read<Projection>(`/projections/${one.id}/status`);
+      assert.deepEqual(one, status);
+      assert.equal(faults?.length ?? 0, one.faultCount ?? 0);
+      if (one.status === 'compiled') assert.equal(one.live?.revision, one.revision);
+    }
+    const [first] = await listed('?limit=1');
+    assert.deepEqual(first, all[0]);
+  });
+
   await t.test('after a kill all goes on from where it was', async () => {
     const before = {
       states: (await api.get(`/projections/${totalsId}/states`)).text,
@@ -406,6 +424,7 @@ test('projections', async (t) => {
     });
     const lag = async (): Promise<Projection['lag']> => (await api.read<Projection>(`/projections/${id}/status`)).lag;
     await until(async () => (await lag()) === undefined);
+    assert.ok((await listed()).every((one) => one.lag === undefined));
     const events = Array.from({ length: 10 }, () => ({ eventType: 'Slowed', data: {} }));
     const appended = success(await api.post('/events/batch', { aggregateId: 'slow-1', events }), 201).json<{
       timestamp: string;
@@ -414,6 +433,10 @@ test('projections', async (t) => {
     await until(async () => (behind = await lag()) !== undefined);
     assert.ok((behind?.commits ?? 0) >= 1);
     assert.equal(behind?.since, appended.timestamp);
+    const all = await listed();
+    const [lagOfOne] = all.filter((one) => one.id === id).map((one) => one.lag);
+    assert.equal(lagOfOne?.since, appended.timestamp);
+    for (const one of all) assert.deepEqual(one.lag, one.live === undefined ? undefined : lagOfOne, one.id);
     await until(async () => (await lag()) === undefined);
     success(await api.get(`/projections/${id}/states/slow`), 200);
     success(await api.delete(`/projections/${id}`), 204);
@@ -426,8 +449,6 @@ test('projections', async (t) => {
     problem(await api.delete(`/projections/${totalsId}`), 404, 'NOT_FOUND');
     problem(await api.post(`/projections/${totalsId}/webhook/rotate`), 404, 'NOT_FOUND');
     problem(await api.upload('projections', { 'Totals.cs': totals() }, { projectionId: totalsId }), 404, 'NOT_FOUND');
-    assert.ok(
-      !(await api.read<{ projections: Projection[] }>('/projections')).projections.some(({ id }) => id === totalsId),
-    );
+    assert.ok(!(await listed()).some(({ id }) => id === totalsId));
   });
 });

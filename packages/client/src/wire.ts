@@ -901,6 +901,7 @@ export type Projection = {
     readonly className?: string;
     readonly message?: string;
   };
+  /** The first hundred of them; of one projection alone, and not of each in a list. */
   readonly faults?: readonly KeyFault[];
   readonly faultCount?: number;
   /** An aggregate was erased whose events may be in the states, until the projection is built again: POST /projections/{id}/rebuild. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { projectionFault } from '../../deployments/artefact-health.js';
+import type { ProjectionEntity } from '../../catalog/catalog.js';
 import { faultForClients, isoTimestamp } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { eventLoop } from '../../core/event-loop.js';
@@ -9,13 +9,12 @@ import type { ProjectionState as StoredState } from '../../projections/projectio
 import type { ProjectionReached } from '../../deployments/upload-waits.js';
 import { placeOfPosition, positionOfPlace } from '../../feed/events.js';
 import type { Tenant } from '../../tenancy/tenant.js';
-import { firstEndpointOf } from '../../webhooks/endpoint-entities.js';
 import { jsonBy, upload } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { CONFIG_FIELD, NotificationConfig, readNotificationConfig } from '../notification-config.js';
 import { anyText, nameUpTo, paging, requireName } from '../parameters.js';
 import { WAIT_FOR } from '../position-waits.js';
-import { notificationsJson, page, projectionRecord } from '../records.js';
+import { notificationsJson, page, projectionRecord, type ProjectionNow } from '../records.js';
 import { requireProjection } from '../require-projection.js';
 import {
   compiled,
@@ -68,7 +67,10 @@ export const Projection = component(
       .describe('Absent where the states have all events, or no revision is live.')
       .optional(),
     faulted: faulted.optional(),
-    faults: z.array(KeyFault).optional(),
+    faults: z
+      .array(KeyFault)
+      .describe('The first hundred of them; of one projection alone, and not of each in a list.')
+      .optional(),
     faultCount: integer.optional(),
     erasedSinceBuild: z
       .literal(true)
@@ -126,17 +128,15 @@ const listProjections = route({
   summary: 'List projections',
   query: paging,
   answers: { 200: listOf('projections', Projection) },
-  serve: ({ catalog }, call) => {
+  serve: async ({ catalog, tenants }, call) => {
     const { items, nextCursor } = page(catalog.list('projection', call.tenantId), call.query());
+    const shown = items.filter(mayBeLive);
+    const now =
+      shown.length === 0
+        ? new Map<string, ProjectionNow>()
+        : await projectionsNow(await tenants.open(call.tenantId), shown);
     call.answer(200, {
-      projections: items.map((projection) =>
-        projectionRecord(
-          projection,
-          firstEndpointOf(catalog, projection),
-          undefined,
-          projectionFault(catalog, projection),
-        ),
-      ),
+      projections: items.map((projection) => projectionRecord(catalog, projection, now.get(projection.projectionId))),
       nextCursor,
     });
   },
@@ -232,16 +232,6 @@ const deleteProjection = route({
   },
 });
 
-/** The live projections of a tenant fold its events together, so that they are behind together. */
-async function lagOf({ projections, events }: Tenant): Promise<{ commits: number; since: string } | undefined> {
-  const { reached } = projections;
-  const commits = placeOfPosition(events.head) - reached;
-  if (commits <= 0) return undefined;
-  // What is past it may be no event: claims have places, too.
-  const { items } = await events.read(positionOfPlace(reached), { items: 1 });
-  return items[0] && { commits, since: isoTimestamp(items[0].timestamp) };
-}
-
 const getProjection = route({
   ...common,
   method: 'GET',
@@ -254,29 +244,20 @@ const getProjection = route({
   errors: ['NOT_FOUND'],
   serve: async ({ catalog, tenants }, call) => {
     const projection = requireProjection(catalog, call.tenantId, call.parameter('id'));
-    // The first upload has nothing live beside it until it is compiled.
-    if (projection.status !== 'compiled' && projection.revision === 1)
-      return call.answer(200, projectionRecord(projection, firstEndpointOf(catalog, projection)));
+    if (!mayBeLive(projection)) return call.answer(200, projectionRecord(catalog, projection));
     const tenant = await tenants.open(call.tenantId);
-    const [{ faults }, faultCount] = await Promise.all([
-      tenant.faults.ofProjection(projection.projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
-      tenant.faults.countOfProjection(projection.projectionId),
+    const { projectionId } = projection;
+    const [{ faults }, now] = await Promise.all([
+      tenant.faults.ofProjection(projectionId, { limit: FAULTS_SHOWN, cursor: undefined }),
+      projectionsNow(tenant, [projection]),
     ]);
-    const life = tenant.projections.life(projection.projectionId);
-    const live = {
-      lag: life.live && (await lagOf(tenant)),
-      build: tenant.projections.build(projection.projectionId),
-      life,
-      faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })),
-      faultCount,
-    };
+    const of = now.get(projectionId);
     call.answer(
       200,
       projectionRecord(
+        catalog,
         projection,
-        firstEndpointOf(catalog, projection),
-        live,
-        projectionFault(catalog, projection, life),
+        of && { ...of, faults: faults.map(({ key, fault }) => ({ ...faultForClients(fault), key })) },
       ),
     );
   },
@@ -341,6 +322,37 @@ export const PROJECTIONS = [
   listStates,
   getStates,
 ];
+
+/** The first upload has nothing live beside it until it is compiled: nothing is asked of the tenant then. */
+const mayBeLive = ({ status, revision }: ProjectionEntity): boolean => status === 'compiled' || revision > 1;
+
+/** What a tenant's task has of each, by id. @throws StatefoldError UNAVAILABLE where it is not served here */
+async function projectionsNow(
+  tenant: Tenant,
+  projections: readonly ProjectionEntity[],
+): Promise<ReadonlyMap<string, ProjectionNow>> {
+  const [lag, ...faultCounts] = await Promise.all([
+    lagOf(tenant),
+    ...projections.map(({ projectionId }) => tenant.faults.countOfProjection(projectionId)),
+  ]);
+  return new Map(
+    projections.map(({ projectionId }, i) => {
+      const life = tenant.projections.life(projectionId);
+      const build = tenant.projections.build(projectionId);
+      return [projectionId, { life, build, lag: life.live && lag, faultCount: faultCounts[i] ?? 0 }];
+    }),
+  );
+}
+
+/** The live projections of a tenant fold its events together, so that they are behind together. */
+async function lagOf({ projections, events }: Tenant): Promise<ProjectionNow['lag']> {
+  const { reached } = projections;
+  const commits = placeOfPosition(events.head) - reached;
+  if (commits <= 0) return undefined;
+  // What is past it may be no event: claims have places, too.
+  const { items } = await events.read(positionOfPlace(reached), { items: 1 });
+  return items[0] && { commits, since: isoTimestamp(items[0].timestamp) };
+}
 
 function uploadMessage(projectionId: string, reached: ProjectionReached | undefined): string {
   const see = `see /projections/${projectionId}/status.`;
