@@ -42,6 +42,11 @@ export interface Aggregates {
   eventTypes(): Promise<EventTypesSummary>;
   /** Of the type's aggregates with the reducer that is bound now; undefined where none is. */
   catchUp(aggregateType: string): Progress | undefined;
+  /**
+   * How many events a second the type's aggregates were given over the last minute, by the times of the events; less where the tenant was
+   * opened here since. Undefined: nobody knows, since events of very many types came. Right behind `types()` it is of all partitions.
+   */
+  eventsPerSecond(aggregateType: string): number | undefined;
   /** Former bindings of a type whose states are still there. */
   keptGenerations(aggregateType: string): readonly number[];
 }

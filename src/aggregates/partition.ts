@@ -18,6 +18,7 @@ import {
 } from '../core/event.js';
 import type { FenceState } from '../core/fence.js';
 import type { Progress } from '../core/progress.js';
+import { Rates } from '../core/rates.js';
 import { isReducerControl, type Control, type ReleaseMode } from '../core/records.js';
 import { positionOfPlace } from '../feed/events.js';
 import type { InputFeed } from '../feed/inputs.js';
@@ -167,6 +168,8 @@ export class AggregatePartition
   readonly #releases: AggregateReleases;
   readonly #catchUps: ReducerCatchUps;
   readonly #erasures: Erasures;
+  /** Of the events of each type of aggregates, by their times: a standby, which folds them too, has the same. */
+  readonly #rates: Rates;
   /** This process serves the partition, which counts its appends. */
   #owned = false;
   #isRead = false;
@@ -195,6 +198,7 @@ export class AggregatePartition
       listener: this,
       observer,
     });
+    this.#rates = new Rates(clock.now());
     const { inputs, history } = this.#writer;
     const bindings = this.#bindings;
     const kept = new KeptStates(tables, setting.keptRevisions ?? 1);
@@ -283,6 +287,8 @@ export class AggregatePartition
   }
 
   committed(commit: StoredCommit): void {
+    if (commit.parts === undefined) this.#rates.add(commit.aggregateType, eventsIn(commit), commit.timestamp);
+    else for (const part of commit.parts) this.#rates.add(part.aggregateType, eventsIn(part), commit.timestamp);
     if (this.#owned) this.#options.setting.observer?.appended?.(eventsIn(commit));
   }
 
@@ -451,6 +457,11 @@ export class AggregatePartition
 
   catchUp(aggregateType: string): Progress | undefined {
     return this.#catchUps.progress(aggregateType);
+  }
+
+  /** Of the type's aggregates here, over the last minute; undefined: events of too many types came within it. */
+  eventsPerSecond(aggregateType: string): number | undefined {
+    return this.#rates.of(aggregateType, this.#options.setting.clock.now());
   }
 
   /** Below this offset no catch-up has states to fold. */

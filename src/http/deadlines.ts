@@ -91,6 +91,7 @@ const aggregates = (of: Aggregates, deadlines: Deadlines): Aggregates => ({
   types: () => deadlines.within(of.types(), lateRead),
   eventTypes: () => deadlines.within(of.eventTypes(), lateRead),
   catchUp: (aggregateType) => of.catchUp(aggregateType),
+  eventsPerSecond: (aggregateType) => of.eventsPerSecond(aggregateType),
   keptGenerations: (aggregateType) => of.keptGenerations(aggregateType),
 });
 
@@ -105,6 +106,7 @@ const projections = (of: Projections, deadlines: Deadlines): Projections => ({
     return of.reached;
   },
   build: (projectionId) => of.build(projectionId),
+  eventsPerSecond: (projectionId) => of.eventsPerSecond(projectionId),
   life: (projectionId) => of.life(projectionId),
   onLive: (listener) => of.onLive(listener),
 });

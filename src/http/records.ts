@@ -41,6 +41,8 @@ export interface ProjectionNow {
   readonly build: Progress | undefined;
   /** Undefined: the states have all events, or no revision is live. `since`: ISO 8601. */
   readonly lag: { readonly commits: number; readonly since: string } | undefined;
+  /** That it has worked off of late; undefined: none is live, or nobody knows. */
+  readonly eventsPerSecond: number | undefined;
   readonly faultCount: number;
   /** The first of them; undefined: they are not told. */
   readonly faults?: readonly object[];
@@ -62,12 +64,17 @@ export function projectionRecord(catalog: Catalog, projection: ProjectionEntity,
     live: live && { revision: live.revision, artefactId: live.artefactId },
     build: now?.build && { revision: building?.revision, cause: building?.cause, ...now.build },
     lag: now?.lag,
+    eventsPerSecond: rateOf(now?.eventsPerSecond),
     faults: now?.faults?.length === 0 ? undefined : now?.faults,
     faultCount: now?.faultCount,
     erasedSinceBuild: erasedSinceBuild === true ? true : undefined,
     faulted: projectionFault(catalog, projection, now?.life),
   };
 }
+
+/** To two decimals: one event in a minute shows. */
+export const rateOf = (eventsPerSecond: number | undefined): number | undefined =>
+  eventsPerSecond === undefined ? undefined : Math.round(eventsPerSecond * 100) / 100;
 
 const compiled = (artefact: ArtefactFields): object => ({
   ...(artefact.compilationError === undefined

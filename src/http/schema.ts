@@ -19,6 +19,7 @@ export const components = (): ReadonlyMap<string, z.ZodType> => named;
 export const text = z.string();
 export const integer = z.int().min(0);
 export const seconds = z.number().min(0);
+export const rate = z.number().min(0);
 export const anyObject = z.record(z.string(), z.unknown());
 export const timestamp = z
   .string()

@@ -117,7 +117,8 @@ export const TOOLS: readonly Tool[] = [
   tool({
     name: 'list_aggregate_types',
     title: 'Types of aggregates',
-    description: 'Aggregate types, with the reducer that folds each.',
+    description:
+      'Aggregate types, with the reducer that folds each, and how many events a second came over the last minute.',
     scope: 'read',
     input: page,
     run: (client, query, signal) => client.request('listAggregateTypes', { query, signal }),

@@ -20,6 +20,8 @@ import type {
 export interface ServedProjections {
   /** @throws NotOwnerError where this process does not serve the tenant, as far as it knows */
   mustServe(): void;
+  /** As `Projections.eventsPerSecond`. */
+  eventsPerSecond(projectionId: string): number | undefined;
 }
 
 export interface ProjectionReadsOptions {
@@ -125,6 +127,10 @@ export class ProjectionReads implements Projections {
       ends.push(() => signal.removeEventListener('abort', look), cursor.onStored(look), this.onLive(look));
       look();
     });
+  }
+
+  eventsPerSecond(projectionId: string): number | undefined {
+    return this.#options.projections.eventsPerSecond(projectionId);
   }
 
   build(projectionId: string): Progress | undefined {

@@ -21,6 +21,11 @@ export interface Projections {
   readonly reached: number;
   /** Progress of a projection's build over history; undefined when it is live. */
   build(projectionId: string): Progress | undefined;
+  /**
+   * How many events a second a live projection has worked off over the last minute, those that it makes nothing of too: their changes are
+   * acknowledged. Less where this process serves the tenant since. Undefined: nobody knows, since there are very many projections.
+   */
+  eventsPerSecond(projectionId: string): number | undefined;
   /** Which of a projection's revisions has states here; undefined members: none is live, or under way. */
   life(projectionId: string): ProjectionLife;
   /** Calls the listener when a revision of any projection went live, and when the tenant is served here no more; gives what ends the subscription. */

@@ -3,7 +3,6 @@ import type { ProjectionCursor } from './projection-cursor.js';
 import type { Change, SwapCause } from '../core/change.js';
 import { InvariantError } from '../core/errors.js';
 import { eventLoop } from '../core/event-loop.js';
-import type { StoredCommit } from '../core/event.js';
 import type { Logger } from '../core/logger.js';
 import type { ChangeValue, ProjectionSwapValue } from '../core/records.js';
 import { revisionUnit } from '../core/ids.js';
@@ -11,6 +10,7 @@ import type { ChangesWriter } from './changes-writer.js';
 import { commitsOf, inputOffset, type InputFeed } from '../feed/inputs.js';
 import { Foresight, type Foreseen } from './foresight.js';
 import type { KeyReleases } from './key-releases.js';
+import { Rates } from '../core/rates.js';
 import { inSlices, nextTurn } from '../core/slices.js';
 import { BatchSize } from './batch-size.js';
 import { logHas } from './log-has.js';
@@ -34,7 +34,7 @@ import {
   type PendingState,
   type RevisionUnit,
 } from './projection-unit.js';
-import { takeEvents } from '../core/event.js';
+import { eventsIn, takeEvents, type StoredCommit } from '../core/event.js';
 import { FOLD_READ_BYTES } from '../core/reads.js';
 import { SLICE, type SliceBounds } from '../jobs/sliced-job.js';
 import { Steps, type SteppedWork } from '../jobs/steps.js';
@@ -79,6 +79,8 @@ interface Flight {
   readonly inputs: readonly number[];
   /** More is to come of the input at `upTo`. */
   readonly half: boolean;
+  /** Of the inputs. */
+  readonly events: number;
   acked: boolean;
   readonly made: Made[];
 }
@@ -117,6 +119,8 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   #onWhole: (() => void)[] = [];
   readonly #bounds: PortionBounds;
   readonly #batchSize = new BatchSize(EVENTS_PER_BATCH);
+  /** Of the events that each live projection has worked off here. */
+  #rates = new Rates(performance.now());
 
   constructor(options: ProjectorOptions) {
     this.#options = options;
@@ -128,6 +132,7 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   start(): void {
     const { cursor } = this.#options;
     cursor.moveTo(cursor.stored);
+    this.#rates = new Rates(performance.now());
     const lives = this.#options.tables.liveProjections();
     this.#units = inUnitOrder(lives.flatMap(([projectionId, live]) => unitsOf(projectionId, live)));
     // What an owner before, or this process as a standby, was stopped in the middle of: it need not be at the cursor itself.
@@ -168,6 +173,10 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   /** Undefined: what is in the store is of whole inputs. Else it resolves when that may be so. */
   whole(): Promise<void> | undefined {
     return this.#half && !this.#steps.closed ? new Promise((resolve) => this.#onWhole.push(resolve)) : undefined;
+  }
+
+  eventsPerSecond(projectionId: string): number | undefined {
+    return this.#rates.of(projectionId, performance.now());
   }
 
   #setHalf(half: boolean): void {
@@ -301,7 +310,9 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
   }
 
   #fly(upTo: number, commits: readonly StoredCommit[], half = false): Flight {
-    const flight: Flight = { upTo, inputs: commits.map((commit) => commit.offset), half, acked: false, made: [] };
+    const inputs = commits.map((commit) => commit.offset);
+    const events = commits.reduce((sum, commit) => sum + eventsIn(commit), 0);
+    const flight: Flight = { upTo, inputs, half, events, acked: false, made: [] };
     this.#flights.push(flight);
     this.#options.cursor.folded = upTo;
     return flight;
@@ -313,11 +324,21 @@ export class Projector implements SteppedWork, FoldedKeys<RevisionUnit> {
       for (const { change, pending } of flight.made.sort(inOrder)) this.#store(change, pending);
       for (const input of flight.inputs) changes.passed(input);
       cursor.stored = flight.upTo;
+      this.#workedOff(flight.events);
       // What has no commit says nothing of the one behind it.
       if (flight.half || (this.#half && flight.inputs.length > 0)) this.#setHalf(flight.half);
       this.#flights.shift();
     }
     this.#freed?.();
+  }
+
+  /** By each projection once, however many classes it has: those of one follow each other. */
+  #workedOff(events: number): void {
+    if (events === 0) return;
+    const now = performance.now();
+    const fed = this.#fed();
+    for (const [i, { projectionId }] of fed.entries())
+      if (projectionId !== fed[i - 1]?.projectionId) this.#rates.add(projectionId, events, now);
   }
 
   async #allAcked(): Promise<void> {

@@ -188,6 +188,10 @@ export class TenantProjections implements ProjectionSource, ChangesListener {
     if (!this.#serving) throw new NotOwnerError();
   }
 
+  eventsPerSecond(projectionId: string): number | undefined {
+    return this.#projector.eventsPerSecond(projectionId);
+  }
+
   /**
    * As a standby, when all is folded that was there. Where retention has taken changes of inputs that are not in the store yet, be it
    * in an earlier activation, states can't be had from records: a promotion folds them by the code.

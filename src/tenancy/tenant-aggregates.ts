@@ -38,6 +38,16 @@ export class TenantAggregates implements Aggregates {
     return summedProgress(this.#input.here.map((partition) => partition.catchUp(aggregateType)));
   }
 
+  eventsPerSecond(aggregateType: string): number | undefined {
+    let sum = 0;
+    for (const partition of this.#input.here) {
+      const rate = partition.eventsPerSecond(aggregateType);
+      if (rate === undefined) return undefined;
+      sum += rate;
+    }
+    return sum;
+  }
+
   keptGenerations(aggregateType: string): readonly number[] {
     return this.#input.first.keptGenerations(aggregateType);
   }

@@ -107,6 +107,10 @@ class MemoryAggregates implements Aggregates {
     return undefined;
   }
 
+  eventsPerSecond(): undefined {
+    return undefined;
+  }
+
   keptGenerations(): [] {
     return [];
   }
@@ -124,6 +128,7 @@ class MemoryTenant implements Omit<Tenant, 'tenantId' | 'changes' | 'events'> {
     },
     reached: 0,
     build: () => undefined,
+    eventsPerSecond: () => undefined,
     life: () => ({ live: undefined, building: undefined, kept: [], past: [], erasedSinceBuild: false }),
     onLive: () => () => undefined,
   };

@@ -198,6 +198,33 @@ for (const { name, skip, open } of LOGS) {
   });
 }
 
+for (const { name, skip, open } of LOGS)
+  test(
+    `on ${name}: the tenant's own task knows how many events a second came, whoever owns the partitions`,
+    { skip },
+    async (t) => {
+      const client = await open(t);
+      const code = await chainCode(t);
+      let now = 1_800_000_000_000;
+      const clock = { now: () => now };
+      const [a, b] = [0, 1].map(() => new Node(t, client(), code, undefined, clock)) as [Node, Node];
+      await assign([a, b], [a, b, b, a]);
+      const tenant = await a.tenant();
+      // All partitions are here from now on.
+      await tenant.aggregates.types();
+      const results = await appendAll([a, b], 0, 74);
+      const events = results.reduce((sum, { eventIds }) => sum + eventIds.length, 0);
+      assert.equal(new Set(results.map(({ aggregateId }) => partitionOf(aggregateId, PARTITIONS))).size, PARTITIONS);
+      now += 10_000;
+      await tenant.aggregates.types();
+      const rate = (type: string): number | undefined => tenant.aggregates.eventsPerSecond(type);
+      assert.equal(rate('account')?.toFixed(6), (events / 10).toFixed(6));
+      assert.equal(rate('other'), 0);
+      now += 60_000;
+      assert.equal(rate('account'), 0);
+    },
+  );
+
 test('on the embedded log, 8, 9, 11: a standby of the tenant follows all partitions, and takes them over', async (t) => {
   const client = await (LOGS[0] ?? assert.fail()).open(t);
   const log = client();

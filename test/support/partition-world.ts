@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { openSnapshots, openTasks } from '../../src/app/open-tasks.js';
+import { systemClock, type Clock } from '../../src/core/clock.js';
 import { partitionKey, partitionOfKey } from '../../src/core/slots.js';
 import type { AppendResult } from '../../src/core/event.js';
 import { EMPTY_FENCE, foldRecord } from '../../src/core/fence.js';
@@ -76,10 +77,16 @@ export class Node {
   readonly archive: ThreadedSectionArchive;
   readonly #ground: TestGround;
 
-  constructor(t: Pick<TestContext, 'after'>, log: Log, definitions: TenantDefinitions, path = temporaryDirectory(t)) {
+  constructor(
+    t: Pick<TestContext, 'after'>,
+    log: Log,
+    definitions: TenantDefinitions,
+    path = temporaryDirectory(t),
+    clock: Clock = systemClock,
+  ) {
     const warn = (...[, message]: Parameters<Logger['warn']>): void => void this.warnings.push(message ?? '');
     this.#ground = testGround({
-      directory: path,
+      ...{ directory: path, clock },
       // A snapshot is written when the test says.
       env: { SNAPSHOT_AFTER_RECORDS: '1000000' },
       logger: { ...silentLogger, warn, error: warn },

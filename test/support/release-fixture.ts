@@ -273,7 +273,7 @@ export async function writeAll(t: Pick<TestContext, 'after'>, service: Service, 
 }
 
 /** Members of answers that say how things are now, or of the request. */
-const OF_THE_MOMENT = new Set(['requestId', 'lastUsedAt', 'pending']);
+const OF_THE_MOMENT = new Set(['requestId', 'lastUsedAt', 'pending', 'lag', 'eventsPerSecond']);
 
 /**
  * Where an answer lacks what the release answered, in words; undefined: nowhere. Members may have come since; lists are to be the

@@ -272,6 +272,8 @@ export type CatchUp = {
 export type AggregateType = {
   readonly aggregateType: string;
   readonly aggregates: number;
+  /** Events appended over the last minute. Absent where events of more than 1,000 types came within it. */
+  readonly eventsPerSecond?: number;
   readonly reducerId?: string;
   readonly className?: string;
   /** ISO 8601, UTC, with milliseconds */
@@ -892,6 +894,8 @@ export type Projection = {
     /** The time of the first event that the states do not have. */
     readonly since: string;
   };
+  /** Events that it has worked off over the last minute, also those that it makes nothing of. Absent where no revision is live; of a build, `build` tells. */
+  readonly eventsPerSecond?: number;
   readonly faulted?: {
     /** Of a projection. */
     readonly revision?: number;

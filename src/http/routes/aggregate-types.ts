@@ -9,6 +9,7 @@ import { bindingHistory } from '../../deployments/binding-records.js';
 import { json } from '../bodies.js';
 import { JsonWriter } from '../json-writer.js';
 import { badCursor, paging, requireAggregateType, requireName } from '../parameters.js';
+import { rateOf } from '../records.js';
 import {
   aggregateId,
   aggregateType,
@@ -18,6 +19,7 @@ import {
   integer,
   listOf,
   progress,
+  rate,
   state,
   text,
   timestamp,
@@ -33,6 +35,9 @@ export const AggregateType = component(
   z.strictObject({
     aggregateType,
     aggregates: integer,
+    eventsPerSecond: rate
+      .describe('Events appended over the last minute. Absent where events of more than 1,000 types came within it.')
+      .optional(),
     reducerId: text.optional(),
     className: text.optional(),
     boundAt: timestamp.optional(),
@@ -122,7 +127,11 @@ const listAggregateTypes = route({
     const shown = left.slice(0, limit);
     const last = shown.at(-1)?.[0];
     const nextCursor = last !== undefined && left.length > limit ? Buffer.from(last).toString('base64url') : undefined;
-    call.answer(200, { aggregateTypes: shown.map(([, type]) => type), nextCursor });
+    const aggregateTypes = shown.map(([type, summary]) => ({
+      ...summary,
+      eventsPerSecond: rateOf(tenant.aggregates.eventsPerSecond(type)),
+    }));
+    call.answer(200, { aggregateTypes, nextCursor });
   },
 });
 

@@ -26,6 +26,7 @@ import {
   listOf,
   notCompiled,
   progress,
+  rate,
   secret,
   state,
   text,
@@ -65,6 +66,11 @@ export const Projection = component(
         since: timestamp.describe('The time of the first event that the states do not have.'),
       })
       .describe('Absent where the states have all events, or no revision is live.')
+      .optional(),
+    eventsPerSecond: rate
+      .describe(
+        'Events that it has worked off over the last minute, also those that it makes nothing of. Absent where no revision is live; of a build, `build` tells.',
+      )
       .optional(),
     faulted: faulted.optional(),
     faults: z
@@ -339,7 +345,8 @@ async function projectionsNow(
     projections.map(({ projectionId }, i) => {
       const life = tenant.projections.life(projectionId);
       const build = tenant.projections.build(projectionId);
-      return [projectionId, { life, build, lag: life.live && lag, faultCount: faultCounts[i] ?? 0 }];
+      const eventsPerSecond = life.live && tenant.projections.eventsPerSecond(projectionId);
+      return [projectionId, { life, build, lag: life.live && lag, eventsPerSecond, faultCount: faultCounts[i] ?? 0 }];
     }),
   );
 }
