@@ -1,7 +1,9 @@
 import { isRefused } from '@statefold/client';
-import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Link, Route, Router, Switch, useLocation, useRoute } from 'wouter-preact';
+import { decoded, useWrittenPath, useWrittenSearch } from './address';
+import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
 import { AggregatesPage } from './pages/aggregates';
 import { CodePage } from './pages/code';
@@ -24,52 +26,62 @@ interface Place {
   readonly name: string;
   readonly keys: string;
   readonly scope?: Scope;
+  readonly page: () => JSX.Element;
+  /** Of one of them, whose id stands behind the path. */
+  readonly one?: (props: { readonly id: string }) => JSX.Element;
 }
 
 const OF_TENANT: readonly Place[] = [
-  { path: '/', name: 'Overview', keys: 'g o' },
-  { path: '/aggregates', name: 'Aggregates', keys: 'g a', scope: 'read' },
-  { path: '/projections', name: 'Projections', keys: 'g p', scope: 'read' },
-  { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read' },
-  { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy' },
-  { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql' },
-  { path: '/webhooks', name: 'Webhooks', keys: 'g w', scope: 'webhooks' },
+  { path: '/', name: 'Overview', keys: 'g o', page: HomePage },
+  { path: '/aggregates', name: 'Aggregates', keys: 'g a', scope: 'read', page: AggregatesPage, one: AggregatePage },
+  { path: '/projections', name: 'Projections', keys: 'g p', scope: 'read', page: ProjectionsPage, one: ProjectionPage },
+  { path: '/feed', name: 'Feed', keys: 'g f', scope: 'read', page: FeedPage },
+  { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
+  { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
+  { path: '/webhooks', name: 'Webhooks', keys: 'g w', scope: 'webhooks', page: WebhooksPage, one: WebhookPage },
 ];
 const OF_ADMIN: readonly Place[] = [
-  { path: '/', name: 'Tenants', keys: 'g t' },
-  { path: '/operations', name: 'Operations', keys: 'g o' },
+  { path: '/', name: 'Tenants', keys: 'g t', page: TenantsPage },
+  { path: '/operations', name: 'Operations', keys: 'g o', page: OperationsPage },
 ];
+
+const LOST = 'The key that this tab was signed in with is refused now: it was revoked, or has expired.';
 
 export function App(): JSX.Element {
   const [session, setSession] = useState<Session>();
   const [isKnown, setKnown] = useState(() => keptKey() === undefined);
   const [error, setError] = useState<unknown>();
+  const [why, setWhy] = useState<string>();
+  const leave = (reason?: string): void => {
+    forgetKey();
+    setSession(undefined);
+    setError(undefined);
+    setKnown(true);
+    setWhy(reason);
+  };
+  const enter = async (key: string, kind?: Session['kind']): Promise<void> => {
+    setSession(await signIn(key, { ...(kind && { kind }), onLost: () => leave(LOST) }));
+    setWhy(undefined);
+    setKnown(true);
+  };
   const resume = (): void => {
     const kept = keptKey();
     if (kept === undefined) return;
     setError(undefined);
-    signIn(kept.key, kept.kind).then(
-      (resumed) => {
-        setSession(resumed);
-        setKnown(true);
-      },
-      (failed: unknown) => {
-        if (isRefused(failed, 'UNAUTHENTICATED')) {
-          forgetKey();
-          setKnown(true);
-        } else setError(failed);
-      },
+    enter(kept.key, kept.kind).catch((failed: unknown) =>
+      isRefused(failed, 'UNAUTHENTICATED') ? leave(LOST) : setError(failed),
     );
   };
   useEffect(resume, []);
-  const leave = (): void => {
-    forgetKey();
-    setSession(undefined);
-  };
   if (error !== undefined)
     return (
       <main class="alone">
-        <Failure error={error} onRetry={resume} />
+        <div>
+          <Failure error={error} onRetry={resume} />
+          <button type="button" onClick={() => leave()}>
+            Sign in with another key
+          </button>
+        </div>
       </main>
     );
   if (!isKnown)
@@ -78,10 +90,10 @@ export function App(): JSX.Element {
         <Loading />
       </main>
     );
-  if (session === undefined) return <SignInPage onSignedIn={setSession} />;
+  if (session === undefined) return <SignInPage why={why} enter={enter} />;
   return (
     <SessionContext.Provider value={session}>
-      <Router base="/console">
+      <Router base="/console" hook={useWrittenPath} searchHook={useWrittenSearch}>
         <Shell session={session} onLeave={leave} />
       </Router>
     </SessionContext.Provider>
@@ -89,11 +101,12 @@ export function App(): JSX.Element {
 }
 
 function Shell({ session, onLeave }: { readonly session: Session; readonly onLeave: () => void }): JSX.Element {
-  const [, go] = useLocation();
+  const [path, go] = useLocation();
   const [theme, setTheme] = useState(chosenTheme);
   const [hasPalette, setPalette] = useState(false);
+  const [hasKeys, setKeys] = useState(singleKeys);
   const all = session.kind === 'admin' ? OF_ADMIN : OF_TENANT;
-  const places = all.filter(({ scope }) => scope === undefined || session.may(scope));
+  const places = all.filter((place) => isOpen(place, session));
   const turn = (): void => {
     const next = nextTheme(theme);
     applyTheme(next);
@@ -102,9 +115,21 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
   const deeds: readonly Deed[] = [
     ...places.map(({ path, name, keys }) => ({ name: `Go to ${name}`, keys, run: () => go(path) })),
     { name: 'Turn the colours', keys: 't', run: turn },
+    {
+      name: hasKeys ? 'Turn keys without Ctrl off' : 'Turn keys without Ctrl on',
+      run: () => setKeys(setSingleKeys(!hasKeys)),
+    },
     { name: 'Sign out', run: onLeave },
   ];
-  useKeys(deeds, () => setPalette(true));
+  useKeys(hasKeys ? deeds : [], hasKeys, () => setPalette(true));
+  const main = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current === path) return;
+    before.current = path;
+    // Whoever goes by keys, or is told the page, goes on where the new one begins.
+    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true });
+  }, [path]);
   return (
     <div class="shell">
       <a class="skip" href="#main">
@@ -129,55 +154,34 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
           <button type="button" onClick={turn}>
             Colours: {theme}
           </button>
-          <button type="button" onClick={onLeave}>
+          <button type="button" onClick={() => onLeave()}>
             Sign out
           </button>
         </div>
       </nav>
-      <main id="main" tabIndex={-1}>
-        {session.kind === 'admin' ? (
+      <main id="main" tabIndex={-1} ref={main}>
+        <Guarded key={path}>
           <Switch>
-            <Route path="/">
-              <TenantsPage />
-            </Route>
-            <Route path="/operations">
-              <OperationsPage />
-            </Route>
+            {all.flatMap((place) => {
+              const { path: at, page: All, one: One } = place;
+              const guarded = (page: JSX.Element): JSX.Element =>
+                isOpen(place, session) ? page : <Closed place={place} />;
+              return [
+                <Route key={at} path={at}>
+                  {guarded(<All />)}
+                </Route>,
+                One && (
+                  <Route key={`${at} one`} path={`${at}/:id`}>
+                    {({ id }) => guarded(<One key={id} id={decoded(id)} />)}
+                  </Route>
+                ),
+              ];
+            })}
             <Route>
-              <Missing />
+              <Missing kind={session.kind} path={path} />
             </Route>
           </Switch>
-        ) : (
-          <Switch>
-            <Route path="/">
-              <HomePage />
-            </Route>
-            <Route path="/aggregates">
-              <AggregatesPage />
-            </Route>
-            <Route path="/aggregates/:id">{({ id }) => <AggregatePage key={id} id={decodeURIComponent(id)} />}</Route>
-            <Route path="/projections">
-              <ProjectionsPage />
-            </Route>
-            <Route path="/projections/:id">{({ id }) => <ProjectionPage key={id} id={decodeURIComponent(id)} />}</Route>
-            <Route path="/feed">
-              <FeedPage />
-            </Route>
-            <Route path="/code">
-              <CodePage />
-            </Route>
-            <Route path="/sql">
-              <SqlPage />
-            </Route>
-            <Route path="/webhooks">
-              <WebhooksPage />
-            </Route>
-            <Route path="/webhooks/:id">{({ id }) => <WebhookPage key={id} id={decodeURIComponent(id)} />}</Route>
-            <Route>
-              <Missing />
-            </Route>
-          </Switch>
-        )}
+        </Guarded>
       </main>
       {hasPalette && (
         <Palette
@@ -187,6 +191,23 @@ function Shell({ session, onLeave }: { readonly session: Session; readonly onLea
         />
       )}
     </div>
+  );
+}
+
+const isOpen = ({ scope }: Place, session: Session): boolean => scope === undefined || session.may(scope);
+
+/** What a page can't show leaves the way to the other pages open. */
+function Guarded({ children }: { readonly children: ComponentChildren }): JSX.Element {
+  const [error, reset] = useErrorBoundary() as [unknown, () => void];
+  useLayoutEffect(() => {
+    // As it would be without a boundary: the browser's tools show it.
+    if (error !== undefined) reportError(error);
+  }, [error]);
+  if (error === undefined) return <>{children}</>;
+  return (
+    <Page title="This page can’t be shown">
+      <Failure error={error} onRetry={reset} />
+    </Page>
   );
 }
 
@@ -203,42 +224,34 @@ function Tab({ place: { path, name } }: { readonly place: Place }): JSX.Element 
   );
 }
 
-const Missing = (): JSX.Element => (
-  <Page title="There is no such page">
-    <Empty title="The address names no page of the console">
-      <p>
-        It may be one that your key shows no more. <Link href="/">Go to the overview</Link>.
-      </p>
+const Closed = ({ place: { name, scope } }: { readonly place: Place }): JSX.Element => (
+  <Page title={name}>
+    <Empty title={`Your key may not do this: its scopes leave out “${scope}”`}>
+      <p>Sign out, and in again with a key that has it. The owner of the service makes keys.</p>
     </Empty>
   </Page>
 );
 
-/** Keys of the deeds, alone or one behind the other; not while something is written. */
-function useKeys(deeds: readonly Deed[], onPalette: () => void): void {
-  useEffect(() => {
-    let before = '';
-    const onKeyDown = (event: KeyboardEvent): void => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
-        event.preventDefault();
-        onPalette();
-        return;
-      }
-      // Within a shadow tree, where the editor is, too.
-      const [target] = event.composedPath();
-      const writes = target instanceof HTMLElement && target.matches('input, textarea, select, [contenteditable]');
-      if (writes || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-      if (event.key === '/') {
-        const search = document.querySelector<HTMLInputElement>('input[type=search]');
-        if (search !== null) event.preventDefault();
-        search?.focus();
-        return;
-      }
-      const deed =
-        deeds.find(({ keys }) => keys === `${before} ${event.key}`) ?? deeds.find(({ keys }) => keys === event.key);
-      before = deed === undefined ? event.key : '';
-      deed?.run();
-    };
-    document.addEventListener('keydown', onKeyDown);
-    return () => document.removeEventListener('keydown', onKeyDown);
-  });
+function Missing({ kind, path }: { readonly kind: Session['kind']; readonly path: string }): JSX.Element {
+  const others = kind === 'admin' ? OF_TENANT : OF_ADMIN;
+  const isOfOthers = others.some((place) => path === place.path || path.startsWith(`${place.path}/`));
+  return (
+    <Page title="There is no such page">
+      {isOfOthers ? (
+        <Empty title={kind === 'admin' ? 'The page is a tenant’s' : 'The page is the owner’s'}>
+          <p>
+            {kind === 'admin'
+              ? 'You are signed in with the admin key. Sign out, and in again with a key of the tenant.'
+              : 'You are signed in with a key of a tenant. Sign out, and in again with the admin key.'}
+          </p>
+        </Empty>
+      ) : (
+        <Empty title="The address names no page of the console">
+          <p>
+            <Link href="/">Go to the overview</Link>
+          </p>
+        </Empty>
+      )}
+    </Page>
+  );
 }

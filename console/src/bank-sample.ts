@@ -24,11 +24,16 @@ export async function loadBank(client: StatefoldClient, tell: (step: string) => 
   tell('Compiling the reducer of accounts');
   const query = { waitSeconds: WAIT_SECONDS };
   const timeoutMs = 2 * WAIT_SECONDS * 1000;
-  const body = form({ 'AccountReducer.cs': reducer, 'Events.cs': events });
-  compiled(await client.request('uploadReducer', { query, body, timeoutMs }));
+  const accounts = { 'AccountReducer.cs': reducer, 'Events.cs': events };
+  const known = await client.request('checkReducer', { body: form(accounts), timeoutMs });
+  if (known.status === 'failed' || known.sameAs === undefined)
+    compiled(await client.request('uploadReducer', { query, body: form(accounts), timeoutMs }));
   tell('Building the projection of transfers');
-  const transfers = form({ 'Transfers.cs': projection, 'Events.cs': events });
-  compiled(await client.request('uploadProjection', { query, body: transfers, timeoutMs }));
+  const transfers = { 'Transfers.cs': projection, 'Events.cs': events };
+  const found = await client.request('checkProjection', { body: form(transfers), timeoutMs });
+  // A second time it is there already.
+  if (found.status === 'failed' || found.sameAs === undefined)
+    compiled(await client.request('uploadProjection', { query, body: form(transfers), timeoutMs }));
   tell('Appending events');
   const people = ['Ann', 'Bob', 'Cleo'];
   const idOf = (name: string): string => `account-${name.toLowerCase()}`;

@@ -1,37 +1,50 @@
+import { isRawNumber } from './exact-json';
+
 /** A line of JSON as it is shown, with the path of the value that begins in it. */
 export interface JsonLine {
   readonly text: string;
   readonly indent: number;
+  /** A JSON Pointer; that of a closing bracket has a second part. */
   readonly path: string;
 }
 
-/** The lines that `JSON.stringify(value, null, 2)` has, each with its path (a JSON Pointer; that of a closing bracket ends in `$`). */
-export function jsonLines(value: unknown, path = '', indent = 0, name = '', comma = ''): JsonLine[] {
-  const head = name === '' ? '' : `${JSON.stringify(name)}: `;
-  if (typeof value !== 'object' || value === null)
-    return [{ text: `${head}${JSON.stringify(value) ?? 'null'}${comma}`, indent, path }];
-  const isList = Array.isArray(value);
-  const entries = Object.entries(value);
-  const [open, close] = isList ? '[]' : '{}';
-  if (entries.length === 0) return [{ text: `${head}${open}${close}${comma}`, indent, path }];
-  return [
-    { text: `${head}${open}`, indent, path },
-    ...entries.flatMap(([key, member], index) =>
-      jsonLines(
+/** Behind the path of a closing bracket: no JSON Pointer has it, since `~` is followed by a digit there. */
+const CLOSING = '~';
+
+/** The lines that `JSON.stringify(value, null, 2)` has, each with its path. */
+export function jsonLines(value: unknown): readonly JsonLine[] {
+  const lines: JsonLine[] = [];
+  const write = (one: unknown, path: string, indent: number, head: string, comma: string): void => {
+    if (typeof one !== 'object' || one === null || isRawNumber(one)) {
+      lines.push({ text: `${head}${JSON.stringify(one) ?? 'null'}${comma}`, indent, path });
+      return;
+    }
+    const isList = Array.isArray(one);
+    const entries = Object.entries(one);
+    const [open, close] = isList ? '[]' : '{}';
+    if (entries.length === 0) {
+      lines.push({ text: `${head}${open}${close}${comma}`, indent, path });
+      return;
+    }
+    lines.push({ text: `${head}${open}`, indent, path });
+    entries.forEach(([name, member], n) =>
+      write(
         member,
-        `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+        `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
         indent + 1,
-        isList ? '' : key,
-        index < entries.length - 1 ? ',' : '',
+        isList ? '' : `${JSON.stringify(name)}: `,
+        n < entries.length - 1 ? ',' : '',
       ),
-    ),
-    { text: `${close}${comma}`, indent, path: `${path}/$` },
-  ];
+    );
+    lines.push({ text: `${close}${comma}`, indent, path: path + CLOSING });
+  };
+  write(value, '', 0, '', '');
+  return lines;
 }
 
 /** Paths of the lines that the other value hasn't, or has otherwise. A comma makes no difference. */
 export function changedPaths(lines: readonly JsonLine[], others: readonly JsonLine[]): ReadonlySet<string> {
-  const plain = ({ text }: JsonLine): string => text.replace(/,$/, '');
+  const plain = ({ text }: JsonLine): string => (text.endsWith(',') ? text.slice(0, -1) : text);
   const before = new Map(others.map((line) => [line.path, plain(line)]));
   return new Set(lines.filter((line) => before.get(line.path) !== plain(line)).map(({ path }) => path));
 }

@@ -1,41 +1,67 @@
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 export interface Loaded<T> {
-  /** The last answer: it stays while the next is on its way. */
+  /** The last answer: it stays while the next is on its way, and when that fails. */
   readonly value: T | undefined;
+  /** When `value` was answered. */
+  readonly at: Date | undefined;
+  /** Of the last time that it was asked; undefined once an answer has come again. */
   readonly error: unknown;
   readonly isLoading: boolean;
   readonly reload: () => void;
 }
 
-/** Asks when the page opens, when one of `inputs` changes, and every `everyMs` while the tab is seen. */
+type Answered<T> = Omit<Loaded<T>, 'reload'>;
+const NOTHING: Answered<never> = { value: undefined, at: undefined, error: undefined, isLoading: true };
+
+/**
+ * Asks when the page opens, when one of `inputs` changes, and `everyMs` after each answer while the tab is seen. An answer that is slow is
+ * waited for: only another object ends it.
+ */
 export function useLoad<T>(
   ask: (signal: AbortSignal) => Promise<T>,
   inputs: readonly unknown[],
   everyMs?: number,
 ): Loaded<T> {
-  const [round, setRound] = useState(0);
-  const [at, setAt] = useState<{ value: T | undefined; error: unknown; isLoading: boolean }>({
-    value: undefined,
-    error: undefined,
-    isLoading: true,
-  });
-  const reload = useCallback(() => setRound((one) => one + 1), []);
-  // Of another object nothing of the one before is shown.
-  useEffect(() => setAt({ value: undefined, error: undefined, isLoading: true }), inputs);
+  const [state, setState] = useState<Answered<T>>(NOTHING);
+  const under = useRef<{ again: () => void }>();
   useEffect(() => {
     const ended = new AbortController();
-    setAt((before) => ({ ...before, isLoading: true }));
-    ask(ended.signal).then(
-      (value) => ended.signal.aborted || setAt({ value, error: undefined, isLoading: false }),
-      (error: unknown) => ended.signal.aborted || setAt((before) => ({ ...before, error, isLoading: false })),
-    );
-    return () => ended.abort();
-  }, [...inputs, round]);
-  useEffect(() => {
-    if (everyMs === undefined) return undefined;
-    const timer = setInterval(() => !document.hidden && reload(), everyMs);
-    return () => clearInterval(timer);
-  }, [everyMs]);
-  return { ...at, reload };
+    const { signal } = ended;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isUnderWay = false;
+    let isAskedAgain = false;
+    const later = (): void => {
+      if (everyMs === undefined) return;
+      timer = setTimeout(() => (document.hidden ? later() : go()), everyMs);
+    };
+    const answered = (next: (before: Answered<T>) => Answered<T>): void => {
+      if (signal.aborted) return;
+      setState(next);
+      isUnderWay = false;
+      if (isAskedAgain) go();
+      else later();
+    };
+    const go = (): void => {
+      clearTimeout(timer);
+      isAskedAgain = isUnderWay;
+      if (isUnderWay) return;
+      isUnderWay = true;
+      setState((before) => ({ ...before, isLoading: true }));
+      ask(signal).then(
+        (value) => answered(() => ({ value, at: new Date(), error: undefined, isLoading: false })),
+        (error: unknown) => answered((before) => ({ ...before, error, isLoading: false })),
+      );
+    };
+    // Of another object nothing of the one before is shown.
+    setState(NOTHING);
+    under.current = { again: go };
+    go();
+    return () => {
+      ended.abort();
+      clearTimeout(timer);
+    };
+  }, inputs);
+  const reload = useCallback(() => under.current?.again(), []);
+  return { ...state, reload };
 }

@@ -9,11 +9,28 @@ export interface Pages<T> {
   /** Asks for the next page, unless it is asked for already, or there is none. */
   readonly more: () => void;
   readonly reload: () => void;
+  /** Asks for what is there again, and puts it in its place once it has come; a list that is very long is left as it is. */
+  readonly refresh: () => void;
 }
+
+/** As many are asked for again by the way. */
+const MOST_REFRESHED = 2_000;
 
 interface PageOf<T> {
   readonly items: readonly T[];
   readonly nextCursor: string | undefined;
+}
+
+/** All of a list that is not long, page by page. */
+export async function allPages<T>(ask: (cursor: string | undefined) => Promise<PageOf<T>>): Promise<readonly T[]> {
+  const found: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await ask(cursor);
+    found.push(...page.items);
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return found;
 }
 
 /** A list of any length, page by page as its end comes into sight. */
@@ -28,6 +45,8 @@ export function usePages<T>(
     error: undefined,
   });
   const [round, setRound] = useState(0);
+  const shown = useRef(0);
+  shown.current = items.length;
   const next = useRef<{ cursor: string | undefined; isBusy: boolean; isWhole: boolean; ended: AbortController }>({
     cursor: undefined,
     isBusy: false,
@@ -61,5 +80,35 @@ export function usePages<T>(
     more();
     return () => ended.abort();
   }, [...inputs, round]);
-  return { items, ...state, more, reload: () => setRound((one) => one + 1) };
+  const refresh = useCallback(() => {
+    const at = next.current;
+    const { signal } = at.ended;
+    const wanted = shown.current;
+    if (at.isBusy || wanted > MOST_REFRESHED) return;
+    at.isBusy = true;
+    const again = async (): Promise<{ readonly found: readonly T[]; readonly cursor: string | undefined }> => {
+      const found: T[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await ask(cursor, signal);
+        found.push(...page.items);
+        cursor = page.nextCursor;
+      } while (cursor !== undefined && found.length < wanted);
+      return { found, cursor };
+    };
+    again().then(
+      ({ found, cursor }) => {
+        if (signal.aborted) return;
+        Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined });
+        setItems(found);
+        setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+      },
+      (error: unknown) => {
+        if (signal.aborted) return;
+        at.isBusy = false;
+        setState((before) => ({ ...before, error }));
+      },
+    );
+  }, [...inputs, round]);
+  return { items, ...state, more, reload: () => setRound((one) => one + 1), refresh };
 }

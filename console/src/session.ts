@@ -1,6 +1,8 @@
 import { isRefused, StatefoldClient, type Operations } from '@statefold/client';
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
+import { parseJson } from './exact-json';
+import type { Sources } from './sources';
 
 export type Scope = Operations['whoami']['answer']['scopes'][number];
 
@@ -11,6 +13,8 @@ export interface Session {
   /** Of the tenant, or of the service for its owner. */
   readonly name: string;
   readonly keyName: string | undefined;
+  /** Code that was written and not deployed, by what it is of. */
+  readonly drafts: Map<string, Sources>;
   /** The key allows it. */
   may(scope: Scope): boolean;
 }
@@ -25,31 +29,55 @@ const NAME = 'statefold.key';
 /** A person waits: rather tell them soon than go on trying. */
 const RETRY = { attempts: 3, mostDelayMs: 1_000 };
 
+/** Undefined also where what is kept is not what this console keeps. */
 export function keptKey(): Kept | undefined {
-  const kept = sessionStorage.getItem(NAME);
-  return kept === null ? undefined : (JSON.parse(kept) as Kept);
+  try {
+    const { kind, key } = JSON.parse(sessionStorage.getItem(NAME) ?? '{}') as Partial<Kept>;
+    return typeof key === 'string' && (kind === 'tenant' || kind === 'admin') ? { kind, key } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 export const forgetKey = (): void => sessionStorage.removeItem(NAME);
 
+const keep = (kept: Kept): void => sessionStorage.setItem(NAME, JSON.stringify(kept));
+
 /**
- * Tells by the service's answers whose key it is, and keeps it in the tab. `kind`: what it was before.
+ * Tells by the service's answers whose key it is, and keeps it in the tab. `kind`: what it was before. `onLost` is called when the key is
+ * refused later: it was revoked, or has expired.
  * @throws ClientError: RefusedError UNAUTHENTICATED where it is nobody's
  */
-export async function signIn(key: string, kind?: Session['kind']): Promise<Session> {
-  const url = location.origin;
+export async function signIn(
+  key: string,
+  { kind, onLost }: { readonly kind?: Session['kind']; readonly onLost: () => void },
+): Promise<Session> {
+  let isSignedIn = false;
+  const options = {
+    url: location.origin,
+    retry: RETRY,
+    parseJson,
+    fetch: async (...asked: Parameters<typeof fetch>): Promise<Response> => {
+      const response = await fetch(...asked);
+      if (response.status === 401 && isSignedIn) onLost();
+      return response;
+    },
+  };
+  const begun = (session: Session): Session => {
+    isSignedIn = true;
+    keep({ kind: session.kind, key });
+    return session;
+  };
   const asAdmin = async (): Promise<Session> => {
-    const client = new StatefoldClient({ url, adminKey: key, retry: RETRY });
+    const client = new StatefoldClient({ ...options, adminKey: key });
     await client.request('listTenants', { query: { limit: 1 } });
-    sessionStorage.setItem(NAME, JSON.stringify({ kind: 'admin', key } satisfies Kept));
-    return { kind: 'admin', client, name: 'Service', keyName: 'admin key', may: () => false };
+    return begun({ kind: 'admin', client, name: 'Service', keyName: 'admin key', drafts: new Map(), may: () => false });
   };
   if (kind === 'admin') return asAdmin();
-  const client = new StatefoldClient({ url, apiKey: key, retry: RETRY });
+  const client = new StatefoldClient({ ...options, apiKey: key });
   try {
     const { name, keyName, scopes } = await client.request('whoami');
-    sessionStorage.setItem(NAME, JSON.stringify({ kind: 'tenant', key } satisfies Kept));
-    return { kind: 'tenant', client, name, keyName, may: (scope) => scopes.includes(scope) };
+    return begun({ kind: 'tenant', client, name, keyName, drafts: new Map(), may: (scope) => scopes.includes(scope) });
   } catch (error) {
     if (!isRefused(error, 'UNAUTHENTICATED') || kind === 'tenant') throw error;
     return asAdmin();

@@ -10,6 +10,10 @@ export type Check = Operations['checkProjection']['answer'] | Operations['checkR
 export type DryRun = Operations['dryRunProjection']['answer'] | Operations['dryRunReducers']['answer'];
 export type Deployed = Operations['uploadProjection']['answer'] | Operations['uploadReducer']['answer'];
 
+export const isCode = (path: string): boolean => /\.cs$/i.test(path);
+/** As the command line has them. */
+export const isFixture = (path: string): boolean => /(^|\/)fixtures\/.*\.json$/i.test(path);
+
 const WAIT_SECONDS = 30;
 /** Of a compilation, or a dry run, which the service ends itself. */
 const TIMEOUT_MS = 120_000;
@@ -23,7 +27,7 @@ export const TEMPLATES: Readonly<Record<Kind, Sources>> = {
 
 function form(sources: Sources, fields: Readonly<Record<string, string | undefined>> = {}): FormData {
   const body = new FormData();
-  for (const [path, text] of Object.entries(sources)) body.append('file', new Blob([text]), path);
+  for (const [path, text] of Object.entries(sources)) if (isCode(path)) body.append('file', new Blob([text]), path);
   for (const [name, value] of Object.entries(fields)) if (value !== undefined) body.append(name, value);
   return body;
 }
@@ -63,14 +67,15 @@ export const deploy = (
     : client.request('uploadProjection', { query, body: form(sources, { projectionId }), timeoutMs: TIMEOUT_MS });
 };
 
-/** The C# files of a folder that was chosen, by their paths in it; what a build has left in `bin` and `obj` is none of them. */
+/** The C# files and the fixtures of a folder that was chosen, by their paths in it; what a build has left in `bin` and `obj` is none of them. */
 export async function readFolder(files: Iterable<File>): Promise<Sources> {
   const found: Record<string, string> = {};
   for (const file of files) {
     const path = file.webkitRelativePath === '' ? file.name : file.webkitRelativePath.split('/').slice(1).join('/');
-    if (/\.cs$/i.test(path) && !/(^|\/)(bin|obj|tests)\//.test(path)) found[path] = await file.text();
+    const isMade = /(^|\/)(bin|obj|tests)\//.test(path);
+    if (!isMade && (isCode(path) || isFixture(path))) found[path] = await file.text();
   }
-  return found;
+  return Object.keys(found).some(isCode) ? found : {};
 }
 
 export const sourcesOf = (files: readonly { readonly path: string; readonly text: string }[]): Sources =>

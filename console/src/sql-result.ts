@@ -1,3 +1,5 @@
+import { parseJson } from './exact-json';
+
 /** An answer of ClickHouse as a table. */
 export interface SqlResult {
   readonly columns: readonly SqlColumn[];
@@ -15,56 +17,27 @@ export const FORMAT = 'JSONCompactEachRowWithNamesAndTypes';
 /** Rows between two looks at what else the page has to do. */
 const AT_ONCE = 5_000;
 
-interface Raw {
-  readonly rawJSON: string;
-}
-type Reviver = (this: unknown, key: string, value: unknown, context?: { readonly source?: string }) => unknown;
-
-/** Integers past 2⁵³ stay as they were written, in browsers that can say how that was (`JSON.rawJSON`); in others they are rounded. */
-const exact: Reviver = (_key, value, context) => {
-  const { rawJSON } = JSON as unknown as { rawJSON?: (text: string) => Raw };
-  const source = context?.source;
-  return typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && /^-?\d+$/.test(source)
-    ? (rawJSON?.(source) ?? value)
-    : value;
-};
-
-const parsed = (line: string): unknown[] =>
-  (/\d{16}/.test(line) ? JSON.parse(line, exact) : JSON.parse(line)) as unknown[];
-
-/** Undefined where the text is of another format, which the statement named. @throws the reason of the signal */
-export async function readResult(text: string, signal: AbortSignal): Promise<SqlResult | undefined> {
+/** Of a text in `FORMAT`. @throws the reason of the signal */
+export async function readResult(text: string, signal: AbortSignal): Promise<SqlResult> {
   const rows: unknown[][] = [];
-  let columns: SqlColumn[] | undefined;
-  let names: unknown[] | undefined;
-  try {
-    for (let begin = 0; begin < text.length;) {
-      const found = text.indexOf('\n', begin);
-      const end = found < 0 ? text.length : found;
-      const line = text.slice(begin, end);
-      begin = end + 1;
-      if (line === '') continue;
-      const values = parsed(line);
-      if (names === undefined) {
-        if (!isTexts(values)) return undefined;
-        names = values;
-      } else if (columns === undefined) {
-        if (!isTexts(values) || values.length !== names.length) return undefined;
-        columns = names.map((name, n) => ({ name: String(name), type: String(values[n]) }));
-      } else if (rows.push(values) % AT_ONCE === 0) {
-        await new Promise((resolve) => setTimeout(resolve));
-        signal.throwIfAborted();
-      }
+  let names: readonly unknown[] | undefined;
+  let columns: readonly SqlColumn[] | undefined;
+  for (let begin = 0; begin < text.length;) {
+    const found = text.indexOf('\n', begin);
+    const end = found < 0 ? text.length : found;
+    const line = text.slice(begin, end);
+    begin = end + 1;
+    if (line === '') continue;
+    const values = parseJson(line) as unknown[];
+    if (names === undefined) names = values;
+    else if (columns === undefined) columns = names.map((name, n) => ({ name: String(name), type: String(values[n]) }));
+    else if (rows.push(values) % AT_ONCE === 0) {
+      await new Promise((resolve) => setTimeout(resolve));
+      signal.throwIfAborted();
     }
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
   }
-  return columns && { columns, rows };
+  return { columns: columns ?? [], rows };
 }
-
-const isTexts = (values: unknown): values is string[] =>
-  Array.isArray(values) && values.every((value) => typeof value === 'string');
 
 /** A value as it is shown in a cell; undefined: NULL. */
 export function textOf(value: unknown): string | undefined {
@@ -75,6 +48,10 @@ export function textOf(value: unknown): string | undefined {
 /** Of a column of numbers. Wrappers like `Nullable(…)` make no difference. */
 export const isNumeric = ({ type }: SqlColumn): boolean => /^(U?Int|Float|BFloat|Decimal)\d*/.test(bare(type));
 export const isTime = ({ type }: SqlColumn): boolean => /^Date/.test(bare(type));
+/** A time of day, too. */
+export const isClock = ({ type }: SqlColumn): boolean => /^DateTime/.test(bare(type));
+/** It is written in the zone that its type names; else in UTC, the service's. */
+export const hasZone = ({ type }: SqlColumn): boolean => /'[^']+'\)/.test(type);
 const bare = (type: string): string => type.replaceAll(/^(?:(?:Nullable|LowCardinality)\()+/g, '');
 
 /** A value as a number on an axis: a time in seconds since 1970, of UTC where its text names no zone; null where it is none. */
@@ -86,10 +63,17 @@ export function numberOf(value: unknown, column: SqlColumn): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
-/** As RFC 4180 has it, with the names first; NULL is nothing between two commas. */
+/** A spreadsheet would take the text for a formula, and run it: whoever appends events may have written it. */
+const isFormula = (text: string): boolean => /^[=+\-@\t\r]/.test(text);
+
+/**
+ * As RFC 4180 has it, with the names first; NULL is nothing between two commas. A text that a spreadsheet would run begins with `'`, by
+ * which it is taken for text.
+ */
 export function csvOf({ columns, rows }: SqlResult): string {
   const field = (value: unknown): string => {
-    const text = textOf(value) ?? '';
+    const plain = textOf(value) ?? '';
+    const text = typeof value === 'string' && isFormula(plain) ? `'${plain}` : plain;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const lines = [columns.map(({ name }) => name), ...rows].map((row) => row.map(field).join(','));

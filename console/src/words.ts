@@ -23,3 +23,17 @@ export function bytes(value: number): string {
 
 export const milliseconds = (value: number): string =>
   value >= 10_000 ? `${SHORT.format(value / 1000)} s` : `${SHORT.format(value)} ms`;
+
+/** As much of JSON as fits into a cell. */
+const SHORT_JSON = 300;
+const shorts = new WeakMap<object, string>();
+
+/** The first letters of a value's JSON. An object's are kept: a table is drawn again and again, and a state may be large. */
+export function shortJson(value: unknown): string {
+  const known = typeof value === 'object' && value !== null ? shorts.get(value) : undefined;
+  if (known !== undefined) return known;
+  const text = JSON.stringify(value) ?? '';
+  const short = text.length <= SHORT_JSON ? text : `${text.slice(0, SHORT_JSON)}…`;
+  if (typeof value === 'object' && value !== null) shorts.set(value, short);
+  return short;
+}

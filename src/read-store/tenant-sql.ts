@@ -51,7 +51,7 @@ export class SqlRefusedError extends Error {
   }
 }
 
-/** ClickHouse's settings that bound a statement. */
+/** ClickHouse's settings that bound a statement, and say how its answer is written. */
 export const settingsOf = ({
   seconds,
   rows,
@@ -75,5 +75,7 @@ export const settingsOf = ({
   max_bytes_ratio_before_external_sort: 0,
   allow_introspection_functions: 0,
   log_queries: 0,
+  // In JSON infinities and NaN would come as null, as if there were no value.
+  output_format_json_quote_denormals: 1,
   readonly: 1,
 });

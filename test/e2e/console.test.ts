@@ -139,7 +139,7 @@ test('the console', { skip: needsChromium }, async (t) => {
     await page.getByRole('row', { name: /^t-3/ }).click();
     await page.getByRole('region', { name: 'State of the key' }).getByText('"cents": 300').waitFor();
     const history = page.getByRole('region', { name: 'History of the key' });
-    await history.getByRole('table', { name: 'Changes of the key, oldest first' }).getByRole('row').nth(1).waitFor();
+    await history.getByRole('table', { name: 'Changes of the key, newest first' }).getByRole('row').nth(1).waitFor();
     await history.getByRole('region', { name: 'State after' }).getByText('"cents": 300').waitFor();
     await page.getByLabel('Keys that begin with').fill('t-6');
     await until(

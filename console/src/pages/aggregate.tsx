@@ -1,42 +1,36 @@
-import { isRefused, type Operations } from '@statefold/client';
+import { isRefused, type Event, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
-import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Difference } from '../ui/difference';
-import { Badge, Empty, Failure, Json, Loading, Page, Time } from '../ui/parts';
+import { useTimeLine } from '../time-line';
+import { Difference, Json } from '../ui/json';
+import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 
 type State = Operations['getAggregateState']['answer'];
-const PAGE = 500;
 
 /** The time line of an aggregate, newest first; at the version that is chosen the event, and what it did to the state. */
 export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
   const { client } = useSession();
   const [search, setSearch] = useSearchParams();
-  const list = usePages(
-    async (cursor, signal) => {
-      const { events, nextVersion } = await client.request('listEvents', {
-        path: { aggregateId: id },
-        query: {
-          direction: 'backward',
-          include: 'metadata',
-          limit: PAGE,
-          ...(cursor === undefined ? {} : { fromVersion: Number(cursor) }),
-        },
-        signal,
-      });
-      return { items: events, nextCursor: nextVersion === undefined ? undefined : String(nextVersion) };
-    },
-    [client, id],
-  );
-  const newest = list.items[0]?.version;
+  const line = useTimeLine(client, id);
+  const { newest, error } = line;
+  const head = newest.value?.version;
   const asked = Number(search.get('version') ?? Number.NaN);
-  const version = Number.isSafeInteger(asked) && asked > 0 ? Math.min(asked, newest ?? asked) : newest;
+  const version = Number.isSafeInteger(asked) && asked > 0 ? Math.min(asked, head ?? asked) : head;
   const choose = (one: number): void => setSearch({ version: String(one) }, { replace: true });
-  if (isRefused(list.error, 'NOT_FOUND'))
+  const range = useRef<readonly [number, number]>();
+  const look = (first: number, last: number): void => {
+    range.current = [first, last];
+    if (head !== undefined) line.need(head - last, head - first);
+  };
+  useEffect(() => {
+    if (range.current !== undefined) look(...range.current);
+  }, [head]);
+  if (isRefused(newest.error, 'NOT_FOUND'))
     return (
       <Page title={id}>
         <Empty title="There is no such aggregate">
@@ -44,61 +38,58 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
         </Empty>
       </Page>
     );
-  if (newest === undefined || version === undefined)
-    return (
-      <Page title={id}>
-        {list.error === undefined ? <Loading /> : <Failure error={list.error} onRetry={list.reload} />}
-      </Page>
-    );
-  const type = list.items[0]?.aggregateType;
+  if (head === undefined || version === undefined)
+    return <Page title={id}>{newest.error === undefined ? <Loading /> : <Outdated of={newest} />}</Page>;
+  const type = newest.value?.aggregateType;
   return (
-    <Page
-      title={id}
-      aside={
-        <>
-          <Badge>{type}</Badge>
-          <button type="button" onClick={list.reload}>
-            Reload
-          </button>
-        </>
-      }
-    >
+    <Page title={id} aside={<Badge>{type}</Badge>}>
+      <Outdated of={newest} />
       <label class="slider">
         <span>
-          Version <output>{count(version)}</output> of {count(newest)}
+          Version <output>{count(version)}</output> of {count(head)}
         </span>
         <input
           type="range"
           min={1}
-          max={newest}
+          max={head}
           value={version}
           aria-label="Version"
           onInput={({ currentTarget }) => choose(Number(currentTarget.value))}
         />
       </label>
-      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      {error !== undefined && (
+        <Failure
+          error={error}
+          onRetry={() => {
+            line.reload();
+            if (range.current !== undefined) look(...range.current);
+          }}
+        />
+      )}
       <div class="split">
         <Rows
-          count={list.items.length}
+          count={head}
           label="Events, newest first"
           columns="4rem minmax(8rem, 1fr) 11rem"
           heads={['Version', 'Event', 'Time']}
-          onEnd={list.more}
-          selected={(index) => list.items[index]?.version === version}
-          onSelect={(index) => choose(list.items[index]?.version ?? newest)}
+          onRange={look}
+          shows={search.has('version') ? head - version : undefined}
+          selected={(index) => head - index === version}
+          onSelect={(index) => choose(head - index)}
           row={(index) => {
-            const event = list.items[index];
+            const at = head - index;
+            const event = line.at(at);
             return {
-              key: event?.version ?? index,
+              key: at,
               cells: [
-                <span class="number">{event?.version}</span>,
-                event?.eventType,
+                <span class="number">{at}</span>,
+                event?.eventType ?? <span class="faint">…</span>,
                 event && <Time at={event.timestamp} />,
               ],
             };
           }}
         />
-        <AtVersion id={id} type={type ?? ''} version={version} />
+        <AtVersion id={id} type={type ?? ''} version={version} known={line.at(version)} />
       </div>
     </Page>
   );
@@ -113,14 +104,18 @@ function AtVersion({
   id,
   type,
   version,
+  known,
 }: {
   readonly id: string;
   readonly type: string;
   readonly version: number;
+  /** The event, where it is there already. */
+  readonly known: Event | undefined;
 }): JSX.Element {
   const { client } = useSession();
   const event = useLoad(
     async (signal) => {
+      if (known !== undefined) return known;
       const query = { fromVersion: version, limit: 1, include: 'metadata' } as const;
       return (await client.request('listEvents', { path: { aggregateId: id }, query, signal })).events[0];
     },

@@ -5,7 +5,8 @@ import { Link, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { Ring } from '../ring';
 import { useSession } from '../session';
-import { Badge, Empty, Failure, Json, Page, Time } from '../ui/parts';
+import { Json } from '../ui/json';
+import { Badge, Empty, Failure, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 
@@ -23,6 +24,7 @@ export function FeedPage(): JSX.Element {
   const ring = useRef(new Ring<PositionedEvent>(KEPT));
   const [stopped, setStopped] = useState<Ring<PositionedEvent>>();
   const [error, setError] = useState<unknown>();
+  const [isLive, setLive] = useState(false);
   const [chosen, setChosen] = useState<PositionedEvent>();
   const [round, again] = useReducer((n: number) => n + 1, 0);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
@@ -33,6 +35,7 @@ export function FeedPage(): JSX.Element {
     const ended = new AbortController();
     ring.current = kept;
     setError(undefined);
+    setLive(false);
     setStopped(undefined);
     let frame: number | undefined;
     const draw = (): void => {
@@ -47,6 +50,7 @@ export function FeedPage(): JSX.Element {
         // Those that send the key in a header: it is in no URL.
         channels: ['ndjson', 'poll'],
         signal: ended.signal,
+        onConnection: setLive,
         ...(eventType === '' ? {} : { eventType }),
         ...(aggregateType === '' ? {} : { aggregateType }),
       });
@@ -73,7 +77,13 @@ export function FeedPage(): JSX.Element {
       title="Feed"
       aside={
         <>
-          <Badge kind={stopped ? 'plain' : 'good'}>{stopped ? 'paused' : 'live'}</Badge>
+          {error !== undefined ? (
+            <Badge kind="bad">stopped</Badge>
+          ) : (
+            <Badge kind={stopped ? 'plain' : isLive ? 'good' : 'busy'}>
+              {stopped ? 'paused' : isLive ? 'live' : 'connecting'}
+            </Badge>
+          )}
           <span class="faint number">{count(rate)} events/s</span>
           <button type="button" onClick={() => setStopped(stopped ? undefined : ring.current.copy())}>
             {stopped ? `Go on (${count(ring.current.total - stopped.total)} more)` : 'Pause'}

@@ -2,9 +2,10 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { loadBank } from '../bank-sample';
+import { useDeeds } from '../deed';
 import { useLoad } from '../load';
 import { useSession } from '../session';
-import { Command, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Command, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 
@@ -29,17 +30,13 @@ export function HomePage(): JSX.Element {
       </Page>
     );
   if (types.value === undefined)
-    return (
-      <Page title="Overview">
-        {types.error === undefined ? <Loading /> : <Failure error={types.error} onRetry={types.reload} />}
-      </Page>
-    );
+    return <Page title="Overview">{types.error === undefined ? <Loading /> : <Outdated of={types} />}</Page>;
   const { eventTypes, otherEvents = 0 } = types.value;
   if (eventTypes.length === 0) return <FirstRun onLoaded={types.reload} />;
   const all = eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
   return (
     <Page title="Overview" aside={<span class="faint">{count(all)} events</span>}>
-      {types.error !== undefined && <Failure error={types.error} onRetry={types.reload} />}
+      <Outdated of={types} />
       <Rows
         count={eventTypes.length}
         label="Types of events"
@@ -65,32 +62,34 @@ export function HomePage(): JSX.Element {
 function FirstRun({ onLoaded }: { readonly onLoaded: () => void }): JSX.Element {
   const session = useSession();
   const [step, setStep] = useState<string>();
-  const [error, setError] = useState<unknown>();
+  const { busy, error, run } = useDeeds();
   const url = location.origin;
   const key = '-H "X-API-Key: $STATEFOLD_API_KEY"';
-  const load = (): void => {
-    setError(undefined);
-    setStep('Beginning');
-    loadBank(session.client, setStep)
-      .then(onLoaded, setError)
-      .finally(() => setStep(undefined));
-  };
-  const mayLoad = session.may('append') && session.may('deploy');
+  const load = (): void =>
+    run('load', async () => {
+      setStep('Beginning');
+      await loadBank(session.client, setStep).finally(() => setStep(undefined));
+      onLoaded();
+    });
+  const [mayAppend, mayDeploy] = [session.may('append'), session.may('deploy')];
+  const mayLoad = mayAppend && mayDeploy;
   return (
     <Page title="Begin here">
       <p>
         {session.name} has no events yet. Paste these into a terminal in the folder of the checkout, where{' '}
         <code>STATEFOLD_API_KEY</code> is exported.
+        {!mayLoad &&
+          ' Your key may not do all of it: where that is said, another one is needed, which the owner of the service makes.'}
       </p>
       <ol class="steps">
         <li>
-          <h2>Append an event</h2>
+          <h2>Append an event{!mayAppend && ' (needs the scope “append”)'}</h2>
           <Command
             text={`curl -s ${url}/events ${key} -H 'Content-Type: application/json' \\\n  -d '{"aggregateId":"account-1","eventType":"Opened","data":{"owner":"Ada"}}'`}
           />
         </li>
         <li>
-          <h2>Upload a reducer, which makes states of events</h2>
+          <h2>Upload a reducer, which makes states of events{!mayDeploy && ' (needs the scope “deploy”)'}</h2>
           <Command
             text={`curl -s "${url}/reducers/upload?waitSeconds=20" ${key} \\\n  -F file=@samples/bank/AccountReducer.cs -F file=@samples/bank/Events.cs`}
           />
@@ -104,7 +103,7 @@ function FirstRun({ onLoaded }: { readonly onLoaded: () => void }): JSX.Element 
         <section>
           <h2>Or look at a bank first</h2>
           <p>The sample uploads a reducer and a projection, and appends three accounts with transfers between them.</p>
-          <button type="button" class="primary" disabled={step !== undefined} onClick={load}>
+          <button type="button" class="primary" disabled={busy !== undefined} onClick={load}>
             {step === undefined ? 'Load the bank sample' : `${step}…`}
           </button>
           {error !== undefined && <Failure error={error} onRetry={load} />}

@@ -1,39 +1,52 @@
-import type { Operations } from '@statefold/client';
+import { isRefused, type Operations, type StatefoldClient } from '@statefold/client';
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Difference } from '../ui/difference';
+import { Difference } from '../ui/json';
 import { Failure, Loading, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 
 type Change = Operations['pollNotifications']['answer']['notifications'][number];
+type ProjectionState = Operations['listStates']['answer']['states'][number];
 
-/** A page is looked for among the changes of all keys: each answer passes some. */
 const PAGE = 500;
+/** Changes of all keys that are looked through at first for those of one; more each time that few were found. */
+const SPAN = 1_000;
+const FEW = 50;
 
 const CAUSES: Readonly<Record<string, string>> = { live: 'event' };
 
-/** The changes of one key that are kept, oldest first, each with the state before it. */
-export function KeyHistory({ id, name }: { readonly id: string; readonly name: string }): JSX.Element {
+/** What is looked through next: changes up to and with `to`, as many as `span`. */
+interface Place {
+  readonly to: number;
+  readonly span: number;
+}
+
+/** The changes of one key that are kept, newest first, each with the state before it. */
+export function KeyHistory({ id, of }: { readonly id: string; readonly of: ProjectionState }): JSX.Element {
   const { client } = useSession();
+  const { key, className, sequence } = of;
   const [chosen, setChosen] = useState<number>();
   const changes = usePages<Change>(
     async (cursor, signal) => {
-      let after = cursor === undefined ? undefined : Number(cursor);
-      for (;;) {
-        const query = { key: [name], limit: PAGE, ...(after !== undefined && { afterSequence: after }) };
-        const page = await client.request('pollNotifications', { path: { id }, query, signal });
-        const isEnd = page.cursor === undefined || page.cursor === after;
-        after = page.cursor;
-        if (isEnd || page.notifications.length > 0)
-          return { items: page.notifications, nextCursor: isEnd ? undefined : String(after) };
-      }
+      const from: Place = cursor === undefined ? { to: sequence, span: SPAN } : (JSON.parse(cursor) as Place);
+      const { found, next } = await earlier(client, id, { key, className }, from, signal);
+      return { items: found, nextCursor: next === undefined ? undefined : JSON.stringify(next) };
     },
-    [client, id, name],
+    [client, id, key, className, sequence],
   );
-  const at = chosen ?? changes.items.length - 1;
+  // Of a key that has just changed the change is shown that was chosen, or the newest.
+  const at = Math.max(
+    changes.items.findIndex((one) => one.sequence === chosen),
+    0,
+  );
   const shown = changes.items[at];
+  const earlierOne = changes.items[at + 1];
+  const needsEarlier = shown !== undefined && earlierOne === undefined && !changes.isWhole;
+  useEffect(() => {
+    if (needsEarlier) changes.more();
+  }, [needsEarlier, changes.items.length]);
   if (changes.items.length === 0)
     return changes.error !== undefined ? (
       <Failure error={changes.error} onRetry={changes.more} />
@@ -48,12 +61,12 @@ export function KeyHistory({ id, name }: { readonly id: string; readonly name: s
       <div class="short">
         <Rows
           count={changes.items.length}
-          label="Changes of the key, oldest first"
+          label="Changes of the key, newest first"
           columns="6rem 7rem minmax(9rem, 1fr)"
           heads={['Sequence', 'By', 'Time']}
           onEnd={changes.more}
           selected={(index) => index === at}
-          onSelect={setChosen}
+          onSelect={(index) => setChosen(changes.items[index]?.sequence)}
           row={(index) => {
             const change = changes.items[index];
             return {
@@ -67,7 +80,41 @@ export function KeyHistory({ id, name }: { readonly id: string; readonly name: s
           }}
         />
       </div>
-      {shown && <Difference before={changes.items[at - 1]?.state ?? null} after={shown.state} />}
+      {shown && <Difference before={earlierOne?.state ?? null} after={shown.state} />}
     </>
   );
+}
+
+/** Changes are told oldest first only: a span before what is known is read, and one that is longer where it had few of the key. */
+async function earlier(
+  client: StatefoldClient,
+  id: string,
+  of: Pick<ProjectionState, 'key' | 'className'>,
+  { to, span }: Place,
+  signal: AbortSignal,
+): Promise<{ readonly found: readonly Change[]; readonly next: Place | undefined }> {
+  let after = Math.max(to - span, 0);
+  const begin = after;
+  let isWhole = begin === 0;
+  const found: Change[] = [];
+  while (after < to) {
+    const query = { key: [of.key], limit: PAGE, afterSequence: after };
+    try {
+      const page = await client.request('pollNotifications', { path: { id }, query, signal });
+      found.push(...page.notifications.filter((one) => one.className === of.className && one.sequence <= to));
+      if (page.cursor === undefined || page.cursor <= after) break;
+      after = page.cursor;
+    } catch (error) {
+      const oldest = isRefused(error, 'CURSOR_EXPIRED') ? error.problem.oldestSequence : undefined;
+      if (oldest === undefined || oldest <= after) throw error;
+      // What is before is not kept.
+      isWhole = true;
+      after = oldest - 1;
+    }
+  }
+  found.reverse();
+  if (isWhole) return { found, next: undefined };
+  const next = { to: begin, span: found.length < FEW ? span * 4 : span };
+  // An empty page would be taken for one to go on from: the list goes on by itself only when it has rows in sight.
+  return found.length === 0 ? earlier(client, id, of, next, signal) : { found, next };
 }

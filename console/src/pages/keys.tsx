@@ -1,10 +1,11 @@
 import type { Operations } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
+import { useDeeds } from '../deed';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
-import { Badge, Failure } from '../ui/parts';
+import { Badge, Failure, Time } from '../ui/parts';
 
 type Key = Operations['listKeys']['answer']['keys'][number];
 
@@ -18,7 +19,8 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
   const [revoked, setRevoked] = useState<Key>();
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly string[]>(SCOPES);
-  const [error, setError] = useState<unknown>();
+  const [expires, setExpires] = useState('');
+  const { busy, error, run } = useDeeds();
   const list = usePages(
     async (cursor, signal) => {
       const page = await client.request('listKeys', { path: { id: tenantId }, query: { limit: 100, cursor }, signal });
@@ -28,13 +30,20 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
   );
   const make = (event: Event): void => {
     event.preventDefault();
-    setError(undefined);
-    const body = { scopes: [...scopes], ...(name.trim() !== '' && { name: name.trim() }) };
-    client.request('createKey', { path: { id: tenantId }, body }).then(({ apiKey }) => {
+    run('create', async () => {
+      const body = {
+        scopes: [...scopes],
+        ...(name.trim() !== '' && { name: name.trim() }),
+        // Of the viewer's zone, as the form has it.
+        ...(expires !== '' && { expiresAt: new Date(expires).toISOString() }),
+      };
+      const { apiKey } = await client.request('createKey', { path: { id: tenantId }, body });
       setMaking(false);
+      setName('');
+      setExpires('');
       setMade(apiKey);
       list.reload();
-    }, setError);
+    });
   };
   return (
     <section aria-label="Keys">
@@ -46,9 +55,20 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
       <ul class="faults">
         {list.items.map((key) => (
           <li key={key.keyId}>
-            <strong>{key.name ?? key.prefix}</strong> <span class="faint">{key.scopes.join(', ')}</span>
+            <strong>{key.name ?? key.prefix}</strong>{' '}
+            <span class="faint">
+              {key.scopes.join(', ')} · since <Time at={key.createdAt} />
+              {key.expiresAt !== undefined && (
+                <>
+                  {' '}
+                  · until <Time at={key.expiresAt} />
+                </>
+              )}
+            </span>{' '}
             {key.revokedAt !== undefined ? (
               <Badge kind="bad">revoked</Badge>
+            ) : key.expiresAt !== undefined && Date.parse(key.expiresAt) <= Date.now() ? (
+              <Badge kind="bad">expired</Badge>
             ) : (
               <button type="button" onClick={() => setRevoked(key)}>
                 Revoke
@@ -79,10 +99,21 @@ export function Keys({ tenantId }: { readonly tenantId: string }): JSX.Element {
                 </label>
               ))}
             </fieldset>
+            <label>
+              <span>Expires; empty: never</span>
+              <input
+                type="datetime-local"
+                value={expires}
+                onInput={({ currentTarget: { value } }) => setExpires(value)}
+              />
+            </label>
             {error !== undefined && <Failure error={error} />}
             <div class="buttons">
-              <button type="submit" class="primary" disabled={scopes.length === 0}>
+              <button type="submit" class="primary" disabled={scopes.length === 0 || busy !== undefined}>
                 Create
+              </button>
+              <button type="button" onClick={() => setMaking(false)}>
+                Cancel
               </button>
             </div>
           </form>

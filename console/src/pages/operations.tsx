@@ -6,7 +6,7 @@ import type { ChartData } from '../lazy/chart';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { ChartBox } from '../ui/chart';
-import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Badge, Empty, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { bytes, count, milliseconds, plural, timeOf } from '../words';
 
@@ -45,7 +45,7 @@ export function OperationsPage(): JSX.Element {
         )
       }
     >
-      {processes.error !== undefined && <Failure error={processes.error} onRetry={processes.reload} />}
+      <Outdated of={processes} />
       {processes.value && (
         <Processes
           list={processes.value.processes}
@@ -53,7 +53,7 @@ export function OperationsPage(): JSX.Element {
           onChoose={(url) => setSearch({ process: url }, { replace: true })}
         />
       )}
-      {activity.error !== undefined && <Failure error={activity.error} onRetry={activity.reload} />}
+      <Outdated of={activity} />
       {value === undefined ? activity.error === undefined && <Loading /> : <Shown activity={value} />}
     </Page>
   );

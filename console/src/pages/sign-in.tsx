@@ -1,25 +1,45 @@
 import { isRefused } from '@statefold/client';
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
-import { signIn, type Session } from '../session';
+import { useEffect, useState } from 'preact/hooks';
+import { useDeeds } from '../deed';
 import { Failure } from '../ui/parts';
 
-export function SignInPage({ onSignedIn }: { readonly onSignedIn: (session: Session) => void }): JSX.Element {
+/** What keys may consist of: quotes and dashes that a text program put in are none of it. */
+const OF_A_KEY = /^[\x21-\x7e]+$/;
+
+/** `why`: what ended the session before. */
+export function SignInPage({
+  why,
+  enter,
+}: {
+  readonly why: string | undefined;
+  readonly enter: (key: string) => Promise<void>;
+}): JSX.Element {
   const [key, setKey] = useState('');
-  const [error, setError] = useState<unknown>();
-  const [isAsking, setAsking] = useState(false);
+  const { busy, error, run } = useDeeds();
+  useEffect(() => {
+    document.title = 'Sign in – Statefold';
+  }, []);
   const ask = (event: Event): void => {
     event.preventDefault();
-    setAsking(true);
-    setError(undefined);
-    signIn(key.trim())
-      .then(onSignedIn, setError)
-      .finally(() => setAsking(false));
+    run('sign in', async () => {
+      const written = key.trim();
+      if (!OF_A_KEY.test(written))
+        throw new Error(
+          'This is no key: it has characters that no key has, as spaces or “curly” quotes. Copy it again.',
+        );
+      await enter(written);
+    });
   };
   return (
     <main class="alone">
       <form onSubmit={ask}>
         <h1>Statefold</h1>
+        {why !== undefined && error === undefined && (
+          <p class="failure" role="alert">
+            {why}
+          </p>
+        )}
         <label for="key">Key of a tenant, or the admin key</label>
         <input
           id="key"
@@ -31,8 +51,8 @@ export function SignInPage({ onSignedIn }: { readonly onSignedIn: (session: Sess
           value={key}
           onInput={({ currentTarget }) => setKey(currentTarget.value)}
         />
-        <button type="submit" class="primary" disabled={isAsking}>
-          {isAsking ? 'Asking…' : 'Sign in'}
+        <button type="submit" class="primary" disabled={busy !== undefined}>
+          {busy === undefined ? 'Sign in' : 'Asking…'}
         </button>
         {isRefused(error, 'UNAUTHENTICATED') ? (
           <p class="failure" role="alert">

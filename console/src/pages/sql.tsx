@@ -9,6 +9,8 @@ import { useSession } from '../session';
 import {
   csvOf,
   FORMAT,
+  hasZone,
+  isClock,
   isNumeric,
   isTime,
   jsonOf,
@@ -27,6 +29,10 @@ import { count, plural } from '../words';
 /** As long as the service lets a statement run, and its process start. */
 const TIMEOUT_MS = 120_000;
 const COLUMN_PX = 150;
+/** As much text is shown of an answer that is no table. */
+const MOST_TEXT = 200_000;
+/** Bars that are told apart on a screen. */
+const MOST_BARS = 500;
 /** A longer statement stands in no address. */
 const MOST_IN_ADDRESS = 2_000;
 const COLUMNS = `SELECT table, name, type FROM system.columns WHERE database = currentDatabase() ORDER BY table, position`;
@@ -46,6 +52,8 @@ interface Table {
 
 interface Answer {
   readonly text: string;
+  /** ClickHouse's name of it. */
+  readonly format: string;
   /** Undefined: the statement names a format of its own. */
   readonly result: SqlResult | undefined;
   readonly seconds: number;
@@ -66,9 +74,8 @@ export function SqlPage(): JSX.Element {
   const tables = useLoad(
     async (signal): Promise<Table[]> => {
       const found = new Map<string, SqlColumn[]>();
-      for (const { table, name, type } of await client.sql<SqlColumn & { readonly table: string }>(COLUMNS, {
-        signal,
-      })) {
+      const all = await client.sql<SqlColumn & { readonly table: string }>(COLUMNS, { signal });
+      for (const { table, name, type } of all) {
         const columns = found.get(table);
         if (columns === undefined) found.set(table, [{ name, type }]);
         else columns.push({ name, type });
@@ -93,13 +100,17 @@ export function SqlPage(): JSX.Element {
     const began = performance.now();
     const { signal } = ended;
     client
-      .request('querySql', { body: { query, format: FORMAT }, signal, timeoutMs: TIMEOUT_MS })
-      .then(async (given) => {
-        const text = String(given ?? '');
-        const result = await readResult(text, signal);
-        setAnswer({ text, result, seconds: (performance.now() - began) / 1000 });
+      .sqlText(query, FORMAT, { signal, timeoutMs: TIMEOUT_MS })
+      .then(async ({ text, format }) => {
+        const result = format === FORMAT ? await readResult(text, signal) : undefined;
+        setAnswer({ text, format, result, seconds: (performance.now() - began) / 1000 });
       })
-      .catch((failed: unknown) => signal.aborted || setError(failed))
+      .catch((failed: unknown) => {
+        if (signal.aborted) return;
+        // What was answered before was to another statement.
+        setAnswer(undefined);
+        setError(failed);
+      })
       .finally(() => under.current === ended && setRunning(undefined));
   };
   const ask = (table: string): void => {
@@ -243,24 +254,29 @@ function Branch({
   );
 }
 
-function Result({ answer: { text, result, seconds } }: { readonly answer: Answer }): JSX.Element {
+function Result({ answer: { text, format, result, seconds } }: { readonly answer: Answer }): JSX.Element {
   const [view, setView] = useState<'table' | 'chart'>('table');
   const [chosen, setChosen] = useState<number>();
   useEffect(() => setChosen(undefined), [result]);
   const took = `${seconds.toFixed(2)} s`;
   if (result === undefined)
-    return text.trim() === '' ? (
-      <p role="status">The answer is empty. {took}</p>
-    ) : (
+    return (
       <>
         <div class="filters">
-          <span role="status">The statement names a format of its own, so the answer is shown as text. {took}</span>
+          <span role="status">
+            The statement asks for the format {format}, so the answer is shown as text. {took}
+          </span>
           <button type="button" onClick={() => save('answer.txt', 'text/plain', text)}>
             Save
           </button>
         </div>
+        {text.length > MOST_TEXT && (
+          <p class="faint">
+            Its first {count(MOST_TEXT)} characters are shown; Save has all {count(text.length)}.
+          </p>
+        )}
         <pre class="json" tabIndex={0} role="region" aria-label="Answer">
-          {text.slice(0, 200_000)}
+          {text.slice(0, MOST_TEXT)}
         </pre>
       </>
     );
@@ -296,7 +312,9 @@ function Result({ answer: { text, result, seconds } }: { readonly answer: Answer
             label="Rows of the answer"
             columns={`repeat(${columns.length}, minmax(${COLUMN_PX}px, 1fr))`}
             minWidth={columns.length * (COLUMN_PX + 10) + 20}
-            heads={columns.map(({ name }) => name)}
+            heads={columns.map((column) =>
+              isClock(column) && !hasZone(column) ? `${column.name} (UTC)` : column.name,
+            )}
             selected={(index) => index === chosen}
             onSelect={setChosen}
             row={(index) => ({
@@ -354,12 +372,13 @@ function ResultChart({ result: { columns, rows } }: { readonly result: SqlResult
     const numbered = rows.map((row, n) =>
       x === undefined || kind === 'names' ? { row, at: n } : { row, at: numberOf(row[at], x) },
     );
-    const places = numbered.filter((one): one is { row: readonly unknown[]; at: number } => one.at !== null);
-    places.sort((a, b) => a.at - b.at);
+    const all = numbered.filter((one): one is { row: readonly unknown[]; at: number } => one.at !== null);
+    all.sort((a, b) => a.at - b.at);
+    const places = kind === 'names' ? all.slice(0, MOST_BARS) : all;
     return {
       kind,
       x: places.map((one) => one.at),
-      ...(kind === 'names' ? { names: rows.map((row) => textOf(row[at]) ?? 'NULL') } : {}),
+      ...(kind === 'names' ? { names: places.map(({ row }) => textOf(row[at]) ?? 'NULL') } : {}),
       series: series.map((column) => ({
         name: column.name,
         values: places.map(({ row }) => numberOf(row[columns.indexOf(column)], column)),
@@ -399,6 +418,12 @@ function ResultChart({ result: { columns, rows } }: { readonly result: SqlResult
           </label>
         )}
       </div>
+      {data.x.length < rows.length && isBars && (
+        <p class="faint">
+          The first {count(data.x.length)} of {plural(rows.length, 'row')} are drawn: order and limit them in the
+          statement.
+        </p>
+      )}
       <ChartBox
         data={data}
         label={`${series.map(({ name }) => name).join(', ')} over ${x?.name ?? 'the rows'}; the table has the values`}

@@ -3,7 +3,7 @@ import { useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Badge, Failure, Loading, Page, Time } from '../ui/parts';
+import { Badge, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count } from '../words';
 import { Keys } from './keys';
@@ -64,16 +64,15 @@ export function TenantsPage(): JSX.Element {
 
 function TenantUsage({ id }: { readonly id: string }): JSX.Element {
   const { client } = useSession();
-  const { value, error, reload } = useLoad(
-    (signal) => client.request('getTenantUsage', { path: { id }, signal }),
-    [client, id],
-    2_000,
-  );
-  if (value === undefined) return error === undefined ? <Loading /> : <Failure error={error} onRetry={reload} />;
+  const usage = useLoad((signal) => client.request('getTenantUsage', { path: { id }, signal }), [client, id], 2_000);
+  const { value, error } = usage;
+  if (value === undefined)
+    return <div class="detail">{error === undefined ? <Loading /> : <Outdated of={usage} />}</div>;
   const quotas: Readonly<Record<string, number | null>> = value.quotas;
   return (
     <div class="detail">
       <h2>{id}</h2>
+      <Outdated of={usage} />
       <ul class="usage">
         {Object.entries(value.usage).map(([name, used]) => {
           const most = quotas[name] ?? undefined;

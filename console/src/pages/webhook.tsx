@@ -3,13 +3,15 @@ import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
+import { useDeeds } from '../deed';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Confirm, Dialog, ShownOnce } from '../ui/dialogs';
-import { Badge, Empty, Failure, Json, Loading, Page, Time } from '../ui/parts';
+import { Json } from '../ui/json';
+import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
-import { changeOf, EndpointForm, fieldsOf, followed, Health } from './webhooks';
+import { changeOf, EndpointForm, fieldsOf, followed, Health, type Fields } from './webhooks';
 
 const EVERY_MS = 3_000;
 type Open = 'edit' | 'replay' | 'rotate' | 'delete';
@@ -20,8 +22,9 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
   const [, go] = useLocation();
   const [open, setOpen] = useState<Open>();
   const [secret, setSecret] = useState<string>();
-  const [error, setError] = useState<unknown>();
-  const [told, setTold] = useState<string>();
+  const { busy, error, told, run } = useDeeds();
+  /** As it was when the form was opened: what others change meanwhile stays theirs. */
+  const [edited, setEdited] = useState<Fields>();
   const [round, setRound] = useState(0);
   const path = { id };
   const status = useLoad((signal) => client.request('getWebhookEndpoint', { path, signal }), [client, id], EVERY_MS);
@@ -38,7 +41,7 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
         ) : status.error === undefined ? (
           <Loading />
         ) : (
-          <Failure error={status.error} onRetry={status.reload} />
+          <Outdated of={status} />
         )}
       </Page>
     );
@@ -46,14 +49,13 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
     status.reload();
     setRound((before) => before + 1);
   };
-  const deed = (run: () => Promise<string | undefined>): void => {
-    setError(undefined);
-    setTold(undefined);
-    run().then((words) => {
-      setTold(words);
+  const deed = (name: string, act: () => Promise<string | undefined>): void =>
+    run(name, async () => {
+      const words = await act();
       changed();
-    }, setError);
-  };
+      return words;
+    });
+  const isBusy = busy !== undefined;
   const isStopped = one.state.status === 'paused' || one.state.status === 'disabled';
   const close = (): void => setOpen(undefined);
   const test = async (): Promise<string> => {
@@ -76,16 +78,22 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
       aside={
         <>
           <Health of={one} />
-          <button type="button" onClick={() => deed(test)}>
-            Send a test
+          <button type="button" disabled={isBusy} onClick={() => deed('test', test)}>
+            {busy === 'test' ? 'Sending…' : 'Send a test'}
           </button>
-          <button type="button" onClick={() => deed(toggle)}>
+          <button type="button" disabled={isBusy} onClick={() => deed('toggle', toggle)}>
             {isStopped ? 'Resume' : 'Pause'}
           </button>
           <button type="button" onClick={() => setOpen('replay')}>
             Replay
           </button>
-          <button type="button" onClick={() => setOpen('edit')}>
+          <button
+            type="button"
+            onClick={() => {
+              setEdited(fieldsOf(one));
+              setOpen('edit');
+            }}
+          >
             Edit
           </button>
           {one.isolated && (
@@ -99,19 +107,20 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
         </>
       }
     >
+      <Outdated of={status} />
       {error !== undefined && <Failure error={error} />}
       {told !== undefined && <p role="status">{told}</p>}
       <Facts of={one} />
       <Attempts of={one} round={round} />
       {one.parked > 0 && <GivenUp of={one} onChanged={changed} />}
-      {open === 'edit' && (
+      {open === 'edit' && edited && (
         <Dialog title="Edit the endpoint" onClose={close}>
           <EndpointForm
-            of={fieldsOf(one)}
+            of={edited}
             deed="Save"
             onCancel={close}
             send={async (fields) => {
-              const body = changeOf(fieldsOf(one), fields);
+              const body = changeOf(edited, fields);
               const answer = await client.request('changeWebhookEndpoint', { path, body });
               close();
               changed();
@@ -126,8 +135,7 @@ export function WebhookPage({ id }: { readonly id: string }): JSX.Element {
           onClose={close}
           onDone={(words) => {
             close();
-            setTold(words);
-            changed();
+            deed('replay', async () => Promise.resolve(words));
           }}
         />
       )}
@@ -379,7 +387,7 @@ function GivenUp({
   readonly onChanged: () => void;
 }): JSX.Element {
   const { client } = useSession();
-  const [error, setError] = useState<unknown>();
+  const { busy, error, run } = useDeeds();
   const list = usePages(
     async (cursor, signal) => {
       const query = { limit: 100, cursor };
@@ -388,10 +396,11 @@ function GivenUp({
     },
     [client, endpointId, parked],
   );
-  const resend = (messageId: string): void => {
-    setError(undefined);
-    client.request('resendParkedMessage', { path: { id: endpointId, messageId } }).then(onChanged, setError);
-  };
+  const resend = (messageId: string): void =>
+    run('resend', async () => {
+      await client.request('resendParkedMessage', { path: { id: endpointId, messageId } });
+      onChanged();
+    });
   return (
     <section aria-label="Given up">
       <h2>{plural(parked, 'message')} given up</h2>
@@ -404,7 +413,7 @@ function GivenUp({
             <span class="faint">
               {one.sequence ?? one.position} · <Time at={one.at} />
             </span>
-            <button type="button" onClick={() => resend(one.messageId)}>
+            <button type="button" disabled={busy !== undefined} onClick={() => resend(one.messageId)}>
               Send again
             </button>
           </li>
@@ -431,15 +440,15 @@ function Replay({
   const { client } = useSession();
   const [from, setFrom] = useState('1');
   const [to, setTo] = useState('');
-  const [error, setError] = useState<unknown>();
+  const { busy, error, run } = useDeeds();
   const place = 'projectionId' in source ? 'sequence' : 'position';
   const go = (event: Event): void => {
     event.preventDefault();
-    setError(undefined);
-    const body = { from: Number(from), ...(to === '' ? {} : { to: Number(to) }) };
-    client
-      .request('replayWebhookEndpoint', { path: { id: endpointId }, body })
-      .then((range) => onDone(`Sends ${count(range.from)} to ${count(range.to)} again.`), setError);
+    run('replay', async () => {
+      const body = { from: Number(from), ...(to === '' ? {} : { to: Number(to) }) };
+      const range = await client.request('replayWebhookEndpoint', { path: { id: endpointId }, body });
+      onDone(`Sends ${count(range.from)} to ${count(range.to)} again.`);
+    });
   };
   return (
     <Dialog title="Send a range again" onClose={onClose}>
@@ -461,7 +470,7 @@ function Replay({
         </label>
         {error !== undefined && <Failure error={error} />}
         <div class="buttons">
-          <button type="submit" class="primary">
+          <button type="submit" class="primary" disabled={busy !== undefined}>
             Send again
           </button>
           <button type="button" onClick={onClose}>

@@ -3,7 +3,8 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { useLoad } from '../load';
-import { usePages } from '../pages-of';
+import { useDeeds } from '../deed';
+import { allPages, usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Dialog, ShownOnce } from '../ui/dialogs';
 import { Badge, Empty, Failure, Loading, Page, Time } from '../ui/parts';
@@ -226,8 +227,7 @@ export function EndpointForm({
 }): JSX.Element {
   const session = useSession();
   const [fields, setFields] = useState<Fields>(of ?? NONE);
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setBusy] = useState(false);
+  const { busy, error, run } = useDeeds();
   const mayRead = session.may('read');
   const projections = useLoad(
     async (signal) => (of === undefined && mayRead ? await projectionsOf(session.client, signal) : []),
@@ -235,12 +235,6 @@ export function EndpointForm({
   );
   const set = (change: Partial<Fields>): void => setFields((before) => ({ ...before, ...change }));
   const ofFeed = fields.projectionId === '';
-  const go = async (): Promise<void> => {
-    setBusy(true);
-    setError(undefined);
-    await send(fields).catch(setError);
-    setBusy(false);
-  };
   const text = (name: keyof Fields, label: string, rest: JSX.InputHTMLAttributes = {}): JSX.Element => (
     <label>
       <span>{label}</span>
@@ -256,7 +250,7 @@ export function EndpointForm({
       class="fields"
       onSubmit={(event) => {
         event.preventDefault();
-        void go();
+        run('send', async () => void (await send(fields)));
       }}
     >
       {text('url', 'URL', { type: 'url', required: true, autoFocus: true, placeholder: 'https://shop.example/hooks' })}
@@ -307,7 +301,7 @@ export function EndpointForm({
       )}
       {error !== undefined && <Failure error={error} />}
       <div class="buttons">
-        <button type="submit" class="primary" disabled={isBusy}>
+        <button type="submit" class="primary" disabled={busy !== undefined}>
           {deed}
         </button>
         <button type="button" onClick={onCancel}>
@@ -318,20 +312,16 @@ export function EndpointForm({
   );
 }
 
-async function projectionsOf(
+const projectionsOf = async (
   client: StatefoldClient,
   signal: AbortSignal,
-): Promise<{ readonly id: string; readonly name: string }[]> {
-  const found: { id: string; name: string }[] = [];
-  let cursor: string | undefined;
-  do {
-    const page: Operations['listProjections']['answer'] = await client.request('listProjections', {
-      query: { limit: 100, cursor },
-      signal,
-    });
-    for (const { id, discovered } of page.projections)
-      found.push({ id, name: discovered?.map(({ className }) => className).join(', ') ?? id });
-    cursor = page.nextCursor;
-  } while (cursor !== undefined);
-  return found;
-}
+): Promise<readonly { readonly id: string; readonly name: string }[]> => {
+  const all = await allPages(async (cursor) => {
+    const page = await client.request('listProjections', { query: { limit: 100, cursor }, signal });
+    return { items: page.projections, nextCursor: page.nextCursor };
+  });
+  return all.map(({ id, discovered }) => ({
+    id,
+    name: discovered?.map(({ className }) => className).join(', ') ?? id,
+  }));
+};

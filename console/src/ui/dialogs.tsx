@@ -1,21 +1,33 @@
 import type { ComponentChildren, JSX } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
+import { useDeeds } from '../deed';
+import { useModal } from './modal';
 import { Command, Failure } from './parts';
 
-/** Over the page, until it is closed: by its buttons, or Escape. */
+/** Over the page, until it is closed: by its buttons, or Escape unless it `stays`. */
 export function Dialog({
   title,
+  stays = false,
   onClose,
   children,
 }: {
   readonly title: string;
+  /** What it shows is lost with it: Escape alone does not close it. */
+  readonly stays?: boolean;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useLayoutEffect(() => dialog.current?.showModal(), []);
+  const dialog = useModal();
   return (
-    <dialog ref={dialog} class="dialog" onClose={onClose} aria-label={title}>
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-label={title}
+      // Of browsers that let a second Escape through.
+      {...(stays ? { closedby: 'none' } : {})}
+      onCancel={(event) => stays && event.preventDefault()}
+      onClose={onClose}
+    >
       <h2>{title}</h2>
       {children}
     </dialog>
@@ -40,15 +52,10 @@ export function Confirm({
   readonly children?: ComponentChildren;
 }): JSX.Element {
   const [text, setText] = useState('');
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setBusy] = useState(false);
+  const { busy, error, run: act } = useDeeds();
   const go = (event: Event): void => {
     event.preventDefault();
-    setBusy(true);
-    setError(undefined);
-    run()
-      .then(onClose, setError)
-      .finally(() => setBusy(false));
+    act(deed, () => run().then(onClose));
   };
   return (
     <Dialog title={title} onClose={onClose}>
@@ -69,7 +76,7 @@ export function Confirm({
         )}
         {error !== undefined && <Failure error={error} />}
         <div class="buttons">
-          <button type="submit" class="danger" disabled={isBusy || (typed !== undefined && text !== typed)}>
+          <button type="submit" class="danger" disabled={busy !== undefined || (typed !== undefined && text !== typed)}>
             {deed}
           </button>
           <button type="button" autoFocus={typed === undefined} onClick={onClose}>
@@ -93,7 +100,7 @@ export const ShownOnce = ({
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element => (
-  <Dialog title={title} onClose={onClose}>
+  <Dialog title={title} stays onClose={onClose}>
     <p>{children} It is shown this once: keep it where your secrets are.</p>
     <Command text={value} />
     <div class="buttons">

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
+import { useModal } from './modal';
 
 export interface Deed {
   readonly name: string;
@@ -18,11 +19,9 @@ export function Palette({
   readonly onClose: () => void;
   readonly onId: ((id: string) => void) | undefined;
 }): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
+  const dialog = useModal();
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
-  // Before the next key is pressed: it is the palette's.
-  useLayoutEffect(() => dialog.current?.showModal(), []);
   const wanted = text.trim().toLowerCase();
   const found: Deed[] = deeds.filter(({ name }) => name.toLowerCase().includes(wanted));
   if (wanted !== '' && onId) found.push({ name: `Open aggregate ${text.trim()}`, run: () => onId(text.trim()) });
@@ -46,7 +45,7 @@ export function Palette({
         role="combobox"
         aria-expanded="true"
         aria-controls="deeds"
-        aria-activedescendant={`deed-${chosen}`}
+        aria-activedescendant={chosen < 0 ? undefined : `deed-${chosen}`}
         aria-label="Find a command, or give an aggregate's id"
         placeholder="A command, or an aggregate's id"
         value={text}

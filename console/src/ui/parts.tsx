@@ -1,6 +1,7 @@
 import { isClientError, RefusedError } from '@statefold/client';
 import type { ComponentChildren, JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import type { Loaded } from '../load';
 import { timeOf } from '../words';
 
 type Children = { readonly children?: ComponentChildren };
@@ -10,6 +11,9 @@ export function Page({
   aside,
   children,
 }: Children & { readonly title: string; readonly aside?: ComponentChildren }): JSX.Element {
+  useEffect(() => {
+    document.title = `${title} – Statefold`;
+  }, [title]);
   return (
     <>
       <header class="page-head">
@@ -29,26 +33,67 @@ export const Empty = ({ title, children }: Children & { readonly title: string }
   </div>
 );
 
+/** A file of the console that is not there: the service has another version since the page was opened, or nobody answers. */
+const isMissingFile = (error: unknown): boolean =>
+  error instanceof TypeError && /module script|dynamically imported module|Importing a module/i.test(error.message);
+
 /** What went wrong, in the service's own words, with what its people ask for: the code and the id of the request. */
-export function Failure({ error, onRetry }: { readonly error: unknown; readonly onRetry?: () => void }): JSX.Element {
+export function Failure({
+  error,
+  onRetry,
+  children,
+}: Children & { readonly error: unknown; readonly onRetry?: () => void }): JSX.Element {
   const refused = error instanceof RefusedError ? error.problem : undefined;
-  const text = isClientError(error) || error instanceof Error ? error.message : String(error);
+  const isStale = isMissingFile(error);
+  const text = isStale
+    ? 'A part of the console could not be fetched: the service may have a new version, or not be there.'
+    : isClientError(error) || error instanceof Error
+      ? error.message
+      : String(error);
   return (
     <div class="failure" role="alert">
       <p>{text}</p>
+      {refused?.errors?.map(({ pointer, message }) => (
+        <p key={pointer}>
+          <code>{pointer}</code> {message}
+        </p>
+      ))}
+      {children}
       {refused && (
         <p class="faint">
           <code>{refused.code}</code> · request <code>{refused.requestId}</code>
         </p>
       )}
-      {onRetry && (
-        <button type="button" onClick={onRetry}>
-          Try again
+      {isStale ? (
+        <button type="button" onClick={() => location.reload()}>
+          Reload the page
         </button>
+      ) : (
+        onRetry && (
+          <button type="button" onClick={onRetry}>
+            Try again
+          </button>
+        )
       )}
     </div>
   );
 }
+
+/** Above what is asked for again and again: that it could not be the last time, and of when what is shown is. */
+export const Outdated = ({
+  of: { error, value, at, reload },
+}: {
+  readonly of: Loaded<unknown>;
+}): JSX.Element | undefined =>
+  error === undefined ? undefined : (
+    <Failure error={error} onRetry={reload}>
+      {value !== undefined && at !== undefined && (
+        <p>
+          What is shown is of <Time at={at.toISOString()} />.
+        </p>
+      )}
+    </Failure>
+  );
 
 export const Loading = (): JSX.Element => (
   <p class="faint loading" role="status">
@@ -71,20 +116,23 @@ export const Badge = ({
 );
 
 export function Command({ text }: { readonly text: string }): JSX.Element {
-  const [isCopied, setCopied] = useState(false);
-  const copy = (): void => void navigator.clipboard.writeText(text).then(() => setCopied(true));
+  const [words, setWords] = useState('Copy');
+  // Pages that come over plain HTTP from another machine are given no clipboard.
+  const copy = (): void => {
+    const { clipboard } = navigator as { readonly clipboard?: Clipboard };
+    if (clipboard === undefined) setWords('Select it, and copy');
+    else
+      clipboard.writeText(text).then(
+        () => setWords('Copied'),
+        () => setWords('Select it, and copy'),
+      );
+  };
   return (
     <div class="command">
       <pre tabIndex={0}>{text}</pre>
       <button type="button" onClick={copy}>
-        {isCopied ? 'Copied' : 'Copy'}
+        {words}
       </button>
     </div>
   );
 }
-
-export const Json = ({ value, label }: { readonly value: unknown; readonly label: string }): JSX.Element => (
-  <pre class="json" tabIndex={0} role="region" aria-label={label}>
-    {JSON.stringify(value, null, 2)}
-  </pre>
-);

@@ -6,7 +6,7 @@ import {
   type VirtualizerOptions,
 } from '@tanstack/virtual-core';
 import type { ComponentChildren, JSX } from 'preact';
-import { useLayoutEffect, useMemo, useReducer, useRef } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 
 export interface RowsProps {
   readonly count: number;
@@ -19,13 +19,20 @@ export interface RowsProps {
   readonly row: (index: number) => { readonly key: string | number; readonly cells: readonly ComponentChildren[] };
   readonly onSelect?: (index: number) => void;
   readonly selected?: (index: number) => boolean;
+  /** The row that is brought into sight when it becomes another one. */
+  readonly shows?: number | undefined;
   /** The last rows come into sight. */
   readonly onEnd?: () => void;
+  /** These rows, and those between, are drawn from now on. */
+  readonly onRange?: (first: number, last: number) => void;
 }
 
 const HEIGHT = 28;
 
-/** A table of any length: of its rows those in sight are in the document. Arrow keys go through them, Enter opens one. */
+/**
+ * A table of any length: of its rows those in sight are in the document. Tab comes to one of its rows and leaves the table again; arrow keys,
+ * Page Up and Down, Home and End go through them, Enter opens one.
+ */
 export function Rows({
   count,
   label,
@@ -35,10 +42,17 @@ export function Rows({
   row,
   onSelect,
   selected,
+  shows,
   onEnd,
+  onRange,
 }: RowsProps): JSX.Element {
   const scroller = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
+  /** The row that Tab comes to. */
+  const [current, setCurrent] = useState(0);
+  const hasFocus = useRef(false);
+  /** A row that is to have the focus once it is drawn. */
+  const next = useRef<number>();
   const options: VirtualizerOptions<HTMLDivElement, HTMLDivElement> = {
     count,
     getScrollElement: () => scroller.current,
@@ -53,19 +67,51 @@ export function Rows({
   virtual.setOptions(options);
   useLayoutEffect(() => virtual._didMount(), []);
   useLayoutEffect(() => virtual._willUpdate());
+  useLayoutEffect(() => {
+    if (shows !== undefined && shows >= 0 && shows < count) virtual.scrollToIndex(shows);
+  }, [shows]);
   const width = minWidth === undefined ? {} : { minWidth: `${minWidth}px` };
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? -1;
   useLayoutEffect(() => {
     if (count > 0 && last >= count - 20) onEnd?.();
   }, [last, count]);
+  const first = shown[0]?.index ?? 0;
+  useLayoutEffect(() => {
+    if (last >= 0) onRange?.(first, last);
+  }, [first, last, count]);
+  const tabbed = shown.some(({ index }) => index === current) ? current : shown[0]?.index;
+  useLayoutEffect(() => {
+    const rowOf = (index: number | undefined): HTMLElement | null | undefined =>
+      scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"]`);
+    const asked = next.current === undefined ? undefined : rowOf(next.current);
+    if (asked) {
+      next.current = undefined;
+      asked.focus({ preventScroll: true });
+      // The row that had the focus was scrolled away: it stays in the table.
+    } else if (hasFocus.current && document.activeElement === document.body)
+      rowOf(tabbed)?.focus({ preventScroll: true });
+  });
   const onKeyDown = (event: JSX.TargetedKeyboardEvent<HTMLDivElement>, index: number): void => {
-    const to = event.key === 'ArrowDown' ? index + 1 : event.key === 'ArrowUp' ? index - 1 : undefined;
+    if (event.target !== event.currentTarget) return;
     if (event.key === 'Enter') onSelect?.(index);
-    if (to === undefined || to < 0 || to >= count) return;
+    const page = Math.max(Math.floor((scroller.current?.clientHeight ?? 0) / HEIGHT) - 1, 1);
+    const steps: Readonly<Record<string, number>> = {
+      ArrowDown: index + 1,
+      ArrowUp: index - 1,
+      PageDown: index + page,
+      PageUp: index - page,
+      Home: 0,
+      End: count - 1,
+    };
+    const asked = steps[event.key];
+    if (asked === undefined) return;
     event.preventDefault();
+    const to = Math.min(Math.max(asked, 0), count - 1);
+    if (to === index) return;
+    next.current = to;
+    setCurrent(to);
     virtual.scrollToIndex(to);
-    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-index="${to}"]`)?.focus());
   };
   return (
     <div class="table" role="table" aria-label={label} aria-rowcount={count + 1}>
@@ -76,7 +122,7 @@ export function Rows({
           </span>
         ))}
       </div>
-      <div class="scroller" ref={scroller} role="rowgroup" tabIndex={0} style={width}>
+      <div class="scroller" ref={scroller} role="rowgroup" tabIndex={onSelect ? -1 : 0} style={width}>
         <div class="sizer" role="presentation" style={{ height: `${virtual.getTotalSize()}px` }}>
           {shown.map(({ index, start }) => {
             const { key, cells } = row(index);
@@ -87,8 +133,16 @@ export function Rows({
                 role="row"
                 aria-rowindex={index + 2}
                 data-index={index}
-                tabIndex={onSelect ? 0 : -1}
+                tabIndex={onSelect && index === tabbed ? 0 : -1}
                 style={{ gridTemplateColumns: columns, transform: `translateY(${start}px)` }}
+                onFocus={() => {
+                  hasFocus.current = true;
+                  setCurrent(index);
+                }}
+                onBlur={({ currentTarget }) => {
+                  // It may be taken out of the document: then nobody has gone elsewhere.
+                  if (currentTarget.isConnected && document.hasFocus()) hasFocus.current = false;
+                }}
                 onClick={() => onSelect?.(index)}
                 onKeyDown={(event) => onKeyDown(event, index)}
               >

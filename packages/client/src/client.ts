@@ -1,11 +1,11 @@
 import { WebhookEndpoints } from './endpoints.js';
 import { EventTypes } from './event-types.js';
-import { isRefused, UnexpectedAnswerError } from './errors.js';
+import { isRefused } from './errors.js';
 import { EventFeed } from './feed.js';
 import { Producer, type ProducerOptions } from './producer.js';
 import { queryOf } from './query.js';
 import { Subscription, type SubscribeOptions } from './subscription.js';
-import { parsed, Transport, type Received, type TransportOptions } from './transport.js';
+import { Transport, type Received, type TransportOptions } from './transport.js';
 import type { Asked, CallOptions, Requests } from './requests.js';
 import { OPERATIONS, type Event, type OperationId, type Operations } from './wire.js';
 
@@ -119,9 +119,7 @@ export class StatefoldClient implements Requests {
   #answerOf<O extends OperationId>({ status, text, headers }: Received): Operations[O]['answer'] {
     if (text === '') return undefined;
     if (!/[/+]json/.test(headers.get('content-type') ?? '')) return text;
-    const answer = parsed(text);
-    if (answer === undefined) throw new UnexpectedAnswerError(this.transport.url, status, 'something that is not JSON');
-    return answer as Operations[O]['answer'];
+    return this.transport.answer(text, status) as Operations[O]['answer'];
   }
 
   async #append<O extends 'appendEvent' | 'appendBatch'>(
@@ -154,23 +152,34 @@ export class StatefoldClient implements Requests {
   }
 
   /**
-   * Rows of one statement of ClickHouse's SQL over the tenant's own events and states. 64-bit integers are numbers, past 2^53 rounded. All rows
-   * are in memory: `request('querySql', …)` gives the text of any format.
+   * Rows of one statement of ClickHouse's SQL over the tenant's own events and states. 64-bit integers are numbers, rounded past 2^53 unless
+   * `parseJson` keeps them. All rows are in memory; `sqlText` gives the text of any format.
    * @throws RefusedError SQL_REFUSED with ClickHouse's message, whose `problem.clickhouseCode` is its code
    */
-  async sql<Row = Readonly<Record<string, unknown>>>(
-    query: string,
-    { parameters, waitFor, waitSeconds, ...options }: SqlOptions = {},
-  ): Promise<Row[]> {
-    const text = await this.request('querySql', {
-      ...options,
-      query: { waitFor, waitSeconds },
-      body: { query, format: 'JSONEachRow', ...(parameters === undefined ? {} : { parameters }) },
-    });
-    return String(text ?? '')
+  async sql<Row = Readonly<Record<string, unknown>>>(query: string, options: SqlOptions = {}): Promise<Row[]> {
+    const { text } = await this.sqlText(query, 'JSONEachRow', options);
+    return text
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Row);
+      .map((line) => this.transport.answer(line, 200) as Row);
+  }
+
+  /**
+   * The answer to one statement as ClickHouse writes it, in `format` unless the statement ends with a FORMAT of its own: the one that it
+   * came in is told. All of it is in memory, as text: a format of bytes, as Parquet is, comes out damaged.
+   * @throws RefusedError SQL_REFUSED, as `sql` does
+   */
+  async sqlText(
+    query: string,
+    format: string,
+    { parameters, waitFor, waitSeconds, ...options }: SqlOptions = {},
+  ): Promise<{ readonly text: string; readonly format: string }> {
+    const { text, headers } = await this.#send('querySql', {
+      ...options,
+      query: { waitFor, waitSeconds },
+      body: { query, format, ...(parameters === undefined ? {} : { parameters }) },
+    });
+    return { text, format: headers.get('x-clickhouse-format') ?? format };
   }
 
   /** Events of an aggregate, page by page as they are asked for; none where it isn't there. */

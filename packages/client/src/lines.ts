@@ -1,6 +1,5 @@
 import { answerStream } from './answer-stream.js';
 import type { LiveOptions, Told } from './live.js';
-import { parsed } from './transport.js';
 
 const NDJSON = 'application/x-ndjson';
 
@@ -12,7 +11,7 @@ export async function* linesLive<T extends object>({
   mustEnd = false,
 }: Omit<LiveOptions<T>, 'followed'> & { readonly mustEnd?: boolean }): AsyncGenerator<Told<T>, void, undefined> {
   for await (const line of answerStream({ transport, path, accept: NDJSON, separator: '\n', signal, mustEnd })) {
-    const told = parsed(line) as { readonly type?: string; readonly position?: number } | undefined;
+    const told = transport.parse(line) as { readonly type?: string; readonly position?: number } | undefined;
     if (told === undefined) continue;
     // What isn't an event has a type.
     if (told.type === undefined) yield told as T;

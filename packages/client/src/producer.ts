@@ -1,6 +1,6 @@
-import { ClosedError, isClientError, RefusedError, UnexpectedAnswerError, type ClientError } from './errors.js';
+import { ClosedError, isClientError, RefusedError, type ClientError } from './errors.js';
 import { backOff, pause } from './pause.js';
-import { parsed, type Transport } from './transport.js';
+import type { Transport } from './transport.js';
 import type { BulkAnswer, BulkLine, Problem } from './wire.js';
 
 export interface ProducerOptions {
@@ -170,8 +170,7 @@ export class Producer {
         signal: this.#signal,
         onLine: (line, status) => {
           if (line === '') return;
-          const answer = parsed(line) as BulkAnswer | undefined;
-          if (answer === undefined) throw new UnexpectedAnswerError(this.#transport.url, status, 'a line of no JSON');
+          const answer = this.#transport.answer(line, status) as BulkAnswer;
           byLine.set(answer.line, answer);
         },
       });

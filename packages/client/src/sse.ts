@@ -1,6 +1,5 @@
 import { answerStream } from './answer-stream.js';
 import type { LiveOptions, Told } from './live.js';
-import { parsed } from './transport.js';
 
 /** Items as server-sent events. */
 export async function* sseLive<T extends object>({
@@ -24,7 +23,7 @@ export async function* sseLive<T extends object>({
     const data = field('data');
     if (data.length > 0 && !field('event').includes('snapshot_end')) {
       if (!field('event').includes(followed.type)) continue;
-      const item = parsed(data.join('\n')) as T | undefined;
+      const item = transport.parse(data.join('\n')) as T | undefined;
       if (item !== undefined) yield item;
     } else {
       // An id without data says how far the stream is, as the end of a snapshot does.

@@ -1,12 +1,12 @@
 import { orAborted } from './body.js';
-import { isRefused, RefusedError, UnexpectedAnswerError, UnreachableError } from './errors.js';
+import { isRefused, RefusedError, UnreachableError } from './errors.js';
 import { changesOf, eventsOf, type Channel, type FeedFilters, type Followed } from './followed.js';
 import { linesLive } from './lines.js';
 import type { Told, WebSocketFactory } from './live.js';
 import { backOff, pause } from './pause.js';
 import { queryOf } from './query.js';
 import { sseLive } from './sse.js';
-import { parsed, type Transport } from './transport.js';
+import type { Transport } from './transport.js';
 import { webSocketLive } from './web-socket.js';
 import type { FeedEvent, Notification as WireNotification } from './wire.js';
 
@@ -44,6 +44,8 @@ export interface FollowOptions {
   readonly signal?: AbortSignal;
   /** Told when the way to live items is another one, and why the one before ended. */
   readonly onChannel?: (channel: Channel, why: unknown) => void;
+  /** Told when the service answers, and when it doesn't any more, with why where that is known; it is tried again until it does. */
+  readonly onConnection?: (isOpen: boolean, why?: unknown) => void;
   readonly firstDelayMs?: number;
   readonly mostDelayMs?: number;
 }
@@ -91,6 +93,7 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
   readonly #ended = new AbortController();
   #reached: number | undefined;
   #given: number | undefined;
+  #isOpen = false;
 
   constructor(transport: Transport, followed: Followed<T>, options: FollowingOptions) {
     this.#transport = transport;
@@ -173,18 +176,23 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
         }
         // What was missed comes first; and a refusal is told in full. Whoever has a ticket alone is told it by the stream.
         const mayAsk = ticket === undefined && !this.#wantsSnapshot;
-        if (mayAsk && !isNew) yield* this.#missed(signal, channel === 'poll' && caughtUp);
-        else if (mayAsk && channel === 'poll') {
+        if (mayAsk && !isNew) {
+          yield* this.#missed(signal, channel === 'poll' && caughtUp);
+          this.#connected(true);
+        } else if (mayAsk && channel === 'poll') {
           // The service doesn't tell where now is: what is there already is passed over.
           for await (const told of this.#missed(signal, false)) if (typeof told === 'number') yield told;
+          this.#connected(true);
           isNew = false;
         }
         if (channel !== 'poll') {
           for await (const told of this.#live(channel, signal)) {
+            this.#connected(true);
             failures = 0;
             isNew = false;
             yield told;
           }
+          this.#connected(false);
           await pause(backOff(1, { first, most }), signal);
         } else {
           failures = 0;
@@ -192,6 +200,7 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
         }
       } catch (error) {
         if (signal.aborted) throw error;
+        this.#connected(false, error);
         if (from === 'snapshot' && isRefused(error, 'CURSOR_EXPIRED')) {
           this.#reached = undefined;
           channels = this.#channels();
@@ -206,6 +215,12 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
         await pause(backOff(failures, { first, most }), signal);
       }
     }
+  }
+
+  #connected(isOpen: boolean, why?: unknown): void {
+    if (isOpen === this.#isOpen) return;
+    this.#isOpen = isOpen;
+    this.#options.onConnection?.(isOpen, why);
   }
 
   /** The next channel is first from now on. Where there is no polling the one that failed is tried again, behind the others. */
@@ -288,10 +303,7 @@ abstract class Following<T extends object> implements AsyncIterable<T> {
         signal,
         timeoutMs: (POLL_WAIT_SECONDS + 30) * 1000,
       });
-      const answer = parsed(text);
-      if (answer === undefined)
-        throw new UnexpectedAnswerError(this.#transport.url, status, 'something that is not JSON');
-      const { items, reached } = pageOf(answer);
+      const { items, reached } = pageOf(this.#transport.answer(text, status));
       yield* items;
       const last = items.at(-1);
       const place = Math.max(reached ?? 0, last === undefined ? 0 : placeOf(last));

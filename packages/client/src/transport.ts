@@ -26,6 +26,11 @@ export interface TransportOptions {
   readonly traceparent?: string | (() => string | undefined) | undefined;
   /** In place of the platform's. */
   readonly fetch?: typeof fetch | undefined;
+  /**
+   * In place of `JSON.parse`, for what the service answers and streams: one that keeps numbers as they are written, for instance, where
+   * states have integers past 2^53. Throws where the text is no JSON.
+   */
+  readonly parseJson?: ((text: string) => unknown) | undefined;
 }
 
 export interface Sent {
@@ -75,6 +80,18 @@ export class Transport {
     this.#options = options;
     this.#retry = { ...RETRY, ...retry };
     this.#fetch = options.fetch ?? ((...asked) => globalThis.fetch(...asked));
+  }
+
+  /** What the service answered or streamed; undefined where the text is no JSON. */
+  parse(text: string): unknown {
+    return parsed(text, this.#options.parseJson);
+  }
+
+  /** The same of an answer that must be JSON. @throws UnexpectedAnswerError */
+  answer(text: string, status: number): unknown {
+    const answer = this.parse(text);
+    if (answer === undefined) throw new UnexpectedAnswerError(this.url, status, 'something that is not JSON');
+    return answer;
   }
 
   /** Headers that say who asks. @throws TypeError without the key that is needed */
@@ -239,9 +256,9 @@ const isProblem = (value: unknown): value is Problem =>
   typeof value === 'object' && value !== null && 'code' in value && 'detail' in value && 'status' in value;
 
 /** Undefined where the text is no JSON. */
-export function parsed(text: string): unknown {
+function parsed(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parse(text);
   } catch {
     return undefined;
   }

@@ -1,6 +1,5 @@
 import { UnreachableError } from './errors.js';
 import type { LiveOptions, Told, WebSocketLike } from './live.js';
-import { parsed } from './transport.js';
 
 const OPEN_MS = 15_000;
 /** The service pings every 30 s at most. */
@@ -52,7 +51,7 @@ export async function* webSocketLive<T extends object>({
   socket.addEventListener('message', ({ data }) => {
     if (isOver) return;
     alive();
-    const message = parsed(String(data)) as
+    const message = transport.parse(String(data)) as
       { readonly type?: string; readonly position?: number; readonly sequence?: number } | undefined;
     if (message?.type === 'ping') socket.send('{"type":"pong"}');
     if (message?.type === followed.type) {

@@ -1,0 +1,294 @@
+import type { Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { useDeeds } from '../deed';
+import type { Editor } from '../lazy/editor';
+import { useSession } from '../session';
+import { check, deploy, dryRun, type Deployed, type DryRun, type Kind, type Sources } from '../sources';
+import { CodeBox, type Given } from '../ui/code-box';
+import { Difference } from '../ui/json';
+import { Failure } from '../ui/parts';
+import { count, plural, shortJson } from '../words';
+
+type Diagnostic = NonNullable<Operations['checkProjection']['answer']['diagnostics']>[number];
+
+type Outcome =
+  | { readonly of: 'check'; readonly names: readonly string[]; readonly isSame: boolean }
+  | { readonly of: 'failed'; readonly text: string }
+  | { readonly of: 'dry run'; readonly report: DryRun }
+  | { readonly of: 'deploy'; readonly answer: Deployed };
+
+/** Files with an editor, and what the service makes of them. */
+export function Workbench({
+  kind,
+  id,
+  given,
+  hasDraft,
+  onChange,
+  onDiscard,
+  onDeployed,
+}: {
+  readonly kind: Kind;
+  /** Of what is there already: a projection is deployed anew, a reducer is uploaded beside the one before. */
+  readonly id: string | undefined;
+  readonly given: Sources;
+  /** The files are not as they were given by the service, or the template. */
+  readonly hasDraft: boolean;
+  readonly onChange: (sources: Sources) => void;
+  readonly onDiscard: () => void;
+  /** `of`: the id of what they are deployed as; where they don't compile that is to be mended. */
+  readonly onDeployed: (of: string, isCompiled: boolean) => void;
+}): JSX.Element {
+  const { client } = useSession();
+  const [files, setFiles] = useState<Sources>(given);
+  const [path, setPath] = useState(() => Object.keys(given)[0] ?? '');
+  const [shown, setShown] = useState<Given>(() => ({ text: given[path] ?? '' }));
+  const [newName, setNewName] = useState('');
+  const [diagnostics, setDiagnostics] = useState<readonly Diagnostic[]>([]);
+  const [outcome, setOutcome] = useState<Outcome>();
+  const { busy, error, run } = useDeeds();
+  const [isDraft, setDraft] = useState(hasDraft);
+  const latest = useRef<Record<string, string>>({ ...given });
+  const editor = useRef<Editor>();
+  const jump = useRef<Diagnostic>();
+  const changed = (): void => {
+    onChange({ ...latest.current });
+    setDraft(true);
+  };
+  const open = (other: string): void => {
+    setPath(other);
+    setShown({ text: latest.current[other] ?? '' });
+  };
+  useEffect(() => {
+    const to = jump.current;
+    jump.current = undefined;
+    if (to?.line) editor.current?.goTo(to.line, to.column ?? undefined);
+  }, [shown]);
+  const add = (event: Event): void => {
+    event.preventDefault();
+    const name = newName.trim();
+    if (name === '') return;
+    const added = /\.(cs|json)$/i.test(name) ? name : `${name}.cs`;
+    latest.current[added] ??= '';
+    setFiles({ ...latest.current });
+    changed();
+    setNewName('');
+    open(added);
+  };
+  const remove = (): void => {
+    delete latest.current[path];
+    setFiles({ ...latest.current });
+    changed();
+    open(Object.keys(latest.current)[0] ?? '');
+  };
+  /** What compiles not is told the same way, whatever was asked. */
+  const compiled = (
+    answer: {
+      readonly status: string;
+      readonly compilationError?: string;
+      readonly diagnostics?: readonly Diagnostic[];
+    },
+    otherwise: () => Outcome,
+  ): Outcome => {
+    setDiagnostics(answer.diagnostics ?? []);
+    return answer.status === 'failed' ? { of: 'failed', text: answer.compilationError ?? '' } : otherwise();
+  };
+  const deeds = {
+    Check: async () => {
+      const answer = await check(client, kind, latest.current, id);
+      return compiled(answer, () => ({
+        of: 'check',
+        names: answer.status === 'compiled' ? answer.discovered.map(({ className }) => className) : [],
+        isSame: answer.status === 'compiled' && answer.sameAs !== undefined,
+      }));
+    },
+    'Dry run': async () => {
+      const report = await dryRun(client, kind, latest.current, id);
+      return compiled(report, () => ({ of: 'dry run', report }));
+    },
+    Deploy: async () => {
+      const answer = await deploy(client, kind, latest.current, kind === 'projections' ? id : undefined);
+      const isCompiled = answer.status !== 'failed';
+      if (isCompiled) setDraft(false);
+      onDeployed('projectionId' in answer ? answer.projectionId : answer.reducerId, isCompiled);
+      return compiled(answer, () => ({ of: 'deploy', answer }));
+    },
+  } satisfies Record<string, () => Promise<Outcome>>;
+  const act = (name: keyof typeof deeds): void =>
+    run(name, async () => {
+      setOutcome(undefined);
+      setOutcome(await deeds[name]());
+    });
+  const marks = diagnostics.flatMap(({ file, line, column, severity, message, code }) =>
+    file === path && line !== null
+      ? [{ severity, message: `${code}: ${message}`, line, column: column ?? undefined }]
+      : [],
+  );
+  const names = Object.keys(deeds) as (keyof typeof deeds)[];
+  return (
+    <div class="sql">
+      <section class="tree" aria-label="Files">
+        <ul>
+          {Object.keys(files).map((one) => (
+            <li key={one}>
+              <button
+                type="button"
+                class="link"
+                aria-current={one === path ? 'true' : undefined}
+                onClick={() => open(one)}
+              >
+                {one}
+              </button>
+            </li>
+          ))}
+        </ul>
+        <form onSubmit={add}>
+          <input
+            aria-label="Name of a new file"
+            placeholder="NewFile.cs"
+            size={14}
+            value={newName}
+            onInput={({ currentTarget: { value } }) => setNewName(value)}
+          />{' '}
+          <button type="submit">Add</button>
+        </form>
+        {Object.keys(files).length > 1 && (
+          <p>
+            <button type="button" onClick={remove}>
+              Remove {path}
+            </button>
+          </p>
+        )}
+        {isDraft && (
+          <p>
+            <button type="button" onClick={onDiscard}>
+              Discard what was changed
+            </button>
+          </p>
+        )}
+        <p class="faint">Escape, then Tab leaves the editor.</p>
+      </section>
+      <div class="sql-side">
+        <div class="filters">
+          {names.map((name) => (
+            <button
+              key={name}
+              type="button"
+              class={name === 'Deploy' ? 'primary' : undefined}
+              disabled={busy !== undefined}
+              onClick={() => act(name)}
+            >
+              {busy === name ? `${name}…` : name}
+            </button>
+          ))}
+          <span class="faint">
+            {kind === 'projections' && id !== undefined
+              ? 'A deploy makes a further revision, which is live once it is folded to the end'
+              : 'Ctrl Enter checks'}
+          </span>
+        </div>
+        <CodeBox
+          language="csharp"
+          label={`Code of ${path}`}
+          given={shown}
+          marks={marks}
+          onChange={(text) => {
+            latest.current[path] = text;
+            changed();
+          }}
+          onRun={() => act('Check')}
+          onEditor={(found) => (editor.current = found)}
+        />
+        <div class="outcome" role="status">
+          {error !== undefined && <Failure error={error} />}
+          {diagnostics.length > 0 && (
+            <ul class="faults" aria-label="What the compiler says">
+              {diagnostics.map((one, n) => (
+                <li key={n}>
+                  <button
+                    type="button"
+                    class="link"
+                    onClick={() => {
+                      jump.current = one;
+                      open(one.file ?? path);
+                    }}
+                  >
+                    {one.file === null ? 'the code' : `${one.file}:${one.line ?? '?'}`}
+                  </button>{' '}
+                  {one.severity} {one.code}: {one.message}
+                </li>
+              ))}
+            </ul>
+          )}
+          {outcome && <Told outcome={outcome} hasDiagnostics={diagnostics.length > 0} />}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Told({
+  outcome,
+  hasDiagnostics,
+}: {
+  readonly outcome: Outcome;
+  readonly hasDiagnostics: boolean;
+}): JSX.Element | null {
+  if (outcome.of === 'failed') return hasDiagnostics ? null : <pre class="failure">{outcome.text}</pre>;
+  if (outcome.of === 'check')
+    return (
+      <p>
+        The code compiles: {outcome.names.join(', ')}.{outcome.isSame && ' The same sources are deployed already.'}
+      </p>
+    );
+  if (outcome.of === 'deploy') {
+    const { answer } = outcome;
+    if ('projectionId' in answer)
+      return (
+        <p>
+          {answer.message} <Link href={`/projections/${answer.projectionId}`}>Go to the projection</Link>
+        </p>
+      );
+    return (
+      <p>{answer.status === 'compiled' ? 'The reducer is compiled, and bound.' : 'The reducer is being compiled.'}</p>
+    );
+  }
+  return <Report report={outcome.report} />;
+}
+
+function Report({ report }: { readonly report: DryRun }): JSX.Element | null {
+  if (report.status !== 'compiled') return null;
+  return (
+    <section aria-label="Dry run">
+      <h2>Dry run over {plural(report.events, 'event')}</h2>
+      {report.cut !== undefined && <p class="failure">{report.cut}</p>}
+      <ul>
+        {report.classes.map((one) => (
+          <li key={one.className}>
+            {one.className}: {count(one.changed)} changed, {count(one.added)} added, {count(one.removed)} removed,{' '}
+            {count(one.unchanged)} as before; {count(one.faulted)} stopped by a fault ({count(one.faultedBefore)}{' '}
+            before)
+          </li>
+        ))}
+      </ul>
+      {report.faults.map((fault, n) => (
+        <p key={n} class="failure">
+          {'key' in fault ? `${fault.key}: ` : `${fault.aggregateId}: `}
+          {fault.message} <span class="faint">{fault.file !== null && `${fault.file}:${fault.line ?? '?'}`}</span>
+        </p>
+      ))}
+      {report.changes.map((change) => {
+        const name = 'key' in change ? change.key : change.aggregateId;
+        return (
+          <details key={`${change.className} ${name}`}>
+            <summary>
+              {name} <code>{shortJson(change.patch)}</code>
+            </summary>
+            <Difference of={name} before={change.before} after={change.after} />
+          </details>
+        );
+      })}
+    </section>
+  );
+}
