@@ -12,7 +12,7 @@ const { rawJSON, isRawJSON } = JSON as unknown as {
 };
 
 /** Only texts that have such a piece can have a number that a double can't hold. */
-const MAY_BE_LONG = /[\d.]{17}|\d[eE]\+?\d{3}/;
+const MAY_BE_LONG = /[\d.]{16}|\d[eE]\+?\d{3}/;
 /** As many digits a double always has. */
 const SURE_DIGITS = 15;
 

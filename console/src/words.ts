@@ -37,3 +37,10 @@ export function shortJson(value: unknown): string {
   if (typeof value === 'object' && value !== null) shorts.set(value, short);
   return short;
 }
+
+/** How long ago it was, in seconds, and past two minutes in minutes or hours. */
+export function ago(iso: string): string {
+  const seconds = Math.max(Math.round((Date.now() - Date.parse(iso)) / 1000), 0);
+  if (seconds < 120) return `${count(seconds)} s`;
+  return seconds < 7_200 ? `${count(Math.round(seconds / 60))} min` : `${count(Math.round(seconds / 3_600))} h`;
+}

@@ -41,6 +41,8 @@ export interface ProjectionNow {
   readonly build: Progress | undefined;
   /** Undefined: the states have all events, or no revision is live. `since`: ISO 8601. */
   readonly lag: { readonly commits: number; readonly since: string } | undefined;
+  /** Of the tenant's last change; undefined: none is live. */
+  readonly lastSequence: number | undefined;
   /** That it has worked off of late; undefined: none is live, or nobody knows. */
   readonly eventsPerSecond: number | undefined;
   readonly faultCount: number;
@@ -64,6 +66,7 @@ export function projectionRecord(catalog: Catalog, projection: ProjectionEntity,
     live: live && { revision: live.revision, artefactId: live.artefactId },
     build: now?.build && { revision: building?.revision, cause: building?.cause, ...now.build },
     lag: now?.lag,
+    lastSequence: now?.lastSequence,
     eventsPerSecond: rateOf(now?.eventsPerSecond),
     faults: now?.faults?.length === 0 ? undefined : now?.faults,
     faultCount: now?.faultCount,

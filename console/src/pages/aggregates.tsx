@@ -4,11 +4,12 @@ import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
 import { usePages } from '../pages-of';
 import { useSession } from '../session';
-import { Empty, Failure, Loading, Page, Time } from '../ui/parts';
+import { Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
 import { count, plural } from '../words';
 
 const PAGE = 500;
+const EVERY_MS = 5_000;
 
 export function AggregatesPage(): JSX.Element {
   const { client } = useSession();
@@ -16,7 +17,11 @@ export function AggregatesPage(): JSX.Element {
   const [search, setSearch] = useSearchParams();
   const [id, setId] = useState('');
   const type = search.get('type') ?? undefined;
-  const types = useLoad((signal) => client.request('listAggregateTypes', { query: { limit: 500 }, signal }), [client]);
+  const types = useLoad(
+    (signal) => client.request('listAggregateTypes', { query: { limit: 500 }, signal }),
+    [client],
+    EVERY_MS,
+  );
   const list = usePages(
     async (cursor, signal) => {
       const { aggregates, nextCursor } = await client.request('listAggregates', {
@@ -49,19 +54,23 @@ export function AggregatesPage(): JSX.Element {
         </form>
       }
     >
-      {types.error !== undefined && <Failure error={types.error} onRetry={types.reload} />}
+      <Outdated of={types} />
       <div class="chips" role="group" aria-label="Type of aggregates">
         <button type="button" aria-pressed={type === undefined} onClick={() => setSearch({})}>
           All
         </button>
-        {types.value?.aggregateTypes.map(({ aggregateType, aggregates }) => (
+        {types.value?.aggregateTypes.map(({ aggregateType, aggregates, eventsPerSecond = 0 }) => (
           <button
             key={aggregateType}
             type="button"
             aria-pressed={type === aggregateType}
             onClick={() => setSearch({ type: aggregateType })}
           >
-            {aggregateType} <span class="faint">{count(aggregates)}</span>
+            {aggregateType}{' '}
+            <span class="faint">
+              {count(aggregates)}
+              {eventsPerSecond > 0 && ` · ${count(eventsPerSecond)} events/s`}
+            </span>
           </button>
         ))}
       </div>

@@ -10,7 +10,7 @@ import { Confirm } from '../ui/dialogs';
 import { Json } from '../ui/json';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
-import { count, plural, shortJson } from '../words';
+import { ago, count, plural, shortJson } from '../words';
 import { KeyHistory } from './key-history';
 import { Revisions } from './revisions';
 
@@ -45,6 +45,10 @@ export function ProjectionsPage(): JSX.Element {
     },
     [client],
   );
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && list.refresh(), EVERY_MS);
+    return () => clearInterval(timer);
+  }, [list.refresh]);
   return (
     <Page
       title="Projections"
@@ -59,8 +63,9 @@ export function ProjectionsPage(): JSX.Element {
         <Rows
           count={list.items.length}
           label="Projections"
-          columns="minmax(10rem, 2fr) 12rem 6rem 6rem 12rem"
-          heads={['Projection', 'Status', 'Revision', 'Faults', 'Uploaded']}
+          columns="minmax(10rem, 2fr) 11rem 8rem 7rem 5rem 5rem 11rem"
+          minWidth={820}
+          heads={['Projection', 'Status', 'Behind by', 'Events/s', 'Revision', 'Faults', 'Uploaded']}
           onEnd={list.more}
           onSelect={(index) => go(`/projections/${list.items[index]?.id ?? ''}`)}
           row={(index) => {
@@ -73,6 +78,14 @@ export function ProjectionsPage(): JSX.Element {
                   {nameOf(one)}
                 </Link>,
                 <Status of={one} />,
+                one.lag === undefined ? (
+                  <span class="faint">{one.live && 'nothing'}</span>
+                ) : (
+                  <span title={`since ${one.lag.since}`}>
+                    {plural(one.lag.commits, 'commit')}, {ago(one.lag.since)}
+                  </span>
+                ),
+                <span class="number">{one.eventsPerSecond !== undefined && count(one.eventsPerSecond)}</span>,
                 <span class="number">{one.live?.revision ?? one.revision}</span>,
                 <span class="number">{count(one.faultCount ?? 0)}</span>,
                 <Time at={one.createdAt} />,
@@ -122,10 +135,11 @@ export function ProjectionPage({ id }: { readonly id: string }): JSX.Element {
           <Status of={one} />
           {one.lag && (
             <Badge kind="busy">
-              behind by {plural(one.lag.commits, 'commit')}, since <Time at={one.lag.since} />
+              behind by {plural(one.lag.commits, 'commit')}, {ago(one.lag.since)}
             </Badge>
           )}
           <span class="faint">
+            {one.eventsPerSecond !== undefined && `${count(one.eventsPerSecond)} events/s · `}
             revision {one.live?.revision ?? one.revision} · <code>{id}</code>
           </span>
         </>
@@ -211,8 +225,7 @@ const isOf = (state: ProjectionState | undefined, key: string | null, className:
 
 /** Keys with their states, which follow what is folded. What is looked for and what is chosen is in the address. */
 function States({ of: one }: { readonly of: Projection }): JSX.Element {
-  const { id } = one;
-  const sequence = (one as { lastSequence?: number }).lastSequence;
+  const { id, lastSequence } = one;
   const { client } = useSession();
   const [search, setSearch] = useSearchParams();
   const prefix = search.get('prefix') ?? '';
@@ -248,7 +261,7 @@ function States({ of: one }: { readonly of: Projection }): JSX.Element {
   useEffect(() => {
     states.refresh();
     chosen.reload();
-  }, [sequence]);
+  }, [lastSequence]);
   return (
     <>
       <div class="filters">

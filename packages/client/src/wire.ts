@@ -894,6 +894,8 @@ export type Projection = {
     /** The time of the first event that the states do not have. */
     readonly since: string;
   };
+  /** Of the tenant’s last change, of whatever projection: who has come there with `afterSequence` has missed nothing. Absent where no revision is live. */
+  readonly lastSequence?: number;
   /** Events that it has worked off over the last minute, also those that it makes nothing of. Absent where no revision is live; of a build, `build` tells. */
   readonly eventsPerSecond?: number;
   readonly faulted?: {

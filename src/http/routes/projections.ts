@@ -67,6 +67,11 @@ export const Projection = component(
       })
       .describe('Absent where the states have all events, or no revision is live.')
       .optional(),
+    lastSequence: integer
+      .describe(
+        'Of the tenant’s last change, of whatever projection: who has come there with `afterSequence` has missed nothing. Absent where no revision is live.',
+      )
+      .optional(),
     eventsPerSecond: rate
       .describe(
         'Events that it has worked off over the last minute, also those that it makes nothing of. Absent where no revision is live; of a build, `build` tells.',
@@ -345,8 +350,10 @@ async function projectionsNow(
     projections.map(({ projectionId }, i) => {
       const life = tenant.projections.life(projectionId);
       const build = tenant.projections.build(projectionId);
+      const lastSequence = life.live && tenant.changes.lastSequence();
       const eventsPerSecond = life.live && tenant.projections.eventsPerSecond(projectionId);
-      return [projectionId, { life, build, lag: life.live && lag, eventsPerSecond, faultCount: faultCounts[i] ?? 0 }];
+      const faultCount = faultCounts[i] ?? 0;
+      return [projectionId, { life, build, lag: life.live && lag, lastSequence, eventsPerSecond, faultCount }];
     }),
   );
 }
