@@ -135,7 +135,7 @@ test('the console', { skip: needsChromium }, async (t) => {
 
   await t.test('shows a projection’s keys with their states', async (t) => {
     const page = await opened(t, browser, service, { path: '/console/projections' });
-    await page.getByRole('row', { name: /Transfers compiled/ }).click();
+    await page.getByRole('row', { name: /Transfers live/ }).click();
     await page.getByRole('row', { name: /^t-3/ }).click();
     await page.getByRole('region', { name: 'State of the key' }).getByText('"cents": 300').waitFor();
     const history = page.getByRole('region', { name: 'History of the key' });
