@@ -50,8 +50,11 @@ const IMPORTS = {
   // Of the code host's port only types: what a compilation found is part of an artefact's record.
   catalog: ['core', 'log', 'code-host'],
   deployments: ['core', 'catalog', 'code-host', 'aggregates', 'projections', 'tenancy', 'webhooks'],
+  // Given, when, then: run beside a project on somebody's machine, and by the service.
+  fixtures: ['core', 'code-host'],
   inspection: [
     'core',
+    'fixtures',
     'catalog',
     'code-host',
     'deployments',
@@ -72,6 +75,7 @@ const IMPORTS = {
     'config',
     'catalog',
     'deployments',
+    'fixtures',
     'inspection',
     'feed',
     'aggregates',
@@ -85,7 +89,7 @@ const IMPORTS = {
   // Of the ports only types: what it is given to compile and run code, and to look after topics.
   // Assistants do what clients do.
   mcp: ['core', 'client package'],
-  cli: ['core', 'config', 'code-host', 'log', 'mcp', 'client package'],
+  cli: ['core', 'config', 'code-host', 'fixtures', 'log', 'mcp', 'client package'],
   'client package': [],
   app: [],
 };

@@ -1,4 +1,4 @@
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import type { Deed } from './ui/palette';
 
 const NAME = 'statefold.keys';
@@ -14,7 +14,8 @@ export function setSingleKeys(on: boolean): boolean {
 
 /** Keys of the deeds, alone or one behind the other, and `/` for the page's search; not while something is written. */
 export function useKeys(deeds: readonly Deed[], hasSearch: boolean, onPalette: () => void): void {
-  useEffect(() => {
+  // With what is drawn: the next key may come at once.
+  useLayoutEffect(() => {
     let before = '';
     const onKeyDown = (event: KeyboardEvent): void => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {

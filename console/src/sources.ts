@@ -1,6 +1,8 @@
 import type { Operations, StatefoldClient } from '@statefold/client';
 import customers from '../../templates/project/Customers.cs?raw';
 import events from '../../templates/project/Events.cs?raw';
+import customersFixtures from '../../templates/project/fixtures/customers.json?raw';
+import orderFixtures from '../../templates/project/fixtures/order.json?raw';
 import orderReducer from '../../templates/project/OrderReducer.cs?raw';
 
 /** Paths of files with their texts. */
@@ -8,6 +10,7 @@ export type Sources = Readonly<Record<string, string>>;
 export type Kind = 'reducers' | 'projections';
 export type Check = Operations['checkProjection']['answer'] | Operations['checkReducer']['answer'];
 export type DryRun = Operations['dryRunProjection']['answer'] | Operations['dryRunReducers']['answer'];
+export type FixturesRun = Operations['runFixtures']['answer'];
 export type Deployed = Operations['uploadProjection']['answer'] | Operations['uploadReducer']['answer'];
 
 export const isCode = (path: string): boolean => /\.cs$/i.test(path);
@@ -21,8 +24,16 @@ const TIMEOUT_MS = 120_000;
 const named = (text: string): string => text.replaceAll('__Name__', 'Shop');
 /** Those of `statefold new`. */
 export const TEMPLATES: Readonly<Record<Kind, Sources>> = {
-  reducers: { 'OrderReducer.cs': named(orderReducer), 'Events.cs': named(events) },
-  projections: { 'Customers.cs': named(customers), 'Events.cs': named(events) },
+  reducers: {
+    'OrderReducer.cs': named(orderReducer),
+    'Events.cs': named(events),
+    'fixtures/order.json': orderFixtures,
+  },
+  projections: {
+    'Customers.cs': named(customers),
+    'Events.cs': named(events),
+    'fixtures/customers.json': customersFixtures,
+  },
 };
 
 function form(sources: Sources, fields: Readonly<Record<string, string | undefined>> = {}): FormData {
@@ -42,6 +53,13 @@ export const check = (
   kind === 'reducers'
     ? client.request('checkReducer', { body: form(sources), timeoutMs: TIMEOUT_MS })
     : client.request('checkProjection', { body: form(sources, { projectionId }), timeoutMs: TIMEOUT_MS });
+
+/** What the code makes of the fixtures beside it. @throws ClientError */
+export const runFixtures = (client: StatefoldClient, sources: Sources): Promise<FixturesRun> => {
+  const body = form(sources);
+  for (const [path, text] of Object.entries(sources)) if (isFixture(path)) body.append('file', new Blob([text]), path);
+  return client.request('runFixtures', { body, timeoutMs: TIMEOUT_MS });
+};
 
 /** What the code would make of the stored history. @throws ClientError */
 export const dryRun = (

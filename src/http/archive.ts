@@ -32,17 +32,26 @@ const MAX_PATH = 256;
 export const isZip = (bytes: Buffer): boolean =>
   bytes.length >= 4 && bytes.readUInt16BE(0) === 0x504b && [0x0304, 0x0506].includes(bytes.readUInt16BE(2));
 
+/** Of a project with its fixtures: those too, which are the JSON files below a folder `fixtures`. */
+export const isFixture = (path: string): boolean =>
+  /(^|\/)fixtures\/.+\.json$/i.test(path) && !path.startsWith('__MACOSX/');
+
 /**
- * The `.cs` files of a zip, in memory. Nothing that an archive says is believed: the central directory, each local header and
+ * The `.cs` files of a zip, and others that are `wanted`, in memory. Nothing that an archive says is believed: the central directory, each local header and
  * the bytes themselves must agree. Entries of other kinds are passed over, but their names are checked like all.
  * @throws StatefoldError INVALID_ARCHIVE with what to do
  */
-export async function readArchive(bytes: Buffer, limits: ArchiveLimits): Promise<SourceFile[]> {
+export async function readArchive(
+  bytes: Buffer,
+  limits: ArchiveLimits,
+  wanted: (path: string) => boolean = () => false,
+): Promise<SourceFile[]> {
   try {
     return await readEntries(
       await fromBufferPromise(bytes, { strictFileNames: true, validateEntrySizes: true, decodeStrings: true }),
       bytes,
       limits,
+      wanted,
     );
   } catch (error) {
     if (error instanceof StatefoldError) throw error;
@@ -53,7 +62,12 @@ export async function readArchive(bytes: Buffer, limits: ArchiveLimits): Promise
   }
 }
 
-async function readEntries(zip: ZipFile, bytes: Buffer, limits: ArchiveLimits): Promise<SourceFile[]> {
+async function readEntries(
+  zip: ZipFile,
+  bytes: Buffer,
+  limits: ArchiveLimits,
+  wanted: (path: string) => boolean,
+): Promise<SourceFile[]> {
   if (zip.entryCount > limits.maxArchiveEntries) {
     throw refused(
       `The archive has ${zip.entryCount} entries, more than the limit of ${limits.maxArchiveEntries}. Upload only the sources.`,
@@ -72,7 +86,7 @@ async function readEntries(zip: ZipFile, bytes: Buffer, limits: ArchiveLimits): 
   const sources: SourceFile[] = [];
   let left = limits.maxInflatedBytes;
   for (const { entry } of entries) {
-    if (!isSource(entry.fileName)) continue;
+    if (!isSource(entry.fileName) && !wanted(entry.fileName)) continue;
     const content = await inflate(zip, entry, left, limits.maxInflatedBytes);
     left -= content.length;
     sources.push(sourceFile(entry.fileName, content));

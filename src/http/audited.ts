@@ -86,6 +86,7 @@ export const NOT_AUDITED: Readonly<Record<string, string>> = {
   checkProjection: 'only compiles',
   dryRunReducers: 'only reads',
   dryRunProjection: 'only reads',
+  runFixtures: 'runs code that is not kept',
   verifyAggregates: 'only reads',
   verifyProjection: 'only reads',
   createTicket: 'nothing is stored: a ticket is its key for some minutes',

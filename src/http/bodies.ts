@@ -85,10 +85,11 @@ export const ndjson = <T>(schema: z.ZodType<T>, example?: unknown): Body<undefin
   read: () => Promise.reject(new Error('a body of lines is read line by line')),
 });
 
-/** Sources of code, and fields beside them; a field that isn't among these is a fault. */
+/** Sources of code, fixtures where they are wanted, and fields beside them; a field that isn't among these is a fault. */
 export const upload = <F extends Parameters>(
   fields: F,
-): Body<{ readonly sources: Upload['sources']; readonly fields: Values<F> }> => ({
+  { withFixtures = false }: { readonly withFixtures?: boolean } = {},
+): Body<Omit<Upload, 'fields'> & { readonly fields: Values<F> }> => ({
   contentType: 'multipart/form-data',
   required: true,
   schema: {
@@ -97,19 +98,21 @@ export const upload = <F extends Parameters>(
       file: {
         type: 'string',
         contentMediaType: 'application/octet-stream',
-        description: 'A zip of .cs files, or .cs files; in a field of any name.',
+        description: withFixtures
+          ? 'A zip of .cs files with .json files in a folder fixtures, or .cs and .json files; in fields of any name.'
+          : 'A zip of .cs files, or .cs files; in a field of any name.',
       },
       ...Object.fromEntries(Object.entries(fields).map(([name, { schema }]) => [name, schema])),
     },
   },
   limit: ({ maxUploadBytes }) => maxUploadBytes + MAX_FORM_BYTES,
   read: async (request, settings) => {
-    const { sources, fields: given } = await readUpload(request, settings);
+    const { fields: given, ...files } = await readUpload(request, settings, { withFixtures });
     requireFields(given, Object.keys(fields));
     const values = Object.fromEntries(
       Object.entries(fields).map(([name, parameter]) => [name, parameter.read(given.get(name), name)]),
     );
-    return { sources, fields: values as Values<F> };
+    return { ...files, fields: values as Values<F> };
   },
 });
 

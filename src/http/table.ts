@@ -11,6 +11,7 @@ import { EVENT_TYPES } from './routes/event-types.js';
 import { EVENTS } from './routes/events.js';
 import { FEED } from './routes/feed.js';
 import { FAULTS } from './routes/faults.js';
+import { FIXTURES } from './routes/fixtures.js';
 import { INSPECTIONS } from './routes/inspections.js';
 import { NOTIFICATIONS } from './routes/notifications.js';
 import { PROCESSES } from './routes/processes.js';
@@ -38,6 +39,7 @@ export const ENTRIES = [
   ...PROJECTIONS,
   ...REVISIONS,
   ...UPLOAD_CHECKS,
+  ...FIXTURES,
   ...INSPECTIONS,
   ...NOTIFICATIONS,
   ...FEED,

@@ -3,7 +3,16 @@ import { Writable } from 'node:stream';
 import formidable, { errors as formidableErrors, multipart } from 'formidable';
 import { StatefoldError } from '../core/errors.js';
 import type { SourceFile } from '../deployments/source-file.js';
-import { isZip, MAX_RATIO, PathSet, RATIO_FLOOR, readArchive, sourceFile, type ArchiveLimits } from './archive.js';
+import {
+  isFixture,
+  isZip,
+  MAX_RATIO,
+  PathSet,
+  RATIO_FLOOR,
+  readArchive,
+  sourceFile,
+  type ArchiveLimits,
+} from './archive.js';
 import { declaredLength, RequestAbortedError, tooLarge } from './body.js';
 import { memoryOf } from './request-memory.js';
 
@@ -14,6 +23,8 @@ export interface UploadLimits extends ArchiveLimits {
 
 export interface Upload {
   readonly sources: readonly SourceFile[];
+  /** JSON files; none where they are not asked for. */
+  readonly fixtures: readonly SourceFile[];
   /** The form's fields that aren't files. */
   readonly fields: ReadonlyMap<string, string>;
 }
@@ -24,6 +35,7 @@ interface ReceivedFile {
 }
 
 const CONFIG_FIELD = 'config';
+const isCode = (path: string): boolean => /\.cs$/i.test(path);
 const MAX_FIELDS = 20;
 const MAX_FIELD_BYTES = 64 * 1024;
 /** What the boundaries and headers of the parts, and its fields, may add to the files. */
@@ -36,11 +48,15 @@ function memoryFor(length: number, { maxUploadBytes, maxInflatedBytes }: UploadL
 }
 
 /**
- * Reads an upload of sources: one zip in any file field, or `.cs` files in any. All of it is in memory, within the limits, and is
- * held of the tenant's budget until the request is answered.
+ * Reads an upload of sources: one zip in any file field, or `.cs` files in any; `withFixtures` JSON files beside them, in a zip those
+ * below a folder `fixtures`. All of it is in memory, within the limits, and is held of the tenant's budget until the request is answered.
  * @throws StatefoldError UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, INVALID_ARCHIVE, INVALID_REQUEST, RATE_LIMITED, UNAVAILABLE
  */
-export async function readUpload(request: IncomingMessage, limits: UploadLimits): Promise<Upload> {
+export async function readUpload(
+  request: IncomingMessage,
+  limits: UploadLimits,
+  { withFixtures = false }: { readonly withFixtures?: boolean } = {},
+): Promise<Upload> {
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
     throw new StatefoldError(
       'UNSUPPORTED_MEDIA_TYPE',
@@ -54,9 +70,9 @@ export async function readUpload(request: IncomingMessage, limits: UploadLimits)
   const { files, fields } = await receive(request, limits);
   const turn = memoryOf(request)?.turnFor(files.reduce((sum, { content }) => sum + content.length, 0));
   if (turn !== undefined) await turn;
-  const sources = await sourcesOf(files, limits);
-  hold?.set(sources.reduce((sum, { text }) => sum + text.length, 0));
-  return { sources, fields };
+  const all = await sourcesOf(files, limits, withFixtures);
+  hold?.set(all.reduce((sum, { text }) => sum + text.length, 0));
+  return { sources: all.filter(({ path }) => isCode(path)), fixtures: all.filter(({ path }) => !isCode(path)), fields };
 }
 
 /** @throws StatefoldError INVALID_REQUEST where the form has a field other than these */
@@ -70,7 +86,11 @@ export function requireFields(fields: ReadonlyMap<string, string>, known: readon
   }
 }
 
-async function sourcesOf(files: readonly ReceivedFile[], limits: ArchiveLimits): Promise<readonly SourceFile[]> {
+async function sourcesOf(
+  files: readonly ReceivedFile[],
+  limits: ArchiveLimits,
+  withFixtures: boolean,
+): Promise<readonly SourceFile[]> {
   const archives = files.filter(({ content }) => isZip(content));
   const [archive] = archives;
   if (archive !== undefined) {
@@ -79,8 +99,8 @@ async function sourcesOf(files: readonly ReceivedFile[], limits: ArchiveLimits):
         'INVALID_ARCHIVE',
         'The upload has an archive and other files. Send one zip, or .cs files alone.',
       );
-    const sources = await readArchive(archive.content, limits);
-    if (sources.length === 0)
+    const sources = await readArchive(archive.content, limits, withFixtures ? isFixture : undefined);
+    if (!sources.some(({ path }) => isCode(path)))
       throw new StatefoldError('INVALID_ARCHIVE', 'The archive has no .cs file. Put the C# sources in it.');
     return sources;
   }
@@ -91,7 +111,7 @@ async function sourcesOf(files: readonly ReceivedFile[], limits: ArchiveLimits):
     );
   const paths = new PathSet();
   return files.map(({ name, content }) => {
-    if (!/\.cs$/i.test(name))
+    if (!isCode(name) && !(withFixtures && /\.json$/i.test(name)))
       throw new StatefoldError(
         'INVALID_ARCHIVE',
         `The file ${JSON.stringify(name)} is neither a zip nor a .cs file. Send one zip, or .cs files.`,

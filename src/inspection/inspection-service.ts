@@ -6,6 +6,9 @@ import { revisionUnit } from '../core/ids.js';
 import type { SourceFile } from '../deployments/source-file.js';
 import { isHalted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
+import { CompileError, compileProject, type CompiledProject } from '../fixtures/compile.js';
+import type { FixtureCase } from '../fixtures/fixture-run.js';
+import type { Fixture } from '../fixtures/fixtures.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
 import type { Inspectable } from '../tenancy/inspection.js';
@@ -13,6 +16,7 @@ import type { ProjectionSource } from '../projections/projection-source.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
 import { DryRunTally } from './dry-run-tally.js';
 import type { Inspections, ReducerChoice } from './inspections.js';
+import { runFixtures, type FixturesOutcome } from './fixtures-run.js';
 import { dryRunProjection } from './projection-dry-run.js';
 import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
 import { dryRunReducer } from './reducer-dry-run.js';
@@ -37,7 +41,7 @@ export interface InspectionServiceOptions {
   readonly maxBytes: number;
 }
 
-/** Dry runs and verifications at once, of all tenants; of each tenant one. */
+/** Dry runs, runs of fixtures and verifications at once, of all tenants; of each tenant one. */
 const AT_ONCE = 2;
 /** After how long without use a process of these ends. */
 const IDLE_MS = 15_000;
@@ -51,7 +55,7 @@ const DRY_RUN = 'dry-run';
 export class InspectionService implements Inspections {
   readonly #options: InspectionServiceOptions;
   readonly #scratch = new Map<string, ScratchRunner>();
-  readonly #turns = new TenantTurns(AT_ONCE, 'a dry run or verification');
+  readonly #turns = new TenantTurns(AT_ONCE, 'a dry run, a run of fixtures or a verification');
 
   constructor(options: InspectionServiceOptions) {
     this.#options = options;
@@ -160,6 +164,37 @@ export class InspectionService implements Inspections {
       return this.#dryRun(tenantId, compiled, options.show, (bench, tally) =>
         dryRunProjection({ bench, source, units, tally, options, maxBytes: this.#options.maxBytes }),
       );
+    });
+  }
+
+  async runFixtures(
+    tenantId: string,
+    sources: readonly SourceFile[],
+    fixtures: readonly Fixture[],
+  ): Promise<FixturesOutcome> {
+    return this.#turns.once(tenantId, async () => {
+      let project: CompiledProject;
+      try {
+        project = await compileProject(this.#options.codeHost, sources, tenantId);
+      } catch (error) {
+        if (!(error instanceof CompileError)) throw error;
+        const { compilationError, diagnostics } = error;
+        return { status: 'failed', compilationError, diagnostics };
+      }
+      const cases: FixtureCase[] = [];
+      const { cut, seconds } = await this.#measured(
+        tenantId,
+        {
+          get reached() {
+            return `after ${cases.length} of ${fixtures.length} cases`;
+          },
+        },
+        async (bench) => {
+          await runFixtures(bench, project, fixtures, (one) => void cases.push(one));
+          return undefined;
+        },
+      );
+      return { status: 'compiled', diagnostics: project.diagnostics, cases, cut, seconds };
     });
   }
 

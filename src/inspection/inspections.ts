@@ -1,5 +1,7 @@
 import type { SourceFile } from '../deployments/source-file.js';
+import type { Fixture } from '../fixtures/fixtures.js';
 import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dry-run.js';
+import type { FixturesOutcome } from './fixtures-run.js';
 import type { StateAt, StateAtQuery } from './fold-state-at.js';
 import type { AggregatesVerified, AggregatesToVerify, KeysToVerify, KeysVerified } from './verification.js';
 
@@ -26,6 +28,8 @@ export interface Inspections {
   dryRunReducers(tenantId: string, sources: readonly SourceFile[], options: ReducerDryRunOptions): Promise<DryRun>;
   /** `NOT_FOUND` where the projection to compare with is not the tenant's. */
   dryRunProjection(tenantId: string, sources: readonly SourceFile[], options: ProjectionDryRunOptions): Promise<DryRun>;
+  /** Of code that is not kept: folds what the fixtures give, and no history. */
+  runFixtures(tenantId: string, sources: readonly SourceFile[], fixtures: readonly Fixture[]): Promise<FixturesOutcome>;
   /** `NO_REDUCER_BOUND`. */
   verifyAggregates(tenantId: string, aggregateType: string, which: AggregatesToVerify): Promise<AggregatesVerified>;
   /** `NOT_FOUND`; `PROJECTION_NOT_LIVE` while it is being built, or halted. */

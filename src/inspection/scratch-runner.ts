@@ -139,8 +139,8 @@ export class Bench {
     this.#runner.unload(artefactId);
   }
 
-  /** What the runner holds of the unit id. */
-  forget(unitId: string): void {
+  /** What the runner holds of the unit id; without one, of aggregates. */
+  forget(unitId?: string): void {
     this.#runner.forget(unitId);
   }
 

@@ -288,6 +288,26 @@ export const TOOLS: readonly Tool[] = [
     },
   }),
   tool({
+    name: 'test_code',
+    title: 'Run fixtures',
+    description:
+      'Compiles code and runs its fixtures (given, when, then) as the service would, and tells which fail and in what. Nothing is kept. A fixture: {"name":"…","projection":"Class","given":[],"when":[{"aggregateId":"order-1","eventType":"Placed","data":{}}],"then":{"states":{"key":{}}}}; "reducer" for a reducer, "state" where there is one alone, "fault" or "faults" where it is to throw.',
+    scope: 'deploy',
+    input: {
+      files,
+      fixtures: z
+        .array(z.object({ name: z.string().describe('Its path, as fixtures/order.json.'), json: z.string() }))
+        .min(1)
+        .describe('JSON files, each a fixture or an array of them.'),
+      only: z.string().optional().describe('Those whose name or file has this in it.'),
+    },
+    run: (client, { fixtures, only, ...sources }, signal) => {
+      const body = formOf(sources, { only });
+      for (const { name, json } of fixtures) body.append('file', new Blob([json]), name);
+      return client.request('runFixtures', { signal, timeoutMs: LONG_MS, body });
+    },
+  }),
+  tool({
     name: 'deploy_code',
     title: 'Deploy code',
     description:

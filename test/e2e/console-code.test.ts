@@ -108,6 +108,16 @@ test('the pages where people write', { skip: needsChromium || noJail }, async (t
       await assertAccessible(page);
 
       await written(page, 'Code of Customers.cs', template);
+      await page.getByRole('button', { name: 'Run fixtures' }).click();
+      await page.getByRole('heading', { name: '1 passed, 0 failed' }).waitFor();
+      await page.getByRole('button', { name: 'fixtures/customers.json', exact: true }).click();
+      const fixtures = readFileSync(join(ROOT, 'templates', 'project', 'fixtures', 'customers.json'), 'utf8');
+      await written(page, 'Code of fixtures/customers.json', fixtures.replace('"orders": 2', '"orders": 3'));
+      await page.getByRole('button', { name: 'Run fixtures' }).click();
+      await page.getByRole('region', { name: 'Ada expected' }).getByText('"orders": 3').waitFor();
+      await page.getByRole('region', { name: 'Ada is' }).getByText('"orders": 2').waitFor();
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Customers.cs', exact: true }).click();
       await page.getByRole('button', { name: 'Dry run' }).click();
       await page.getByText('Shop.Customers: 0 changed, 1 added, 0 removed').waitFor();
       await page.getByRole('button', { name: 'Deploy' }).click();

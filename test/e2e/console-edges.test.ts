@@ -223,13 +223,14 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       await page.keyboard.press('PageDown');
       await page.keyboard.press('Enter');
       await page.waitForURL(/version=2\d\d$/);
+      await page.getByRole('region', { name: 'Data of the event' }).waitFor();
       await page.keyboard.press('Tab');
       assert.match(await focused(), /"n"/, 'the next stop is behind the table');
       await page.keyboard.press('Control+k');
       await page.keyboard.type('no such command');
       await page.getByRole('option', { name: /Open aggregate no such/ }).waitFor();
       await page.keyboard.press('Escape');
-      assert.match(await focused(), /"n"/);
+      await until(async () => (await focused()).includes('"n"'));
       await page.keyboard.press('Control+k');
       await page.keyboard.type('keys without Ctrl off');
       await page.keyboard.press('Enter');

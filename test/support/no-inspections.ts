@@ -7,6 +7,7 @@ const none = (): Promise<never> => Promise.reject(new StatefoldError('UNAVAILABL
 export const noInspections: Inspections = {
   stateAt: none,
   dryRunReducers: none,
+  runFixtures: none,
   dryRunProjection: none,
   verifyAggregates: none,
   verifyProjection: none,

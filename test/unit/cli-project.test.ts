@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Diagnostic } from '../../src/code-host/code-host.js';
 import { formatDiagnostics } from '../../src/cli/project/diagnostics.js';
-import { readFixtures } from '../../src/cli/project/fixtures.js';
-import { canonicalLines, diffLines, exactText, parseExactly } from '../../src/cli/project/json-text.js';
+import { canonicalLines, diffLines } from '../../src/cli/project/json-diff.js';
+import { exactText, parseExactly } from '../../src/fixtures/exact-json.js';
+import { readFixtures } from '../../src/fixtures/fixtures.js';
 import { formatDiff, formatOutcome } from '../../src/cli/project/report.js';
 import { styleFor } from '../../src/cli/project/style.js';
 
@@ -156,6 +157,11 @@ test('what failed says what was expected and what came', () => {
   );
 });
 
+test('strings that look like the marks of numbers stay strings, and JSON comes out whatever they are', () => {
+  const odd = { '\u00001': '\u0000x', a: '\u0000"1', b: 'x"\u00001', c: '\u00001e', n: 1 };
+  assert.deepEqual(JSON.parse(exactText(parseExactly(JSON.stringify(odd)))), odd);
+});
+
 test('a fixture that is malformed is told with its place', () => {
   const when = '"when":[{"eventType":"x"}]';
   const cases: [text: string, expected: RegExp][] = [
@@ -173,7 +179,7 @@ test('a fixture that is malformed is told with its place', () => {
     [`{"when":[{"eventType":"x","timestamp":"yesterday"}],"then":{"state":1}}`, /must be a time like/],
   ];
   for (const [text, expected] of cases)
-    assert.throws(() => readFixtures({ path: 'f.json', text }), { name: 'CliError', message: expected });
+    assert.throws(() => readFixtures({ path: 'f.json', text }), { name: 'FixtureError', message: expected });
   const [one] = readFixtures({
     path: 'fixtures/order.json',
     text: `{"when":[{"eventType":"x","data":{"n":12345678901234567890}}],"then":{"state":null}}`,

@@ -34,15 +34,14 @@ export interface Mark {
 
 export interface EditorOptions {
   readonly language: 'sql' | 'csharp';
-  readonly label: string;
   readonly onChange: (text: string) => void;
   /** Ctrl+Enter, ⌘+Enter. */
   readonly onRun: () => void;
 }
 
 export interface Editor {
-  /** Replaces the text, and forgets what could be undone. */
-  show(text: string): void;
+  /** Replaces the text by one that is called so, and forgets what could be undone. */
+  show(text: string, label: string): void;
   /** Puts the text where the cursor is, and the cursor behind it. */
   insert(text: string): void;
   /** For completion: columns by the name of their table. */
@@ -111,11 +110,11 @@ function replaced(event: InputEvent, view: EditorView): boolean {
 }
 
 /** Within `host`, in a shadow tree: styles there need no exception from the policy of the pages. */
-export function openEditor(host: HTMLElement, { language, label, onChange, onRun }: EditorOptions): Editor {
+export function openEditor(host: HTMLElement, { language, onChange, onRun }: EditorOptions): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: 'open' });
   const speech = new Compartment();
   let isShown = false;
-  const fresh = (text: string): EditorState =>
+  const fresh = (text: string, label: string): EditorState =>
     EditorState.create({
       doc: text,
       extensions: [
@@ -158,13 +157,13 @@ export function openEditor(host: HTMLElement, { language, label, onChange, onRun
         look,
       ],
     });
-  const view = new EditorView({ state: fresh(''), root, parent: root });
+  const view = new EditorView({ state: fresh('', ''), root, parent: root });
   let tables: Readonly<Record<string, readonly string[]>> = {};
   const teach = (): void => view.dispatch({ effects: speech.reconfigure(sqlWith(tables)) });
   return {
-    show(text) {
+    show(text, label) {
       isShown = true;
-      view.setState(fresh(text));
+      view.setState(fresh(text, label));
       isShown = false;
       if (language === 'sql') teach();
     },

@@ -5,10 +5,21 @@ import { Link } from 'wouter-preact';
 import { useDeeds } from '../deed';
 import type { Editor } from '../lazy/editor';
 import { useSession } from '../session';
-import { check, deploy, dryRun, type Deployed, type DryRun, type Kind, type Sources } from '../sources';
+import {
+  check,
+  deploy,
+  dryRun,
+  isFixture,
+  runFixtures,
+  type Deployed,
+  type DryRun,
+  type FixturesRun,
+  type Kind,
+  type Sources,
+} from '../sources';
 import { CodeBox, type Given } from '../ui/code-box';
 import { Difference } from '../ui/json';
-import { Failure } from '../ui/parts';
+import { Badge, Failure } from '../ui/parts';
 import { count, plural, shortJson } from '../words';
 
 type Diagnostic = NonNullable<Operations['checkProjection']['answer']['diagnostics']>[number];
@@ -16,6 +27,7 @@ type Diagnostic = NonNullable<Operations['checkProjection']['answer']['diagnosti
 type Outcome =
   | { readonly of: 'check'; readonly names: readonly string[]; readonly isSame: boolean }
   | { readonly of: 'failed'; readonly text: string }
+  | { readonly of: 'fixtures'; readonly run: FixturesRun }
   | { readonly of: 'dry run'; readonly report: DryRun }
   | { readonly of: 'deploy'; readonly answer: Deployed };
 
@@ -103,6 +115,10 @@ export function Workbench({
         isSame: answer.status === 'compiled' && answer.sameAs !== undefined,
       }));
     },
+    'Run fixtures': async () => {
+      const run = await runFixtures(client, latest.current);
+      return compiled(run, () => ({ of: 'fixtures', run }));
+    },
     'Dry run': async () => {
       const report = await dryRun(client, kind, latest.current, id);
       return compiled(report, () => ({ of: 'dry run', report }));
@@ -125,7 +141,8 @@ export function Workbench({
       ? [{ severity, message: `${code}: ${message}`, line, column: column ?? undefined }]
       : [],
   );
-  const names = Object.keys(deeds) as (keyof typeof deeds)[];
+  const hasFixtures = Object.keys(files).some(isFixture);
+  const names = (Object.keys(deeds) as (keyof typeof deeds)[]).filter((name) => name !== 'Run fixtures' || hasFixtures);
   return (
     <div class="sql">
       <section class="tree" aria-label="Files">
@@ -147,6 +164,7 @@ export function Workbench({
           <input
             aria-label="Name of a new file"
             placeholder="NewFile.cs"
+            title="A .json file in the folder fixtures, as fixtures/order.json, is a fixture"
             size={14}
             value={newName}
             onInput={({ currentTarget: { value } }) => setNewName(value)}
@@ -254,6 +272,7 @@ function Told({
       <p>{answer.status === 'compiled' ? 'The reducer is compiled, and bound.' : 'The reducer is being compiled.'}</p>
     );
   }
+  if (outcome.of === 'fixtures') return <Fixtures run={outcome.run} />;
   return <Report report={outcome.report} />;
 }
 
@@ -290,5 +309,60 @@ function Report({ report }: { readonly report: DryRun }): JSX.Element | null {
         );
       })}
     </section>
+  );
+}
+
+function Fixtures({ run }: { readonly run: FixturesRun }): JSX.Element | null {
+  if (run.status !== 'compiled') return null;
+  const { passed, failed, cut, cases } = run;
+  return (
+    <section aria-label="Fixtures">
+      <h2>
+        {passed} passed, {failed} failed
+      </h2>
+      {cut !== undefined && <p class="failure">{cut}</p>}
+      <ul class="faults">
+        {cases.map(({ file, name, status, failures = [] }, n) => (
+          <li key={n}>
+            <Badge kind={status === 'passed' ? 'good' : 'bad'}>{status}</Badge> {name} <span class="faint">{file}</span>
+            {failures.map((failure, m) => (
+              <FixtureFailure key={m} of={failure} />
+            ))}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+type FailureOfFixture = NonNullable<Extract<FixturesRun, { status: 'compiled' }>['cases'][number]['failures']>[number];
+
+function FixtureFailure({ of }: { readonly of: FailureOfFixture }): JSX.Element {
+  if (of.kind === 'case') return <p class="failure">{of.message}</p>;
+  if (of.kind === 'fault')
+    return (
+      <p class="failure">
+        {of.key !== '' && `${of.key}: `}
+        {of.fault === undefined
+          ? `was to stop with “${of.expected ?? ''}”, and did not`
+          : `${of.given ? 'stopped at what was given' : 'stopped'}: ${of.fault.message}`}{' '}
+        {typeof of.fault?.file === 'string' && (
+          <span class="faint">
+            {of.fault.file}:{of.fault.line ?? '?'}
+          </span>
+        )}
+      </p>
+    );
+  return (
+    <>
+      <p>
+        <code>{of.key}</code> is not as expected
+      </p>
+      {of.shown === false ? (
+        <p class="faint">The answer is long without its states: run it alone, or with the command line.</p>
+      ) : (
+        <Difference of={of.key} names={['expected', 'is']} before={of.expected ?? null} after={of.actual ?? null} />
+      )}
+    </>
   );
 }

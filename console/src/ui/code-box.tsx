@@ -8,6 +8,8 @@ export interface Given {
 }
 
 export interface CodeBoxProps extends EditorOptions {
+  /** What assistive technology calls it. */
+  readonly label: string;
   /** What it begins with, and again what another value puts in its place. What is written in it since goes to `onChange` alone. */
   readonly given: Given;
   readonly marks?: readonly Mark[];
@@ -17,7 +19,7 @@ export interface CodeBoxProps extends EditorOptions {
 }
 
 /** The editor with its text, which is fetched when the first one is shown. */
-export function CodeBox({ given, marks, tables, onEditor, ...options }: CodeBoxProps): JSX.Element {
+export function CodeBox({ label, given, marks, tables, onEditor, ...options }: CodeBoxProps): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const [editor, setEditor] = useState<Editor>();
   const [error, setError] = useState<unknown>();
@@ -28,10 +30,9 @@ export function CodeBox({ given, marks, tables, onEditor, ...options }: CodeBoxP
     let isGone = false;
     import('../lazy/editor').then(({ openEditor }) => {
       if (isGone || host.current === null) return;
-      const { language, label } = latest.current;
+      const { language } = latest.current;
       opened = openEditor(host.current, {
         language,
-        label,
         onChange: (changed) => latest.current.onChange(changed),
         onRun: () => latest.current.onRun(),
       });
@@ -44,7 +45,7 @@ export function CodeBox({ given, marks, tables, onEditor, ...options }: CodeBoxP
       onEditor?.(undefined);
     };
   }, []);
-  useEffect(() => editor?.show(given.text), [editor, given]);
+  useEffect(() => editor?.show(given.text, label), [editor, given]);
   useEffect(() => editor?.mark(marks ?? []), [editor, marks, given]);
   useEffect(() => {
     if (tables !== undefined) editor?.complete(tables);

@@ -60,10 +60,13 @@ export function Difference({
   before,
   after,
   of = 'State',
+  names: [left, right] = ['before', 'after'],
 }: {
   readonly before: unknown;
   readonly after: unknown;
   readonly of?: string;
+  /** What the two are called. */
+  readonly names?: readonly [string, string];
 }): JSX.Element {
   const { old, now, removed, added } = useMemo(() => {
     const [old, now] = [jsonLines(before), jsonLines(after)];
@@ -71,8 +74,8 @@ export function Difference({
   }, [before, after]);
   return (
     <div class="diff">
-      <Lines lines={old} label={`${of} before`} marked={removed} kind="removed" />
-      <Lines lines={now} label={`${of} after`} marked={added} kind="added" />
+      <Lines lines={old} label={`${of} ${left}`} marked={removed} kind="removed" />
+      <Lines lines={now} label={`${of} ${right}`} marked={added} kind="added" />
     </div>
   );
 }

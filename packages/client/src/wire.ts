@@ -1725,6 +1725,62 @@ export interface Operations {
           readonly diagnostics: readonly Diagnostic[];
         };
   };
+  /** Run the fixtures of an upload that is not kept. */
+  readonly runFixtures: {
+    readonly path: undefined;
+    readonly query: undefined;
+    readonly body: FormData;
+    readonly answer:
+      | {
+          readonly status: 'compiled';
+          readonly passed: number;
+          readonly failed: number;
+          /** Why not all cases were run, and how many were. */
+          readonly cut?: string;
+          readonly cases: readonly {
+            readonly file: string;
+            readonly name: string;
+            readonly status: 'passed' | 'failed';
+            readonly milliseconds: number;
+            readonly failures?: readonly (
+              | {
+                  readonly kind: 'state';
+                  /** The key of a projection’s state, or the id of an aggregate. */
+                  readonly key: string;
+                  /** Absent where the case does not name the key, and its events change it. */
+                  readonly expected?: unknown;
+                  /** A state as its code shapes it; null where there is none. */
+                  readonly actual?: unknown;
+                  /** The answer is long without the two states. */
+                  readonly shown?: false;
+                }
+              | {
+                  readonly kind: 'fault';
+                  /** The key of a projection’s state, or the id of an aggregate. */
+                  readonly key: string;
+                  /** Part of the message; absent where it was not to stop. */
+                  readonly expected?: string;
+                  /** Absent where it did not stop. */
+                  readonly fault?: Fault;
+                  /** It stopped at an event that the case gives as what came before. */
+                  readonly given: boolean;
+                }
+              | {
+                  readonly kind: 'case';
+                  /** Why the case can’t be run. */
+                  readonly message: string;
+                }
+            )[];
+          }[];
+          readonly diagnostics: readonly Diagnostic[];
+          readonly seconds: number;
+        }
+      | {
+          readonly status: 'failed';
+          readonly compilationError: string;
+          readonly diagnostics: readonly Diagnostic[];
+        };
+  };
   /** Fold stored aggregates with an upload that is not kept, and compare with their states. */
   readonly dryRunReducers: {
     readonly path: undefined;
@@ -2670,6 +2726,7 @@ export const OPERATIONS = {
   cancelBuild: { method: 'DELETE', path: '/projections/{id}/build', key: 'tenant' },
   checkReducer: { method: 'POST', path: '/reducers/check', key: 'tenant' },
   checkProjection: { method: 'POST', path: '/projections/check', key: 'tenant' },
+  runFixtures: { method: 'POST', path: '/fixtures/run', key: 'tenant' },
   dryRunReducers: { method: 'POST', path: '/reducers/dry-run', key: 'tenant' },
   dryRunProjection: { method: 'POST', path: '/projections/dry-run', key: 'tenant' },
   verifyAggregates: { method: 'POST', path: '/aggregate-types/{type}/verify', key: 'tenant' },

@@ -5,7 +5,7 @@ import { configOf, deliveryOf } from './notifications.js';
 import type { Plan, ProjectionPlan, TypePlan } from './plan.js';
 import { poll } from './progress.js';
 import type { NotificationsRecord, ProjectionRecord, Remote } from './remote.js';
-import type { SourceFile } from './sources.js';
+import type { ProjectFile } from '../../fixtures/fixtures.js';
 
 /** What came of a plan that was applied. */
 export interface Applied {
@@ -34,11 +34,11 @@ type Undo = () => Promise<string>;
  */
 export class Application {
   readonly #remote: Remote;
-  readonly #sources: readonly SourceFile[];
+  readonly #sources: readonly ProjectFile[];
   readonly #output: CliIo['stdout'];
   readonly #undo: Undo[] = [];
 
-  constructor(remote: Remote, sources: readonly SourceFile[], output: CliIo['stdout']) {
+  constructor(remote: Remote, sources: readonly ProjectFile[], output: CliIo['stdout']) {
     this.#remote = remote;
     this.#sources = sources;
     this.#output = output;

@@ -2,14 +2,15 @@ import type { CodeHost, Diagnostic } from '../../code-host/code-host.js';
 import { confirm } from '../ask.js';
 import { CliError, RefusedError, type CliIo } from '../io.js';
 import { Application, NotCompiledThere, type Applied } from './apply.js';
-import { CompileError, compileProject, type CompiledProject } from './compile.js';
+import { CompileError, compileProject, type CompiledProject } from '../../fixtures/compile.js';
 import { formatDiagnostics, plural } from './diagnostics.js';
 import { notificationPlan, type NotificationPlan } from './notifications.js';
 import { formatDryRun, formatPlan, isUnchanged, planOf, targetOf, type Plan, type Same } from './plan.js';
 import type { CheckRecord, DryRunRecord, ProjectionRecord, Remote } from './remote.js';
 import { MANIFEST, readProject, type Project } from './sources.js';
 import { styleFor, type Style } from './style.js';
-import { fixturesOf, runCases, type FixturesRun } from './test-command.js';
+import type { FixturesRun } from '../../fixtures/fixture-run.js';
+import { fixturesOf, runCases } from './test-command.js';
 
 export interface DeployOptions {
   readonly yes: boolean;
@@ -74,7 +75,7 @@ export class Deployment {
 
   /** @throws NotCompiled when it has told why; CliError */
   async run(host: CodeHost, { yes, planOnly, tryFirst, force, projection }: DeployOptions): Promise<Deployed> {
-    const compiled = await compileProject(host, this.#project).catch((error: unknown) => this.#refused(error));
+    const compiled = await compileProject(host, this.#project.sources).catch((error: unknown) => this.#refused(error));
     this.#out.write(formatDiagnostics(compiled.diagnostics, this.#project.sources, this.#style));
     const fixtures = await this.#fixtures(host, compiled);
     const target = targetOf(compiled, await this.#remote.projections(), projection);

@@ -1,5 +1,5 @@
 import type { Diagnostic } from '../../code-host/code-host.js';
-import type { SourceFile } from './sources.js';
+import type { ProjectFile } from '../../fixtures/fixtures.js';
 import type { Style } from './style.js';
 
 /** Tabs would shift the caret. */
@@ -14,7 +14,7 @@ const untabbed = (line: string): string => line.replaceAll('\t', ' ');
  */
 export function formatDiagnostic(
   { severity, code, message, file, line, column }: Diagnostic,
-  sources: readonly SourceFile[],
+  sources: readonly ProjectFile[],
   style: Style,
 ): string {
   const place =
@@ -28,7 +28,11 @@ export function formatDiagnostic(
 }
 
 /** A line of a source, without its end; undefined: there is none. */
-export const lineOf = (sources: readonly SourceFile[], file: string | null, line: number | null): string | undefined =>
+export const lineOf = (
+  sources: readonly ProjectFile[],
+  file: string | null,
+  line: number | null,
+): string | undefined =>
   file === null || line === null
     ? undefined
     : sources.find(({ path }) => path === file)?.text.split(/\r\n|\r|\n/)[line - 1];
@@ -36,7 +40,7 @@ export const lineOf = (sources: readonly SourceFile[], file: string | null, line
 /** Errors first, then how many there are of each. */
 export function formatDiagnostics(
   diagnostics: readonly Diagnostic[],
-  sources: readonly SourceFile[],
+  sources: readonly ProjectFile[],
   style: Style,
 ): string {
   if (diagnostics.length === 0) return '';

@@ -1,6 +1,6 @@
 import type { Discovered } from '../../code-host/code-host.js';
 import { CliError, table } from '../io.js';
-import type { CompiledProject } from './compile.js';
+import type { CompiledProject } from '../../fixtures/compile.js';
 import { plural } from './diagnostics.js';
 import { classesOf, projectionsNamed } from './names.js';
 import type { NotificationPlan } from './notifications.js';

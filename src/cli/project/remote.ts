@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers';
 import type { Diagnostic } from '../../code-host/code-host.js';
 import type { Server } from '../server.js';
-import type { SourceFile } from './sources.js';
+import type { ProjectFile } from '../../fixtures/fixtures.js';
 
 /** Answers of the service, as far as the commands need them. */
 export interface TypeRecord {
@@ -178,7 +178,7 @@ export class Remote {
   }
 
   /** @returns the id of the reducer */
-  async uploadReducer(sources: readonly SourceFile[]): Promise<string> {
+  async uploadReducer(sources: readonly ProjectFile[]): Promise<string> {
     const { reducerId } = (await this.#server.tenant('POST', '/reducers/upload', await form(sources))) as {
       readonly reducerId: string;
     };
@@ -186,7 +186,7 @@ export class Remote {
   }
 
   async uploadProjection(
-    sources: readonly SourceFile[],
+    sources: readonly ProjectFile[],
     projectionId: string | undefined,
     notifications: object | undefined,
   ): Promise<{ readonly projectionId: string; readonly notifications?: NotificationsRecord }> {
@@ -215,12 +215,12 @@ export class Remote {
     await this.#server.tenant('DELETE', `/projections/${encodeURIComponent(id)}/build`);
   }
 
-  async checkReducer(sources: readonly SourceFile[]): Promise<CheckRecord<string>> {
+  async checkReducer(sources: readonly ProjectFile[]): Promise<CheckRecord<string>> {
     return (await this.#server.tenant('POST', '/reducers/check', await form(sources))) as CheckRecord<string>;
   }
 
   async checkProjection(
-    sources: readonly SourceFile[],
+    sources: readonly ProjectFile[],
     projectionId: string | undefined,
     notifications: object | undefined,
   ): Promise<CheckRecord<number>> {
@@ -233,7 +233,7 @@ export class Remote {
 
   async dryRun(
     kind: 'reducer' | 'projection',
-    sources: readonly SourceFile[],
+    sources: readonly ProjectFile[],
     projectionId: string | undefined,
   ): Promise<DryRunRecord> {
     return (await this.#server.tenant(
@@ -255,7 +255,7 @@ const projectionFields = (
 /** Equal sources make equal bytes. */
 const NO_TIME = new Date(Date.UTC(2000, 0, 1));
 
-async function form(sources: readonly SourceFile[], fields: Readonly<Record<string, string>> = {}): Promise<FormData> {
+async function form(sources: readonly ProjectFile[], fields: Readonly<Record<string, string>> = {}): Promise<FormData> {
   const { ZipArchive } = await import('archiver');
   const archive = new ZipArchive({ zlib: { level: 9 } });
   const bytes = buffer(archive);

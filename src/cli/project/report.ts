@@ -1,7 +1,6 @@
-import type { CaseOutcome, Failure } from './fixture-run.js';
-import type { Fixture } from './fixtures.js';
-import { canonicalLines, diffLines } from './json-text.js';
-import type { SourceFile } from './sources.js';
+import type { CaseOutcome, Failure } from '../../fixtures/fixture-run.js';
+import type { Fixture, ProjectFile } from '../../fixtures/fixtures.js';
+import { canonicalLines, diffLines } from './json-diff.js';
 import { lineOf } from './diagnostics.js';
 import type { Style } from './style.js';
 
@@ -12,7 +11,7 @@ const CONTEXT = 3;
 export function formatOutcome(
   { name }: Pick<Fixture, 'name'>,
   outcome: CaseOutcome,
-  sources: readonly SourceFile[],
+  sources: readonly ProjectFile[],
   style: Style,
 ): string {
   const time = style.dim(`(${outcome.milliseconds.toFixed(1)} ms)`);
@@ -28,7 +27,7 @@ export function formatSummary(passed: number, failed: number, style: Style): str
   return `\n${counts.join(', ')}\n`;
 }
 
-function formatFailure(failure: Failure, sources: readonly SourceFile[], style: Style): string {
+function formatFailure(failure: Failure, sources: readonly ProjectFile[], style: Style): string {
   switch (failure.kind) {
     case 'case':
       return `${failure.message}\n`;
@@ -53,7 +52,7 @@ const named = (key: string): string => (key === '' ? '' : `${key}: `);
 /** A fault has a line and no column: the whole line is marked. */
 function sourceLine(
   { file, line }: { readonly file: string | null; readonly line: number | null },
-  sources: readonly SourceFile[],
+  sources: readonly ProjectFile[],
   style: Style,
 ): string {
   const text = lineOf(sources, file, line);

@@ -1,13 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { z } from 'zod';
+import { describeIssue, type ProjectFile } from '../../fixtures/fixtures.js';
 import { CliError } from '../io.js';
-
-export interface SourceFile {
-  /** Relative to the project, with `/`. */
-  readonly path: string;
-  readonly text: string;
-}
 
 /** A folder of reducers and projections, as `statefold new` makes one. */
 export interface Project {
@@ -15,9 +10,9 @@ export interface Project {
   /** Of the folder. */
   readonly name: string;
   /** Sorted by path. */
-  readonly sources: readonly SourceFile[];
+  readonly sources: readonly ProjectFile[];
   /** Fixtures: the JSON files below `fixtures/`, sorted. */
-  readonly fixtures: readonly SourceFile[];
+  readonly fixtures: readonly ProjectFile[];
   /** The notification configuration of its projection, as `config` of an upload; undefined: none. */
   readonly notifications: Readonly<Record<string, unknown>> | undefined;
 }
@@ -38,7 +33,7 @@ export function readProject(given: string | undefined): Project {
   if (!existsSync(directory) || !statSync(directory).isDirectory())
     throw new CliError(`There is no folder ${directory}. \`statefold new <folder>\` makes a project.`);
   const files = [...filesOf(directory, directory)].sort((a, b) => (a < b ? -1 : 1));
-  const read = (path: string): SourceFile => ({
+  const read = (path: string): ProjectFile => ({
     path,
     text: readFileSync(join(directory, path), 'utf8').replace(/^\uFEFF/, ''),
   });
@@ -79,20 +74,10 @@ function settingsOf(directory: string): z.infer<typeof SETTINGS> {
 }
 
 /** @throws CliError with the parser's reason */
-export function parseJson(text: string, path: string): unknown {
+function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
     throw new CliError(`${path} is not JSON: ${(error as Error).message}.`);
   }
-}
-
-/** One thing that is wrong: where, and what. A name that is not known says more than what is missing in its place. */
-export function describeIssue(error: z.ZodError): string {
-  const issue = error.issues.find(({ code }) => code === 'unrecognized_keys') ?? error.issues[0];
-  if (issue === undefined) return error.message;
-  const place = issue.path.length === 0 ? '' : `/${issue.path.join('/')} `;
-  return issue.code === 'unrecognized_keys'
-    ? `${place}has ${issue.keys.map((key) => `'${key}'`).join(', ')}, which is not known`
-    : `${place}${issue.message}`;
 }

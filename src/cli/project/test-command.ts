@@ -1,24 +1,25 @@
 import { watch } from 'node:fs';
 import type { CodeHost } from '../../code-host/code-host.js';
+import { CompileError, compileProject, type CompiledProject } from '../../fixtures/compile.js';
+import { exactText } from '../../fixtures/exact-json.js';
+import {
+  FIXTURE_ARTEFACTS,
+  FixtureRunner,
+  summaryOf,
+  type FixtureCase,
+  type FixturesRun,
+} from '../../fixtures/fixture-run.js';
+import { FixtureError, readFixtures, type Fixture } from '../../fixtures/fixtures.js';
 import { CliError, FAILED, NOT_COMPILED, type CliIo } from '../io.js';
-import { CompileError, compileProject, type CompiledProject } from './compile.js';
 import { formatDiagnostics } from './diagnostics.js';
-import { FixtureRunner, type CaseOutcome } from './fixture-run.js';
-import { readFixtures, type Fixture } from './fixtures.js';
-import { exactText } from './json-text.js';
 import { formatOutcome, formatSummary } from './report.js';
 import { readProject, type Project } from './sources.js';
 import { styleFor, type Style } from './style.js';
 
 /** After the last of a burst of changes to files. */
 const SETTLED_MS = 100;
-
-/** What the fixtures of a project came to. */
-export interface FixturesRun {
-  readonly passed: number;
-  readonly failed: number;
-  readonly cases: readonly ({ readonly file: string; readonly name: string } & CaseOutcome)[];
-}
+/** Of the runner. */
+const TENANT = 'fixtures';
 
 export interface TestOptions {
   /** Part of the name or file of those to run; undefined: all. */
@@ -45,7 +46,7 @@ export async function runFixtures(
     );
   let compiled;
   try {
-    compiled = await compileProject(host, project);
+    compiled = await compileProject(host, project.sources);
   } catch (error) {
     if (!(error instanceof CompileError)) throw error;
     const { diagnostics } = error;
@@ -66,10 +67,16 @@ export async function runFixtures(
   return run.failed === 0 ? 0 : FAILED;
 }
 
-export const fixturesOf = (project: Project, only: string | undefined): Fixture[] =>
-  project.fixtures
-    .flatMap(readFixtures)
-    .filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
+/** @throws CliError naming file, case and member */
+export function fixturesOf(project: Project, only: string | undefined): Fixture[] {
+  let all: Fixture[];
+  try {
+    all = project.fixtures.flatMap(readFixtures);
+  } catch (error) {
+    throw error instanceof FixtureError ? new CliError(error.message) : error;
+  }
+  return all.filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
+}
 
 /** @param told where each case is told as it ends; undefined: nowhere */
 export async function runCases(
@@ -79,18 +86,22 @@ export async function runCases(
   project: Project,
   told: { readonly output: CliIo['stdout']; readonly style: Style } | undefined,
 ): Promise<FixturesRun> {
-  const runner = new FixtureRunner(host, compiled);
-  const cases: FixturesRun['cases'][number][] = [];
+  const runner = host.runner(TENANT);
+  for (const kind of ['reducer', 'projection'] as const) {
+    const code = compiled[kind];
+    if (code !== undefined) runner.load(FIXTURE_ARTEFACTS[kind], code.assembly);
+  }
+  const fixtureRunner = new FixtureRunner(runner, compiled);
+  const cases: FixtureCase[] = [];
   for (const [file, ofFile] of byFile(fixtures)) {
     told?.output.write(`${told.style.bold(file)}\n`);
     for (const fixture of ofFile) {
-      const outcome = await runner.run(fixture);
+      const outcome = await fixtureRunner.run(fixture);
       cases.push({ file, name: fixture.name, ...outcome });
       told?.output.write(formatOutcome(fixture, outcome, project.sources, told.style));
     }
   }
-  const passed = cases.filter(({ status }) => status === 'passed').length;
-  return { passed, failed: cases.length - passed, cases };
+  return summaryOf(cases);
 }
 
 /** Runs them again after each change below the folder, until it is aborted. */

@@ -1,31 +1,7 @@
-/** A number that JSON.parse would round: it is kept as its digits, so that two that differ stay different. */
-const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
-const MARK = '\u0000';
-
-/** @throws SyntaxError */
-export function parseExactly(text: string): unknown {
-  return JSON.parse(
-    text.replace(TOKEN, (token) =>
-      token.startsWith('"') || isExact(token) ? token : JSON.stringify(`${MARK}${token}`),
-    ),
-  ) as unknown;
-}
-
-function isExact(number: string): boolean {
-  const digits = number
-    .replace(/[eE].*$/, '')
-    .replace(/[-.]/g, '')
-    .replace(/^0+/, '')
-    .replace(/0+$/, '');
-  return digits.length <= 15 && Number.isFinite(Number(number));
-}
+import { exactText } from '../../fixtures/exact-json.js';
 
 /** Of the value that parseExactly gave, with the members of objects in the order of their names: equal texts are equal values. */
 export const canonicalLines = (value: unknown): string[] => exactText(sorted(value), 2).split('\n');
-
-/** The JSON of a value that parseExactly gave. */
-export const exactText = (value: unknown, indent?: number): string =>
-  JSON.stringify(value, undefined, indent).replaceAll(/"\\u0000([^"]*)"/g, '$1');
 
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);

@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { faultForClients } from '../../core/event.js';
+import { StatefoldError } from '../../core/errors.js';
+import { JsonError, scanJson } from '../../core/json-scanner.js';
+import { nextTurn } from '../../core/slices.js';
+import type { SourceFile } from '../../deployments/source-file.js';
+import { exactText } from '../../fixtures/exact-json.js';
+import { summaryOf, type CaseOutcome, type Failure, type FixtureCase } from '../../fixtures/fixture-run.js';
+import { FixtureError, readFixtures, type Fixture } from '../../fixtures/fixtures.js';
+import type { FixturesReport } from '../../inspection/fixtures-run.js';
+import { upload } from '../bodies.js';
+import { anyText } from '../parameters.js';
+import { Diagnostic, Fault, integer, seconds, text } from '../schema.js';
+import { route } from './dependencies.js';
+import { NOT_COMPILED } from './upload-checks.js';
+
+/** Bytes of one file of fixtures, which is read in one turn, and of all of an upload. */
+const MAX_FILE = 256 * 1024;
+const MAX_ALL = 1024 * 1024;
+/** Characters of the states that an answer tells; of cases that fail past it the states are left out. */
+const MAX_TOLD = 4 * 1024 * 1024;
+
+const state = z.unknown().describe('A state as its code shapes it; null where there is none.');
+const key = text.describe('The key of a projection’s state, or the id of an aggregate.');
+const FixtureFailure = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('state'),
+    key,
+    expected: state.describe('Absent where the case does not name the key, and its events change it.').optional(),
+    actual: state.optional(),
+    shown: z.literal(false).describe('The answer is long without the two states.').optional(),
+  }),
+  z.strictObject({
+    kind: z.literal('fault'),
+    key,
+    expected: text.describe('Part of the message; absent where it was not to stop.').optional(),
+    fault: Fault.describe('Absent where it did not stop.').optional(),
+    given: z.boolean().describe('It stopped at an event that the case gives as what came before.'),
+  }),
+  z.strictObject({ kind: z.literal('case'), message: text.describe('Why the case can’t be run.') }),
+]);
+const FixtureOutcome = z.strictObject({
+  file: text,
+  name: text,
+  status: z.enum(['passed', 'failed']),
+  milliseconds: z.number().meta({ minimum: 0 }),
+  failures: z.array(FixtureFailure).optional(),
+});
+
+const runFixtures = route({
+  method: 'POST',
+  path: '/fixtures/run',
+  operationId: 'runFixtures',
+  tag: 'Fixtures',
+  summary: 'Run the fixtures of an upload that is not kept',
+  servedBy: 'owner',
+  credentials: 'tenant',
+  scope: 'deploy',
+  body: upload({ only: anyText }, { withFixtures: true }),
+  answers: {
+    200: z.discriminatedUnion('status', [
+      z.strictObject({
+        status: z.literal('compiled'),
+        passed: integer,
+        failed: integer,
+        cut: text.describe('Why not all cases were run, and how many were.').optional(),
+        cases: z.array(FixtureOutcome),
+        diagnostics: z.array(Diagnostic),
+        seconds,
+      }),
+      NOT_COMPILED,
+    ]),
+  },
+  errors: ['INVALID_ARCHIVE'],
+  serve: async ({ inspections, settings }, call) => {
+    const { sources, fixtures: files, fields } = await call.body();
+    const fixtures = await fixturesOf(files, fields.only, settings.maxJsonDepth);
+    const outcome = await inspections.runFixtures(call.tenantId, sources, fixtures);
+    call.answer(200, outcome.status === 'failed' ? outcome : reported(outcome));
+  },
+});
+
+/** @throws StatefoldError INVALID_REQUEST naming file, case and member; PAYLOAD_TOO_LARGE */
+async function fixturesOf(
+  files: readonly SourceFile[],
+  only: string | undefined,
+  maxDepth: number,
+): Promise<Fixture[]> {
+  const fixtures: Fixture[] = [];
+  let all = 0;
+  for (const file of files) {
+    const bytes = Buffer.from(file.text);
+    all += bytes.length;
+    if (bytes.length > MAX_FILE || all > MAX_ALL)
+      throw new StatefoldError(
+        'PAYLOAD_TOO_LARGE',
+        `Fixtures may have ${MAX_FILE} bytes a file and ${MAX_ALL} in all, and ${file.path} goes past it. Send fewer, or smaller ones.`,
+      );
+    fixtures.push(...fixturesIn(file, bytes, maxDepth));
+    await nextTurn();
+  }
+  const chosen = fixtures.filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
+  if (chosen.length === 0)
+    throw new StatefoldError(
+      'INVALID_REQUEST',
+      only === undefined
+        ? 'The upload has no fixture. Put JSON files with given, when and then beside the sources: in a zip, into its folder fixtures.'
+        : `No fixture's name or file has ${JSON.stringify(only)} in it.`,
+    );
+  return chosen;
+}
+
+function fixturesIn(file: SourceFile, bytes: Buffer, maxDepth: number): Fixture[] {
+  try {
+    scanJson(bytes, { maxDepth });
+    return readFixtures(file);
+  } catch (error) {
+    if (error instanceof FixtureError) throw new StatefoldError('INVALID_REQUEST', error.message, { cause: error });
+    if (error instanceof JsonError)
+      throw new StatefoldError('INVALID_REQUEST', `${file.path}: ${error.message}.`, { cause: error });
+    throw error;
+  }
+}
+
+/** Numbers past what a double holds stay as the code, or the fixture, has written them. */
+function reported({ cases, cut, diagnostics, seconds }: FixturesReport): Buffer {
+  let left = MAX_TOLD;
+  const told = (failure: Failure): object => {
+    if (failure.kind === 'fault') return { ...failure, fault: failure.fault && faultForClients(failure.fault) };
+    if (failure.kind === 'case') return failure;
+    left -= exactText(failure).length;
+    return left >= 0 ? failure : { kind: 'state', key: failure.key, shown: false };
+  };
+  const outcomeOf = (one: FixtureCase & CaseOutcome): object =>
+    one.status === 'passed' ? one : { ...one, failures: one.failures.map(told) };
+  const { passed, failed } = summaryOf(cases);
+  const report = { status: 'compiled', passed, failed, cut, cases: cases.map(outcomeOf), diagnostics, seconds };
+  return Buffer.from(exactText(report));
+}
+
+export const FIXTURES = [runFixtures];
