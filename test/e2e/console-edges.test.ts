@@ -230,6 +230,7 @@ test('the console where things are not as usual', { skip: needsChromium }, async
       await page.keyboard.type('no such command');
       await page.getByRole('option', { name: /Open aggregate no such/ }).waitFor();
       await page.keyboard.press('Escape');
+      await commands.waitFor({ state: 'detached' });
       await until(async () => (await focused()).includes('"n"'));
       await page.keyboard.press('Control+k');
       await page.keyboard.type('keys without Ctrl off');

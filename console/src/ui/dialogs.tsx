@@ -17,15 +17,14 @@ export function Dialog({
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }): JSX.Element {
-  const dialog = useModal();
+  const modal = useModal(() => stays || onClose());
   return (
     <dialog
-      ref={dialog}
+      {...modal}
       class="dialog"
       aria-label={title}
       // Of browsers that let a second Escape through.
       {...(stays ? { closedby: 'none' } : {})}
-      onCancel={(event) => stays && event.preventDefault()}
       onClose={onClose}
     >
       <h2>{title}</h2>

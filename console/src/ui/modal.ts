@@ -1,8 +1,13 @@
-import type { RefObject } from 'preact';
+import type { JSX, RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-/** Opens the dialog over the page. Once it is gone the focus is where it was. */
-export function useModal(): RefObject<HTMLDialogElement> {
+interface Modal {
+  readonly ref: RefObject<HTMLDialogElement>;
+  readonly onCancel: (event: JSX.TargetedEvent<HTMLDialogElement>) => void;
+}
+
+/** For a `dialog`, which opens over the page. Once it is gone the focus is where it was. `onEscape` takes it away, or leaves it. */
+export function useModal(onEscape: () => void): Modal {
   const dialog = useRef<HTMLDialogElement>(null);
   // Before the next key is pressed: it is the dialog's.
   useLayoutEffect(() => {
@@ -12,5 +17,10 @@ export function useModal(): RefObject<HTMLDialogElement> {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
-  return dialog;
+  const onCancel = (event: JSX.TargetedEvent<HTMLDialogElement>): void => {
+    // Rather than when the browser has closed it: a key that opens another one may come before.
+    event.preventDefault();
+    onEscape();
+  };
+  return { ref: dialog, onCancel };
 }
