@@ -47,6 +47,8 @@ export async function opened(
   if (key !== '') {
     await page.getByLabel('Key of a tenant').fill(key);
     await page.getByRole('button', { name: 'Sign in' }).click();
+    // What is done next may go to another page: by then it is known whose key it is.
+    await page.getByRole('navigation').or(page.getByRole('alert')).first().waitFor();
   }
   return page;
 }
