@@ -355,6 +355,37 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   assert.equal(catalog.list('key', other.tenant.tenantId).length, 1);
 });
 
+test('what was written to a tenant that was being deleted is no part of the next one of the id', async (t) => {
+  const log = openLog(t);
+  const catalog = await opened(t, log);
+  const { apiKey, key } = await createTenant(catalog, { tenantId: 'acme' });
+  await deleteTenant(catalog, 'acme', () => Promise.resolve());
+  // Requests that had found it there, of a process that was killed before it found it gone.
+  const reducer = {
+    reducerId: 'r1',
+    artefactId: 'r1',
+    createdAt: key.createdAt,
+    status: 'pending_compilation',
+  } as const;
+  await catalog.artefacts.put('r1', 'sources', Buffer.from('class A {}'));
+  await catalog.put('reducer', 'r1', 0, { tenantId: 'acme', ...reducer });
+  await catalog.put('key', key.keyId, 0, key);
+  const schema = { schemaVersion: 1, schema: 'false', changedAt: key.createdAt };
+  await catalog.put('eventType', 'acme/Paid', 0, { tenantId: 'acme', eventType: 'Paid', ...schema });
+  await catalog.close();
+
+  const again = await opened(t, log);
+  assert.equal(again.keyByHash(hashApiKey(apiKey))?.tenantId, 'acme');
+  const { key: fresh } = await createTenant(again, { tenantId: 'acme' });
+  assert.deepEqual(
+    again.list('key', 'acme').map(({ id }) => id),
+    [fresh.keyId],
+  );
+  assert.equal(again.keyByHash(hashApiKey(apiKey)), undefined);
+  for (const kind of ['reducer', 'eventType'] as const) assert.deepEqual(again.list(kind, 'acme'), [], kind);
+  assert.equal(await again.artefacts.get('r1', 'sources'), undefined);
+});
+
 test('a tenant that is made again is another one, whoever makes it, and stays so over restarts', async (t) => {
   const log = openLog(t);
   const [one, two] = [await opened(t, log, { shared: true }), await opened(t, log, { shared: true })];
