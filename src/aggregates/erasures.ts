@@ -132,7 +132,7 @@ export class Erasures {
         }
         await nextTurn();
       }
-      isWhole = [...partly].every((offset) => log.redaction(offset)?.erased.includes(aggregateId) === true);
+      isWhole = this.isTakenOut(aggregateId, [...partly]);
     }
     // Of all redactions first: a reader that misses something of the aggregate knows what of the others is left.
     for (let at = 0; at < dead.length && !this.#closed; at += AT_ONCE)
@@ -142,6 +142,11 @@ export class Erasures {
       );
     await log.tidy();
     if (this.#closed) throw new Error('the tenant is closed');
+  }
+
+  /** What counts now for each of the redacted records is without the aggregate: nothing is tombstoned before. */
+  isTakenOut(aggregateId: string, offsets: readonly number[]): boolean {
+    return offsets.every((offset) => this.#options.log.redaction(offset)?.erased.includes(aggregateId) === true);
   }
 
   /**

@@ -16,7 +16,8 @@ const KINDS: Readonly<Record<EntityKind, true>> = {
   artefact: true,
   cluster: true,
 };
-const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS, kind);
+/** Of another kind is what a newer version of the service has written: it is passed over, and left as it is. */
+export const isKind = (kind: string): kind is EntityKind => Object.hasOwn(KINDS, kind);
 
 /**
  * The fold of the catalog topic: the entities in memory, by kind and id, by tenant, and keys by hash.

@@ -7,7 +7,7 @@ import { appendBytes, type Log } from '../log/log.js';
 import { recordsAt } from '../log/journal/known-end.js';
 import type { Draft, Folded, PartitionHandler } from '../log/journal/partition-handler.js';
 import type { ArtefactStore, Catalog, CatalogChange, Entities, EntityKind, Entry, KeyEntity } from './catalog.js';
-import { EntityStore } from './entity-store.js';
+import { EntityStore, isKind } from './entity-store.js';
 
 export const CATALOG_TOPIC = 'statefold.catalog';
 
@@ -57,6 +57,8 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   readonly #listeners: ((change: CatalogChange) => void)[] = [];
   #queue: Write[] = [];
   readonly #inFlight = new Map<Draft<CatalogBody>, Write>();
+  /** Of records that were passed over, since a newer version wrote them. */
+  readonly #unknownKinds = new Set<string>();
   #dead: number[] = [];
   #sweeping: Promise<void> | undefined;
   #closing = false;
@@ -184,6 +186,7 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
   }
 
   fold({ body, offset, accepted }: Folded<CatalogBody>, draft: Draft<CatalogBody> | undefined): void {
+    if (!isKind(body.value.kind)) return this.#passOver(body.value.kind);
     if (!accepted) {
       this.#dead.push(offset);
       return;
@@ -193,6 +196,16 @@ export class FencedCatalog implements Catalog, PartitionHandler<CatalogBody> {
     for (const listener of this.#listeners) listener(change);
     if (draft !== undefined) this.#take(draft)?.resolve();
     this.#sweepWhenDue();
+  }
+
+  /** It counts for those who know the kind, and is for them to tombstone. */
+  #passOver(kind: string): void {
+    if (this.#unknownKinds.has(kind)) return;
+    this.#unknownKinds.add(kind);
+    this.#options.logger.warn(
+      { kind },
+      'the catalog has entities of a kind that this version of the service does not know: a newer one wrote them; they are passed over, and stay',
+    );
   }
 
   /** What waits, up to what the log takes at once; one write an entity: a second one is decided when the first is known to be in the log. */

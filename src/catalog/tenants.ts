@@ -71,6 +71,7 @@ async function putTenant(
     errors.push({ pointer: '/partitions', message: `must be a whole number from 1 to ${MAX_PARTITIONS}` });
   if (errors.length > 0) throw new StatefoldError('INVALID_REQUEST', 'the tenant has invalid fields', { errors });
   for (;;) {
+    if (catalog.get('tenant', tenantId) === undefined) await removeOrphans(catalog, tenantId);
     const exists = catalog.get('tenant', tenantId) !== undefined;
     const replaces = exists ? 0 : catalog.versionOf('tenant', tenantId);
     const tenant: TenantEntity = {
@@ -181,14 +182,36 @@ export async function deleteTenant(
 ): Promise<void> {
   mustExist(catalog, tenantId);
   await removeAll(catalog, 'key', tenantId);
+  await removeArtefacts(catalog, tenantId);
+  for (const kind of OWNED) await removeAll(catalog, kind, tenantId);
+  await removeData(mustExist(catalog, tenantId));
+  await removeAll(catalog, 'tenant', tenantId);
+}
+
+/** All that a tenant owns in the catalog but its keys. */
+const OWNED = ['binding', 'projection', 'eventType', 'endpoint', 'reducer', 'artefact'] as const;
+
+async function removeArtefacts(catalog: Catalog, tenantId: string): Promise<void> {
   const artefacts = [...catalog.list('reducer', tenantId), ...catalog.list('projection', tenantId)].map(
     ({ value }) => value.artefactId,
   );
   await Promise.all(artefacts.map((artefactId) => catalog.artefacts.delete(artefactId)));
-  for (const kind of ['binding', 'projection', 'eventType', 'endpoint', 'reducer', 'artefact'] as const)
-    await removeAll(catalog, kind, tenantId);
-  await removeData(mustExist(catalog, tenantId));
-  await removeAll(catalog, 'tenant', tenantId);
+}
+
+/**
+ * What was written to a tenant while it was being deleted, by a process that ended before it saw that. A new tenant of the id must not have it: a
+ * key would open it to the former owner. Whoever made the tenant meanwhile has it in versions of its own, which stay.
+ */
+async function removeOrphans(catalog: Catalog, tenantId: string): Promise<void> {
+  const orphans = (['key', ...OWNED] as const).flatMap((kind) =>
+    catalog.list(kind, tenantId).map(({ id, version }) => ({ kind, id, version })),
+  );
+  if (orphans.length === 0) return;
+  await removeArtefacts(catalog, tenantId);
+  for (const { kind, id, version } of orphans)
+    await catalog.delete(kind, id, version).catch((error: unknown) => {
+      if (!(error instanceof StatefoldError && error.code === 'ALREADY_EXISTS')) throw error;
+    });
 }
 
 async function removeAll(catalog: Catalog, kind: EntityKind, tenantId: string): Promise<void> {

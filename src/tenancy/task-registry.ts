@@ -1,4 +1,4 @@
-import { NotOwnerError, StatefoldError } from '../core/errors.js';
+import { InvariantError, NotOwnerError, StatefoldError } from '../core/errors.js';
 import type { Ownership } from '../placement/ownership.js';
 import type { Activation } from './activation.js';
 import type { Logger } from '../core/logger.js';
@@ -56,6 +56,8 @@ interface Place<T> {
 
 /** Where the hint says that a tenant is ours and another process has claimed it: how long until it is claimed back. */
 const DEPOSED_MS = 1000;
+/** Where the log is damaged, or has records that only a newer version knows, the next attempt finds it so too: it comes no sooner. */
+const BROKEN_MS = 1000;
 
 /** Tasks of this process by their slot keys: opened on first use, closed when idle or when they are another's; and standbys of others'. */
 export class TaskRegistry<T extends Activation> {
@@ -64,6 +66,8 @@ export class TaskRegistry<T extends Activation> {
   /** By section: what was here, until it is closed. */
   readonly #closing = new Map<string, Promise<void>>();
   readonly #deposed = new Map<string, number>();
+  /** What could not be opened for what its log has, and why. */
+  readonly #broken = new Map<string, { readonly at: number; readonly refusal: StatefoldError }>();
   readonly #listeners: ((task: T) => void)[] = [];
   readonly #standbyListeners: ((standby: T) => void)[] = [];
   readonly #sweeper: NodeJS.Timeout;
@@ -121,6 +125,9 @@ export class TaskRegistry<T extends Activation> {
       return Promise.reject(new NotOwnerError());
     const refusal = this.#options.refuses?.(key);
     if (refusal !== undefined) return Promise.reject(refusal);
+    const broken = this.#broken.get(key);
+    if (broken !== undefined && broken.at > performance.now() - BROKEN_MS) return Promise.reject(broken.refusal);
+    this.#broken.delete(key);
     const before = this.#places.get(key);
     if (before?.role === 'OPENING') return before.ready;
     return this.#enter(key, 'OPENING', (place) => this.#open(place, before));
@@ -142,9 +149,11 @@ export class TaskRegistry<T extends Activation> {
         this.#options.logger.error({ err: error, slotKey: key }, 'a tenant could not be restored');
       await task.close();
       if (error instanceof StatefoldError) throw error;
-      throw new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
+      const refusal = new StatefoldError('UNAVAILABLE', 'the tenant could not be restored; send the request again', {
         cause: error,
       });
+      if (error instanceof InvariantError && !place.ended) this.#broken.set(key, { at: performance.now(), refusal });
+      throw refusal;
     }
     place.role = 'ACTIVE';
     place.usedAt = performance.now();
@@ -232,6 +241,7 @@ export class TaskRegistry<T extends Activation> {
    * can be opened. Resolves when nothing of it is left.
    */
   async remove(key: string): Promise<void> {
+    this.#broken.delete(key);
     const place = this.#places.get(key);
     if (place !== undefined) await this.#end(place);
   }

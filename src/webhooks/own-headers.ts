@@ -43,6 +43,18 @@ export function ownHeaderErrors(headers: Readonly<Record<string, string | null>>
   return errors;
 }
 
+/**
+ * The headers of an attempt: the owner's go with ours, and ours count, in whatever case a name of theirs is stored: a `traceparent` of theirs
+ * goes where the service sends none. Names of ours are in lower case.
+ */
+export const besideOurs = (
+  own: Readonly<Record<string, string>>,
+  ours: Readonly<Record<string, string>>,
+): Record<string, string> => ({
+  ...Object.fromEntries(Object.entries(own).filter(([name]) => !Object.hasOwn(ours, name.toLowerCase()))),
+  ...ours,
+});
+
 function nameProblem(given: string): string | undefined {
   const name = given.toLowerCase();
   if (!NAME.test(name) || name.length > MAX_NAME)

@@ -32,6 +32,7 @@ import {
 import { filterOf } from './endpoint-filter.js';
 import { ownHeadersOf, secretsOf, type Endpoints } from './endpoints.js';
 import { FairSlots } from './fair-slots.js';
+import { besideOurs } from './own-headers.js';
 import { RETRY_DELAYS_MS } from './retry-schedule.js';
 import { WebhookClient, type AttemptOutcome } from './webhook-client.js';
 import { messagesOf, webhookHeaders, type Message } from './webhook-message.js';
@@ -362,12 +363,8 @@ export class WebhookDeliverer {
       const signing = signingSecrets({ unseal }, secretsOf(catalog, tenantId, endpoint), at);
       if (signing.length === 0) throw new Error('the endpoint has no signing secret');
       const body = message.body();
-      // Ours last: what is stored was checked, and ours count whatever is stored.
-      const headers = {
-        ...further,
-        ...ownHeadersOf({ unseal }, endpoint.headers),
-        ...webhookHeaders(message.id, new Date(at), body, signing),
-      };
+      const ours = { ...further, ...webhookHeaders(message.id, new Date(at), body, signing) };
+      const headers = besideOurs(ownHeadersOf({ unseal }, endpoint.headers), ours);
       outcome = await this.#client.post(endpoint.url, headers, body, signal);
     } catch (error) {
       this.options.logger.error(

@@ -186,6 +186,29 @@ test('types of events', async (t) => {
     ]);
   });
 
+  await t.test(
+    'one whose answer a kill cut off holds, or is not there: what is told is what appends are held to',
+    async () => {
+      for (let round = 0; round < 4; round++) {
+        const type = `Cut${round}`;
+        const cut = api.put(`/event-types/${type}`, { schema: false }).catch(() => undefined);
+        // Sooner or later in the writing of it.
+        for (let turn = 0; turn < 4 * round; turn++) await new Promise((resolve) => setImmediate(resolve));
+        await service.kill();
+        const answered = (await cut)?.status === 200;
+        service = await startService(t, { dataDirectory });
+        api = new Api(service);
+        const there = (await listed(api)).some(({ eventType }) => eventType === type);
+        assert.ok(there || !answered, 'what was answered is there');
+        const answer = await api.post('/events', { aggregateId: `cut-${round}`, eventType: type, data: {} });
+        if (there) assert.deepEqual(violated(answer), ['/data']);
+        else success(answer, 201);
+        assert.equal((await put(api, type, false)).unfit, there ? 0 : 1);
+        success(await api.delete(`/event-types/${type}`), 204);
+      }
+    },
+  );
+
   await t.test('a type without events has a schema, and an end of it', async () => {
     assert.deepEqual((await put(api, 'Later', false)).checked, 0);
     assert.deepEqual(await api.read('/event-types/Later'), {

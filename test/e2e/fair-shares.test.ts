@@ -3,12 +3,13 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import test from 'node:test';
 import { Api, success, newTenant, admin } from '../support/api.js';
+import { BulkClient } from '../support/bulk.js';
 import { API_KEY, startService, until } from '../support/service.js';
 
 /** A connection that is open, so that a request costs one write, which the service reads as it comes. */
 class Line {
   #received = '';
-  #answered: (() => void) | undefined;
+  #answered: ((body: string) => void) | undefined;
   #failed: ((error: Error) => void) | undefined;
 
   readonly #expected: RegExp;
@@ -27,7 +28,7 @@ class Line {
       if (body.join('\r\n\r\n').length < length || Number.isNaN(length)) return;
       assert.match(head, this.#expected);
       this.#received = '';
-      this.#answered?.();
+      this.#answered?.(body.join('\r\n\r\n'));
     });
   }
 
@@ -38,8 +39,8 @@ class Line {
     return new Line(socket, status);
   }
 
-  /** Resolves when the answer is there. */
-  ask(request: string): Promise<void> {
+  /** Resolves with the body of the answer when it is there. */
+  ask(request: string): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#answered = resolve;
       this.#failed = reject;
@@ -98,6 +99,61 @@ test('whoever sends little is not behind those who send much', async (t) => {
       assert.ok(median(shares) <= 0.5, seen);
       // A round in which the processor was elsewhere, between the two writes say, tells nothing.
       assert.ok(shares.filter((share) => share > 0.75).length <= 2, seen);
+    });
+});
+
+// A stream is one request however much comes in it: it takes its turns line by line, and for lines with nothing in them too.
+test('whoever sends little is not behind those who send streams of lines', async (t) => {
+  const [STREAMS, LINES] = [16, 800];
+  const service = await startService(t, { env: { ANSWER_DEADLINE_MS: '60000' } });
+  const flooding = await newTenant(service, { tenantId: 'flood' });
+  await new Api(service).append('calm-1', 'Made');
+  const calm = await Line.open(Number(new URL(service.url).port));
+  t.after(() => calm.socket.destroy());
+  const line = (i: number, n: number): object => ({ aggregateId: `s-${i}`, eventType: 'Made', data: { n } });
+
+  for (const [name, linesOf] of [
+    ['lines', (i: number) => Array.from({ length: LINES }, (_, n) => line(i, n))],
+    [
+      'blank lines between lines',
+      (i: number) => Array.from({ length: LINES }, (_, n) => [' \r\n\t\n', line(i, n)]).flat(),
+    ],
+    ['lines with nothing in them, and one behind', (i: number) => ['\n'.repeat(256 * 1024), line(i, 0)]],
+  ] as const)
+    await t.test(`beside a burst of ${name}`, async () => {
+      const streams = Array.from({ length: STREAMS }, () => new BulkClient(service.url, flooding));
+      await Promise.all(
+        streams.map(async (stream, i) => {
+          stream.write(line(i, 0));
+          assert.equal((await stream.next())?.status, 201);
+        }),
+      );
+      const shares: number[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        const burst = streams.map(async (stream, i) => {
+          const lines = linesOf(i);
+          stream.write(...lines);
+          const times: string[] = [];
+          for (const sent of lines) {
+            if (typeof sent === 'string') continue;
+            const answer = await stream.next();
+            assert.equal(answer?.status, 201, JSON.stringify(answer));
+            times.push(String(answer['timestamp']));
+          }
+          return times;
+        });
+        // A client of HTTP writes at the end of its turn.
+        await new Promise((resolve) => setImmediate(resolve));
+        const event = { aggregateId: `calm-${round}`, eventType: 'Made', data: {} };
+        const { timestamp } = JSON.parse(await calm.ask(append(API_KEY, '/events', event))) as { timestamp: string };
+        const times = (await Promise.all(burst)).flat();
+        shares.push(times.filter((time) => time < timestamp).length / times.length);
+      }
+      for (const stream of streams) stream.end();
+      for (const stream of streams) assert.deepEqual(await stream.rest(), []);
+      const seen = `it was decided when ${shares.map((share) => `${Math.round(100 * share)}%`).join(', ')} of the lines were`;
+      // Where streams take no turns it is half of them in every third round.
+      assert.ok(shares.filter((share) => share > 0.25).length <= 2, seen);
     });
 });
 

@@ -112,7 +112,11 @@ test('traces', async (t) => {
   });
 
   await t.test('a webhook takes the trace of its attempt along', async () => {
-    const endpoint = await w.create('/traced', { headers: { authorization: 'Bearer of-the-receiver' } });
+    const headers = {
+      authorization: 'Bearer of-the-receiver',
+      TraceParent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
+    };
+    const endpoint = await w.create('/traced', { headers });
     await w.add('hook');
     await until(() => w.receiver.of('/traced').length === 1);
     const [delivery] = w.receiver.of('/traced');

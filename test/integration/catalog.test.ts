@@ -3,16 +3,19 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import type { Catalog, CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
+import type { BindingEntity, Catalog, CatalogChange, EntityKind, TenantEntity } from '../../src/catalog/catalog.js';
 import { ARTEFACTS_TOPIC, LogArtefactStore } from '../../src/catalog/artefacts.js';
 import { CATALOG_TOPIC, type FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { UnshownKey } from '../../src/catalog/first-key.js';
 import { hashApiKey, isWellFormedKey } from '../../src/catalog/keys.js';
 import { createKey, createTenant, deleteTenant, ensureDefaultTenant, revokeKey } from '../../src/catalog/tenants.js';
 import { StatefoldError } from '../../src/core/errors.js';
+import { silentLogger, type Logger } from '../../src/core/logger.js';
+import type { CatalogBody, EntityValue } from '../../src/core/records.js';
 import { storedAs } from '../../src/core/slots.js';
+import type { RecordCodec } from '../../src/log/codec/codec.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { openCatalog } from '../support/ground.js';
+import { codecs, openCatalog } from '../support/ground.js';
 import { temporaryDirectory } from '../support/service.js';
 
 const PARTITION = { topic: CATALOG_TOPIC, partition: 0 };
@@ -182,6 +185,58 @@ test('superseded records are erased, and what is left folds to the same catalog,
   assert.equal(last.get('tenant', 't1')?.value.name, 'goes on');
 });
 
+test('entities of a kind that a newer version wrote are passed over with one line of log, and stay', async (t) => {
+  const log = openLog(t);
+  const { catalog: known } = codecs;
+  // The newer version is this one, but that it calls bindings by other names, which this one has never heard of.
+  const nameOf = ({ id }: EntityValue): string => (id < 'one/c' ? 'sharingGroup' : 'sharingRule');
+  const newer: RecordCodec<CatalogBody> = {
+    encode: (fence, body) => {
+      const isBinding = body.kind === 'Entity' && body.value.kind === 'binding';
+      return known.encode(fence, isBinding ? { ...body, value: { ...body.value, kind: nameOf(body.value) } } : body);
+    },
+    decode: (value) => {
+      const record = known.decode(value);
+      if (record?.body.kind !== 'Entity' || !record.body.value.kind.startsWith('sharing')) return record;
+      return { ...record, body: { kind: 'Entity', value: { ...record.body.value, kind: 'binding' } } };
+    },
+  };
+  const lines: unknown[] = [];
+  const logger: Logger = { ...silentLogger, warn: (...line) => void lines.push(line) };
+  const open = (codec: RecordCodec<CatalogBody>): Promise<FencedCatalog> =>
+    opened(t, log, { codec, sweepAfter: 1, logger });
+  const binding = (aggregateType: string, generation: number): BindingEntity => ({
+    ...{ tenantId: 'one', aggregateType, reducerId: 'r', className: 'C', generation },
+    boundAt: '2026-01-01T00:00:00.000Z',
+  });
+
+  const first = await open(newer);
+  await first.put('tenant', 'one', 0, named('one', 'One'));
+  for (const type of ['a', 'b', 'c', 'd']) await first.put('binding', `one/${type}`, 0, binding(type, 1));
+  await first.put('binding', 'one/d', 1, binding('d', 2));
+  const bindings = first.list('binding', 'one');
+  assert.equal(bindings.length, 4);
+  await first.close();
+  assert.deepEqual(lines, []);
+
+  const former = await open(known);
+  for (let i = 0; i < 10; i++) await former.update('tenant', 'one', (tenant) => ({ ...tenant, name: `One ${i}` }));
+  assert.deepEqual(former.list('binding', undefined), []);
+  await former.close();
+  await log.clean();
+  assert.deepEqual(
+    lines.map((line) => (line as [{ kind: string }, string])[0].kind),
+    ['sharingGroup', 'sharingRule'],
+  );
+
+  const again = await open(newer);
+  assert.deepEqual(
+    again.list('binding', 'one').map(({ value }) => value),
+    bindings.map(({ value }) => value),
+  );
+  assert.equal(again.get('tenant', 'one')?.value.name, 'One 9');
+});
+
 test('artefacts come back whole after a restart, are found by another process, and are gone when deleted', async (t) => {
   const log = openLog(t);
   const one = await LogArtefactStore.open({ log, cacheBytes: 300_000 });
@@ -298,6 +353,37 @@ test('tenants and keys: created, listed, revoked for good, and deleted with all 
   for (const kind of KINDS) assert.deepEqual(catalog.list(kind, 'acme'), [], kind);
   assert.equal(await catalog.artefacts.get('r1', 'sources'), undefined);
   assert.equal(catalog.list('key', other.tenant.tenantId).length, 1);
+});
+
+test('what was written to a tenant that was being deleted is no part of the next one of the id', async (t) => {
+  const log = openLog(t);
+  const catalog = await opened(t, log);
+  const { apiKey, key } = await createTenant(catalog, { tenantId: 'acme' });
+  await deleteTenant(catalog, 'acme', () => Promise.resolve());
+  // Requests that had found it there, of a process that was killed before it found it gone.
+  const reducer = {
+    reducerId: 'r1',
+    artefactId: 'r1',
+    createdAt: key.createdAt,
+    status: 'pending_compilation',
+  } as const;
+  await catalog.artefacts.put('r1', 'sources', Buffer.from('class A {}'));
+  await catalog.put('reducer', 'r1', 0, { tenantId: 'acme', ...reducer });
+  await catalog.put('key', key.keyId, 0, key);
+  const schema = { schemaVersion: 1, schema: 'false', changedAt: key.createdAt };
+  await catalog.put('eventType', 'acme/Paid', 0, { tenantId: 'acme', eventType: 'Paid', ...schema });
+  await catalog.close();
+
+  const again = await opened(t, log);
+  assert.equal(again.keyByHash(hashApiKey(apiKey))?.tenantId, 'acme');
+  const { key: fresh } = await createTenant(again, { tenantId: 'acme' });
+  assert.deepEqual(
+    again.list('key', 'acme').map(({ id }) => id),
+    [fresh.keyId],
+  );
+  assert.equal(again.keyByHash(hashApiKey(apiKey)), undefined);
+  for (const kind of ['reducer', 'eventType'] as const) assert.deepEqual(again.list(kind, 'acme'), [], kind);
+  assert.equal(await again.artefacts.get('r1', 'sources'), undefined);
 });
 
 test('a tenant that is made again is another one, whoever makes it, and stays so over restarts', async (t) => {

@@ -484,6 +484,28 @@ describe('a registry of the cluster', () => {
     assert.equal(value.readUInt32BE(1), 100_001);
   });
 
+  it('goes on where a start ended that had registered some, and used none of them', async (t) => {
+    for (let registered = 1; registered < 8; registered++) {
+      const other = new OtherRegistry();
+      const url = await listen(t, (request, response) => {
+        if (other.ids.size === registered)
+          other.answer ??= { status: 403, error_code: 403, message: 'No more of them' };
+        other.listener(request, response);
+      });
+      await assert.rejects(registerSchemas({ url, schemas }), SchemaRegistryError);
+      assert.equal(other.ids.size, registered);
+      const whole = await listen(t, other.listener);
+      other.answer = undefined;
+      const ids = await registerSchemas({ url: whole, schemas });
+      assert.deepEqual(
+        Object.values(ids).sort((one, two) => one - two),
+        Array.from({ length: 8 }, (_, i) => 100_001 + i),
+        'none is registered twice',
+      );
+      assert.deepEqual(await registerSchemas({ url: whole, schemas }), ids);
+    }
+  });
+
   it('may be the built-in one of another service', async (t) => {
     const ids = {
       events: 41,

@@ -67,7 +67,7 @@ export async function openCatalog(
   t: Pick<TestContext, 'after'>,
   log: Log,
   owner: string,
-  options: Partial<Pick<FencedCatalogOptions, 'shared' | 'sweepAfter' | 'onStopped'>> = {},
+  options: Partial<Pick<FencedCatalogOptions, 'codec' | 'logger' | 'shared' | 'sweepAfter' | 'onStopped'>> = {},
 ): Promise<FencedCatalog> {
   const artefacts = await LogArtefactStore.open({ log });
   const catalog = await FencedCatalog.open({

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { NotOwnerError, StatefoldError } from '../../src/core/errors.js';
+import { InvariantError, NotOwnerError, StatefoldError } from '../../src/core/errors.js';
 import { silentLogger } from '../../src/core/logger.js';
 import { Activation } from '../../src/tenancy/activation.js';
 import { TaskRegistry } from '../../src/tenancy/task-registry.js';
+import { until } from '../support/service.js';
 
 /** A task whose opening waits until it is told how it ends; closing ends it too. */
 class FakeTask extends Activation {
@@ -133,6 +134,29 @@ test('nothing of one section is opened before what had it is closed', async (t) 
   (await taskOf(it, 1)).restored();
   assert.equal(await second, it.made[1]);
   assert.deepEqual(it.closed, [task]);
+});
+
+test('what its log keeps from being opened is tried again after a pause, anything else at once', async (t) => {
+  const { registry, made } = world(t);
+  const attempt = async (error: Error): Promise<void> => {
+    const refused = assert.rejects(registry.open('acme'), { code: 'UNAVAILABLE' });
+    // It is made by then, if one is.
+    await new Promise((resolve) => setImmediate(resolve));
+    made.at(-1)?.restored(error);
+    await refused;
+  };
+  for (let i = 1; i <= 3; i++) {
+    await attempt(new Error('the log is away'));
+    assert.equal(made.length, i);
+  }
+  for (let i = 0; i < 100; i++) await attempt(new InvariantError('a record of a schema that is not known'));
+  assert.equal(made.length, 4);
+  await until(() => {
+    registry.open('acme').catch(() => undefined);
+    return made.length === 5;
+  });
+  made[4]?.restored();
+  assert.equal(await registry.open('acme'), made[4]);
 });
 
 test('a removal before the task is made makes none', async (t) => {
