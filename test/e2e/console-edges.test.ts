@@ -112,6 +112,40 @@ test('the console where things are not as usual', { skip: needsChromium }, async
     assert.ok(box !== null && box.height > 30, 'the state is there to be read on a narrow screen');
   });
 
+  await t.test(
+    'faults of keys are retried and skipped, one or all; a projection is verified and deleted',
+    async (t) => {
+      const { key, api } = await tenantOf('Faulty');
+      for (const [n, name] of ['a', 'b', 'c'].entries()) await api.append(`a-${n}`, 'Boom', { key: name, n: 5 });
+      const projectionId = await api.deployProjection({ 'Totals.cs': totals() });
+      const page = await opened(t, browser, service, { key, path: `/console/projections/${projectionId}` });
+      await page.getByRole('heading', { name: '3 faults' }).waitFor();
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Retry all' }).click();
+      await page.getByText('0 keys released, 3 keys stopped again').waitFor();
+      await page
+        .getByRole('listitem')
+        .filter({ hasText: /^a / })
+        .getByRole('button', { name: 'Skip the event' })
+        .click();
+      await page.getByRole('button', { name: 'Skip it' }).click();
+      await page.getByRole('heading', { name: '2 faults' }).waitFor();
+      await page.getByRole('button', { name: 'Skip all' }).click();
+      await page.getByRole('button', { name: 'Skip them' }).click();
+      await page.getByRole('heading', { name: '2 faults' }).waitFor({ state: 'detached' });
+      await api.append('a-0', 'Added', { key: 'a', n: 7 });
+      await page.getByRole('row', { name: /^a \{"total":7\}/ }).waitFor();
+      await page.getByRole('button', { name: 'Verify' }).click();
+      await page.getByRole('region', { name: 'Verification' }).getByText('all as stored').waitFor();
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('dialog').getByRole('textbox').fill(projectionId);
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('heading', { name: 'There are no projections' }).waitFor();
+      assert.deepEqual(await api.read('/projections'), { projections: [] });
+    },
+  );
+
   await t.test('what is shown says of when it is while nobody answers, and goes on by itself', async (t) => {
     const { key, api } = await tenantOf('Away');
     await api.append('a-1', 'Added', { key: 'k', n: 5 });

@@ -1,0 +1,138 @@
+import type { Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { useDeeds } from '../deed';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Confirm } from '../ui/dialogs';
+import { Failure } from '../ui/parts';
+import { plural } from '../words';
+import type { Projection } from './projections';
+
+type KeyFault = Operations['listKeyFaults']['answer']['faults'][number];
+type Released = Operations['retryKeys']['answer'];
+type Asked = { readonly what: 'skip'; readonly fault: KeyFault } | { readonly what: 'skip all' };
+const PAGE = 100;
+
+/** What stopped keys, and what releases them: an event is tried again, or passed over for the key. */
+export function KeyFaults({
+  of: one,
+  onChanged,
+}: {
+  readonly of: Projection;
+  readonly onChanged: () => void;
+}): JSX.Element {
+  const { id, faultCount = 0 } = one;
+  const session = useSession();
+  const { client } = session;
+  const { busy, error, told, run } = useDeeds();
+  const [asked, setAsked] = useState<Asked>();
+  const list = usePages(
+    async (cursor, signal) => {
+      if (faultCount === 0) return { items: [], nextCursor: undefined };
+      const page = await client.request('listKeyFaults', { path: { id }, query: { limit: PAGE, cursor }, signal });
+      return { items: page.faults, nextCursor: page.nextCursor };
+    },
+    [client, id, faultCount],
+  );
+  if (faultCount === 0) return <>{told !== undefined && <p role="status">{told}</p>}</>;
+  const mayDeploy = session.may('deploy');
+  const isBusy = busy !== undefined;
+  const changed = (): void => {
+    list.reload();
+    onChanged();
+  };
+  const release = async (operation: 'retryKey' | 'skipKey', { key, eventId }: KeyFault): Promise<void> => {
+    await client.request(operation, { path: { id, key }, body: { eventId } });
+    changed();
+  };
+  const releaseAll = async (operation: 'retryKeys' | 'skipKeys'): Promise<string> => {
+    const words = wordsOf(await client.request(operation, { path: { id }, body: {} }));
+    changed();
+    return words;
+  };
+  return (
+    <section aria-label="Faults">
+      <div class="filters">
+        <h2>{plural(faultCount, 'fault')}</h2>
+        {mayDeploy && faultCount > 1 && (
+          <>
+            <button type="button" disabled={isBusy} onClick={() => run('retry', () => releaseAll('retryKeys'))}>
+              {busy === 'retry' ? 'Retrying…' : 'Retry all'}
+            </button>
+            <button type="button" disabled={isBusy} onClick={() => setAsked({ what: 'skip all' })}>
+              Skip all
+            </button>
+          </>
+        )}
+      </div>
+      {error !== undefined && <Failure error={error} />}
+      {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
+      {told !== undefined && <p role="status">{told}</p>}
+      <ul class="faults">
+        {list.items.map((fault) => (
+          <li key={`${fault.key} ${fault.className}`}>
+            <strong>{fault.key}</strong> {fault.message}{' '}
+            <span class="faint">
+              {fault.file !== null && `${fault.file}:${fault.line ?? '?'} · `}
+              {fault.eventType}, version {fault.version} of{' '}
+              <Link href={`/aggregates/${encodeURIComponent(fault.aggregateId)}?version=${fault.version}`}>
+                {fault.aggregateId}
+              </Link>
+            </span>
+            {mayDeploy && (
+              <>
+                <button type="button" disabled={isBusy} onClick={() => run('one', () => release('retryKey', fault))}>
+                  Retry
+                </button>
+                <button type="button" disabled={isBusy} onClick={() => setAsked({ what: 'skip', fault })}>
+                  Skip the event
+                </button>
+              </>
+            )}
+          </li>
+        ))}
+      </ul>
+      {!list.isWhole && !list.isLoading && (
+        <button type="button" onClick={list.more}>
+          Show more
+        </button>
+      )}
+      {asked?.what === 'skip' && (
+        <Confirm
+          title={`Skip the event for the key ${asked.fault.key}?`}
+          deed="Skip it"
+          onClose={() => setAsked(undefined)}
+          run={() => release('skipKey', asked.fault)}
+        >
+          <p>
+            {asked.fault.eventType}, version {asked.fault.version} of {asked.fault.aggregateId}, leaves no mark on its
+            state. A rebuild folds it again.
+          </p>
+        </Confirm>
+      )}
+      {asked?.what === 'skip all' && (
+        <Confirm
+          title={`Skip the events that stop ${plural(faultCount, 'key')}?`}
+          deed="Skip them"
+          onClose={() => setAsked(undefined)}
+          run={() => releaseAll('skipKeys')}
+        >
+          <p>None of them leaves a mark on the states. A rebuild folds them again.</p>
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+function wordsOf({ keys }: Released): string {
+  const of = (wanted: Released['keys'][number]['outcome']): number =>
+    keys.filter(({ outcome }) => outcome === wanted).length;
+  const [released, still, later] = [of('released'), of('faulted'), of('pending')];
+  return [
+    `${plural(released, 'key')} released`,
+    ...(still > 0 ? [`${plural(still, 'key')} stopped again`] : []),
+    ...(later > 0 ? [`${plural(later, 'key')} under way`] : []),
+  ].join(', ');
+}

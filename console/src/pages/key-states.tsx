@@ -1,0 +1,157 @@
+import { isRefused, type Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { useSearchParams } from 'wouter-preact';
+import { useLoad, type Loaded } from '../load';
+import { usePages } from '../pages-of';
+import { useSession } from '../session';
+import { Json } from '../ui/json';
+import { Empty, Failure, Loading, Outdated, Time } from '../ui/parts';
+import { Rows } from '../ui/rows';
+import { shortJson } from '../words';
+import { KeyHistory } from './key-history';
+import type { Projection } from './projections';
+
+type ProjectionState = Operations['listStates']['answer']['states'][number];
+const PAGE = 500;
+
+/** Two classes may keep a state under one key each. */
+const isOf = (state: ProjectionState | undefined, key: string | null, className: string | null): boolean =>
+  state !== undefined && state.key === key && (className === null || state.className === className);
+
+/** Keys with their states, which follow what is folded. What is looked for and what is chosen is in the address. */
+export function KeyStates({ of: one }: { readonly of: Projection }): JSX.Element {
+  const { id, lastSequence } = one;
+  const { client } = useSession();
+  const [search, setSearch] = useSearchParams();
+  const prefix = search.get('prefix') ?? '';
+  const key = search.get('key');
+  const className = search.get('class');
+  const hasClasses = (one.discovered?.length ?? 1) > 1;
+  const set = (change: Readonly<Record<string, string | undefined>>): void =>
+    setSearch(
+      (before) => {
+        const all: Record<string, string | undefined> = { ...Object.fromEntries(before), ...change };
+        return Object.entries(all).filter((entry): entry is [string, string] => (entry[1] ?? '') !== '');
+      },
+      { replace: true },
+    );
+  const states = usePages(
+    async (cursor, signal) => {
+      const query = { limit: PAGE, cursor, ...(prefix === '' ? {} : { prefix }) };
+      const page = await client.request('listStates', { path: { id }, query, signal });
+      return { items: page.states, nextCursor: page.nextCursor };
+    },
+    [client, id, prefix],
+  );
+  // Also of a key that no page has brought yet.
+  const chosen = useLoad(
+    async (signal) =>
+      key === null
+        ? undefined
+        : (await client.request('getStates', { path: { id, key }, signal })).states.find((state) =>
+            isOf(state, key, className),
+          ),
+    [client, id, key, className],
+  );
+  useEffect(() => {
+    states.refresh();
+    chosen.reload();
+  }, [lastSequence]);
+  return (
+    <>
+      <div class="filters">
+        <label>
+          <span>Keys that begin with</span>
+          <input type="search" value={prefix} onInput={({ currentTarget: { value } }) => set({ prefix: value })} />
+        </label>
+      </div>
+      {states.error !== undefined && <Failure error={states.error} onRetry={states.more} />}
+      {states.items.length > 0 || key !== null ? (
+        <div class={key === null ? '' : 'split'}>
+          <Rows
+            count={states.items.length}
+            label="Keys and states"
+            columns={`minmax(8rem, 1fr) ${hasClasses ? '8rem ' : ''}minmax(10rem, 3fr) 6rem 11rem`}
+            heads={['Key', ...(hasClasses ? ['Class'] : []), 'State', 'Sequence', 'Changed']}
+            onEnd={states.more}
+            selected={(index) => isOf(states.items[index], key, className)}
+            onSelect={(index) => set({ key: states.items[index]?.key, class: states.items[index]?.className })}
+            row={(index) => {
+              const state = states.items[index];
+              return {
+                key: `${state?.key ?? index} ${state?.className ?? ''}`,
+                cells: [
+                  state?.key,
+                  ...(hasClasses ? [state?.className] : []),
+                  <code>{shortJson(state?.state)}</code>,
+                  <span class="number">{state?.sequence}</span>,
+                  state && <Time at={state.lastModified} />,
+                ],
+              };
+            }}
+          />
+          {key !== null && (
+            <Chosen
+              id={id}
+              name={key}
+              hasClasses={hasClasses}
+              of={chosen}
+              onClose={() => set({ key: '', class: '' })}
+            />
+          )}
+        </div>
+      ) : states.isLoading ? (
+        <Loading />
+      ) : (
+        states.error === undefined && (
+          <Empty title="There are no keys here">
+            <p>No event has led to a state under such a key yet.</p>
+          </Empty>
+        )
+      )}
+    </>
+  );
+}
+
+function Chosen({
+  id,
+  name,
+  hasClasses,
+  of,
+  onClose,
+}: {
+  readonly id: string;
+  readonly name: string;
+  readonly hasClasses: boolean;
+  readonly of: Loaded<ProjectionState | undefined>;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const { value: state, error, isLoading } = of;
+  const isMissing = state === undefined && (isRefused(error, 'NOT_FOUND') || (error === undefined && !isLoading));
+  return (
+    <div class="detail">
+      <h2>
+        {name} {hasClasses && state && <span class="faint">{state.className}</span>}
+      </h2>
+      {isMissing ? (
+        <p>There is no state under this key.</p>
+      ) : (
+        <>
+          <Outdated of={of} />
+          {state === undefined && error === undefined && <Loading />}
+        </>
+      )}
+      {state !== undefined && <Json value={state.state} label="State of the key" />}
+      <button type="button" onClick={onClose}>
+        Close
+      </button>
+      {state !== undefined && (
+        <section aria-label="History of the key">
+          <h2>History</h2>
+          <KeyHistory key={`${state.key} ${state.className}`} id={id} of={state} />
+        </section>
+      )}
+    </div>
+  );
+}
