@@ -43,12 +43,10 @@ export function KeyFaults({
     list.reload();
     onChanged();
   };
-  const release = async (operation: 'retryKey' | 'skipKey', { key, eventId }: KeyFault): Promise<void> => {
-    await client.request(operation, { path: { id, key }, body: { eventId } });
-    changed();
-  };
-  const releaseAll = async (operation: 'retryKeys' | 'skipKeys'): Promise<string> => {
-    const words = wordsOf(await client.request(operation, { path: { id }, body: {} }));
+  /** Without `fault`: all of them. The empty key has no path of its own, and two classes may stop at one key. */
+  const release = async (operation: 'retryKeys' | 'skipKeys', fault?: KeyFault): Promise<string> => {
+    const body = fault === undefined ? {} : { key: fault.key, className: fault.className, eventId: fault.eventId };
+    const words = wordsOf(await client.request(operation, { path: { id }, body }));
     changed();
     return words;
   };
@@ -58,7 +56,7 @@ export function KeyFaults({
         <h2>{plural(faultCount, 'fault')}</h2>
         {mayDeploy && faultCount > 1 && (
           <>
-            <button type="button" disabled={isBusy} onClick={() => run('retry', () => releaseAll('retryKeys'))}>
+            <button type="button" disabled={isBusy} onClick={() => run('retry', () => release('retryKeys'))}>
               {busy === 'retry' ? 'Retrying…' : 'Retry all'}
             </button>
             <button type="button" disabled={isBusy} onClick={() => setAsked({ what: 'skip all' })}>
@@ -73,7 +71,7 @@ export function KeyFaults({
       <ul class="faults">
         {list.items.map((fault) => (
           <li key={`${fault.key} ${fault.className}`}>
-            <strong>{fault.key}</strong> {fault.message}{' '}
+            <strong>{fault.key === '' ? '(no key)' : fault.key}</strong> {fault.message}{' '}
             <span class="faint">
               {fault.file !== null && `${fault.file}:${fault.line ?? '?'} · `}
               {fault.eventType}, version {fault.version} of{' '}
@@ -83,7 +81,11 @@ export function KeyFaults({
             </span>
             {mayDeploy && (
               <>
-                <button type="button" disabled={isBusy} onClick={() => run('one', () => release('retryKey', fault))}>
+                <button
+                  type="button"
+                  disabled={isBusy}
+                  onClick={() => run('retry one', () => release('retryKeys', fault))}
+                >
                   Retry
                 </button>
                 <button type="button" disabled={isBusy} onClick={() => setAsked({ what: 'skip', fault })}>
@@ -101,14 +103,14 @@ export function KeyFaults({
       )}
       {asked?.what === 'skip' && (
         <Confirm
-          title={`Skip the event for the key ${asked.fault.key}?`}
+          title={`Skip the event for ${asked.fault.key === '' ? 'all keys' : `the key ${asked.fault.key}`}?`}
           deed="Skip it"
           onClose={() => setAsked(undefined)}
-          run={() => release('skipKey', asked.fault)}
+          run={() => release('skipKeys', asked.fault)}
         >
           <p>
             {asked.fault.eventType}, version {asked.fault.version} of {asked.fault.aggregateId}, leaves no mark on its
-            state. A rebuild folds it again.
+            state. Code that is deployed later sees it again.
           </p>
         </Confirm>
       )}
@@ -117,9 +119,12 @@ export function KeyFaults({
           title={`Skip the events that stop ${plural(faultCount, 'key')}?`}
           deed="Skip them"
           onClose={() => setAsked(undefined)}
-          run={() => releaseAll('skipKeys')}
+          run={() => release('skipKeys')}
         >
-          <p>None of them leaves a mark on the states. A rebuild folds them again.</p>
+          <p>
+            None of them leaves a mark on the states; up to 1,000 keys are released at once. Code that is deployed later
+            sees the events again.
+          </p>
         </Confirm>
       )}
     </section>
