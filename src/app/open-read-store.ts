@@ -18,6 +18,9 @@ import { tracedReadStore } from './open-tracing.js';
 import type { Ground } from './ground.js';
 import type { Storage } from './open-storage.js';
 
+/** For a statement to be started and read to its end, beside the time that it may run. */
+const SPARE_SECONDS = 60;
+
 /** The analysts' copy, and what fills it. */
 export interface OpenedReadStore {
   readonly readStore: ReadStore;
@@ -53,7 +56,11 @@ export function openReadStore(
     logger,
     onRowRejected: metrics.rowRejected,
   });
-  const copies = new TenantCopies({ endpoint, schemaDirectory, ensureSchema: () => clickHouse.ensureSchema() });
+  const idleMs = Math.max(settings.sqlCopyIdleMs, (settings.sqlMaxSeconds + SPARE_SECONDS) * 1000);
+  const copies = new TenantCopies({ endpoint, schemaDirectory, idleMs, ensureSchema: () => clickHouse.ensureSchema() });
+  // What could not be removed is looked at again.
+  const looks = setInterval(() => void copies.removeIdle().catch(() => undefined), idleMs / 4).unref();
+  shutdown.add('copies for SQL', () => clearInterval(looks));
   clickHouse.onRemoved((tenantId) => copies.drop(tenantId));
   const tenantSql =
     settings.clickhouseUrl !== undefined

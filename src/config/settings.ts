@@ -326,6 +326,13 @@ const TABLE = {
     'Statements that one tenant may have under way, waiting ones too, else 429.',
     count(1, 64),
   ),
+  sqlCopyIdleMs: row(
+    'SQL_COPY_IDLE_MS',
+    '3600000',
+    'ms',
+    'On the embedded engine a copy of a tenant’s rows for `POST /sql` that no statement has asked for so long is removed; the next one copies anew. At least a minute more than `SQL_MAX_SECONDS` counts.',
+    count(60_000),
+  ),
   logLevel: row('LOG_LEVEL', 'info', 'level', 'The least severe lines that are logged.', level),
   metricsPort: optional(
     'METRICS_PORT',
