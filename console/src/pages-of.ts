@@ -33,6 +33,16 @@ export async function allPages<T>(ask: (cursor: string | undefined) => Promise<P
   return found;
 }
 
+/** Where the list goes on. */
+interface Next {
+  cursor: string | undefined;
+  isBusy: boolean;
+  isWhole: boolean;
+  /** It was asked for while it was busy. */
+  wantsMore: boolean;
+  readonly ended: AbortController;
+}
+
 /** A list of any length, page by page as its end comes into sight. */
 export function usePages<T>(
   ask: (cursor: string | undefined, signal: AbortSignal) => Promise<PageOf<T>>,
@@ -47,15 +57,18 @@ export function usePages<T>(
   const [round, setRound] = useState(0);
   const shown = useRef(0);
   shown.current = items.length;
-  const next = useRef<{ cursor: string | undefined; isBusy: boolean; isWhole: boolean; ended: AbortController }>({
+  const next = useRef<Next>({
     cursor: undefined,
     isBusy: false,
     isWhole: false,
+    wantsMore: false,
     ended: new AbortController(),
   });
   const more = useCallback(() => {
     const at = next.current;
-    if (at.isBusy || at.isWhole) return;
+    if (at.isWhole) return;
+    at.wantsMore = at.isBusy;
+    if (at.isBusy) return;
     at.isBusy = true;
     setState((before) => ({ ...before, isLoading: true, error: undefined }));
     ask(at.cursor, at.ended.signal).then(
@@ -74,7 +87,7 @@ export function usePages<T>(
   }, [...inputs, round]);
   useEffect(() => {
     const ended = new AbortController();
-    next.current = { cursor: undefined, isBusy: false, isWhole: false, ended };
+    next.current = { cursor: undefined, isBusy: false, isWhole: false, wantsMore: false, ended };
     setItems([]);
     setState({ isLoading: true, isWhole: false, error: undefined });
     more();
@@ -102,6 +115,8 @@ export function usePages<T>(
         Object.assign(at, { cursor, isBusy: false, isWhole: cursor === undefined });
         setItems(found);
         setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+        // Its end came into sight meanwhile.
+        if (at.wantsMore) more();
       },
       (error: unknown) => {
         if (signal.aborted) return;
