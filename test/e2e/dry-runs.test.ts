@@ -6,7 +6,7 @@ import test from 'node:test';
 import { silentLogger } from '../../src/core/logger.js';
 import { LocalStore } from '../../src/store/local-store.js';
 import { CHECKPOINT_KEY } from '../../src/store/partition-tables.js';
-import { Api, form, problem, success, withoutRates } from '../support/api.js';
+import { Api, form, problem, success, withoutMoving } from '../support/api.js';
 import { tally, totals } from '../support/csharp.js';
 import { AS_ADMIN, startService, temporaryDirectory, until, type Answer } from '../support/service.js';
 
@@ -101,7 +101,7 @@ test('a dry run leaves nothing: what is stored, and what is in the log, are what
   const service = await startService(t, { dataDirectory });
   api = new Api(service);
   const records = async (): Promise<unknown> =>
-    withoutRates([
+    withoutMoving([
       await api.read('/reducers'),
       await api.read('/projections'),
       await api.read(`/projections/${projectionId}/notifications`),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Api, problem, success, TIMESTAMP, UUIDV7, withoutRates, type Appended, type Listed } from '../support/api.js';
+import { Api, problem, success, TIMESTAMP, UUIDV7, withoutMoving, type Appended, type Listed } from '../support/api.js';
 import { startService, temporaryDirectory } from '../support/service.js';
 
 interface BatchAppended {
@@ -400,13 +400,13 @@ test('events', async (t) => {
     const page = await api.read<{ aggregateTypes: object[]; nextCursor: string }>('/aggregate-types?limit=2');
     assert.deepEqual(
       [
-        withoutRates(page.aggregateTypes),
-        withoutRates(
+        withoutMoving(page.aggregateTypes),
+        withoutMoving(
           (await api.read<{ aggregateTypes: object[] }>(`/aggregate-types?limit=1000&cursor=${page.nextCursor}`))
             .aggregateTypes,
         ),
       ],
-      [withoutRates(aggregateTypes.slice(0, 2)), withoutRates(aggregateTypes.slice(2))],
+      [withoutMoving(aggregateTypes.slice(0, 2)), withoutMoving(aggregateTypes.slice(2))],
     );
     assert.equal(
       aggregateTypes.reduce((sum, { aggregates }) => sum + aggregates, 0),

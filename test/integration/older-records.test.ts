@@ -7,7 +7,7 @@ import { ARTEFACTS_TOPIC } from '../../src/catalog/artefacts.js';
 import type { Entities, EntityKind } from '../../src/catalog/catalog.js';
 import type { FencedCatalog } from '../../src/catalog/fenced-catalog.js';
 import { LmdbLog } from '../../src/log/embedded/lmdb-log.js';
-import { Api, form, success, withoutRates } from '../support/api.js';
+import { Api, form, success, withoutMoving } from '../support/api.js';
 import { Receiver } from '../support/api-channels.js';
 import { tally, totals } from '../support/csharp.js';
 import { openCatalog } from '../support/ground.js';
@@ -62,7 +62,7 @@ test('records without what came since mean what they meant', async (t) => {
       ((await api.notifications(projectionId, 3)).at(-1)?.sequence ?? Infinity),
   );
   const answers = async (): Promise<unknown> =>
-    withoutRates(
+    withoutMoving(
       await Promise.all(
         [
           '/auth/whoami',

@@ -894,7 +894,7 @@ export type Projection = {
     /** The time of the first event that the states do not have. */
     readonly since: string;
   };
-  /** Of the tenant’s last change, of whatever projection: who has come there with `afterSequence` has missed nothing. Absent where no revision is live. */
+  /** Where the tenant’s changes, of all projections, end: who has come there with `afterSequence` has missed nothing. It may be past the last change, after a restart for one. Absent where no revision is live. */
   readonly lastSequence?: number;
   /** Events that it has worked off over the last minute, also those that it makes nothing of. Absent where no revision is live; of a build, `build` tells. */
   readonly eventsPerSecond?: number;

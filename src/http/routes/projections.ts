@@ -69,7 +69,7 @@ export const Projection = component(
       .optional(),
     lastSequence: integer
       .describe(
-        'Of the tenant’s last change, of whatever projection: who has come there with `afterSequence` has missed nothing. Absent where no revision is live.',
+        'Where the tenant’s changes, of all projections, end: who has come there with `afterSequence` has missed nothing. It may be past the last change, after a restart for one. Absent where no revision is live.',
       )
       .optional(),
     eventsPerSecond: rate
