@@ -6,6 +6,7 @@ import { decoded, useWrittenPath, useWrittenSearch } from './address';
 import { setSingleKeys, singleKeys, useKeys } from './single-keys';
 import { AggregatePage } from './pages/aggregate';
 import { AggregatesPage } from './pages/aggregates';
+import { AuditPage } from './pages/audit';
 import { CodePage } from './pages/code';
 import { FeedPage } from './pages/feed';
 import { HomePage } from './pages/home';
@@ -40,10 +41,12 @@ const OF_TENANT: readonly Place[] = [
   { path: '/code', name: 'Code', keys: 'g c', scope: 'deploy', page: CodePage },
   { path: '/sql', name: 'SQL', keys: 'g s', scope: 'sql', page: SqlPage },
   { path: '/webhooks', name: 'Webhooks', keys: 'g w', scope: 'webhooks', page: WebhooksPage, one: WebhookPage },
+  { path: '/audit', name: 'Audit log', keys: 'g l', scope: 'audit', page: AuditPage },
 ];
 const OF_ADMIN: readonly Place[] = [
   { path: '/', name: 'Tenants', keys: 'g t', page: TenantsPage },
   { path: '/operations', name: 'Operations', keys: 'g o', page: OperationsPage },
+  { path: '/audit', name: 'Audit log', keys: 'g l', page: AuditPage },
 ];
 
 const LOST = 'The key that this tab was signed in with is refused now: it was revoked, or has expired.';

@@ -1,10 +1,12 @@
 import { isRefused, type Event, type Operations } from '@statefold/client';
 import type { JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useSearchParams } from 'wouter-preact';
+import { useDeeds } from '../deed';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { useTimeLine } from '../time-line';
+import { Confirm } from '../ui/dialogs';
 import { Difference, Json } from '../ui/json';
 import { Badge, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -30,6 +32,14 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
   useEffect(() => {
     if (range.current !== undefined) look(...range.current);
   }, [head]);
+  if (isRefused(newest.error, 'GONE'))
+    return (
+      <Page title={id}>
+        <Empty title="The aggregate was erased">
+          <p>{newest.error.message}</p>
+        </Empty>
+      </Page>
+    );
   if (isRefused(newest.error, 'NOT_FOUND'))
     return (
       <Page title={id}>
@@ -42,7 +52,15 @@ export function AggregatePage({ id }: { readonly id: string }): JSX.Element {
     return <Page title={id}>{newest.error === undefined ? <Loading /> : <Outdated of={newest} />}</Page>;
   const type = newest.value?.aggregateType;
   return (
-    <Page title={id} aside={<Badge>{type}</Badge>}>
+    <Page
+      title={id}
+      aside={
+        <>
+          <Badge>{type}</Badge>
+          <Erase id={id} onErased={newest.reload} />
+        </>
+      }
+    >
       <Outdated of={newest} />
       <label class="slider">
         <span>
@@ -170,7 +188,7 @@ function AtVersion({
       <section aria-label="State">
         <h2>State before and after</h2>
         {states.value !== undefined ? (
-          <Seen {...states.value} />
+          <Seen {...states.value} onReleased={states.reload} />
         ) : isRefused(states.error, 'NO_REDUCER_BOUND') ? (
           <p class="faint">
             No reducer is bound to the type <code>{type}</code>, so its aggregates have events and no state. Upload one
@@ -186,17 +204,105 @@ function AtVersion({
   );
 }
 
-function Seen({ before, after }: SeenStates): JSX.Element {
+function Seen({ before, after, onReleased }: SeenStates & { readonly onReleased: () => void }): JSX.Element {
   const { fault } = after;
   return (
     <>
       {fault !== undefined && (
-        <p class="failure" role="alert">
-          {fault.className} threw at version {fault.version}
-          {fault.file !== null && ` (${fault.file}:${fault.line ?? '?'})`}: {fault.message}
-        </p>
+        <div class="failure" role="alert">
+          <p>
+            {fault.className} threw at version {fault.version}
+            {fault.file !== null && ` (${fault.file}:${fault.line ?? '?'})`}: {fault.message}
+          </p>
+          <Release of={after} fault={fault} onReleased={onReleased} />
+        </div>
       )}
       <Difference before={before?.state ?? null} after={after.state} />
+    </>
+  );
+}
+
+/** What an aggregate that stands at an event is released by. */
+function Release({
+  of: { aggregateType: type, aggregateId: id },
+  fault: { version, eventId },
+  onReleased,
+}: {
+  readonly of: State;
+  readonly fault: NonNullable<State['fault']>;
+  readonly onReleased: () => void;
+}): JSX.Element {
+  const session = useSession();
+  const { busy, error, told, run } = useDeeds();
+  const [isSkipping, setSkipping] = useState(false);
+  if (!session.may('deploy')) return <></>;
+  const release = async (operation: 'retryAggregate' | 'skipAggregate'): Promise<string> => {
+    const { outcome } = await session.client.request(operation, { path: { type, id }, body: { version, eventId } });
+    onReleased();
+    return { released: 'It goes on.', faulted: 'It was stopped again.', pending: 'It is under way.' }[outcome];
+  };
+  return (
+    <>
+      <p class="buttons">
+        <button
+          type="button"
+          disabled={busy !== undefined}
+          onClick={() => run('retry', () => release('retryAggregate'))}
+        >
+          Retry
+        </button>
+        <button type="button" disabled={busy !== undefined} onClick={() => setSkipping(true)}>
+          Skip the event
+        </button>
+      </p>
+      {error !== undefined && <Failure error={error} />}
+      {told !== undefined && <p role="status">{told}</p>}
+      {isSkipping && (
+        <Confirm
+          title={`Skip version ${version} of ${id}?`}
+          deed="Skip it"
+          onClose={() => setSkipping(false)}
+          run={() => release('skipAggregate')}
+        >
+          <p>It leaves no mark on the state. Code that is deployed later sees it again.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+/** Takes the aggregate away for good. */
+function Erase({ id, onErased }: { readonly id: string; readonly onErased: () => void }): JSX.Element {
+  const session = useSession();
+  const [isAsked, setAsked] = useState(false);
+  const [reason, setReason] = useState('');
+  if (!session.may('erase')) return <></>;
+  return (
+    <>
+      <button type="button" class="danger" onClick={() => setAsked(true)}>
+        Erase
+      </button>
+      {isAsked && (
+        <Confirm
+          title="Erase the aggregate for good?"
+          deed="Erase"
+          typed={id}
+          onClose={() => setAsked(false)}
+          run={async () => {
+            await session.client.erase(id, reason.trim() === '' ? {} : { reason: reason.trim() });
+            onErased();
+          }}
+        >
+          <p>
+            Its events and its state are gone for whoever asks, and its id is not used again. A projection that has
+            folded them says so until it is built anew.
+          </p>
+          <label>
+            <span>Why; it stays in the feed, so name nobody</span>
+            <input value={reason} onInput={({ currentTarget: { value } }) => setReason(value)} />
+          </label>
+        </Confirm>
+      )}
     </>
   );
 }

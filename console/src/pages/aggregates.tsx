@@ -2,7 +2,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';
 import { useLoad } from '../load';
-import { usePages } from '../pages-of';
+import { allPages, usePages } from '../pages-of';
 import { useSession } from '../session';
 import { Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
@@ -10,6 +10,8 @@ import { count, plural } from '../words';
 
 const PAGE = 500;
 const EVERY_MS = 5_000;
+/** Types with a button of their own, the largest first. */
+const CHIPS = 12;
 
 export function AggregatesPage(): JSX.Element {
   const { client } = useSession();
@@ -18,10 +20,16 @@ export function AggregatesPage(): JSX.Element {
   const [id, setId] = useState('');
   const type = search.get('type') ?? undefined;
   const types = useLoad(
-    (signal) => client.request('listAggregateTypes', { query: { limit: 500 }, signal }),
+    (signal) =>
+      allPages(async (cursor) => {
+        const page = await client.request('listAggregateTypes', { query: { limit: 500, cursor }, signal });
+        return { items: page.aggregateTypes, nextCursor: page.nextCursor };
+      }),
     [client],
     EVERY_MS,
   );
+  const bySize = [...(types.value ?? [])].sort((a, b) => b.aggregates - a.aggregates);
+  const [chips, others] = [bySize.slice(0, CHIPS), bySize.slice(CHIPS)];
   const list = usePages(
     async (cursor, signal) => {
       const { aggregates, nextCursor } = await client.request('listAggregates', {
@@ -59,7 +67,7 @@ export function AggregatesPage(): JSX.Element {
         <button type="button" aria-pressed={type === undefined} onClick={() => setSearch({})}>
           All
         </button>
-        {types.value?.aggregateTypes.map(({ aggregateType, aggregates, eventsPerSecond = 0 }) => (
+        {chips.map(({ aggregateType, aggregates, eventsPerSecond = 0 }) => (
           <button
             key={aggregateType}
             type="button"
@@ -73,6 +81,22 @@ export function AggregatesPage(): JSX.Element {
             </span>
           </button>
         ))}
+        {others.length > 0 && (
+          <label>
+            <span class="faint">Others</span>{' '}
+            <select
+              value={others.some(({ aggregateType }) => aggregateType === type) ? type : ''}
+              onChange={({ currentTarget: { value } }) => setSearch(value === '' ? {} : { type: value })}
+            >
+              <option value="">{plural(others.length, 'type')}</option>
+              {others.map(({ aggregateType, aggregates }) => (
+                <option key={aggregateType} value={aggregateType}>
+                  {aggregateType} ({count(aggregates)})
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
       </div>
       {list.error !== undefined && <Failure error={list.error} onRetry={list.more} />}
       {list.items.length > 0 ? (

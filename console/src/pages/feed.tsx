@@ -2,6 +2,7 @@ import type { PositionedEvent } from '@statefold/client';
 import type { JSX } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 import { Link, useSearchParams } from 'wouter-preact';
+import { eventTypesOf } from '../event-types';
 import { useLoad } from '../load';
 import { Ring } from '../ring';
 import { useSession } from '../session';
@@ -29,7 +30,7 @@ export function FeedPage(): JSX.Element {
   const [round, again] = useReducer((n: number) => n + 1, 0);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const rate = useRate(ring);
-  const types = useLoad((signal) => client.request('listEventTypes', { query: { limit: 500 }, signal }), [client]);
+  const types = useLoad((signal) => eventTypesOf(client, signal), [client]);
   useEffect(() => {
     const kept = new Ring<PositionedEvent>(KEPT);
     const ended = new AbortController();
@@ -43,10 +44,10 @@ export function FeedPage(): JSX.Element {
       redraw(undefined);
     };
     const follow = async (): Promise<void> => {
-      const known = await client.request('listEventTypes', { query: { limit: 500 }, signal: ended.signal });
-      const all = known.eventTypes.reduce((sum, type) => sum + type.events, known.otherEvents ?? 0);
+      const known = await eventTypesOf(client, ended.signal);
+      const all = known.eventTypes.reduce((sum, type) => sum + type.events, known.otherEvents);
       const events = client.feed.subscribe({
-        from: all <= FEW && known.nextCursor === undefined ? 'start' : 'now',
+        from: all <= FEW ? 'start' : 'now',
         // Those that send the key in a header: it is in no URL.
         channels: ['ndjson', 'poll'],
         signal: ended.signal,

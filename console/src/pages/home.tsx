@@ -3,10 +3,12 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { loadBank } from '../bank-sample';
 import { useDeeds } from '../deed';
+import { eventTypesOf } from '../event-types';
 import { useLoad } from '../load';
 import { useSession } from '../session';
 import { Command, Empty, Failure, Loading, Outdated, Page, Time } from '../ui/parts';
 import { Rows } from '../ui/rows';
+import { UsageBars } from '../ui/usage';
 import { count } from '../words';
 
 const EVERY_MS = 5_000;
@@ -17,7 +19,12 @@ export function HomePage(): JSX.Element {
   const { client } = session;
   const mayRead = session.may('read');
   const types = useLoad(
-    async (signal) => (mayRead ? await client.request('listEventTypes', { query: { limit: 500 }, signal }) : undefined),
+    async (signal) => (mayRead ? await eventTypesOf(client, signal) : undefined),
+    [client],
+    EVERY_MS,
+  );
+  const usage = useLoad(
+    async (signal) => (mayRead ? await client.request('getUsage', { signal }) : undefined),
     [client],
     EVERY_MS,
   );
@@ -31,12 +38,19 @@ export function HomePage(): JSX.Element {
     );
   if (types.value === undefined)
     return <Page title="Overview">{types.error === undefined ? <Loading /> : <Outdated of={types} />}</Page>;
-  const { eventTypes, otherEvents = 0 } = types.value;
+  const { eventTypes, otherEvents } = types.value;
   if (eventTypes.length === 0) return <FirstRun onLoaded={types.reload} />;
   const all = eventTypes.reduce((sum, { events }) => sum + events, otherEvents);
   return (
     <Page title="Overview" aside={<span class="faint">{count(all)} events</span>}>
       <Outdated of={types} />
+      <Outdated of={usage} />
+      {usage.value && (
+        <section aria-label="Usage">
+          <h2>Usage</h2>
+          <UsageBars of={usage.value} />
+        </section>
+      )}
       <Rows
         count={eventTypes.length}
         label="Types of events"

@@ -1,0 +1,254 @@
+import { isRefused, type Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { useDeeds } from '../deed';
+import { useLoad } from '../load';
+import { useSession } from '../session';
+import { Confirm, Dialog } from '../ui/dialogs';
+import { Badge, Failure, Loading, Outdated, Time } from '../ui/parts';
+import { QUOTA_NAMES, QUOTAS, UsageBars, type Quota } from '../ui/usage';
+import { count } from '../words';
+import { Keys } from './keys';
+
+type Tenant = Operations['getTenant']['answer'];
+type Usage = Operations['getTenantUsage']['answer'];
+type Open = 'rename' | 'quotas' | 'suspend' | 'delete';
+
+const EVERY_MS = 2_000;
+
+/** For the owner of the service: a tenant with what it takes of its quotas, its keys, and what can be done with it. */
+export function TenantDetail({
+  id,
+  onChanged,
+  onDeleted,
+}: {
+  readonly id: string;
+  readonly onChanged: () => void;
+  readonly onDeleted: () => void;
+}): JSX.Element {
+  const { client } = useSession();
+  const { busy, error, run } = useDeeds();
+  const [open, setOpen] = useState<Open>();
+  const path = { id };
+  const known = useLoad((signal) => client.request('getTenant', { path, signal }), [client, id], EVERY_MS);
+  const tenant = known.value;
+  const isSuspended = tenant?.suspended === true;
+  // Nothing tells what a tenant takes that is not served.
+  const usage = useLoad(
+    async (signal) => (isSuspended ? undefined : await client.request('getTenantUsage', { path, signal })),
+    [client, id, isSuspended],
+    EVERY_MS,
+  );
+  if (tenant === undefined)
+    return (
+      <div class="detail">
+        {isRefused(known.error, 'NOT_FOUND') ? (
+          <p>There is no tenant {id}.</p>
+        ) : known.error === undefined ? (
+          <Loading />
+        ) : (
+          <Outdated of={known} />
+        )}
+      </div>
+    );
+  const close = (): void => setOpen(undefined);
+  const changed = (): void => {
+    known.reload();
+    onChanged();
+  };
+  const change = async (body: Operations['changeTenant']['body']): Promise<void> => {
+    await client.request('changeTenant', { path, body });
+    changed();
+  };
+  return (
+    <div class="detail">
+      <h2>
+        {tenant.name} {isSuspended && <Badge kind="bad">suspended</Badge>}
+      </h2>
+      <Outdated of={known} />
+      {error !== undefined && <Failure error={error} />}
+      <p class="faint">
+        <code>{id}</code> · created <Time at={tenant.createdAt} />
+        {(tenant.partitions ?? 1) > 1 && ` · ${tenant.partitions} partitions`}
+        {tenant.importingSince !== undefined && (
+          <>
+            {' '}
+            · taking in an import since <Time at={tenant.importingSince} />
+          </>
+        )}
+      </p>
+      <p class="buttons">
+        <button type="button" onClick={() => setOpen('rename')}>
+          Rename
+        </button>
+        <button type="button" onClick={() => setOpen('quotas')}>
+          Set quotas
+        </button>
+        {isSuspended ? (
+          <button
+            type="button"
+            disabled={busy !== undefined}
+            onClick={() => run('resume', () => change({ suspended: false }))}
+          >
+            Resume
+          </button>
+        ) : (
+          <button type="button" onClick={() => setOpen('suspend')}>
+            Suspend
+          </button>
+        )}
+        <button type="button" class="danger" onClick={() => setOpen('delete')}>
+          Delete
+        </button>
+      </p>
+      {isSuspended ? <p>While it is suspended it takes nothing but what it has stored.</p> : <Outdated of={usage} />}
+      {usage.value && <UsageBars of={usage.value} />}
+      <Keys tenantId={id} />
+      {open === 'rename' && (
+        <Dialog title="Rename the tenant" onClose={close}>
+          <Rename
+            name={tenant.name}
+            onCancel={close}
+            send={async (name) => {
+              await change({ name });
+              close();
+            }}
+          />
+        </Dialog>
+      )}
+      {open === 'quotas' && (
+        <Dialog title="Quotas of the tenant" onClose={close}>
+          <Quotas
+            own={tenant.quotas ?? {}}
+            inForce={usage.value?.quotas}
+            onCancel={close}
+            send={async (quotas) => {
+              await change({ quotas });
+              close();
+            }}
+          />
+        </Dialog>
+      )}
+      {open === 'suspend' && (
+        <Confirm
+          title={`Suspend ${tenant.name}?`}
+          deed="Suspend"
+          onClose={close}
+          run={() => change({ suspended: true })}
+        >
+          <p>
+            Whoever asks with a key of it is refused, its streams end, and its code rests, until it is resumed. Nothing
+            of it is removed.
+          </p>
+        </Confirm>
+      )}
+      {open === 'delete' && (
+        <Confirm
+          title={`Delete ${tenant.name}?`}
+          deed="Delete"
+          typed={id}
+          onClose={close}
+          run={async () => {
+            await client.request('deleteTenant', { path });
+            onDeleted();
+          }}
+        >
+          <p>Its events, states, code, keys and endpoints go with it. Nothing brings them back but a backup.</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+function Rename({
+  name,
+  send,
+  onCancel,
+}: {
+  readonly name: string;
+  readonly send: (name: string) => Promise<void>;
+  readonly onCancel: () => void;
+}): JSX.Element {
+  const [text, setText] = useState(name);
+  const { busy, error, run } = useDeeds();
+  return (
+    <form
+      class="fields"
+      onSubmit={(event) => {
+        event.preventDefault();
+        run('rename', () => send(text.trim()));
+      }}
+    >
+      <label>
+        <span>Name</span>
+        <input autoFocus required value={text} onInput={({ currentTarget: { value } }) => setText(value)} />
+      </label>
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={busy !== undefined}>
+          Rename
+        </button>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}
+
+const limitOf = (quota: number | null): string => (quota === null ? 'without a limit' : count(quota));
+
+/** Those that are left empty are the service's own. */
+function Quotas({
+  own,
+  inForce,
+  send,
+  onCancel,
+}: {
+  readonly own: NonNullable<Tenant['quotas']>;
+  /** Undefined while nobody tells. */
+  readonly inForce: Usage['quotas'] | undefined;
+  readonly send: (quotas: Readonly<Partial<Record<Quota, number | null>>>) => Promise<void>;
+  readonly onCancel: () => void;
+}): JSX.Element {
+  const [given] = useState(own);
+  const [texts, setTexts] = useState<Readonly<Partial<Record<Quota, string>>>>(() =>
+    Object.fromEntries(Object.entries(own).map(([name, value]) => [name, String(value)])),
+  );
+  const { busy, error, run } = useDeeds();
+  const valueOf = (name: Quota): number | undefined => ((texts[name] ?? '') === '' ? undefined : Number(texts[name]));
+  const save = (event: Event): void => {
+    event.preventDefault();
+    const changed = QUOTAS.filter((name) => valueOf(name) !== given[name]);
+    run('save', () => send(Object.fromEntries(changed.map((name) => [name, valueOf(name) ?? null]))));
+  };
+  return (
+    <form class="fields" onSubmit={save}>
+      <p>What is left empty is as the settings of the service have it.</p>
+      {QUOTAS.map((name, n) => (
+        <label key={name}>
+          <span>
+            {QUOTA_NAMES[name]}
+            {given[name] === undefined && inForce && `, now ${limitOf(inForce[name])}`}
+          </span>
+          <input
+            type="number"
+            min={0}
+            autoFocus={n === 0}
+            value={texts[name] ?? ''}
+            onInput={({ currentTarget: { value } }) => setTexts((before) => ({ ...before, [name]: value }))}
+          />
+        </label>
+      ))}
+      {error !== undefined && <Failure error={error} />}
+      <div class="buttons">
+        <button type="submit" class="primary" disabled={busy !== undefined}>
+          Save
+        </button>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}

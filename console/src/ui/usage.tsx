@@ -1,0 +1,36 @@
+import type { Operations } from '@statefold/client';
+import type { JSX } from 'preact';
+import { count } from '../words';
+
+type Usage = Operations['getUsage']['answer'];
+export type Quota = keyof Usage['quotas'];
+
+export const QUOTA_NAMES: Readonly<Record<Quota, string>> = {
+  requestsPerSecond: 'Requests a second',
+  eventsPerSecond: 'Events a second',
+  storageBytes: 'Stored bytes',
+  projections: 'Projections',
+  reducers: 'Reducers',
+  connections: 'Connections',
+  pendingUploads: 'Uploads under way',
+};
+export const QUOTAS = Object.keys(QUOTA_NAMES) as Quota[];
+
+/** What a tenant takes of its quotas, as bars. */
+export const UsageBars = ({ of: { usage, quotas } }: { readonly of: Usage }): JSX.Element => (
+  <ul class="usage">
+    {QUOTAS.map((name) => {
+      const most = quotas[name];
+      return (
+        <li key={name}>
+          <span>{QUOTA_NAMES[name]}</span>
+          <span class="number">
+            {count(usage[name])}
+            {most !== null && ` of ${count(most)}`}
+          </span>
+          {most !== null && <meter aria-label={QUOTA_NAMES[name]} min={0} max={most} value={usage[name]} />}
+        </li>
+      );
+    })}
+  </ul>
+);

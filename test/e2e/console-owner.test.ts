@@ -1,0 +1,135 @@
+// Pages by which an owner looks after tenants, and by which people see who changed what; and what is done to one aggregate for good.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Api } from '../support/api.js';
+import { needsChromium, openChromium } from '../support/chromium.js';
+import { assertAccessible, opened } from '../support/console.js';
+import { tally } from '../support/csharp.js';
+import { ADMIN_KEY, AS_ADMIN, startService, until } from '../support/service.js';
+
+test('the console in the hands of an owner', { skip: needsChromium }, async (t) => {
+  const service = await startService(t);
+  const browser = await openChromium(t);
+  const owner = await opened(t, browser, service, { key: ADMIN_KEY, refusals: [400, 409] });
+  const dialog = owner.getByRole('dialog');
+  const button = (name: string): ReturnType<typeof owner.getByRole> => owner.getByRole('button', { name, exact: true });
+  let key = '';
+
+  await t.test('a tenant is made, and its first key is shown once', async () => {
+    await button('New tenant').click();
+    await dialog.getByLabel('Name', { exact: true }).fill('Shop');
+    await dialog.getByLabel(/^Id,/).fill('default');
+    await assertAccessible(owner);
+    await button('Create').click();
+    await dialog.getByRole('alert').getByText('ALREADY_EXISTS').waitFor();
+    await dialog.getByLabel(/^Id,/).fill('shop');
+    await button('Create').dblclick();
+    const shown = owner.getByRole('dialog', { name: 'The first key of Shop' });
+    key = (await shown.locator('pre').innerText()).trim();
+    await assertAccessible(owner);
+    await button('I have kept it').click();
+    await owner.waitForURL(/tenant=shop$/);
+    await owner.getByRole('heading', { name: 'Shop' }).waitFor();
+    assert.equal((await new Api(service, key).read<{ tenantId: string }>('/auth/whoami')).tenantId, 'shop');
+  });
+
+  await t.test('it is renamed, gets quotas and loses them, is suspended and resumed', async () => {
+    const api = new Api(service, key);
+    const path = '/admin/tenants/shop';
+    const tenant = async (): Promise<{ name: string; quotas?: Record<string, number>; suspended?: true }> =>
+      (await service.get(path, AS_ADMIN)).json();
+    await button('Rename').click();
+    await dialog.getByLabel('Name', { exact: true }).fill('Book shop');
+    await dialog.getByRole('button', { name: 'Rename' }).click();
+    await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
+    await owner.getByRole('row', { name: /^Book shop shop/ }).waitFor();
+
+    await button('Set quotas').click();
+    await dialog.getByLabel(/^Projections/).fill('3');
+    await dialog.getByLabel(/^Events a second/).fill('50');
+    await assertAccessible(owner);
+    await button('Save').click();
+    await owner.getByRole('listitem').filter({ hasText: 'Projections' }).getByText('0 of 3').waitFor();
+    assert.deepEqual((await tenant()).quotas, { projections: 3, eventsPerSecond: 50 });
+    await button('Set quotas').click();
+    await dialog.getByLabel(/^Projections/).fill('');
+    await button('Save').click();
+    await dialog.waitFor({ state: 'detached' });
+    assert.deepEqual((await tenant()).quotas, { eventsPerSecond: 50 });
+
+    await button('Suspend').click();
+    await assertAccessible(owner);
+    await dialog.getByRole('button', { name: 'Suspend' }).click();
+    await owner.getByRole('row', { name: /^Book shop shop suspended/ }).waitFor();
+    assert.equal((await api.get('/aggregates')).status, 403);
+    await button('Resume').click();
+    await button('Suspend').waitFor();
+    await until(async () => (await api.get('/aggregates')).status === 200);
+  });
+
+  await t.test('what was changed is in the audit log, of the owner and of the tenant', async () => {
+    await owner.getByRole('link', { name: 'Audit log' }).click();
+    await owner.getByLabel('Of the tenant').fill('shop');
+    await owner.keyboard.press('Enter');
+    await owner.waitForURL(/audit\?tenant=shop$/);
+    const entries = owner.getByRole('table', { name: 'Entries of the audit log' });
+    await entries
+      .getByRole('row', { name: /tenant\.change/ })
+      .first()
+      .click();
+    await owner.getByRole('region', { name: 'The entry' }).getByText('"outcome": "done"').waitFor();
+    await assertAccessible(owner);
+    await owner.getByRole('link', { name: 'The tenant' }).click();
+    await owner.getByRole('heading', { name: 'Book shop' }).waitFor();
+
+    const page = await opened(t, browser, service, { key, path: '/console/audit' });
+    await page.getByRole('row', { name: /tenant\.create/ }).waitFor();
+    await assertAccessible(page);
+  });
+
+  await t.test(
+    'a tenant sees what it takes of its quotas; an aggregate that stands goes on, and another one is erased',
+    async () => {
+      const api = new Api(service, key);
+      await api.deployReducer({ 'Tally.cs': tally('trip') });
+      await api.append('trip-1', 'Boom');
+      await api.append('trip-1', 'Landed');
+      await api.append('trip-2', 'Landed', { who: 'somebody' });
+      const page = await opened(t, browser, service, { key, refusals: [410] });
+      await page.getByRole('region', { name: 'Usage' }).getByText('Events a second').waitFor();
+      await page.getByRole('meter', { name: 'Events a second' }).waitFor();
+      await assertAccessible(page);
+
+      await page.goto(`${service.url}/console/aggregates/trip-1`);
+      await page.getByText('Tally threw at version 1').waitFor();
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Retry' }).click();
+      await page.getByText('It was stopped again.').waitFor();
+      await page.getByRole('button', { name: 'Skip the event' }).click();
+      await page.getByRole('button', { name: 'Skip it' }).click();
+      await page.getByRole('region', { name: 'State after' }).getByText('"count": 1').waitFor();
+
+      await page.goto(`${service.url}/console/aggregates/trip-2`);
+      await page.getByRole('button', { name: 'Erase' }).click();
+      await page.getByLabel(/^Why/).fill('asked for');
+      const erase = page.getByRole('dialog').getByRole('button', { name: 'Erase' });
+      assert.ok(await erase.isDisabled());
+      await page.getByLabel(/^Type/).fill('trip-2');
+      await assertAccessible(page);
+      await erase.click();
+      await page.getByRole('heading', { name: 'The aggregate was erased' }).waitFor();
+      assert.equal((await api.get('/events/trip-2')).status, 410);
+    },
+  );
+
+  await t.test('a tenant is deleted by who types its id', async () => {
+    await button('Delete').click();
+    await dialog.getByRole('textbox').fill('shop');
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await owner.getByRole('row', { name: /^Book shop/ }).waitFor({ state: 'detached' });
+    assert.equal((await service.get('/admin/tenants/shop', AS_ADMIN)).status, 404);
+    await owner.getByRole('searchbox').fill('shop');
+    await owner.keyboard.press('Enter');
+    await owner.getByText('There is no tenant shop.').waitFor();
+  });
+});
