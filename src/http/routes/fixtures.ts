@@ -4,7 +4,7 @@ import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { nextTurn } from '../../core/slices.js';
 import type { SourceFile } from '../../deployments/source-file.js';
-import { exactText } from '../../fixtures/exact-json.js';
+import { exactText } from '../../core/exact-json.js';
 import { summaryOf, type CaseOutcome, type Failure, type FixtureCase } from '../../fixtures/fixture-run.js';
 import { FixtureError, readFixtures, type Fixture } from '../../fixtures/fixtures.js';
 import type { FixturesReport } from '../../inspection/fixtures-run.js';
