@@ -160,6 +160,15 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
       problem(await ask({ ...CODE, ...large }), 413, 'PAYLOAD_TOO_LARGE').detail,
       /fixtures\/a\.json goes past/,
     );
+    const many = (cases: number, events: number): Record<string, string> =>
+      file(
+        'a.json',
+        Array<object>(cases).fill({ when: Array<object>(events).fill({ eventType: 'C' }), then: { state: 1 } }),
+      );
+    const tooMany = await ask({ ...CODE, ...many(1001, 1) });
+    assert.match(problem(tooMany, 413, 'PAYLOAD_TOO_LARGE').detail, /1001 cases to run, and may have 1000/);
+    const tooLong = await ask({ ...CODE, ...many(1, 1001) });
+    assert.match(problem(tooLong, 413, 'PAYLOAD_TOO_LARGE').detail, /^fixtures\/a\.json, case 1: has 1001 events/);
     const broken = await run({ 'Totals.cs': totals().replace('Forget"', 'Forget'), ...file('a.json', '{}') }).catch(
       () => undefined,
     );
