@@ -5,9 +5,10 @@ import { JsonError, scanJson } from '../../core/json-scanner.js';
 import { inSlices } from '../../core/slices.js';
 import type { SourceFile } from '../../deployments/source-file.js';
 import { exactText } from '../../core/exact-json.js';
-import { summaryOf, type CaseOutcome, type Failure, type FixtureCase } from '../../fixtures/fixture-run.js';
+import { summaryOf } from '../../fixtures/fixture-run.js';
 import { FixtureError, fixturesIn, FixtureTooLargeError, type Fixture } from '../../fixtures/fixtures.js';
 import type { FixturesReport } from '../../inspection/fixtures-run.js';
+import type { ToldFailure } from '../../inspection/fixtures-tally.js';
 import { upload } from '../bodies.js';
 import { anyText } from '../parameters.js';
 import { Diagnostic, Fault, integer, seconds, text } from '../schema.js';
@@ -20,8 +21,6 @@ const MAX_ALL = 1024 * 1024;
 /** Cases that are run at once, and events of one, given and when together. */
 const MAX_CASES = 1_000;
 const MAX_EVENTS = 1_000;
-/** Characters of the states that an answer tells; of cases that fail past it the states are left out. */
-const MAX_TOLD = 4 * 1024 * 1024;
 
 const state = z.unknown().describe('A state as its code shapes it; null where there is none.');
 const key = text.describe('The key of a projection’s state, or the id of an aggregate.');
@@ -31,7 +30,7 @@ const FixtureFailure = z.discriminatedUnion('kind', [
     key,
     expected: state.describe('Absent where the case does not name the key, and its events change it.').optional(),
     actual: state.optional(),
-    shown: z.literal(false).describe('The answer is long without the two states.').optional(),
+    shown: z.literal(false).describe('The answer has no room for the two states.').optional(),
   }),
   z.strictObject({
     kind: z.literal('fault'),
@@ -48,6 +47,7 @@ const FixtureOutcome = z.strictObject({
   status: z.enum(['passed', 'failed']),
   milliseconds: z.number().meta({ minimum: 0 }),
   failures: z.array(FixtureFailure).optional(),
+  omitted: integer.describe('Further failures, which the answer has no room for.').optional(),
 });
 
 const runFixtures = route({
@@ -134,18 +134,12 @@ async function casesOf(file: SourceFile, bytes: Buffer, maxDepth: number): Promi
 
 /** Numbers past what a double holds stay as the code, or the fixture, has written them. */
 function reported({ cases, cut, diagnostics, seconds }: FixturesReport): Buffer {
-  let left = MAX_TOLD;
-  const told = (failure: Failure): object => {
-    if (failure.kind === 'fault') return { ...failure, fault: failure.fault && faultForClients(failure.fault) };
-    if (failure.kind === 'case') return failure;
-    left -= exactText(failure).length;
-    return left >= 0 ? failure : { kind: 'state', key: failure.key, shown: false };
-  };
-  const outcomeOf = (one: FixtureCase & CaseOutcome): object =>
-    one.status === 'passed' ? one : { ...one, failures: one.failures.map(told) };
   const { passed, failed } = summaryOf(cases);
-  const report = { status: 'compiled', passed, failed, cut, cases: cases.map(outcomeOf), diagnostics, seconds };
-  return Buffer.from(exactText(report));
+  const told = cases.map((one) => (one.failures === undefined ? one : { ...one, failures: one.failures.map(toldOf) }));
+  return Buffer.from(exactText({ status: 'compiled', passed, failed, cut, cases: told, diagnostics, seconds }));
 }
+
+const toldOf = (failure: ToldFailure): object =>
+  failure.kind === 'fault' ? { ...failure, fault: failure.fault && faultForClients(failure.fault) } : failure;
 
 export const FIXTURES = [runFixtures];
