@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { z } from 'zod';
+import { parseExactly } from '../core/exact-json.js';
 import { assistantServer } from '../mcp/server.js';
 import type { Tool } from '../mcp/tools.js';
 import type { CliIo, ProjectTools } from './io.js';
@@ -29,7 +30,7 @@ const fixturesTool = (io: CliIo, tools: ProjectTools): Tool => ({
     try {
       await runFixtures(host, { ...io, stdout }, folder, { only, json: true });
       await finished(stdout.end());
-      return JSON.parse(said.join('')) as unknown;
+      return parseExactly(said.join(''));
     } finally {
       await close();
     }
@@ -55,7 +56,7 @@ export function addAssistantCommand(program: Command, { io, server }: CommandCon
       // What it stands on is large, and no other command needs it.
       const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
       const assistant = assistantServer({
-        client: asked.client(),
+        client: asked.client({ parseJson: parseExactly }),
         scopes,
         mayDeploy: allowDeploy === true,
         version: io.tools?.version ?? '0.0.0',

@@ -60,8 +60,8 @@ export class Server {
   }
 
   /** With the API key of a tenant; its failures are those of clients. */
-  client(): StatefoldClient {
-    return new StatefoldClient({ url: this.url, apiKey: this.#apiKey() });
+  client(options: Pick<TransportOptions, 'parseJson'> = {}): StatefoldClient {
+    return new StatefoldClient({ ...options, url: this.url, apiKey: this.#apiKey() });
   }
 
   /** Where a request with the API key of a tenant goes, for who reads the answer as it comes. */

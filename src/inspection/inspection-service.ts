@@ -7,7 +7,6 @@ import type { SourceFile } from '../deployments/source-file.js';
 import { isHalted } from '../deployments/artefact-health.js';
 import { boundClass } from '../deployments/reducer-choice.js';
 import { CompileError, compileProject, type CompiledProject } from '../fixtures/compile.js';
-import type { FixtureCase } from '../fixtures/fixture-run.js';
 import type { Fixture } from '../fixtures/fixtures.js';
 import type { ReadStore } from '../read-store/read-store.js';
 import type { AggregateSource } from '../aggregates/aggregate-source.js';
@@ -17,6 +16,7 @@ import type { DryRun, ProjectionDryRunOptions, ReducerDryRunOptions } from './dr
 import { DryRunTally } from './dry-run-tally.js';
 import type { Inspections, ReducerChoice } from './inspections.js';
 import { runFixtures, type FixturesOutcome } from './fixtures-run.js';
+import { FixturesTally } from './fixtures-tally.js';
 import { dryRunProjection } from './projection-dry-run.js';
 import { aggregateRows, keyRows, type AggregateRow } from './read-store-rows.js';
 import { dryRunReducer } from './reducer-dry-run.js';
@@ -181,20 +181,12 @@ export class InspectionService implements Inspections {
         const { compilationError, diagnostics } = error;
         return { status: 'failed', compilationError, diagnostics };
       }
-      const cases: FixtureCase[] = [];
-      const { cut, seconds } = await this.#measured(
-        tenantId,
-        {
-          get reached() {
-            return `after ${cases.length} of ${fixtures.length} cases`;
-          },
-        },
-        async (bench) => {
-          await runFixtures(bench, project, fixtures, (one) => void cases.push(one));
-          return undefined;
-        },
-      );
-      return { status: 'compiled', diagnostics: project.diagnostics, cases, cut, seconds };
+      const tally = new FixturesTally(fixtures.length);
+      const { cut, seconds } = await this.#measured(tenantId, tally, async (bench) => {
+        await runFixtures(bench, project, fixtures, tally);
+        return undefined;
+      });
+      return { status: 'compiled', diagnostics: project.diagnostics, cases: tally.cases, cut, seconds };
     });
   }
 

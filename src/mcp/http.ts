@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { parseExactly } from '../core/exact-json.js';
 import { StatefoldClient } from '../../packages/client/src/index.js';
 import { assistantServer } from './server.js';
 
@@ -25,7 +26,8 @@ export interface Asked {
 export function assistants({ url, version }: AssistantsOptions): (asked: Asked) => Promise<void> {
   return async ({ request, response, message, apiKey, scopes }) => {
     const mayDeploy = new URL(request.url ?? '', 'http://statefold').searchParams.getAll('allow').includes('deploy');
-    const server = assistantServer({ client: new StatefoldClient({ url, apiKey }), scopes, mayDeploy, version });
+    const client = new StatefoldClient({ url, apiKey, parseJson: parseExactly });
+    const server = assistantServer({ client, scopes, mayDeploy, version });
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     response.once('close', () => void server.close());
     await server.connect(transport);

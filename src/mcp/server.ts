@@ -1,10 +1,11 @@
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { exactText } from '../core/exact-json.js';
 import { RefusedError, type StatefoldClient } from '../../packages/client/src/index.js';
 import { TOOLS, type Tool } from './tools.js';
 
 export interface AssistantOptions {
-  /** With the key of the tenant: an assistant may do what its scopes let it, and no more. */
+  /** With the key of the tenant: an assistant may do what its scopes let it, and no more. It parses by parseExactly: numbers are told as they are. */
   readonly client: StatefoldClient;
   /** Of the key. */
   readonly scopes: readonly string[];
@@ -29,7 +30,7 @@ const textOf = (text: string, isError?: true): CallToolResult => ({
 
 /** What the service says of a refusal, with all places of it. */
 function told(error: unknown): string {
-  if (error instanceof RefusedError) return JSON.stringify(error.problem);
+  if (error instanceof RefusedError) return exactText(error.problem);
   return error instanceof Error ? error.message : String(error);
 }
 
@@ -40,7 +41,8 @@ async function answered(
   signal: AbortSignal,
 ): Promise<CallToolResult> {
   try {
-    const text = JSON.stringify(await run(client, input, signal)) ?? 'null';
+    const answer = await run(client, input, signal);
+    const text = answer === undefined ? 'null' : exactText(answer);
     if (text.length <= MOST_TEXT) return textOf(text);
     return textOf(
       `The answer has ${text.length} characters, and at most ${MOST_TEXT} are told: ask for fewer entries with limit, or for a narrower part.`,

@@ -18,6 +18,20 @@ const filesOf = (source: string): readonly { readonly name: string; readonly sou
   { name: 'Totals.cs', source },
 ];
 
+/** Of one event a sum that no double holds: once as it is, once as a double has it. */
+const LONG_SUMS = [
+  {
+    name: 'fixtures/long.json',
+    json: `[${['9007199254740993', '9007199254740992']
+      .map(
+        (total) =>
+          `{"name":"it is ${total}","projection":"Totals","when":[{"aggregateId":"s-1","eventType":"Counted","data":{"key":"a","n":9007199254740993}}],"then":{"states":{"a":{"total":${total}}}}}`,
+      )
+      .join()}]`,
+  },
+];
+const LONG_DIFFERENCE = /"expected":\{"total":9007199254740992\},"actual":\{"total":9007199254740993\}/;
+
 interface Told {
   readonly isError: boolean;
   readonly text: string;
@@ -129,6 +143,27 @@ test('assistants', async (t) => {
       }>();
       assert.deepEqual([tried.status, tried.classes[0]?.changed], ['compiled', 2]);
 
+      const tested = await ask('test_code', { files: filesOf(totals()), fixtures: LONG_SUMS });
+      const { passed, cases } = tested.json<{
+        passed: number;
+        cases: readonly { readonly name: string; readonly status: string }[];
+      }>();
+      assert.equal(passed, 1, tested.text);
+      assert.deepEqual(
+        cases.map(({ name, status }) => [name, status]),
+        [
+          ['it is 9007199254740993', 'passed'],
+          ['it is 9007199254740992', 'failed'],
+        ],
+      );
+      assert.match(tested.text, LONG_DIFFERENCE);
+      const broken = await ask('test_code', {
+        files: filesOf(totals()),
+        fixtures: [{ name: 'fixtures/a.json', json: '[{"when":[]}]' }],
+      });
+      assert.ok(broken.isError);
+      assert.match(broken.text, /fixtures\/a\.json: \/when must have an event\..*INVALID_REQUEST/);
+
       for (const [name, input, says] of [
         ['get_projection', { projectionId: 'nothing' }, /PROJECTION_NOT_FOUND|NOT_FOUND/],
         ['read_feed', { limit: 1_000_000 }, /limit/],
@@ -148,21 +183,12 @@ test('assistants', async (t) => {
     const folder = join(temporaryDirectory(t), 'project');
     mkdirSync(join(folder, 'fixtures'), { recursive: true });
     writeFileSync(join(folder, 'Totals.cs'), totals());
-    const when = [{ aggregateId: 'sum-1', eventType: 'Counted', data: { key: 'a', n: 2 } }];
-    writeFileSync(
-      join(folder, 'fixtures', 'adds.json'),
-      JSON.stringify(
-        [2, 3].map((total) => ({
-          name: `it is ${total}`,
-          projection: 'Totals',
-          when,
-          then: { states: { a: { total } } },
-        })),
-      ),
-    );
+    for (const { name, json } of LONG_SUMS) writeFileSync(join(folder, name), json);
     const { ask } = await byStdio(t, service);
-    const told = (await ask('run_fixtures', { folder })).json<{ passed: number; failed: number }>();
-    assert.deepEqual([told.passed, told.failed], [1, 1]);
+    const told = await ask('run_fixtures', { folder });
+    const { passed, failed } = told.json<{ passed: number; failed: number }>();
+    assert.deepEqual([passed, failed], [1, 1]);
+    assert.match(told.text, LONG_DIFFERENCE);
     assert.ok((await ask('run_fixtures', { folder: join(folder, 'nothing') })).isError);
   });
 

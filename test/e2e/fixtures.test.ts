@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import { ZipArchive } from 'archiver';
 import { noJail } from '../hostile/escape-world.js';
 import { Api, form, newTenant, problem, success } from '../support/api.js';
-import { tally, totals } from '../support/csharp.js';
+import { tags, tally, totals } from '../support/csharp.js';
 import { AS_ADMIN, startService, type Answer } from '../support/service.js';
 
 interface Run {
@@ -23,8 +23,11 @@ interface Run {
     readonly file: string;
     readonly name: string;
     readonly status: string;
+    readonly omitted?: number;
     readonly failures?: readonly {
       readonly kind: string;
+      readonly shown?: false;
+      readonly given?: boolean;
       readonly key?: string;
       readonly expected?: unknown;
       readonly actual?: unknown;
@@ -40,6 +43,18 @@ const counted = (key: string, n: number, eventType = 'Counted'): object => ({
   data: { key, n },
 });
 const CODE = { 'Totals.cs': totals(), 'Tally.cs': tally('trip') };
+/** A state of `data.size` characters under `data.key`. */
+const LARGE = `namespace Tests;
+
+public sealed class Large : IProjection<LargeState>
+{
+    public string? ResolveKey(Event e) => e.Data.GetProperty("key").GetString();
+
+    public LargeState? Apply(LargeState? state, Event e) => new(new string('x', e.Data.GetProperty("size").GetInt32()));
+}
+
+public sealed record LargeState(string Text);
+`;
 async function zipOf(files: Readonly<Record<string, string>>): Promise<Buffer> {
   const archive = new ZipArchive();
   for (const [name, text] of Object.entries(files)) archive.append(text, { name });
@@ -142,6 +157,97 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
     assert.match(cases[0]?.failures?.[0]?.fault?.message ?? '', /overran its 1,000 ms/);
   });
 
+  await t.test('large states are told as far as there is room, and of a case too many fail it', async () => {
+    const one = (name: string, events: object[]): object => ({ name, when: events, then: { states: {} } });
+    const made = (key: string, size: number): object => ({
+      aggregateId: 'l-1',
+      eventType: 'Made',
+      data: { key, size },
+    });
+    const fixtures = [
+      ...Array.from({ length: 4 }, (_, n) => one(`large ${n}`, [made('a', 400_000)])),
+      one('too large', [made('a', 400_000), made('b', 400_000), made('c', 400_000)]),
+      one('made smaller again', [made('a', 900_000), made('a', 3), made('b', 900_000), made('b', 3)]),
+    ];
+    const answer = success(await ask({ 'Large.cs': LARGE, ...file('all.json', fixtures) }), 200);
+    assert.ok(answer.text.length < 2 * 1024 * 1024, `${answer.text.length} characters`);
+    const { cases, failed } = answer.json<Run>();
+    assert.equal(failed, 6);
+    assert.deepEqual(
+      cases
+        .slice(0, 4)
+        .map(({ failures }) => failures?.map(({ key, shown, actual }) => [key, shown, actual === undefined])),
+      [[['a', undefined, false]], [['a', undefined, false]], [['a', false, true]], [['a', false, true]]],
+    );
+    assert.match(cases[4]?.failures?.[0]?.message ?? '', /states that it makes take more than 1048576 bytes/);
+    assert.deepEqual(
+      cases[5]?.failures?.map(({ key, actual }) => [key, actual]),
+      [
+        ['a', { text: 'xxx' }],
+        ['b', { text: 'xxx' }],
+      ],
+    );
+  });
+
+  await t.test('what is given, and many keys and aggregates of one case', async () => {
+    const tagged = (...names: string[]): object => ({ aggregateId: 't-1', eventType: 'Tagged', data: { tags: names } });
+    const began = (aggregateId: string, eventType = 'Began'): object => ({ aggregateId, eventType });
+    const state = (count: number, last: string): object => ({ count, version: count, last });
+    const fixtures = [
+      {
+        name: 'keys',
+        projection: 'Tags',
+        given: [tagged('a'), tagged('b')],
+        when: [tagged('a', 'c')],
+        then: { states: { a: { count: 2, tag: 'a' }, c: { count: 1, tag: 'c' } } },
+      },
+      {
+        name: 'aggregates',
+        reducer: 'Tally',
+        given: [began('trip-1'), began('trip-3')],
+        when: [began('trip-2'), began('trip-1', 'Ended')],
+        then: { states: { 'trip-1': state(2, 'Ended'), 'trip-2': state(1, 'Began') } },
+      },
+      {
+        name: 'given throws',
+        reducer: 'Tally',
+        given: [began('trip-1', 'Boom')],
+        when: [began('trip-1')],
+        then: { fault: 'boom' },
+      },
+      {
+        name: 'a key that stopped takes no more',
+        projection: 'Totals',
+        when: [counted('a', 2), counted('a', 1, 'Boom'), counted('a', 5), counted('b', 1)],
+        then: { faults: { a: 'boom' }, states: { a: { total: 2 }, b: { total: 1 } } },
+      },
+      {
+        name: 'no key',
+        projection: 'Tags',
+        when: [tagged('a')],
+        then: { state: { count: 9, tag: 'a' }, faults: { a: 'never' } },
+      },
+    ];
+    const { cases } = await run({ ...CODE, 'Tags.cs': tags, ...file('all.json', fixtures) });
+    assert.deepEqual(
+      cases.map(({ name, status, failures = [] }) => [name, status, failures.map(({ kind, given }) => [kind, given])]),
+      [
+        ['keys', 'passed', []],
+        ['aggregates', 'passed', []],
+        ['given throws', 'failed', [['fault', true]]],
+        ['a key that stopped takes no more', 'passed', []],
+        [
+          'no key',
+          'failed',
+          [
+            ['fault', false],
+            ['state', undefined],
+          ],
+        ],
+      ],
+    );
+  });
+
   await t.test('what can’t be run says which file, and where', async () => {
     const refusals: readonly (readonly [Record<string, string>, RegExp])[] = [
       [{}, /The upload has no fixture/],
@@ -160,6 +266,15 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
       problem(await ask({ ...CODE, ...large }), 413, 'PAYLOAD_TOO_LARGE').detail,
       /fixtures\/a\.json goes past/,
     );
+    const many = (cases: number, events: number): Record<string, string> =>
+      file(
+        'a.json',
+        Array<object>(cases).fill({ when: Array<object>(events).fill({ eventType: 'C' }), then: { state: 1 } }),
+      );
+    const tooMany = await ask({ ...CODE, ...many(1001, 1) });
+    assert.match(problem(tooMany, 413, 'PAYLOAD_TOO_LARGE').detail, /1001 cases to run, and may have 1000/);
+    const tooLong = await ask({ ...CODE, ...many(1, 1001) });
+    assert.match(problem(tooLong, 413, 'PAYLOAD_TOO_LARGE').detail, /^fixtures\/a\.json, case 1: has 1001 events/);
     const broken = await run({ 'Totals.cs': totals().replace('Forget"', 'Forget'), ...file('a.json', '{}') }).catch(
       () => undefined,
     );
@@ -194,4 +309,24 @@ test('fixtures are run by the service', { skip: noJail }, async (t) => {
     );
     assert.equal(answers[2]?.status, 200);
   });
+});
+
+test('code that does not end has the time of one run, and what ran by then is told', { skip: noJail }, async (t) => {
+  const service = await startService(t, { env: { INSPECTION_DEADLINE_MS: '4000', RUNNER_EVENT_DEADLINE_MS: '1000' } });
+  const api = new Api(service);
+  const hangs = { name: 'hangs', reducer: 'Tally', when: [{ eventType: 'Hang' }], then: { state: null } };
+  const counts = {
+    name: 'counts',
+    reducer: 'Tally',
+    when: [{ eventType: 'On' }],
+    then: { state: { count: 1, version: 1, last: 'On' } },
+  };
+  const fixtures = file('all.json', [counts, ...Array<object>(50).fill(hangs)]);
+  const asked = (): Promise<Answer> => api.request('POST', '/fixtures/run', { raw: form({ ...CODE, ...fixtures }) });
+  const { passed, cut, cases } = success(await asked(), 200).json<Run>();
+  assert.equal(passed, 1);
+  assert.match(cut ?? '', /4000 ms were over, after \d+ of 51 cases/);
+  assert.ok(cases.length < 51, `${cases.length} cases`);
+  const again = success(await asked(), 200).json<Run>();
+  assert.equal(again.passed, 1, 'the next run begins anew');
 });

@@ -1751,7 +1751,7 @@ export interface Operations {
                   readonly expected?: unknown;
                   /** A state as its code shapes it; null where there is none. */
                   readonly actual?: unknown;
-                  /** The answer is long without the two states. */
+                  /** The answer has no room for the two states. */
                   readonly shown?: false;
                 }
               | {
@@ -1771,6 +1771,8 @@ export interface Operations {
                   readonly message: string;
                 }
             )[];
+            /** Further failures, which the answer has no room for. */
+            readonly omitted?: number;
           }[];
           readonly diagnostics: readonly Diagnostic[];
           readonly seconds: number;

@@ -1,4 +1,4 @@
-import { exactText } from '../../fixtures/exact-json.js';
+import { exactText } from '../../core/exact-json.js';
 
 /** Of the value that parseExactly gave, with the members of objects in the order of their names: equal texts are equal values. */
 export const canonicalLines = (value: unknown): string[] => exactText(sorted(value), 2).split('\n');

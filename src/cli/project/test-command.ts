@@ -1,7 +1,7 @@
 import { watch } from 'node:fs';
 import type { CodeHost } from '../../code-host/code-host.js';
 import { CompileError, compileProject, type CompiledProject } from '../../fixtures/compile.js';
-import { exactText } from '../../fixtures/exact-json.js';
+import { exactText } from '../../core/exact-json.js';
 import {
   FIXTURE_ARTEFACTS,
   FixtureRunner,

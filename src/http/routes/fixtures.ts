@@ -2,23 +2,25 @@ import { z } from 'zod';
 import { faultForClients } from '../../core/event.js';
 import { StatefoldError } from '../../core/errors.js';
 import { JsonError, scanJson } from '../../core/json-scanner.js';
-import { nextTurn } from '../../core/slices.js';
+import { inSlices } from '../../core/slices.js';
 import type { SourceFile } from '../../deployments/source-file.js';
-import { exactText } from '../../fixtures/exact-json.js';
-import { summaryOf, type CaseOutcome, type Failure, type FixtureCase } from '../../fixtures/fixture-run.js';
-import { FixtureError, readFixtures, type Fixture } from '../../fixtures/fixtures.js';
+import { exactText } from '../../core/exact-json.js';
+import { summaryOf } from '../../fixtures/fixture-run.js';
+import { FixtureError, fixturesIn, FixtureTooLargeError, type Fixture } from '../../fixtures/fixtures.js';
 import type { FixturesReport } from '../../inspection/fixtures-run.js';
+import type { ToldFailure } from '../../inspection/fixtures-tally.js';
 import { upload } from '../bodies.js';
 import { anyText } from '../parameters.js';
 import { Diagnostic, Fault, integer, seconds, text } from '../schema.js';
 import { route } from './dependencies.js';
 import { NOT_COMPILED } from './upload-checks.js';
 
-/** Bytes of one file of fixtures, which is read in one turn, and of all of an upload. */
+/** Bytes of one file of fixtures, which is parsed in one turn, and of all of an upload. */
 const MAX_FILE = 256 * 1024;
 const MAX_ALL = 1024 * 1024;
-/** Characters of the states that an answer tells; of cases that fail past it the states are left out. */
-const MAX_TOLD = 4 * 1024 * 1024;
+/** Cases that are run at once, and events of one, given and when together. */
+const MAX_CASES = 1_000;
+const MAX_EVENTS = 1_000;
 
 const state = z.unknown().describe('A state as its code shapes it; null where there is none.');
 const key = text.describe('The key of a projection’s state, or the id of an aggregate.');
@@ -28,7 +30,7 @@ const FixtureFailure = z.discriminatedUnion('kind', [
     key,
     expected: state.describe('Absent where the case does not name the key, and its events change it.').optional(),
     actual: state.optional(),
-    shown: z.literal(false).describe('The answer is long without the two states.').optional(),
+    shown: z.literal(false).describe('The answer has no room for the two states.').optional(),
   }),
   z.strictObject({
     kind: z.literal('fault'),
@@ -45,6 +47,7 @@ const FixtureOutcome = z.strictObject({
   status: z.enum(['passed', 'failed']),
   milliseconds: z.number().meta({ minimum: 0 }),
   failures: z.array(FixtureFailure).optional(),
+  omitted: integer.describe('Further failures, which the answer has no room for.').optional(),
 });
 
 const runFixtures = route({
@@ -96,8 +99,7 @@ async function fixturesOf(
         'PAYLOAD_TOO_LARGE',
         `Fixtures may have ${MAX_FILE} bytes a file and ${MAX_ALL} in all, and ${file.path} goes past it. Send fewer, or smaller ones.`,
       );
-    fixtures.push(...fixturesIn(file, bytes, maxDepth));
-    await nextTurn();
+    fixtures.push(...(await casesOf(file, bytes, maxDepth)));
   }
   const chosen = fixtures.filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only));
   if (chosen.length === 0)
@@ -107,15 +109,23 @@ async function fixturesOf(
         ? 'The upload has no fixture. Put JSON files with given, when and then beside the sources: in a zip, into its folder fixtures.'
         : `No fixture's name or file has ${JSON.stringify(only)} in it.`,
     );
+  if (chosen.length > MAX_CASES)
+    throw new StatefoldError(
+      'PAYLOAD_TOO_LARGE',
+      `The upload has ${chosen.length} cases to run, and may have ${MAX_CASES}. Send fewer, or choose some with only.`,
+    );
   return chosen;
 }
 
-function fixturesIn(file: SourceFile, bytes: Buffer, maxDepth: number): Fixture[] {
+async function casesOf(file: SourceFile, bytes: Buffer, maxDepth: number): Promise<Fixture[]> {
   try {
     scanJson(bytes, { maxDepth });
-    return readFixtures(file);
+    return await inSlices(fixturesIn(file, MAX_EVENTS));
   } catch (error) {
-    if (error instanceof FixtureError) throw new StatefoldError('INVALID_REQUEST', error.message, { cause: error });
+    if (error instanceof FixtureError) {
+      const code = error instanceof FixtureTooLargeError ? 'PAYLOAD_TOO_LARGE' : 'INVALID_REQUEST';
+      throw new StatefoldError(code, error.message, { cause: error });
+    }
     if (error instanceof JsonError)
       throw new StatefoldError('INVALID_REQUEST', `${file.path}: ${error.message}.`, { cause: error });
     throw error;
@@ -124,18 +134,12 @@ function fixturesIn(file: SourceFile, bytes: Buffer, maxDepth: number): Fixture[
 
 /** Numbers past what a double holds stay as the code, or the fixture, has written them. */
 function reported({ cases, cut, diagnostics, seconds }: FixturesReport): Buffer {
-  let left = MAX_TOLD;
-  const told = (failure: Failure): object => {
-    if (failure.kind === 'fault') return { ...failure, fault: failure.fault && faultForClients(failure.fault) };
-    if (failure.kind === 'case') return failure;
-    left -= exactText(failure).length;
-    return left >= 0 ? failure : { kind: 'state', key: failure.key, shown: false };
-  };
-  const outcomeOf = (one: FixtureCase & CaseOutcome): object =>
-    one.status === 'passed' ? one : { ...one, failures: one.failures.map(told) };
   const { passed, failed } = summaryOf(cases);
-  const report = { status: 'compiled', passed, failed, cut, cases: cases.map(outcomeOf), diagnostics, seconds };
-  return Buffer.from(exactText(report));
+  const told = cases.map((one) => (one.failures === undefined ? one : { ...one, failures: one.failures.map(toldOf) }));
+  return Buffer.from(exactText({ status: 'compiled', passed, failed, cut, cases: told, diagnostics, seconds }));
 }
+
+const toldOf = (failure: ToldFailure): object =>
+  failure.kind === 'fault' ? { ...failure, fault: failure.fault && faultForClients(failure.fault) } : failure;
 
 export const FIXTURES = [runFixtures];
