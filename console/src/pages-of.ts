@@ -76,7 +76,9 @@ export function usePages<T>(
         if (at.ended.signal.aborted) return;
         Object.assign(at, { cursor: nextCursor, isBusy: false, isWhole: nextCursor === undefined });
         setItems((before) => [...before, ...found]);
-        setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
+        // A page may have nothing, and the next one something: nobody scrolls for that.
+        if (found.length === 0 && !at.isWhole) more();
+        else setState({ isLoading: false, isWhole: at.isWhole, error: undefined });
       },
       (error: unknown) => {
         if (at.ended.signal.aborted) return;
